@@ -1,0 +1,1 @@
+"""What it means: tables in; profiles, statistics, tables, plots and pages out."""

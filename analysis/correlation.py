@@ -1,0 +1,31 @@
+"""What the correlation of load series says: the matrix itself, and its summary per pair of streams."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.correlation import FloatArray, pearson
+from models.profile import Profile
+
+__all__ = ["between_streams", "between_totals", "pearson"]
+
+
+def between_streams(profile: Profile) -> FloatArray:
+    """The mean correlation (streams, streams) of the key groups of one stream with those of another.
+
+    Pairs of a series with itself are left out; a pair of streams without any other pair has 0.
+    """
+    n, groups = len(profile.streams), profile.key_groups
+    blocks = profile.correlation.reshape(n, groups, n, groups)
+    sums = blocks.sum(axis=(1, 3))
+    own = np.arange(n)
+    sums[own, own] -= np.trace(blocks[own, :, own, :], axis1=1, axis2=2)
+    pairs = np.full((n, n), groups * groups)
+    pairs[own, own] -= groups
+    result: FloatArray = sums / np.maximum(pairs, 1)
+    return (result + result.T) / 2
+
+
+def between_totals(profile: Profile) -> FloatArray:
+    """The correlation (streams, streams) of the streams' totals over all key groups."""
+    return pearson(profile.counts.sum(axis=1))

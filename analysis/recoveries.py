@@ -1,0 +1,72 @@
+"""The phases of recovery for each failed host, from the rows of its key groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from analysis.statistics import seconds
+from models.records import NEVER, RunRecords
+
+PHASES = ("detect", "restore", "replay", "catch_up")
+
+_Table = Mapping[str, np.ndarray]
+
+
+def recoveries(records: Sequence[RunRecords]) -> list[dict[str, object]]:
+    """One entry for each failure of a host, by replication, time and host; an instant that never came is
+    None.
+
+    `detect_s` = detected - failed, `restore_s` = last restored - detected, `replay_s` = last replayed - last
+    restored, `catch_up_s` = last caught up - last replayed, each at least 0; `total_s` is their sum. A
+    phase that ended for some key groups only has not ended. A host without key groups has `detect_s` alone.
+    """
+    return [entry for one in records for entry in _of_replication(one)]
+
+
+def _of_replication(one: RunRecords) -> list[dict[str, object]]:
+    failures, rows = one.tables["failures"], one.tables["recoveries"]
+    keys = {(int(at), int(host)) for at, host in zip(failures["failed_ns"], failures["host"], strict=True)}
+    keys |= {(int(at), int(host)) for at, host in zip(rows["failed_ns"], rows["host"], strict=True)}
+    return [
+        {"replication": one.replication, "host": one.hosts[host], "failed_s": seconds(at)}
+        | _phases(at, _rows(failures, at, host), _rows(rows, at, host))
+        for at, host in sorted(keys)
+    ]
+
+
+def _rows(table: _Table, at: int, host: int) -> dict[str, np.ndarray]:
+    chosen = (table["failed_ns"] == at) & (table["host"] == host)
+    return {name: column[chosen] for name, column in table.items()}
+
+
+def _phases(failed: int, failure: _Table, rows: _Table) -> dict[str, object]:
+    groups = len(rows["failed_ns"])
+    ends = [_last(rows["detected_ns"] if groups else failure["detected_ns"])]
+    ends += [_last(rows[name]) for name in ("restored_ns", "replayed_ns", "caught_up_ns")]
+    lengths: list[int | None] = []
+    before: int | None = failed
+    for end in ends:
+        known = before is not None and end is not None
+        lengths.append(max(0, end - before) if known else None)  # type: ignore[operator]
+        # A phase that ends before the one in front of it has length 0: time does not run backwards.
+        before = max(before, end) if known else None  # type: ignore[type-var]
+    total = None if None in lengths else sum(length for length in lengths if length is not None)
+    return {
+        **{
+            f"{phase}_s": None if length is None else seconds(length)
+            for phase, length in zip(PHASES, lengths, strict=True)
+        },
+        "total_s": None if total is None else seconds(total),
+        "key_groups": groups,
+        "replayed": int(rows["replayed"].sum()),
+        "bytes": int(rows["bytes"].sum()),
+    }
+
+
+def _last(instants: np.ndarray) -> int | None:
+    """The last of the instants [ns]; None when there is none or one never came."""
+    if not instants.size or (instants == NEVER).any():
+        return None
+    return int(instants.max())

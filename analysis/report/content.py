@@ -1,0 +1,195 @@
+"""What a report says, as plain values: a section that is None or empty is left out of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A label and its value as the reader shall see it; `good` marks it (None: neither good nor bad).
+
+    `note` stands beside the mark, as in "target met".
+    """
+
+    label: str
+    value: str
+    good: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class OperatorBox:
+    """One operator of the topology picture."""
+
+    name: str
+    kind: str
+    parallelism: int
+    key_groups: int | None = None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A stream between two operators; `rate_per_s` is the expected one."""
+
+    source: str
+    target: str
+    partitioning: str
+    rate_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The dataflow, and which tasks start on which host."""
+
+    operators: tuple[OperatorBox, ...]
+    edges: tuple[Edge, ...]
+    placement: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class KeyGroupLoad:
+    """Load of one stream: `counts` (n_groups, n_bins) tuples; bin k begins at k `bin_s`, counted from
+    `start`.
+    """
+
+    stream: str
+    counts: np.ndarray
+    bin_s: float
+    start: str = ""
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Correlation of load series: `values` (n, n) in [-1, 1]; `blocks` are names and sizes in order of
+    rows.
+    """
+
+    values: np.ndarray
+    blocks: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class AllocationRow:
+    """What one method of checkpoint allocation reached; shares are in [0, 1]."""
+
+    method: str
+    status: str
+    objective: float | None
+    bound: float | None
+    gap: float | None
+    useable: float | None = None
+    assisted: float | None = None
+    max_node_load: float | None = None
+    used: bool = False
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A choice, what was chosen, and why not something else."""
+
+    what: str
+    chosen: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Latency per interval [s] by time of delivery [s] in one replication; NaN where nothing was."""
+
+    at_s: np.ndarray
+    p50_s: np.ndarray
+    p99_s: np.ndarray
+    max_s: np.ndarray
+    interval_s: float = 1.0
+    replication: int = 0
+
+
+@dataclass(frozen=True)
+class Lines:
+    """One line for each name: `values` (n_names, n) over `at_s` (n,), in one replication."""
+
+    at_s: np.ndarray
+    names: tuple[str, ...]
+    values: np.ndarray
+    replication: int = 0
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """The phases of one recovery [s]; None for what did not end."""
+
+    host: str
+    failed_s: float
+    detect_s: float | None
+    restore_s: float | None
+    replay_s: float | None
+    catch_up_s: float | None
+    total_s: float | None
+    replication: int = 0
+
+    def ends(self) -> tuple[tuple[str, float, float], ...]:
+        """(phase, begin, end) [s] of the phases that ended."""
+        begin, found = self.failed_s, []
+        for phase in ("detect", "restore", "replay", "catch_up"):
+            length = getattr(self, f"{phase}_s")
+            if length is None:
+                break
+            found.append((phase, begin, begin + length))
+            begin += length
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What was promised, and how many tuples were lost or duplicated at sinks and in state."""
+
+    promise: str
+    lost: int | None
+    duplicated: int | None
+    state_lost: int | None
+    state_duplicated: int | None
+
+
+@dataclass(frozen=True)
+class OperatorRow:
+    """One line of the summary; times in seconds."""
+
+    name: str
+    processed: int | None
+    wait_mean_s: float | None
+    wait_p99_s: float | None
+    sojourn_mean_s: float | None
+    sojourn_p99_s: float | None
+    queue_mean: float | None
+    utilisation: float | None
+
+
+@dataclass(frozen=True)
+class ReportContent:
+    """All that a page shows. `question` is one sentence; `facts` say what was asked, `headline` what came
+    out.
+    """
+
+    title: str
+    question: str
+    facts: tuple[Fact, ...] = ()
+    headline: tuple[Fact, ...] = ()
+    topology: Topology | None = None
+    loads: tuple[KeyGroupLoad, ...] = ()
+    correlation: Correlation | None = None
+    allocation: tuple[AllocationRow, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    latency: Latency | None = None
+    throughput: Lines | None = None
+    queue: Lines | None = None
+    recoveries: tuple[Recovery, ...] = ()
+    guarantee: Guarantee | None = None
+    operators: tuple[OperatorRow, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    seed: int | None = None
+    command: str = ""

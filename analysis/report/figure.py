@@ -1,0 +1,59 @@
+"""A figure as a plotly specification (plain dicts), the sentence below it, and its numbers as a table.
+
+Colours are roles ("var:--name"), filled in by the page's script from its style sheet, so that figures follow
+the light and the dark scheme. Only values under a key that speaks of colour are filled in.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from analysis.report import text
+
+PHASES = {"detect": "detection", "restore": "restoring", "replay": "replay", "catch_up": "catching up"}
+Spec = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A plotly figure: title, caption (what the data say; may be empty), specification, height [px]."""
+
+    name: str
+    title: str
+    caption: str
+    data: list[Spec]
+    layout: Spec
+    height: int
+    heads: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    phases: bool = False
+
+    @property
+    def json(self) -> str:
+        """The specification, inert inside a script element."""
+        return text.for_script({"data": self.data, "layout": self.layout})
+
+
+def fit(matrix: np.ndarray, rows: int, columns: int) -> tuple[np.ndarray, int, int]:
+    """The matrix with at most that many rows and columns: means of blocks; and the size of a block."""
+    down, across = (max(1, math.ceil(have / most)) for have, most in zip(matrix.shape, (rows, columns), strict=True))
+    for axis, each in ((0, down), (1, across)):
+        if each > 1:
+            begins = np.arange(0, matrix.shape[axis], each)
+            sizes = np.diff(begins, append=matrix.shape[axis])
+            matrix = np.add.reduceat(matrix, begins, axis=axis) / np.expand_dims(sizes, 1 - axis)
+    return matrix, down, across
+
+
+def plain_list(values: np.ndarray) -> list[float | None]:
+    """Six significant digits are more than a screen shows; NaN and infinity become None."""
+    return [float(f"{value:.6g}") if math.isfinite(value) else None for value in np.asarray(values).tolist()]
+
+
+def plain_matrix(values: np.ndarray) -> list[list[float | None]]:
+    """Rows of four significant digits; NaN and infinity become None."""
+    return [[float(f"{v:.4g}") if math.isfinite(v) else None for v in row] for row in values.tolist()]

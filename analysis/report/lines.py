@@ -1,0 +1,219 @@
+"""Figures over time: latency, throughput and queues, with the phases of recoveries shaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from analysis.report import text
+from analysis.report.content import Latency, Lines, Recovery
+from analysis.report.figure import Figure, Spec, plain_list
+
+_MOST_ROWS = 240
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_COLOURS = 8
+_DECADES = {
+    "tickvals": [10.0**k for k in range(-9, 6)],
+    "ticktext": [
+        *(f"{size} {unit}" for unit in ("ns", "µs", "ms") for size in (1, 10, 100)),
+        *(f"{10**k:,} s".replace(",", "\u202f") for k in range(6)),
+    ],
+}
+
+
+def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery | None = None) -> Figure:
+    """p50, p99 and maximum over time on a log scale, phases of recoveries shaded; `around` shows one alone.
+
+    Shaded are the recoveries of the replication that the line shows.
+    """
+    recoveries = same_replication(recoveries, line.replication)
+    at = np.asarray(line.at_s, dtype=np.float64)
+    layout: Spec = {
+        "xaxis": {"title": {"text": "time of delivery [s]"}},
+        "yaxis": {"title": {"text": "latency (log scale)"}, "type": "log", **_DECADES},
+        "shapes": _phase_shapes(recoveries),
+        "annotations": _crash_marks(recoveries, around),
+        "hovermode": "x unified",
+    }
+    chosen = np.ones(at.size, bool)
+    begin, end = float(at.min(initial=0.0)), float(at.max(initial=0.0)) + line.interval_s
+    if around is not None:
+        low, high = _neighbourhood(around)
+        chosen = (at >= low) & (at <= high)
+        begin, end = max(low, begin), min(high, end)
+    # Without a range plotly would make room for the text at the failure.
+    layout["xaxis"]["range"] = [begin, end]
+    lines = (("max", line.max_s, "var:--c8", 1.2, "dot"), ("p99", line.p99_s, "var:--ink", 2.0, "solid"))
+    data = [
+        _line(name, *_steps(at[chosen], np.asarray(values)[chosen], line.interval_s), (colour, width, dash))
+        for name, values, colour, width, dash in (*lines, ("median", line.p50_s, "var:--c1", 2.2, "dash"))
+    ]
+    heads = ("from [s]", "median [s]", "p99 [s]", "max [s]")
+    rows = _sampled(at, chosen, (line.p50_s, line.p99_s, line.max_s))
+    title = "Latency over time" if around is None else f"Latency around the failure of {text.plain(around.host)}"
+    caption = _latency_caption(line, recoveries) if around is None else _around_caption(around)
+    name = "latency" if around is None else "latency-around"
+    return Figure(name, title, caption, data, layout, 400, heads, rows, phases=bool(recoveries))
+
+
+def _latency_caption(line: Latency, recoveries: Sequence[Recovery]) -> str:
+    at, p99 = np.asarray(line.at_s), np.asarray(line.p99_s, dtype=np.float64)
+    first = min((one.failed_s for one in recoveries), default=None)
+    seen = np.isfinite(p99)
+    if not seen.any():
+        return "Nothing was delivered."
+    interval = text.seconds(line.interval_s)
+    said = f"Quantiles of the deliveries of each {interval} in replication {line.replication}. "
+    before = seen & (at + line.interval_s <= first) if first is not None else seen
+    after = seen & (at >= first) if first is not None else np.zeros(at.size, bool)
+    if not before.any() or not after.any():
+        low, high = float(p99[seen].min()), float(p99[seen].max())
+        return said + f"The p99 lies between {text.seconds(low)} and {text.seconds(high)}."
+    usual, worst = float(np.median(p99[before])), float(p99[after].max())
+    said += f"Before the first failure the p99 is {text.seconds(usual)} (median over time); "
+    slow = after & (p99 > 2 * usual)
+    if not slow.any():
+        return said + f"after it at most {text.seconds(worst)}, never more than twice as much."
+    last = float(at[slow].max()) + line.interval_s
+    ended = "and is still above twice that at the end" if slow[np.flatnonzero(seen)[-1]] else ""
+    ended = ended or f"and is below twice its usual value for good {text.seconds(last - float(first or 0))} later"
+    return said + f"after it the p99 reaches {text.seconds(worst)} {ended}."
+
+
+def _around_caption(one: Recovery) -> str:
+    if one.total_s is None:
+        return "The recovery did not end before the run did."
+    return f"From failure to an empty queue: {text.seconds(one.total_s)}."
+
+
+def lines(
+    given: Lines,
+    recoveries: Sequence[Recovery],
+    *,
+    name: str,
+    title: str,
+    axis: str,
+    caption: str,
+    steps: bool,
+) -> Figure:
+    """One line per name over time, phases of the recoveries of the same replication shaded.
+
+    `steps` draws a value as that of the interval that begins at its time, else of the instant.
+    """
+    recoveries = same_replication(recoveries, given.replication)
+    at = np.asarray(given.at_s, dtype=np.float64)
+    values = np.asarray(given.values, dtype=np.float64)
+    data = []
+    for k, who in enumerate(given.names):
+        x, y = _steps(at, values[k], _spacing(at)) if steps else (at, values[k])
+        style = (f"var:--c{k % _COLOURS + 1}", 1.8, _DASHES[k // _COLOURS % len(_DASHES)])
+        data.append(_line(text.label(who, 24), x, y, style))
+    layout = {
+        "xaxis": {"title": {"text": "time [s]"}},
+        "yaxis": {"title": {"text": axis}, "rangemode": "tozero"},
+        "shapes": _phase_shapes(recoveries),
+        "hovermode": "x unified",
+    }
+    height = 340 + 12 * max(0, len(given.names) - _COLOURS)
+    heads = ("at [s]", *(text.clip(text.plain(who), 24) for who in given.names))
+    rows = _sampled(at, np.ones(at.size, bool), tuple(values))
+    return Figure(name, title, caption, data, layout, height, heads, rows, phases=bool(recoveries))
+
+
+def same_replication(recoveries: Sequence[Recovery], replication: int) -> list[Recovery]:
+    """Those of the replication, in their order."""
+    return [one for one in recoveries if one.replication == replication]
+
+
+def highest(given: Lines, what: str) -> str:
+    """The sentence about the highest point of all lines; empty where there is nothing to say."""
+    values = np.asarray(given.values, dtype=np.float64)
+    if not values.size or not np.isfinite(values).any() or np.nanmax(values) <= 0:
+        return ""
+    row, column = np.unravel_index(int(np.nanargmax(values)), values.shape)
+    who = text.plain(given.names[int(row)])
+    at = float(np.asarray(given.at_s)[column])
+    most = text.number(float(values[row, column]))
+    return f"Highest: {most} {what} at {who}, {text.seconds(at)} after the start."
+
+
+def _line(name: str, at: np.ndarray, values: np.ndarray, style: tuple[str, float, str]) -> Spec:
+    colour, width, dash = style
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": plain_list(at),
+        "y": plain_list(values),
+        "line": {"color": colour, "width": width, "dash": dash},
+        "connectgaps": False,
+        "hovertemplate": "%{y:.4g}",
+    }
+
+
+def _steps(at: np.ndarray, values: np.ndarray, length: float) -> tuple[np.ndarray, np.ndarray]:
+    """Begin and end of each interval with its value at both, so that single intervals are seen too."""
+    return np.stack([at, at + length], axis=1).ravel(), np.repeat(values, 2)
+
+
+def _spacing(at: np.ndarray) -> float:
+    return float(at[1] - at[0]) if at.size > 1 else 1.0
+
+
+def _phase_shapes(recoveries: Sequence[Recovery]) -> list[Spec]:
+    shapes: list[Spec] = []
+    for one in recoveries:
+        mark = {"type": "line", "x0": one.failed_s, "x1": one.failed_s, "y0": 0, "y1": 1, "yref": "paper"}
+        shapes.append({**mark, "line": {"color": "var:--crash", "width": 1.5, "dash": "dash"}})
+        shapes += [
+            {
+                "type": "rect",
+                "x0": begin,
+                "x1": end,
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "layer": "below",
+                "line": {"width": 0},
+                "fillcolor": f"var:--phase-{phase}",
+                "opacity": 0.22,
+            }
+            for phase, begin, end in one.ends()
+        ]
+    return shapes
+
+
+def _crash_marks(recoveries: Sequence[Recovery], around: Recovery | None) -> list[Spec]:
+    named = [around] if around is not None else list(recoveries)[:4]
+    return [
+        {
+            "x": one.failed_s,
+            "y": 1,
+            "yref": "paper",
+            "text": f"{text.label(one.host, 18)} fails",
+            "showarrow": False,
+            "xanchor": "left",
+            "yanchor": "bottom",
+            "font": {"color": "var:--crash", "size": 12},
+        }
+        for one in named
+    ]
+
+
+def _neighbourhood(one: Recovery) -> tuple[float, float]:
+    ends = one.ends()
+    length = max((ends[-1][2] if ends else one.failed_s) - one.failed_s, 1.0)
+    return one.failed_s - 0.5 * length, one.failed_s + 2.0 * length
+
+
+def _sampled(at: np.ndarray, chosen: np.ndarray, columns: Sequence[Any]) -> tuple[tuple[str, ...], ...]:
+    """Rows of the table of numbers; every n-th where there are too many for a page."""
+    index = np.flatnonzero(chosen)
+    index = index[:: max(1, math.ceil(index.size / _MOST_ROWS))]
+    return tuple(
+        (text.number(float(at[k]), 4), *(text.number(float(np.asarray(column)[k])) for column in columns))
+        for k in index.tolist()
+    )

@@ -1,0 +1,127 @@
+"""The dataflow as an SVG drawing: boxes in layers, edges with how they partition and their rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from analysis.report import text
+from analysis.report.content import Edge, OperatorBox, Topology
+
+_WIDTH, _HEIGHT = 168, 66
+_BESIDE, _BELOW = 104, 30  # gaps between layers and within a layer, left to right
+_ROW, _COLUMN = 62, 20  # the same, top to bottom
+_MARGIN = 8
+_NAME, _LABEL = 17, 14  # longest texts
+
+
+@dataclass(frozen=True)
+class _Place:
+    x: float
+    y: float
+
+
+def draw(topology: Topology, *, upright: bool) -> Markup:
+    """The SVG element; `upright` puts layers below each other, for narrow screens."""
+    layers = _layers(topology)
+    places, width, height = _places(layers, upright)
+    boxes = {box.name: box for box in topology.operators}
+    parts = [_edge(edge, places, upright) for edge in topology.edges if edge.source in places and edge.target in places]
+    parts += [_box(boxes[name], place) for name, place in places.items()]
+    way = "upright" if upright else "level"
+    said = f"Dataflow of {len(boxes)} operators and {len(topology.edges)} streams"
+    return Markup(
+        '<svg class="topology {}" viewBox="0 0 {:.0f} {:.0f}" width="{:.0f}" role="img" aria-label="{}">{}</svg>'
+    ).format(way, width, height, width, said, Markup("").join(parts))
+
+
+def _layers(topology: Topology) -> list[list[str]]:
+    """Names by layer: an operator stands behind all it reads from; what is left of a cycle stands last."""
+    inputs: dict[str, set[str]] = {box.name: set() for box in topology.operators}
+    for edge in topology.edges:
+        if edge.target in inputs and edge.source in inputs:
+            inputs[edge.target].add(edge.source)
+    layers: list[list[str]] = []
+    while inputs:
+        ready = [name for name, needs in inputs.items() if not needs & inputs.keys()] or list(inputs)
+        layers.append(ready)
+        for name in ready:
+            del inputs[name]
+    return layers
+
+
+def _places(layers: list[list[str]], upright: bool) -> tuple[dict[str, _Place], float, float]:
+    """Name -> top left corner, each layer centred; width and height of the drawing."""
+    along = (_HEIGHT + _ROW) if upright else (_WIDTH + _BESIDE)
+    across = (_WIDTH + _COLUMN) if upright else (_HEIGHT + _BELOW)
+    gap, depth = (_COLUMN, _ROW) if upright else (_BELOW, _BESIDE)
+    widest = max((len(layer) for layer in layers), default=1) * across - gap
+    places = {}
+    for row, layer in enumerate(layers):
+        begin = (widest - (len(layer) * across - gap)) / 2 + _MARGIN
+        for column, name in enumerate(layer):
+            one, other = _MARGIN + row * along, begin + column * across
+            places[name] = _Place(other, one) if upright else _Place(one, other)
+    length = max(len(layers), 1) * along - depth
+    size = (widest, length) if upright else (length, widest)
+    return places, size[0] + 2 * _MARGIN, size[1] + 2 * _MARGIN
+
+
+def _box(box: OperatorBox, place: _Place) -> Markup:
+    tasks = f"{box.parallelism} task" + ("s" if box.parallelism != 1 else "")
+    groups = f" · {box.key_groups} groups" if box.key_groups else ""
+    return Markup(
+        '<g class="box {kind}" transform="translate({x:.1f},{y:.1f})"><title>{full}</title>'
+        '<rect width="{w}" height="{h}" rx="9"/>'
+        '<path class="band" d="M0 9a9 9 0 0 1 9-9v{h}a9 9 0 0 1-9-9z"/>'
+        '<svg x="20" width="{inner}" height="{h}"><text class="name" y="24">{name}</text>'
+        '<text class="kind" y="40">{kind_said}</text><text class="tasks" y="56">{tasks}</text></svg></g>'
+    ).format(
+        kind=box.kind if box.kind.isalpha() else "other",
+        x=place.x,
+        y=place.y,
+        full=text.plain(box.name),
+        w=_WIDTH,
+        h=_HEIGHT,
+        inner=_WIDTH - 24,
+        name=text.clip(text.plain(box.name), _NAME),
+        kind_said=text.clip(text.plain(box.kind), _NAME),
+        tasks=tasks + groups,
+    )
+
+
+def _edge(edge: Edge, places: dict[str, _Place], upright: bool) -> Markup:
+    source, target = places[edge.source], places[edge.target]
+    if upright:
+        x1, y1, x2, y2 = source.x + _WIDTH / 2, source.y + _HEIGHT, target.x + _WIDTH / 2, target.y - 5
+        bend = max(abs(y2 - y1) / 2, 14)
+        curve = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
+        at, anchor, shift = _Place((x1 + x2) / 2 + 10, (y1 + y2) / 2), "start", 0.0
+    else:
+        x1, y1, x2, y2 = source.x + _WIDTH, source.y + _HEIGHT / 2, target.x - 5, target.y + _HEIGHT / 2
+        bend = max(abs(x2 - x1) / 2, 14)
+        curve = f"M{x1:.1f} {y1:.1f}C{x1 + bend:.1f} {y1:.1f} {x2 - bend:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
+        at, anchor, shift = _Place((x1 + x2) / 2, (y1 + y2) / 2 - 6), "middle", 2.0
+    said = text.clip(text.plain(edge.partitioning), _LABEL)
+    expected = "" if edge.rate_per_s is None else text.rate(edge.rate_per_s)
+    return Markup(
+        '<g class="edge"><path class="stream" d="{curve}"/><path class="tip" d="{tip}"/>'
+        '<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{said}</text>'
+        '<text class="rate" x="{x:.1f}" y="{below:.1f}" text-anchor="{anchor}">{expected}</text></g>'
+    ).format(
+        curve=curve,
+        tip=_tip(x2, y2, upright),
+        x=at.x,
+        y=at.y,
+        anchor=anchor,
+        said=said,
+        below=at.y + 16 + shift,
+        expected=expected,
+    )
+
+
+def _tip(x: float, y: float, upright: bool) -> str:
+    if upright:
+        return f"M{x - 5:.1f} {y - 3:.1f}L{x:.1f} {y + 5:.1f}L{x + 5:.1f} {y - 3:.1f}z"
+    return f"M{x - 3:.1f} {y - 5:.1f}L{x + 5:.1f} {y:.1f}L{x - 3:.1f} {y + 5:.1f}z"

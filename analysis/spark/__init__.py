@@ -1,0 +1,1 @@
+"""What needs Spark, and with it Java: imports nothing heavy before it is called."""

@@ -1,0 +1,173 @@
+"""Rows of files as typed columns, each row with the reason why it is bad: DataFrame in, DataFrame out.
+
+Columns of our own begin with an underscore and `hf`: `_hf_why`, `_hf_raw` and `_hf_file` here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.spark.schema import INTEGERS, Columns, parse_schema, struct
+from analysis.spark.sources import FLIGHT_SCHEMA, Source, common_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+Step = Callable[["DataFrame"], "DataFrame"]
+
+WHY, RAW, FILE = "_hf_why", "_hf_raw", "_hf_file"
+_CORRUPT = "_hf_corrupt"
+_NANOS = "timestamp[ns"
+KEY_TYPES = ("string", *INTEGERS, "boolean")
+TIME_TYPES = ("timestamp", "timestamp_ntz", "date", "string")
+_SIMPLE_TYPES = (*KEY_TYPES, *TIME_TYPES, "float", "double")
+_ISO = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?$"
+_CSV = {"escape": '"', "header": "true"}  # a quote in a quoted field is doubled, as RFC 4180 has it
+
+
+def quoted(name: str) -> str:
+    """The column's name for Spark, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def read_all(
+    spark: SparkSession, folder: Path, links: Mapping[str, Source], given: Columns | None
+) -> tuple[DataFrame, StructType]:
+    """The rows of all files, typed, and their columns: those of `given`, else those that every file has.
+
+    links: name in `folder` -> file. Without `given`, columns of flights have their types and those that only
+    Parquet files have keep their own, where simple.
+    """
+    from pyspark.sql.types import StructField, StructType  # noqa: PLC0415
+
+    alike: dict[tuple[Any, ...], list[str]] = {}
+    for link, source in links.items():
+        alike.setdefault((source.suffix == ".parquet", source.columns, source.types), []).append(str(folder / link))
+    names = common_columns(tuple(links.values())) if given is None else [name for name, _ in given]
+    known = {field.name: field for field in struct(parse_schema(FLIGHT_SCHEMA) if given is None else given)}
+    frames = []
+    for (is_parquet, columns, types), paths in alike.items():
+        if is_parquet:
+            frames.append(read_parquet(spark, paths, names, [n for n, kind in types if str(kind).startswith(_NANOS)]))
+        else:
+            frames.append(read_csv(spark, paths, columns))
+    own = frames[0].schema
+    fields = [known[name] if name in known else StructField(name, own[name].dataType) for name in names]
+    schema = StructType([field for field in fields if field.dataType.simpleString() in _SIMPLE_TYPES])
+    rows = [frame.transform(typed(schema)) for frame in frames]
+    return functools.reduce(lambda one, other: one.unionByName(other), rows), schema
+
+
+def read_csv(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
+    """All fields of the files as text, and the line in `_hf_corrupt` where it has not all of them."""
+    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
+
+    schema = StructType([StructField(name, StringType()) for name in (*columns, _CORRUPT)])
+    reader = spark.read.schema(schema).options(
+        **_CSV, mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT, columnPruning="false",
+        maxCharsPerColumn="-1",
+    )  # fmt: skip
+    return reader.csv(list(paths)).transform(_with_file)
+
+
+def read_parquet(spark: SparkSession, paths: Sequence[str], columns: Sequence[str], nanos: Sequence[str]
+                 ) -> DataFrame:  # fmt: skip
+    """The columns of the files; those of `nanos` are whole nanoseconds, made timestamps here."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    def value(name: str) -> Column:
+        if name not in nanos:
+            return F.col(quoted(name))
+        count = quoted(name)
+        return F.expr(f"timestamp_micros(({count} - pmod({count}, 1000L)) div 1000L)").alias(name)
+
+    frame = spark.read.parquet(*paths).transform(_with_file)
+    return frame.select(*[value(name) for name in columns], FILE)
+
+
+def typed(schema: StructType) -> Step:
+    """A step: exactly the columns of `schema` in its types, `_hf_why`, `_hf_raw` and `_hf_file`."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    def step(frame: DataFrame) -> DataFrame:
+        is_text = _CORRUPT in frame.columns
+        source = {field.name: field.dataType for field in frame.schema}
+        # Of Parquet only simple columns: not every type can be shown as text.
+        names = [n for n in frame.columns if n not in (_CORRUPT, FILE) and (is_text or n in schema.names)]
+        values, reasons = [], []
+        if is_text:
+            reasons.append(F.when(F.col(_CORRUPT).isNotNull(), "malformed line"))
+        for field in schema:
+            column = F.col(quoted(field.name))
+            present, value = _converted(column, source[field.name], field.dataType)
+            values.append(value.alias(field.name))
+            kind = field.dataType.simpleString().upper()
+            reasons.append(F.when(present & value.isNull(), F.lit(f"{field.name}: not {_article(kind)}")))
+            if is_text and kind == "STRING":
+                reasons.append(F.when(column.contains("\ufffd"), F.lit(f"{field.name}: not UTF-8")))
+        whole = F.struct(*[F.col(quoted(name)) for name in names])
+        raw = F.coalesce(F.col(_CORRUPT), F.to_csv(whole, {"escape": '"'})) if is_text else F.to_json(whole)
+        why = F.coalesce(*reasons, F.lit(None).cast("string"))
+        return frame.select(*values, why.alias(WHY), raw.alias(RAW), FILE)
+
+    return step
+
+
+def instant(schema: StructType, time: str, to: str) -> Step:
+    """A step: column `to` = microseconds since 1970 of the time column; a row without one is bad."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    is_text = schema[time].dataType.simpleString() == "string"
+    column = F.col(quoted(time))
+    stamp = _timestamp_of_text(column) if is_text else column.cast("timestamp")
+
+    def step(frame: DataFrame) -> DataFrame:
+        reason = F.coalesce(
+            F.col(WHY),
+            F.when(column.isNull(), F.lit(f"{time}: missing")),
+            F.when(stamp.isNull(), F.lit(f"{time}: not a TIMESTAMP")),
+            F.when(~F.year(stamp).between(1, 9999), F.lit(f"{time}: not in the years 1 to 9999")),
+        )
+        return frame.withColumn(to, F.unix_micros(stamp)).withColumn(WHY, reason)
+
+    return step
+
+
+def _with_file(frame: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    return frame.withColumn(FILE, F.col("_metadata.file_name"))
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "AEIOU" else f"a {kind}"
+
+
+def _converted(column: Any, source: DataType, target: DataType) -> tuple[Column, Column]:
+    """Whether the source has a value, and that value in the target type: null where it does not fit."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    have, want = source.simpleString(), target.simpleString()
+    present = column.isNotNull()
+    if have == want:
+        return present, column
+    if have == "string" and want in INTEGERS:
+        return present, F.regexp_replace(column, r"\.0*$", "").try_cast(want)  # files write 12.0 beside nulls
+    if have == "string" and want in ("timestamp", "timestamp_ntz", "date"):
+        return present, _timestamp_of_text(column).cast(want)
+    if have in ("float", "double") and want in INTEGERS:
+        present = present & ~F.isnan(column)  # some writers have no other null
+        return present, F.when(present & (column == F.floor(column)), column).try_cast(want)
+    return present, column.try_cast(want)
+
+
+def _timestamp_of_text(column: Any) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    # Spark alone would read "12:30" as a time of today.
+    text = F.trim(column)
+    return F.when(text.rlike(_ISO), text).try_cast("timestamp")

@@ -1,0 +1,64 @@
+"""The schema of a trace as text: names and simple types of all its columns, `ts TIMESTAMP, id STRING`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from models.errors import InputError, InputFault, raise_if_any
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+TYPES = {
+    "string": "string", "boolean": "boolean", "date": "date", "timestamp": "timestamp",
+    "timestamp_ntz": "timestamp_ntz", "timestamp_ltz": "timestamp", "float": "float", "real": "float",
+    "double": "double", "tinyint": "tinyint", "byte": "tinyint", "smallint": "smallint", "short": "smallint",
+    "int": "int", "integer": "int", "bigint": "bigint", "long": "bigint",
+}  # fmt: skip
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))\s*(?::\s*|\s+)(\w+)\s*(?:,|$)")
+
+Columns = tuple[tuple[str, str], ...]  # (name, one of the values of TYPES) in order
+
+
+def parse_schema(text: str) -> Columns:
+    """The columns of a schema in Spark's DDL with simple types. Raises InputError with every fault found.
+
+    >>> parse_schema("ts TIMESTAMP, `tail number` STRING")
+    (('ts', 'timestamp'), ('tail number', 'string'))
+    """
+    columns, faults, place = [], [], 0
+    while place < len(text.rstrip()):
+        found = _COLUMN.match(text, place)
+        if not found:
+            hint = f"not so from {text[place:].strip()!r}"
+            rule = 'must be columns with types, as in "ts TIMESTAMP, id STRING"'
+            raise InputError.at("ingest.schema", text, rule, hint)
+        name = found[1].replace("``", "`") if found[1] else found[2]
+        kind = TYPES.get(found[3].lower())
+        if kind is None:
+            known = ", ".join(sorted(set(TYPES.values())))
+            faults.append(InputFault(f"ingest.schema.{name}", found[3], f"must be one of {known}"))
+        columns.append((name, kind or ""))
+        place = found.end()
+    times = Counter(name.casefold() for name, _ in columns)
+    for name in sorted({name for name, _ in columns if times[name.casefold()] > 1}):
+        faults.append(InputFault("ingest.schema", name, "is named more than once"))
+    if not columns:
+        faults.append(InputFault("ingest.schema", text, "must name at least one column"))
+    raise_if_any(faults)
+    return tuple(columns)
+
+
+def struct(columns: Columns) -> StructType:
+    """The columns as Spark has them."""
+    from pyspark.sql import types as T  # noqa: N812, PLC0415
+
+    kinds = {
+        "string": T.StringType, "boolean": T.BooleanType, "date": T.DateType, "timestamp": T.TimestampType,
+        "timestamp_ntz": T.TimestampNTZType, "float": T.FloatType, "double": T.DoubleType,
+        "tinyint": T.ByteType, "smallint": T.ShortType, "int": T.IntegerType, "bigint": T.LongType,
+    }  # fmt: skip
+    return T.StructType([T.StructField(name, kinds[kind]()) for name, kind in columns])

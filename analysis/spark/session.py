@@ -1,0 +1,151 @@
+"""One local Spark session that leaves the terminal clean and nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.spark.java import Java, ensure_java
+from models.errors import InputError, MissingTool
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUIET = "status = off\nrootLogger.level = off\n"
+_PYTHON_LOGGERS = (
+    "SQLQueryContextLogger",
+    "DataFrameQueryContextLogger",
+)  # they repeat what the exception says
+_SMALL_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a third less CPU until the first result
+
+
+@contextlib.contextmanager
+def spark_session(name: str = "holdfast", *, cores: int | None = None, memory: str = "1g") -> Iterator[SparkSession]:
+    """A Spark session on this machine with `cores` threads (None: all) in UTC, stopped on leaving.
+
+    Where a session runs already, that one is given and left running. Raises MissingTool without pyspark or
+    Java.
+    """
+    cores = cores if cores is not None else os.cpu_count() or 1
+    if cores < 1:
+        raise InputError.at("cores", cores, "must be at least 1")
+    running = _running_session()
+    if running is not None:
+        yield running
+        return
+    java = ensure_java()
+    with _quiet_loggers(), tempfile.TemporaryDirectory(prefix="holdfast-spark-") as scratch:
+        session, gateway = _start(name, java, Path(scratch), cores, memory)
+        try:
+            yield session
+        finally:
+            _stop(session, gateway)
+
+
+def _running_session() -> SparkSession | None:
+    try:
+        from pyspark import SparkContext  # noqa: PLC0415 - only where Spark is asked for
+        from pyspark.sql import SparkSession  # noqa: PLC0415
+    except ImportError:
+        raise MissingTool("This needs PySpark: run `pip install 'holdfast[spark]'`.") from None
+    return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context is not None else None
+
+
+def settings(scratch: Path, cores: int, memory: str) -> dict[str, str]:
+    """The configuration of the session, by Spark's names."""
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": f'{_SMALL_JOBS} "-Djava.io.tmpdir={scratch}" '
+        f'"-Dlog4j2.configurationFile={scratch / "log4j2.properties"}"',
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(max(cores, 2)),
+        "spark.default.parallelism": str(max(cores, 2)),
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
+    }
+
+
+def _start(name: str, java: Java, scratch: Path, cores: int, memory: str) -> tuple[SparkSession, Any]:
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    (scratch / "log4j2.properties").write_text(_QUIET, encoding="utf-8")
+    conf = SparkConf(loadDefaults=False).setMaster(f"local[{cores}]").setAppName(name)
+    for key, value in settings(scratch, cores, memory).items():
+        conf.set(key, value)
+    environment = {
+        "JAVA_HOME": str(java.home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONSAFEPATH": "1",  # a user's own `models/` in the working directory must not win over ours
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_SUBMIT_ARGS": None,
+        "SPARK_CONF_DIR": str(scratch),  # one machine's defaults are not another's
+    }
+    log = scratch / "jvm.log"
+    with _environment(environment), log.open("wb") as talk:
+        try:
+            gateway = launch_gateway(conf, {"stdout": talk, "stderr": talk})  # type: ignore[no-untyped-call]
+            context = SparkContext(conf=conf, gateway=gateway)
+        except Exception as error:
+            last = log.read_text(errors="replace").strip().splitlines()[-1:] or [str(error)]
+            raise MissingTool(f"Spark did not start with the Java in {java.home}: {last[0]}") from error
+    return SparkSession(context), gateway
+
+
+def _stop(session: SparkSession, gateway: Any) -> None:
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    session.stop()
+    gateway.shutdown()
+    if gateway.proc is not None:
+        gateway.proc.stdin.close()  # the JVM ends when its standard input does
+        gateway.proc.wait(timeout=60)
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+
+
+@contextlib.contextmanager
+def _environment(changes: dict[str, str | None]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changes}
+    _set(changes)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(values: dict[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _quiet_loggers() -> Iterator[None]:
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415
+
+    # Made by PySpark's own factory: a plain logger of that name would break PySpark.
+    loggers = [PySparkLogger.getLogger(name) for name in _PYTHON_LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled

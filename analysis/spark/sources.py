@@ -1,0 +1,165 @@
+"""The files that ingest reads: their kinds and columns, checked before Spark starts."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import gzip
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+
+RESERVED = "_hf_"  # columns that ingest adds to those of the files
+SUFFIXES = (".csv", ".csv.gz", ".parquet")
+_LONGEST_HEADER = 1_000_000
+
+# One row per scheduled flight, as the US Bureau of Transportation Statistics reports them.
+FLIGHT_SCHEMA = (
+    "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, arr_time INT, "
+    "sched_arr_time INT, arr_delay INT, carrier STRING, flight INT, tailnum STRING, origin STRING, "
+    "dest STRING, air_time INT, distance INT, sched_dep_ts TIMESTAMP"
+)
+FLIGHT_STREAMS = {"delayed": "arr_delay > 0", "airborne": "air_time IS NOT NULL"}
+FLIGHT_COLUMNS = tuple(part.split()[0] for part in FLIGHT_SCHEMA.split(", "))
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file: where it is, its suffix (of SUFFIXES) and its columns in order; types by name for Parquet."""
+
+    path: Path
+    suffix: str
+    columns: tuple[str, ...]
+    types: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The file's name without its folders."""
+        return self.path.name
+
+
+def open_sources(files: Iterable[str | Path]) -> tuple[Source, ...]:
+    """What the files are. Raises InputError with one fault for each file that cannot be used."""
+    paths = [Path(name) for name in files]
+    if not paths:
+        raise InputError.at("ingest.files", NO_VALUE, "must name at least one file")
+    found: list[Source] = []
+    faults: list[InputFault] = []
+    for path in paths:
+        try:
+            found.append(_source(path))
+        except InputError as error:
+            faults += error.faults
+    for path, times in Counter(path.resolve() for path in paths).items():
+        if times > 1:
+            faults.append(InputFault("ingest.files", path.name, "is named more than once"))
+    raise_if_any(faults)
+    return tuple(found)
+
+
+def common_columns(sources: Sequence[Source]) -> tuple[str, ...]:
+    """The columns that every file has, in the order of the first file."""
+    shared = set(sources[0].columns).intersection(*(source.columns for source in sources[1:]))
+    return tuple(name for name in sources[0].columns if name in shared)
+
+
+def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, key: str, time: str) -> None:
+    """Raise InputError where a file does not fit the schema (None: that of flights), or lacks key or time.
+
+    A schema that the user gave names every column of a CSV file, and columns that all files have.
+    """
+    known = FLIGHT_COLUMNS if schema is None else tuple(schema)
+    faults = []
+    for source in sources:
+        unknown = [name for name in source.columns if name not in known]
+        if unknown and source.suffix != ".parquet":
+            faults.append(_unknown(source, unknown, known, schema is None))
+        missing = [] if schema is None else [name for name in known if name not in source.columns]
+        if missing:
+            rule = f"lacks columns of the schema: {', '.join(missing)}"
+            faults.append(InputFault("ingest.files", source.name, rule, f"it has {', '.join(source.columns)}"))
+    raise_if_any(faults)
+    shared = common_columns(sources)
+    for path, name in (("ingest.key", key), ("ingest.time", time)):
+        if name not in shared:
+            faults.append(InputFault(path, name, "is not a column of every file", nearest(name, shared)))
+        elif schema is not None and name not in known:
+            faults.append(InputFault(path, name, "is not a column of the schema", nearest(name, known)))
+    raise_if_any(faults)
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """A hint: the name that is most alike, or all of them."""
+    alike = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {alike[0]}?" if alike else f"there are {', '.join(names)}"
+
+
+def _unknown(source: Source, unknown: list[str], known: Sequence[str], flights: bool) -> InputFault:
+    shown = ", ".join(unknown)
+    if not flights:
+        return InputFault("ingest.files", source.name, f"has columns that the schema lacks: {shown}",
+                          nearest(unknown[0], known))  # fmt: skip
+    rule = f"has columns that flight records do not have: {shown}"
+    alike = difflib.get_close_matches(unknown[0], known, n=1)
+    example = ", ".join(f"{name} STRING" for name in source.columns[:2])
+    hint = f"did you mean {alike[0]}?" if alike else f'give the schema of all its columns, as in "{example}, ..."'
+    return InputFault("ingest.files", source.name, rule, hint)
+
+
+def _source(path: Path) -> Source:
+    suffix = next((end for end in SUFFIXES if path.name.lower().endswith(end)), None)
+    if suffix is None:
+        raise InputError.at("ingest.files", str(path), f"must end in {', '.join(SUFFIXES)}")
+    if path.is_dir():
+        raise InputError.at("ingest.files", str(path), "is a folder", "name the files in it")
+    if not path.is_file():
+        raise InputError.at("ingest.files", str(path), "no such file")
+    try:
+        source = _parquet(path) if suffix == ".parquet" else Source(path, suffix, _header(path, suffix))
+    except OSError as error:  # a broken gzip file is one of them
+        raise InputError.at("ingest.files", str(path), f"cannot be read: {error}") from None
+    return _with_different_names(source)
+
+
+def _with_different_names(source: Source) -> Source:
+    times = Counter(name.casefold() for name in source.columns)
+    twice = sorted({name for name in source.columns if times[name.casefold()] > 1})
+    if twice:
+        raise InputError.at("ingest.files", source.name, f"has columns of the same name: {', '.join(twice)}")
+    ours = [name for name in source.columns if name.startswith(RESERVED)]
+    if ours:
+        raise InputError.at("ingest.files", source.name, f"has columns that begin with {RESERVED}: {ours[0]}")
+    if not all(source.columns):
+        place = source.columns.index("") + 1
+        raise InputError.at("ingest.files", source.name, f"column {place} has no name in the header line")
+    return source
+
+
+def _header(path: Path, suffix: str) -> tuple[str, ...]:
+    try:
+        with gzip.open(path, "rb") if suffix == ".csv.gz" else path.open("rb") as file:
+            line = file.readline(_LONGEST_HEADER).decode("utf-8-sig").rstrip("\r\n")
+    except EOFError:
+        raise InputError.at("ingest.files", str(path), "cannot be read: the gzip file ends too early") from None
+    except UnicodeDecodeError:
+        raise InputError.at("ingest.files", str(path), "the header line is not UTF-8 text") from None
+    if not line.strip():
+        raise InputError.at("ingest.files", str(path), "is empty or its first line is", "it needs a header line")
+    return tuple(next(csv.reader([line])))
+
+
+def _parquet(path: Path) -> Source:
+    import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed for CSV
+    from pyarrow import parquet  # noqa: PLC0415
+
+    try:
+        schema = parquet.read_schema(path)
+    except pa.ArrowException as error:
+        rule = f"is not a Parquet file: {str(error).splitlines()[0]}"
+        raise InputError.at("ingest.files", str(path), rule) from None
+    types = tuple((field.name, field.type) for field in schema)
+    return Source(path, ".parquet", tuple(schema.names), types)

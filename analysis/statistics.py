@@ -1,0 +1,91 @@
+"""Means with 95 % intervals over replications, and exact quantiles of integer nanoseconds.
+
+Quantiles are observations, not interpolations: the smallest value that at least the share q of all values
+does not exceed (numpy's 'inverted_cdf'). Means of replications of different size are ratio estimates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.histogram import Ints, exact_sum, rank_of
+
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean and the 95 % interval (low, high) around it; None where there is too little to tell."""
+
+    mean: float | None
+    ci95: tuple[float, float] | None
+
+
+def mean_of(values: Sequence[float]) -> Mean:
+    """The mean of one value per replication, with the Student t interval; no interval for fewer than two."""
+    return ratio_mean(values, [1] * len(values))
+
+
+def ratio_mean(sums: Sequence[float], counts: Sequence[int]) -> Mean:
+    """The pooled mean sum(sums) / sum(counts) over replications, with its 95 % interval.
+
+    The interval is that of the classical ratio estimator (Cochran, Sampling Techniques, section 6.3):
+    residuals z_i = (sum_i - mean count_i) / mean(counts) in place of the deviations, Student t with n - 1
+    degrees of freedom. With equal counts it is the usual interval of the replication means. Replications
+    without a value do not count.
+    """
+    pairs = [(value, count) for value, count in zip(sums, counts, strict=True) if count]
+    if not pairs:
+        return Mean(None, None)
+    total = sum(count for _, count in pairs)
+    mean = sum(value for value, _ in pairs) / total
+    if len(pairs) < 2:
+        return Mean(mean, None)
+    per_replication = total / len(pairs)
+    squares = math.fsum(((value - mean * count) / per_replication) ** 2 for value, count in pairs)
+    half = student_t95(len(pairs) - 1) * math.sqrt(squares / (len(pairs) * (len(pairs) - 1)))
+    return Mean(mean, (mean - half, mean + half))
+
+
+def student_t95(degrees: int) -> float:
+    """The 97.5 % quantile of Student's t: the half width of a two-sided 95 % interval in standard errors."""
+    from scipy.special import stdtrit  # noqa: PLC0415  scipy is slow to load
+
+    return float(stdtrit(degrees, 0.975))
+
+
+def quantiles(values: Ints, shares: Sequence[float]) -> list[int]:
+    """The quantile of each share, exact; raises ValueError when there are no values."""
+    ranks = [rank_of(share, values.size) - 1 for share in shares]
+    ordered = np.partition(values, sorted(set(ranks)))
+    return [int(ordered[rank]) for rank in ranks]
+
+
+def seconds(value_ns: int | float) -> float:
+    """Nanoseconds as seconds."""
+    return value_ns / NS_PER_S
+
+
+def times_s(replications: Sequence[Ints], shares: dict[str, float], *, with_count: bool = False) -> dict[str, object]:
+    """Mean, `shares` (name -> q), max and ci95 [s] of durations [ns], one array for each replication, pooled.
+
+    All are None when there is no value. The interval is as in `ratio_mean`.
+    """
+    pooled = np.concatenate(replications) if replications else np.empty(0, np.int64)
+    count = {"count": int(pooled.size)} if with_count else {}
+    if not pooled.size:
+        return dict.fromkeys(["mean", *shares, "max"]) | count | {"ci95": None}
+    mean = ratio_mean([exact_sum(part) for part in replications], [part.size for part in replications])
+    assert mean.mean is not None  # there is a value
+    read = dict(zip(shares, quantiles(pooled, list(shares.values())), strict=True))
+    return {
+        "mean": seconds(mean.mean),
+        **{name: seconds(value) for name, value in read.items()},
+        "max": seconds(int(pooled.max())),
+        **count,
+        "ci95": None if mean.ci95 is None else [seconds(edge) for edge in mean.ci95],
+    }

@@ -1,0 +1,202 @@
+"""The summary of a run: the agreed `run --json` form, from the records of its replications.
+
+Which rows count, for a window [warm-up, duration):
+- wait, sojourn, processed: tuples that entered the queue in the window and whose service began (for wait)
+  or ended;
+- `queue_mean`: time average of waiting tuples, without those in service: waiting times clipped to the
+  window, those of tuples that still wait at the end included;
+- `utilisation`: service time clipped to the window, per server and second of the window;
+- latency: birth to sink of tuples born in the window; messages: seconds that begin in the window;
+- recoveries and guarantee: the whole run.
+Replications are pooled; `ci95` = [low, high] over replications (see `analysis.statistics.ratio_mean`). What
+was not seen is None, never NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from analysis.recoveries import recoveries
+from analysis.statistics import mean_of, times_s
+from models.histogram import Ints, exact_sum
+from models.records import NEVER, RunRecords
+from models.scenario import Scenario
+
+WAIT_SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+LATENCY_SHARES = {**WAIT_SHARES, "p999": 0.999}
+
+Summary = dict[str, Any]
+
+
+def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> Summary:
+    """The summary as plain dicts, lists, numbers and None, ready for JSON; None for what was not seen.
+
+    Raises ValueError when the replications do not have the same operators.
+    """
+    names = tuple(scenario.operators)
+    if any(one.operators != records[0].operators for one in records):
+        raise ValueError("replications of one scenario have the same operators")
+    latencies = [_latencies(one) for one in records]
+    summary: Summary = {
+        "scenario": scenario.name,
+        "seed": scenario.seed,
+        "duration_s": scenario.duration_s,
+        "warmup_s": scenario.warmup_s,
+        "operators": {name: _operator(scenario, name, records) for name in names},
+        "latency_s": times_s(latencies, LATENCY_SHARES, with_count=True),
+        "migrations": [],
+        "recoveries": recoveries(records),
+        "messages": _messages(records),
+        "guarantee": _guarantee(scenario, records),
+        "replications": [
+            {
+                "replication": one.replication,
+                "latency_s": _without_interval(times_s([own], LATENCY_SHARES, with_count=True)),
+                "guarantee": _guarantee(scenario, [one]),
+            }
+            for one, own in zip(records, latencies, strict=True)
+        ],
+    }
+    summary["targets"] = verdicts(scenario, summary)
+    return summary
+
+
+@dataclass(frozen=True)
+class OperatorTimes:
+    """What one operator did in one replication: waits and sojourns [ns], and clipped totals.
+
+    `waiting_ns` and `busy_ns` are sums over tuples of the time within the window.
+    """
+
+    waits: Ints
+    sojourns: Ints
+    waiting_ns: int
+    busy_ns: int
+    seen: bool
+
+
+def operator_times(one: RunRecords, index: int) -> OperatorTimes:
+    """The times of the operator with this index, by the rules of this module."""
+    low, high = one.warmup_ns, one.duration_ns
+    visits, left = one.tables["visits"], one.tables["waiting"]
+    own = visits["operator"] == index
+    arrival, start, end = (visits[name][own] for name in ("arrival_ns", "start_ns", "end_ns"))
+    in_queue = left["arrival_ns"][left["operator"] == index]
+    counts = (arrival >= low) & (arrival < high)
+    ended = counts & (end != NEVER)
+    until = np.where(end == NEVER, high, end)
+    return OperatorTimes(
+        waits=(start - arrival)[counts],
+        sojourns=(end - arrival)[ended],
+        waiting_ns=clipped(arrival, start, low, high)
+        + clipped(in_queue, np.full(in_queue.shape, high, np.int64), low, high),
+        busy_ns=clipped(start, until, low, high),
+        seen=bool(arrival.size or in_queue.size),
+    )
+
+
+def clipped(begin: Ints, end: Ints, low: int, high: int) -> int:
+    """Total length [ns] of the intervals [begin, end) within [low, high)."""
+    return exact_sum(np.maximum(np.minimum(end, high) - np.maximum(begin, low), 0))
+
+
+def _operator(scenario: Scenario, name: str, records: Sequence[RunRecords]) -> dict[str, object]:
+    found = [one for one in records if name in one.operators]
+    times = [operator_times(one, one.operators.index(name)) for one in found]
+    # A source or sink that never queues has no queue and no server to speak of.
+    serves = scenario.operators[name].service is not None or any(one.seen for one in times)
+    windows = [one.duration_ns - one.warmup_ns for one in found]
+    queue = mean_of([t.waiting_ns / window for t, window in zip(times, windows, strict=True) if serves and window > 0])
+    capacity = [one.servers[one.operators.index(name)] * window for one, window in zip(found, windows, strict=True)]
+    busy = mean_of([t.busy_ns / room for t, room in zip(times, capacity, strict=True) if serves and room > 0])
+    return {
+        "processed": sum(t.sojourns.size for t in times) if serves and found else None,
+        "wait_s": times_s([t.waits for t in times], WAIT_SHARES),
+        "sojourn_s": times_s([t.sojourns for t in times], WAIT_SHARES),
+        "queue_mean": queue.mean,
+        "queue_mean_ci95": _pair(queue.ci95),
+        "utilisation": busy.mean,
+        "utilisation_ci95": _pair(busy.ci95),
+    }
+
+
+def _latencies(one: RunRecords) -> Ints:
+    birth, delivered = (one.tables["deliveries"][name] for name in ("birth_ns", "delivered_ns"))
+    counts = (birth >= one.warmup_ns) & (birth < one.duration_ns)
+    return np.asarray((delivered - birth)[counts], dtype=np.int64)
+
+
+def _messages(records: Sequence[RunRecords]) -> dict[str, dict[str, int]]:
+    totals: dict[str, dict[str, int]] = {}
+    for one in records:
+        rows = one.tables["messages"]
+        counts = rows["second_ns"] >= one.warmup_ns
+        for kind in np.unique(rows["kind"]).tolist():
+            own = counts & (rows["kind"] == kind)
+            total = totals.setdefault(kind, {"count": 0, "bytes": 0})
+            total["count"] += int(rows["count"][own].sum())
+            total["bytes"] += int(rows["bytes"][own].sum())
+    return dict(sorted(totals.items()))
+
+
+def _guarantee(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str, int | None]:
+    """Lost and duplicated at the sinks, and in the state of the other operators; None without a ledger."""
+    totals: dict[str, int | None] = {
+        f"{prefix}{what}": None for prefix in ("", "state_") for what in ("lost", "duplicated")
+    }
+    for one in records:
+        rows = one.tables["ledger"]
+        for position, index in enumerate(rows["operator"].tolist()):
+            prefix = "" if scenario.operators[one.operators[index]].kind == "sink" else "state_"
+            for what in ("lost", "duplicated"):
+                totals[prefix + what] = (totals[prefix + what] or 0) + int(rows[what][position])
+    return totals
+
+
+def verdicts(scenario: Scenario, summary: Summary) -> dict[str, dict[str, object]] | None:
+    """Target name -> limit, value and whether it is met (None: nothing was seen); None without targets.
+
+    Every target is a highest value; `recovery_s` is that of the slowest recovery, and one that did not end
+    before the run did misses it.
+    """
+    if scenario.targets is None:
+        return None
+    limits = scenario.targets.model_dump(mode="python")
+    return {
+        name: _verdict(name, getattr(scenario.targets, name), summary)
+        for name in limits
+        if getattr(scenario.targets, name) is not None
+    }
+
+
+def _verdict(name: str, limit: float, summary: Summary) -> dict[str, object]:
+    value, unfinished = _reached(name, summary)
+    met = False if unfinished else None if value is None else value <= limit
+    return {"limit": limit, "value": value, "met": met}
+
+
+def _reached(name: str, summary: Summary) -> tuple[float | None, bool]:
+    """The value that a target is held against, and whether something it needs did not end."""
+    if name.startswith("latency_"):
+        return summary["latency_s"][name.removeprefix("latency_").removesuffix("_s")], False
+    if name == "lost":
+        return summary["guarantee"]["lost"], False
+    if name == "utilisation":
+        values = [one["utilisation"] for one in summary["operators"].values()]
+        return max((value for value in values if value is not None), default=None), False
+    if name == "recovery_s":
+        totals = [one["total_s"] for one in summary["recoveries"] if one["key_groups"]]
+        return (None, True) if None in totals else (max(totals, default=None), False)
+    raise KeyError(name)
+
+
+def _without_interval(times: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in times.items() if name != "ci95"}
+
+
+def _pair(interval: tuple[float, float] | None) -> list[float] | None:
+    return None if interval is None else list(interval)

@@ -1,0 +1,189 @@
+"""Tables over time from the records of one replication: latency, throughput, queues, load, bytes.
+
+Interval k is [k, k + 1) x interval_ns; intervals cover the whole run, warm-up included. Latency is filed
+under the interval of delivery. An interval without a value holds NEVER (-1) in integer columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from analysis.statistics import NS_PER_S
+from models.histogram import Floats, Ints, bin_of
+from models.records import NEVER, RunRecords
+
+
+@dataclass(frozen=True)
+class LatencyTimeline:
+    """Per interval (n_intervals,): begin, deliveries, mean, median, 99 % quantile and maximum of latency
+    [ns].
+    """
+
+    at_ns: Ints
+    count: Ints
+    mean_ns: Ints
+    p50_ns: Ints
+    p99_ns: Ints
+    max_ns: Ints
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line for each name: `values` (n_names, n_times) at `at_ns` (n_times,)."""
+
+    names: tuple[str, ...]
+    at_ns: Ints
+    values: Ints | Floats
+
+
+@dataclass(frozen=True)
+class BinCounts:
+    """The latency histogram of each interval, sparse: rows (interval begin, bin, count), sorted."""
+
+    at_ns: Ints
+    bin: Ints
+    count: Ints
+
+
+def latency_timeline(one: RunRecords, interval_ns: int = NS_PER_S) -> LatencyTimeline:
+    """Latency by interval of delivery; quantiles are exact, the mean is rounded down [ns]."""
+    at_ns = _grid(one, interval_ns)
+    interval, latency = _delivered(one, interval_ns, at_ns.size)
+    order = np.lexsort((latency, interval))
+    interval, latency = interval[order], latency[order]
+    count = np.bincount(interval, minlength=at_ns.size).astype(np.int64)
+    first = np.concatenate(([0], np.cumsum(count)[:-1]))
+    seen = count > 0
+    sums = _interval_sums(latency, first, seen)
+
+    def read(rank: Ints) -> Ints:
+        column = np.full(at_ns.size, NEVER, np.int64)
+        column[seen] = latency[(first + rank - 1)[seen]]
+        return column
+
+    mean = np.full(at_ns.size, NEVER, np.int64)
+    mean[seen] = sums // count[seen]
+    return LatencyTimeline(at_ns, count, mean, read(_rank("0.5", count)), read(_rank("0.99", count)), read(count))
+
+
+def latency_bins(one: RunRecords, interval_ns: int = NS_PER_S) -> BinCounts:
+    """The histogram of latency by interval of delivery (bins of `models.histogram`)."""
+    at_ns = _grid(one, interval_ns)
+    interval, latency = _delivered(one, interval_ns, at_ns.size)
+    pairs, count = np.unique(np.stack([interval, bin_of(latency)]), axis=1, return_counts=True)
+    return BinCounts(at_ns[pairs[0]], pairs[1], count.astype(np.int64))
+
+
+def throughput(one: RunRecords, interval_ns: int = NS_PER_S) -> Series:
+    """Tuples whose service ended, per operator and interval (n_operators, n_intervals)."""
+    at_ns = _grid(one, interval_ns)
+    visits = one.tables["visits"]
+    ended = (visits["end_ns"] != NEVER) & (visits["end_ns"] < one.duration_ns)
+    interval = visits["end_ns"][ended] // interval_ns
+    flat = visits["operator"][ended].astype(np.int64) * at_ns.size + interval
+    counts = np.bincount(flat, minlength=len(one.operators) * at_ns.size).astype(np.int64)
+    return Series(one.operators, at_ns, counts.reshape(len(one.operators), at_ns.size))
+
+
+def queues(one: RunRecords, by: str = "operator") -> Series:
+    """Waiting tuples at each sample, summed over the tasks of each `by`: 'operator' or 'host'."""
+    names, owner = _owners(one, by)
+    at_ns, when = np.unique(one.tables["samples"]["at_ns"], return_inverse=True)
+    return Series(names, at_ns, _summed(owner, when, one.tables["samples"]["queue"], len(names), at_ns.size))
+
+
+def busy(one: RunRecords, by: str = "operator") -> Series:
+    """Servers busy on average between a sample and the one before it, for each operator or host.
+
+    At the first sample it is the average since time 0. Only services that ended are in the samples, so one
+    that is longer than the distance of samples shows at its end. Divide by the number of servers for a
+    share.
+    """
+    names, owner = _owners(one, by)
+    samples = one.tables["samples"]
+    at_ns, when = np.unique(samples["at_ns"], return_inverse=True)
+    worked = _growth(samples["task"], samples["host"], samples["at_ns"], samples["busy_ns"])
+    sums = _summed(owner, when, worked, len(names), at_ns.size)
+    distance = np.diff(at_ns, prepend=0)
+    share = np.zeros(sums.shape)
+    np.divide(sums, distance, out=share, where=distance > 0)
+    return Series(names, at_ns, share)
+
+
+def busy_share(one: RunRecords, servers: Sequence[int] | None = None, by: str = "operator") -> Series:
+    """`busy` divided by the servers (n_names,): those of the records for operators, to be given for hosts."""
+    line = busy(one, by)
+    if servers is None and by == "operator":
+        servers = one.servers
+    if servers is None or len(servers) != len(line.names):
+        raise ValueError(f"one number of servers for each {by} is needed")
+    count = np.asarray(servers, dtype=np.float64)[:, None]
+    share = np.zeros(line.values.shape)
+    np.divide(line.values, count, out=share, where=count > 0)
+    return Series(line.names, line.at_ns, share)
+
+
+def traffic(one: RunRecords, column: str = "bytes", interval_ns: int = NS_PER_S) -> Series:
+    """Bytes (or, with column 'count', messages) by kind and interval (n_kinds, n_intervals); kinds sorted.
+
+    The rows are per second: intervals shorter than that put a second's bytes into its first interval.
+    """
+    at_ns = _grid(one, interval_ns)
+    rows = one.tables["messages"]
+    kinds, kind = np.unique(rows["kind"], return_inverse=True)
+    interval = np.minimum(rows["second_ns"] // interval_ns, max(at_ns.size - 1, 0))
+    return Series(tuple(kinds.tolist()), at_ns, _summed(kind, interval, rows[column], kinds.size, at_ns.size))
+
+
+def _grid(one: RunRecords, interval_ns: int) -> Ints:
+    if interval_ns < 1:
+        raise ValueError(f"an interval of {interval_ns} ns is too short")
+    return np.arange(0, one.duration_ns, interval_ns, dtype=np.int64)
+
+
+def _delivered(one: RunRecords, interval_ns: int, intervals: int) -> tuple[Ints, Ints]:
+    rows = one.tables["deliveries"]
+    # What is accepted at the very end of the run belongs to its last interval.
+    interval = np.minimum(rows["delivered_ns"] // interval_ns, max(intervals - 1, 0))
+    return interval, rows["delivered_ns"] - rows["birth_ns"]
+
+
+def _interval_sums(ordered: Ints, first: Ints, seen: np.ndarray) -> Ints:
+    """Sums of consecutive runs of `ordered` that begin at `first` where `seen`."""
+    return np.add.reduceat(ordered, first[seen]) if seen.any() else np.empty(0, np.int64)
+
+
+def _rank(share: str, count: Ints) -> Ints:
+    exact = Fraction(share)
+    return np.maximum(-(-exact.numerator * count // exact.denominator), 1)
+
+
+def _owners(one: RunRecords, by: str) -> tuple[tuple[str, ...], Ints]:
+    samples = one.tables["samples"]
+    if by == "host":
+        return one.hosts, samples["host"].astype(np.int64)
+    if by == "operator":
+        return one.operators, np.asarray(one.task_operator, dtype=np.int64)[samples["task"]]
+    raise ValueError(f"by is 'operator' or 'host', not {by!r}")
+
+
+def _growth(task: np.ndarray, host: np.ndarray, at_ns: Ints, total: Ints) -> Ints:
+    """What each row's total gained since the row before of that task on that host; a reset starts at 0."""
+    order = np.lexsort((at_ns, host, task))
+    same = np.zeros(order.size, bool)
+    same[1:] = (task[order][1:] == task[order][:-1]) & (host[order][1:] == host[order][:-1])
+    before = np.where(same, np.concatenate(([0], total[order][:-1])), 0)
+    gained = np.where(total[order] >= before, total[order] - before, total[order])
+    back = np.empty(order.size, np.int64)
+    back[order] = gained
+    return back
+
+
+def _summed(row: Ints, column: Ints, values: Ints, rows: int, columns: int) -> Ints:
+    table = np.zeros((rows, columns), np.int64)
+    np.add.at(table, (row, column), values)
+    return table

@@ -1,0 +1,108 @@
+"""holdfast: what-if answers and best plans for stateful stream-processing clusters.
+
+>>> import holdfast
+>>> scenario = holdfast.scenario_from({
+...     "duration": "1 min", "workload": {"a": {"rate": "5 /s"}}, "hosts": {"worker": {}},
+...     "operators": {"a": {"kind": "source"}, "b": {"kind": "sink", "inputs": {"a": "shuffle"}}}})
+>>> holdfast.estimate(scenario).tuples
+300.0
+
+Names are imported when they are first used, so that `import holdfast` stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from holdfast._version import __version__
+
+if TYPE_CHECKING:
+    from analysis.spark.ingest import ingest
+    from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+    from models.errors import InputError, InputFault, MissingTool
+    from models.estimate import estimate
+    from models.load import expected_load
+    from models.profile import Profile
+    from models.reading import scenario_from, scenario_with
+    from models.rules import not_simulated, warnings
+    from models.scenario import Scenario
+    from models.solution import Status
+    from optimizer.checkpoint_allocation import solve as plan_checkpoints
+    from optimizer.verify import verify_checkpoints
+    from scenarios.files import LoadedScenario, read_scenario, scenario_text, write_scenario
+    from scenarios.planning_files import read_problem
+    from scenarios.profiles import read_profile, write_profile
+    from scenarios.runs import RunResult, run
+
+_HOMES = {
+    "CheckpointAllocation": "models.checkpoint_allocation",
+    "CheckpointPlan": "models.checkpoint_allocation",
+    "InputError": "models.errors",
+    "InputFault": "models.errors",
+    "LoadedScenario": "scenarios.files",
+    "MissingTool": "models.errors",
+    "Profile": "models.profile",
+    "RunResult": "scenarios.runs",
+    "Scenario": "models.scenario",
+    "Status": "models.solution",
+    "estimate": "models.estimate",
+    "expected_load": "models.load",
+    "ingest": "analysis.spark.ingest",
+    "not_simulated": "models.rules",
+    "plan_checkpoints": "optimizer.checkpoint_allocation:solve",
+    "read_problem": "scenarios.planning_files",
+    "read_profile": "scenarios.profiles",
+    "read_scenario": "scenarios.files",
+    "run": "scenarios.runs",
+    "scenario_from": "models.reading",
+    "scenario_text": "scenarios.files",
+    "scenario_with": "models.reading",
+    "verify_checkpoints": "optimizer.verify",
+    "warnings": "models.rules",
+    "write_profile": "scenarios.profiles",
+    "write_scenario": "scenarios.files",
+}
+
+__all__ = [
+    "CheckpointAllocation",
+    "CheckpointPlan",
+    "InputError",
+    "InputFault",
+    "LoadedScenario",
+    "MissingTool",
+    "Profile",
+    "RunResult",
+    "Scenario",
+    "Status",
+    "__version__",
+    "estimate",
+    "expected_load",
+    "ingest",
+    "not_simulated",
+    "plan_checkpoints",
+    "read_problem",
+    "read_profile",
+    "read_scenario",
+    "run",
+    "scenario_from",
+    "scenario_text",
+    "scenario_with",
+    "verify_checkpoints",
+    "warnings",
+    "write_profile",
+    "write_scenario",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    found = getattr(importlib.import_module(module), attribute or name)
+    globals()[name] = found  # the next look-up finds it here
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,200 @@
+"""The command line: finds commands, and turns what goes wrong into one line and an exit code.
+
+Exit codes: 0 done, 2 bad input, 3 infeasible, 4 a target missed or status unknown, 5 too little evidence; 130
+when interrupted. stdout is data, stderr is talk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from holdfast import terminal
+from holdfast._version import __version__
+from holdfast.imports import shadowed
+
+if TYPE_CHECKING:
+    from models.errors import InputError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+# name -> (module of holdfast.commands, attribute, what it does); imported when the command is used
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "run": ("run", "run", "Simulate a scenario: latency, load, recoveries, what was lost."),
+    "study": ("study", "study", "From real flights to a report: ingest, plan, run with a crash."),
+    "plan": ("plan", "app", "Find the best plan for a problem file."),
+    "verify": ("verify", "verify", "Check a plan against its problem without any solver."),
+    "ingest": ("ingest", "ingest", "Make a profile of a trace (needs Java)."),
+    "validate": ("scenario", "validate", "Check a scenario file and say what deserves a second look."),
+    "show": ("scenario", "show", "Show a scenario: topology, placement, expected load, size."),
+    "schema": ("scenario", "schema", "Print the JSON schema of scenario files."),
+    "library": ("scenario", "library", "List the scenarios that come with holdfast, or print one."),
+    "report": ("report", "report", "Write the report of a run again."),
+    "doctor": ("doctor", "doctor", "Say whether everything needed is there."),
+}
+_FOLDER = Path(__file__).parent / "commands"
+
+
+def command_names() -> list[str]:
+    """The commands whose modules are there, in the order of the help page."""
+    return [name for name, (module, _, _) in COMMANDS.items() if (_FOLDER / f"{module}.py").exists()]
+
+
+class _Commands(TyperGroup):
+    """The commands, each imported when it is used; the help page needs none of them."""
+
+    _for_help = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return command_names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in command_names():
+            return None
+        if self._for_help:
+            return _click_command(_nothing, cmd_name, COMMANDS[cmd_name][2])
+        return load_command(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._for_help = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._for_help = False
+
+
+def command_object(name: str) -> Any:
+    """The function of a command, or the typer application of one that has commands below it; imported now."""
+    module, attribute, _ = COMMANDS[name]
+    return getattr(importlib.import_module(f"holdfast.commands.{module}"), attribute)
+
+
+def load_command(name: str) -> Any:
+    """The click command of that name."""
+    found = command_object(name)
+    if isinstance(found, typer.Typer):
+        found.rich_markup_mode = None
+        found._add_completion = False
+        return typer.main.get_command(found)
+    return _click_command(found, name)
+
+
+def _click_command(function: Any, name: str, summary: str | None = None) -> Any:
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name, help=summary)(function)
+    return typer.main.get_command(app)
+
+
+def _nothing() -> None:
+    """Stands for a command on the help page."""
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"holdfast {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=_Commands,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+)
+
+
+@app.callback()
+def holdfast(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """What-if answers and best plans for stateful stream-processing clusters.
+
+    stdout is data, with --json exactly one JSON document; stderr is talk. Exit codes: 0 done, 2 bad input,
+    3 infeasible, 4 a target missed or status unknown, 5 too little evidence.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    code = _guarded(given or ["--help"])
+    sys.exit(code)
+
+
+def _guarded(arguments: list[str]) -> int:
+    """The exit code; what goes wrong because of what was given becomes a line on stderr."""
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read stdout has gone: nothing to say, and nothing for the interpreter to flush at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except MemoryError:
+        terminal.error("the memory of this machine is not enough for this")
+        return BAD_INPUT
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    hidden = shadowed()
+    if hidden:
+        terminal.error(hidden)
+        return BAD_INPUT
+    from models.errors import InputError, MissingTool  # noqa: PLC0415 - only after the check that it is ours
+
+    try:
+        result = app(arguments, prog_name="holdfast", standalone_mode=False)
+    except InputError as error:
+        _print_faults(error)
+        return BAD_INPUT
+    except MissingTool as error:
+        terminal.error(error)
+        return BAD_INPUT
+    except typer.Exit as error:
+        return int(error.exit_code)
+    except Exception as error:
+        if isinstance(error, BrokenPipeError) or not _is_usage_error(error):
+            raise
+        _print_usage(error)
+        return BAD_INPUT
+    return result if isinstance(result, int) else 0
+
+
+def _print_faults(error: InputError) -> None:
+    for fault in error.faults:
+        terminal.error(fault)
+
+
+def _is_usage_error(error: Exception) -> bool:
+    """Whether click made this error of the arguments; typer may bring its own click: no one class."""
+    return any(kind.__name__ == "ClickException" for kind in type(error).__mro__)
+
+
+def _print_usage(error: Any) -> None:
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
+        print(context.get_help(), file=sys.stderr)
+        return
+    terminal.error(error.format_message())
+    if context is not None:
+        print(f"see: {terminal.clean(context.command_path)} --help", file=sys.stderr)

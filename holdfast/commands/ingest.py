@@ -1,0 +1,130 @@
+"""`holdfast ingest`: from a trace to the profile of its load. stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def ingest(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trace: .csv, .csv.gz or .parquet")],
+    key: Annotated[str, typer.Option(help="Column whose hash is the key group")],
+    time: Annotated[str, typer.Option(help="Column with the time of a row; without a zone it is UTC")],
+    key_groups: Annotated[int, typer.Option(help="How many key groups")],
+    out: Annotated[Path, typer.Option(help="Directory of the profile")],
+    bin_: Annotated[str, typer.Option("--bin", help='Length of a bin, as in "1 h"')] = "1 h",
+    where: Annotated[str | None, typer.Option(help="Rows to keep: a condition in SQL")] = None,
+    stream: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=SQL", help="A stream of its own; may be repeated")
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option(help='Columns with types, as in "ts TIMESTAMP, id STRING"; else flights')
+    ] = None,
+    max_bad_share: Annotated[float, typer.Option(help="Share of bad rows above which ingest stops")] = 0.05,
+    force: Annotated[bool, typer.Option("--force", help="Replace the profile in --out")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
+) -> None:
+    """Make the profile of a trace: its load by stream, key group and bin, and the correlation of the loads.
+
+    Exit code 0: the profile is written; 2: bad input.
+    """
+    from analysis.spark.ingest import ingest as profile_of  # noqa: PLC0415
+    from scenarios.profiles import check_target, profile_summary, write_profile  # noqa: PLC0415
+
+    bin_s, streams = _seconds(bin_), _streams(stream)
+    check_target(out, force=force)
+    with _talk() as talk:
+        profile, quarantine = profile_of(
+            files, key=key, time=time, where=where, streams=streams, key_groups=key_groups, bin_s=bin_s,
+            schema=schema, max_bad_share=max_bad_share, talk=talk,
+        )  # fmt: skip
+        write_profile(profile, out, quarantine, force=force)
+    summary = profile_summary(profile)
+    if json:
+        sys.stdout.write(json_text.dumps(summary, ensure_ascii=False, allow_nan=False) + "\n")
+    else:
+        _show(summary)
+
+
+def _seconds(text: str) -> float:
+    from models import units  # noqa: PLC0415
+    from models.errors import InputError  # noqa: PLC0415
+
+    try:
+        return units.parse(text, "s")
+    except units.UnitError as error:
+        raise InputError.at("ingest.bin", text, error.rule, error.hint) from None
+
+
+def _streams(given: list[str] | None) -> dict[str, str] | None:
+    from models.errors import InputError, InputFault, raise_if_any  # noqa: PLC0415
+
+    if not given:
+        return None
+    found: dict[str, str] = {}
+    faults: list[InputFault] = []
+    for text in given:
+        name, equals, sql = text.partition("=")
+        if not equals or not name.strip():
+            faults += InputError.at("ingest.streams", text, "must be NAME=SQL").faults
+        elif name.strip() in found:
+            faults += InputError.at("ingest.streams", name.strip(), "is named more than once").faults
+        else:
+            found[name.strip()] = sql
+    raise_if_any(faults)
+    return found
+
+
+@contextmanager
+def _talk() -> Iterator[Callable[[str], None]]:
+    """A function that says on the terminal what is going on; silent where stderr is none."""
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status("reading the files' columns") as status:
+        yield status.update
+
+
+def _show(summary: dict[str, Any]) -> None:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.markup import escape  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    totals = summary["totals"]
+    rows = Table(title=escape(f"{', '.join(summary['sources'])} by {summary['key']}"), title_justify="left")
+    for heading in ("stream", "rows", "share", "rows/s", "peak rows/s", "r of groups"):
+        rows.add_column(heading, justify="left" if heading == "stream" else "right")
+    for name, rate in summary["rates"].items():
+        between = summary["correlation"]["between_groups"][name][name]
+        rows.add_row(
+            escape(name), f"{rate['rows']}", f"{summary['selectivity'][name]:.1%}",
+            f"{rate['mean_per_s']:.4g}", f"{rate['peak_per_s']:.4g}", f"{between:.2f}",
+        )  # fmt: skip
+    facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    facts.add_row("rows read", f"{totals['rows_read']}")
+    facts.add_row("kept / dropped / bad", " / ".join(f"{totals[f'rows_{n}']}" for n in _FATES))
+    facts.add_row("key groups", f"{summary['key_groups']} ({summary['hash']} of {summary['keys']} keys)")
+    facts.add_row("bins", f"{summary['bins']} of {summary['bin_s']:g} s from {summary['start']}")
+    top = ", ".join(f"{pair['key'][:_LONGEST_KEY]} ({pair['rows']})" for pair in summary["top_keys"][:3])
+    facts.add_row("most frequent keys", escape(top))
+    if summary["minutes_in_air"]:
+        air = summary["minutes_in_air"]
+        facts.add_row("minutes in the air", f"{air['total']:.0f}, {air['mean']:.1f} on average")
+    console = Console()
+    console.print(rows)
+    console.print(facts)
+
+
+_LONGEST_KEY = 20
+_FATES = ("kept", "dropped", "quarantined")

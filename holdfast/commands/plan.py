@@ -1,0 +1,139 @@
+"""`holdfast plan`: the best plan for a problem file. stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+    from optimizer.reasons import Reason
+
+app = typer.Typer(no_args_is_help=True, help="Find the best plan for a problem file.")
+
+_EXIT = {"infeasible": 3, "unknown": 4}
+_MOST_ROWS = 200
+
+
+@app.callback()
+def _plan() -> None:
+    """Find the best plan for a problem file."""
+
+
+@app.command()
+def checkpoints(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Problem: .json or .npz")],
+    method: Annotated[str, typer.Option(help="baseline, even, sensitive-first or exact")] = "exact",
+    time_limit: Annotated[float, typer.Option(help="Seconds after which `exact` gives its best")] = 60.0,
+    seed: Annotated[int, typer.Option(help="Decides the draws of baseline and even")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes; never changes the answer")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
+    reasons: Annotated[bool, typer.Option("--reasons", help="Say why, against the next two nodes")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the plan to this JSON file as well")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out")] = False,
+) -> None:
+    """Choose the node of every checkpoint.
+
+    Exit code 0: feasible or optimal; 2: bad input; 3: infeasible; 4: no feasible plan found.
+    """
+    from optimizer.checkpoint_allocation import solve  # noqa: PLC0415
+    from optimizer.reasons import reasons as explain  # noqa: PLC0415
+    from scenarios.planning_files import (  # noqa: PLC0415
+        plan_to_dict,
+        read_problem,
+        refuse_unwritable,
+        write_text,
+    )
+
+    if out is not None:
+        refuse_unwritable(out, force=force)  # before any work is done
+    problem = read_problem(file)
+    plan = solve(problem, method=method, time_limit_s=time_limit, seed=seed, workers=workers)
+    rows = explain(problem, plan) if reasons else []
+    document = plan_to_dict(plan, problem)
+    if reasons:
+        document["reasons"] = [_reason_to_dict(row) for row in rows]
+    text = json_text.dumps(document, allow_nan=False)
+    if out is not None:
+        write_text(out, text + "\n", force=force)
+    if json:
+        sys.stdout.write(text + "\n")
+    else:
+        _show(problem, plan, rows)
+    if plan.status.value in _EXIT:
+        typer.echo(f"{plan.status}: {plan.note}", err=True)
+        raise typer.Exit(_EXIT[plan.status.value])
+
+
+def _reason_to_dict(row: Reason) -> dict[str, object]:
+    others = [
+        {"node": other.node, "cost": other.cost, "costs_more": other.costs_more, "why_not": other.why_not}
+        for other in row.alternatives
+    ]
+    return {"checkpoint": row.checkpoint, "node": row.node, "cost": row.cost, "alternatives": others}
+
+
+def _show(problem: CheckpointAllocation, plan: CheckpointPlan, rows: list[Reason]) -> None:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    console = Console(width=None if sys.stdout.isatty() else 80, highlight=False, markup=False)
+    head = Table(show_header=False, box=None)
+    for name, value in (
+        ("status", plan.status.value),
+        ("objective", _number(plan.objective)),
+        ("bound", _number(plan.bound)),
+        ("gap", _number(plan.gap)),
+        ("method", plan.method),
+        ("seconds", _number(plan.wall_s)),
+        ("note", plan.note),
+    ):
+        head.add_row(name, value)
+    console.print(head)
+    for violation in plan.violations[:_MOST_ROWS]:
+        console.print(f"breaks {violation}")
+    if plan.assignment is None:
+        return
+    console.print(_reasons_table(rows) if rows else _nodes_table(problem, plan))
+
+
+def _nodes_table(problem: CheckpointAllocation, plan: CheckpointPlan) -> Table:
+    from rich.table import Table  # noqa: PLC0415
+
+    assert plan.assignment is not None
+    table = Table("node", "load", "capacity", "checkpoints")
+    loads = problem.node_loads(plan.assignment)
+    for n in range(min(problem.n_nodes, _MOST_ROWS)):
+        here = [j for j, node in enumerate(plan.assignment.tolist()) if node == n]
+        capacity = "" if problem.capacity is None else _number(float(problem.capacity[n]))
+        table.add_row(str(n), _number(float(loads[n])), capacity, _listed(here))
+    return table
+
+
+def _reasons_table(rows: list[Reason]) -> Table:
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table("checkpoint", "node", "cost", "not", "cost", "why not")
+    for row in rows[:_MOST_ROWS]:
+        first = [str(row.checkpoint), str(row.node), _number(row.cost)]
+        for other in row.alternatives:
+            table.add_row(*first, str(other.node), _number(other.cost), other.why_not)
+            first = ["", "", ""]
+        if not row.alternatives:
+            table.add_row(*first, "", "", "the only node")
+    return table
+
+
+def _listed(items: list[int]) -> str:
+    shown = " ".join(map(str, items[:12]))
+    return shown if len(items) <= 12 else f"{shown} and {len(items) - 12} more"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"

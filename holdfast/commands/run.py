@@ -1,0 +1,90 @@
+"""`holdfast run`: simulate a scenario."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_TARGET_MISSED = 4
+
+
+def run(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Scenario file, or a name of the library")],
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value of the scenario")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Directory for records, summary and report.html")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Also keep one row per tuple and operator")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes for replications")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON document")] = False,
+) -> None:
+    """Simulate a scenario: latency, load, recoveries and what was lost or duplicated."""
+    from holdfast.progress import progress  # noqa: PLC0415
+    from scenarios.files import read_scenario  # noqa: PLC0415
+    from scenarios.library import resolve  # noqa: PLC0415
+    from scenarios.run_store import check_target  # noqa: PLC0415
+    from scenarios.runs import run as run_scenario  # noqa: PLC0415
+
+    loaded = read_scenario(resolve(file), settings or [])
+    if out is not None:
+        check_target(out, force=force)
+    with progress() as talk:
+        title = "simulating"
+        result = run_scenario(
+            loaded.scenario,
+            folder=loaded.folder,
+            workers=workers,
+            on_progress=lambda share: talk(title, share),
+        )
+    if out is not None:
+        _write(out, file, result, loaded.folder, force=force, raw=raw)
+    if as_json:
+        print(json.dumps(result.summary, allow_nan=False))
+    else:
+        _show(result)
+    for name in result.missed:
+        verdict = result.summary["targets"][name]
+        typer.echo(f"target missed: {name}: {verdict}", err=True)
+    if result.missed:
+        raise typer.Exit(_TARGET_MISSED)
+
+
+def _write(out: Path, file: str, result: object, folder: Path, *, force: bool, raw: bool) -> None:
+    from analysis.report import render_report  # noqa: PLC0415
+    from scenarios.files import scenario_text  # noqa: PLC0415
+    from scenarios.report_content import run_content  # noqa: PLC0415
+    from scenarios.run_store import write_run  # noqa: PLC0415
+    from scenarios.runs import RunResult, inputs_of  # noqa: PLC0415
+
+    assert isinstance(result, RunResult)
+    page = render_report(
+        run_content(result, inputs_of(result.scenario, folder, holders={}), command=f"holdfast run {file}")
+    )
+    write_run(
+        out,
+        scenario_text(result.scenario),
+        result.summary,
+        result.records,
+        force=force,
+        raw=raw,
+        pages={"report.html": page},
+    )
+
+
+def _show(result: object) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
+    from holdfast import run_tables  # noqa: PLC0415
+    from scenarios.runs import RunResult  # noqa: PLC0415
+
+    assert isinstance(result, RunResult)
+    console = Console()
+    console.print(run_tables.operators_table(result.summary))
+    console.print(run_tables.latency_table(result.summary))
+    if result.summary["recoveries"]:
+        console.print(run_tables.recoveries_table(result.summary))
+    console.print(run_tables.guarantee_line(result.summary))

@@ -1,0 +1,130 @@
+"""`holdfast validate`, `show`, `schema` and `library`: what a scenario says, without running it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast import terminal
+
+if TYPE_CHECKING:
+    from models.inputs import RunInputs
+    from scenarios.files import LoadedScenario
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="Scenario file, or a name of the library")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value; may be repeated")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
+
+
+def validate(file: File, settings: Settings = None, as_json: AsJson = False) -> None:
+    """Check a scenario: all errors at once, and warnings about what is legal and probably not meant.
+
+    Exit code 0: valid; 2: not.
+    """
+    from models.rules import not_simulated, warnings  # noqa: PLC0415
+
+    loaded, inputs, missing = _load(file, settings)
+    found = warnings(loaded.scenario, inputs)
+    notes = [str(fault) for fault in (*not_simulated(loaded.scenario), *_too_large(loaded, inputs))]
+    if as_json:
+        terminal.print_json(
+            {
+                "valid": True,
+                "scenario": loaded.scenario.name,
+                "warnings": [{"path": one.path, "text": one.text} for one in found],
+                "missing_files": missing,
+                "cannot_run": notes,
+            }
+        )
+        return
+    lines = [f"valid: {loaded.scenario.name or file}"]
+    lines += [f"warning: {one}" for one in found]
+    lines += [f"missing: {line}" for line in missing]
+    lines += [f"cannot run: {note}" for note in notes]
+    print("\n".join(terminal.clean(line) for line in lines))
+
+
+def show(file: File, settings: Settings = None, as_json: AsJson = False) -> None:
+    """Show topology, placement, expected rates and load by operator and host, and the size of the run."""
+    from holdfast.scenario_view import document, tables  # noqa: PLC0415
+
+    loaded, inputs, missing = _load(file, settings)
+    if as_json:
+        terminal.print_json(document(loaded.scenario, inputs))
+    else:
+        terminal.show(*tables(loaded.scenario, inputs), *(f"missing: {line}" for line in missing))
+
+
+def schema() -> None:
+    """Print the JSON schema of scenario files, for editors and checkers."""
+    from models.scenario import Scenario  # noqa: PLC0415
+
+    print(json.dumps(Scenario.model_json_schema(by_alias=True), indent=2))
+
+
+def library(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Print this scenario's file")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the scenarios that come with holdfast, or print one."""
+    from scenarios import library as shelf  # noqa: PLC0415
+
+    if name is not None:
+        text = shelf.text_of(name)
+        terminal.print_json({"name": name, "text": text}) if as_json else print(text, end="")
+        return
+    lines = [(known, _one_line(known)) for known in shelf.names()]
+    if as_json:
+        terminal.print_json([{"name": known, "title": title} for known, title in lines])
+        return
+    width = max((len(known) for known, _ in lines), default=0)
+    for known, title in lines:
+        print(f"{known:<{width}}  {terminal.clean(title)}")
+
+
+def _one_line(name: str) -> str:
+    from scenarios import library as shelf  # noqa: PLC0415
+    from scenarios.files import tables_of  # noqa: PLC0415
+
+    return str(tables_of(shelf.path_of(name)).get("name", ""))
+
+
+def _load(file: str, settings: list[str] | None) -> tuple[LoadedScenario, RunInputs | None, list[str]]:
+    """The scenario, its recorded rates where all of its files are there, and what is missing."""
+    from scenarios.files import missing_files, read_scenario  # noqa: PLC0415
+    from scenarios.library import resolve  # noqa: PLC0415
+
+    loaded = read_scenario(resolve(file), settings or [])
+    missing = [str(fault) for fault in missing_files(loaded)]
+    return loaded, None if missing else _recorded(loaded), missing
+
+
+def _recorded(loaded: LoadedScenario) -> RunInputs | None:
+    from models.workload import ProfileRate, SeriesRate  # noqa: PLC0415
+
+    rates = (workload.rate for workload in loaded.scenario.workload.values())
+    if not any(isinstance(rate, (ProfileRate, SeriesRate)) for rate in rates):
+        return None
+    from models.inputs import RunInputs  # noqa: PLC0415
+    from scenarios.recorded import check_key_groups, profiles_of, rates_of, shares_of  # noqa: PLC0415
+
+    profiles = profiles_of(loaded.scenario, loaded.folder)
+    check_key_groups(loaded.scenario, profiles)
+    rates_by_source = rates_of(loaded.scenario, loaded.folder, profiles)
+    return RunInputs(rates=rates_by_source, shares=shares_of(loaded.scenario, profiles))
+
+
+def _too_large(loaded: LoadedScenario, inputs: RunInputs | None) -> tuple[Any, ...]:
+    from models.errors import InputError  # noqa: PLC0415
+    from models.estimate import check_limits, estimate  # noqa: PLC0415
+
+    known = (inputs.rates, inputs.shares) if inputs else (None, None)
+    try:
+        check_limits(loaded.scenario, estimate(loaded.scenario, *known))
+    except InputError as error:
+        return error.faults
+    return ()

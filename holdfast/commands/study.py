@@ -1,0 +1,59 @@
+"""`holdfast study`: the main job, from real flights to a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def study(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Scenario whose rate is a profile")],
+    out: Annotated[Path, typer.Option(help="Directory for profile, plans, run and report.html")] = Path("study"),
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier study in --out")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes for runs")] = 2,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as one JSON document")] = False,
+) -> None:
+    """Ingest the bundled flights, place checkpoints by four methods, run with a crash, and report."""
+    import json  # noqa: PLC0415
+
+    from holdfast.progress import progress  # noqa: PLC0415
+    from scenarios.files import read_scenario  # noqa: PLC0415
+    from scenarios.study import ingest_flights, key_groups_of  # noqa: PLC0415
+    from scenarios.study import study as run_study  # noqa: PLC0415
+    from scenarios.study_store import check_target, findings, write_study  # noqa: PLC0415
+
+    check_target(out, force=force)
+    scenario = read_scenario(file).scenario
+    with progress() as talk:
+        profile, quarantine = ingest_flights(key_groups_of(scenario), talk)
+        found = run_study(scenario, profile, workers=workers, talk=talk)
+        talk("writing the report", None)
+        write_study(out, found, quarantine, force=force, command=f"holdfast study {file}")
+    if as_json:
+        print(json.dumps(findings(found), allow_nan=False))
+        return
+    _show(found, out)
+
+
+def _show(found: object, out: Path) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
+    from holdfast import run_tables  # noqa: PLC0415
+    from scenarios.study import Study  # noqa: PLC0415
+
+    assert isinstance(found, Study)
+    console = Console()
+    summary = found.runs[found.method].summary
+    console.print(run_tables.study_table(found))
+    console.print(
+        "useable: checkpoints on hosts with room, of those whose key group is on an overloaded host;\n"
+        "assisted: moves that end at the checkpoint; caught up: from the crash on; both by the profile's\n"
+        "later two thirds and by the run of that method.",
+        style="dim",
+        highlight=False,
+    )
+    console.print(run_tables.recoveries_table(summary))
+    console.print(run_tables.guarantee_line(summary))
+    console.print(f"Report: {out / 'report.html'}", highlight=False)

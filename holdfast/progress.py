@@ -1,0 +1,48 @@
+"""What is going on, on stderr: a line per stage with a bar and the time left; silent where stderr is no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, float | None], None]]:
+    """A function that is told (what is done, share done or None); each new text is a new line."""
+    from rich.console import Console  # noqa: PLC0415 - only where somebody looks
+    from rich.markup import escape  # noqa: PLC0415
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text, share: None
+        return
+    columns = (
+        SpinnerColumn(finished_text="[green]✓"),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bars:
+        lines: dict[str, int] = {}
+
+        def talk(text: str, share: float | None) -> None:
+            if text not in lines:
+                for earlier in lines.values():
+                    bars.update(earlier, total=1.0, completed=1.0)  # type: ignore[arg-type]
+                lines[text] = bars.add_task(escape(text), total=None if share is None else 1.0)
+            if share is not None:
+                bars.update(lines[text], completed=share)  # type: ignore[arg-type]
+
+        yield talk
+        for line in lines.values():
+            bars.update(line, total=1.0, completed=1.0)  # type: ignore[arg-type]

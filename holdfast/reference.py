@@ -1,0 +1,237 @@
+"""The reference pages, written from the code: `python -m holdfast.reference` writes docs/reference again."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from models import units
+from models.keys import dimension_of, entry_of, fields_of, models_in, options, tag_of_model
+from models.records import TABLES
+from models.scenario import Scenario
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+_WRITTEN = "This page is written by `python -m holdfast.reference`; change the code, not the page.\n"
+_KINDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+
+
+def pages() -> dict[str, str]:
+    """File name -> text of every reference page."""
+    return {"scenario.md": scenario_page(), "cli.md": cli_page(), "records.md": records_page()}
+
+
+def scenario_page() -> str:
+    """Every key of a scenario file with type, unit, default and meaning, section by section."""
+    parts = [
+        "# Keys of a scenario file\n",
+        _WRITTEN,
+        (
+            'A quantity is text with a unit, such as `"5 s"`; counts are bare numbers. NAME is a name that '
+            "you choose, [] an entry of a list.\n"
+        ),
+    ]
+    done: set[str] = set()
+    waiting: list[tuple[str, type[BaseModel]]] = [("The file", Scenario)]
+    while waiting:
+        title, model = waiting.pop(0)
+        if title in done:
+            continue
+        done.add(title)
+        parts.append(_section(title, model))
+        for key, field in fields_of(model).items():
+            inner = f"{'' if model is Scenario else title + '.'}{key}"
+            entry = entry_of(field.annotation)
+            if entry is not None:
+                inner += "[]" if not _is_map(field.annotation) else ".NAME"
+            found = models_in(field.annotation if entry is None else entry)
+            for option in found:
+                tag = tag_of_model(option)
+                title_of = f'{inner}, {tag[0]} = "{tag[1]}"' if tag and len(found) > 1 else inner
+                waiting.append((_one_of_rates(title_of, option) if key == "rate" else title_of, option))
+    return "\n".join(parts)
+
+
+def _one_of_rates(title: str, model: type[BaseModel]) -> str:
+    """The title of a kind of rate, which is told by its first key."""
+    return f"{title} = {{ {next(iter(fields_of(model)))} = ... }}"
+
+
+def _is_map(annotation: Any) -> bool:
+    return any(get_origin(option) is not tuple and entry_of(option) is not None for option in options(annotation))
+
+
+def _section(title: str, model: type[BaseModel]) -> str:
+    name = title if model is Scenario else f"`{title}`"
+    lines = [f"## {name}\n", _paragraph((model.__doc__ or "").split("\n\n")[0]) + "\n"]
+    if not fields_of(model):
+        return "\n".join(lines)
+    lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
+    for key, field in fields_of(model).items():
+        meaning = _paragraph(field.description or _tag_meaning(field))
+        must_be_said = title.endswith(f'{key} = "{(tag_of_model(model) or ("", ""))[1]}"')
+        default = "(required)" if must_be_said else _default_text(field)
+        lines.append(f"| `{key}` | {_type_text(field)} | {default} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _tag_meaning(field: FieldInfo) -> str:
+    return "Says which of the tables of this place it is." if get_origin(field.annotation) is Literal else ""
+
+
+def _paragraph(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip().replace("|", "\\|")
+
+
+def _type_text(field: FieldInfo) -> str:
+    wider = (getattr(mark, "json_schema_input_type", PydanticUndefined) for mark in field.metadata)
+    annotation = next((found for found in wider if found is not PydanticUndefined), field.annotation)
+    return " or ".join(dict.fromkeys(_kind_texts(annotation, field.metadata)))
+
+
+def _kind_texts(annotation: Any, metadata: Any = ()) -> Iterator[str]:
+    if get_origin(annotation) in (Union, types.UnionType):
+        for part in get_args(annotation):
+            yield from _kind_texts(part) if part is not type(None) else ()
+        return
+    dimension = dimension_of(annotation, metadata)
+    entry = entry_of(annotation)
+    if dimension is not None and entry is None:
+        yield f'quantity, as in `"{units.example(dimension)}"`'
+        return
+    if entry is not None:
+        inner = " or ".join(dict.fromkeys(_kind_texts(entry)))
+        yield f"table of names to {inner}" if _is_map(annotation) else f"list of {inner}"
+        return
+    for option in options(annotation):
+        if get_origin(option) is Literal:
+            yield ", ".join(f"`{value}`" for value in get_args(option))
+        elif isinstance(option, type) and issubclass(option, BaseModel):
+            tag = tag_of_model(option)
+            yield f"table (`{tag[1]}`)" if tag else "table"
+        else:
+            yield _KINDS.get(option, "any value")
+
+
+def _default_text(field: FieldInfo) -> str:
+    if field.is_required():
+        return "(required)"
+    value = field.get_default(call_default_factory=True)
+    if value is None or value is PydanticUndefined or value == {}:
+        return "none"
+    dimension = dimension_of(field.annotation, field.metadata)
+    if dimension is not None:
+        return f'`"{units.show(float(value), dimension)}"`'
+    if isinstance(value, BaseModel):
+        given = value.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return "`{ " + ", ".join(f"{key} = {_toml(entry)}" for key, entry in given.items() if entry != {}) + " }`"
+    return f"`{_toml(value)}`"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def cli_page() -> str:
+    """Every command with its arguments and options."""
+    from holdfast.cli import COMMANDS, command_names  # noqa: PLC0415
+
+    parts = ["# The command line\n", _WRITTEN, _EXIT_CODES]
+    for name in command_names():
+        parts.append(f"## holdfast {name}\n\n{COMMANDS[name][2]}\n")
+        found = _functions(name)
+        for title, function in found:
+            parts.append(_command_text(title, function, heading=len(found) > 1 or title != f"holdfast {name}"))
+    return "\n".join(parts)
+
+
+def _functions(name: str) -> list[tuple[str, Callable[..., Any]]]:
+    """The functions behind a command: one, or one for each command below it."""
+    from holdfast.cli import command_object  # noqa: PLC0415
+
+    found = command_object(name)
+    if not hasattr(found, "registered_commands"):
+        return [(f"holdfast {name}", found)]
+    return [(f"holdfast {name} {one.name or one.callback.__name__}", one.callback) for one in found.registered_commands]
+
+
+_EXIT_CODES = """\
+stdout is data (`--json`: exactly one JSON document), stderr is talk.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 2 | bad input, or something needed is missing |
+| 3 | infeasible |
+| 4 | a target missed, a plan that does not hold, or status unknown |
+| 5 | too little evidence |
+| 130 | interrupted |
+"""
+
+
+def _command_text(title: str, function: Callable[..., Any], *, heading: bool) -> str:
+    lines = [f"### {title}\n"] if heading else []
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    lines += ["\n\n".join(_paragraph(part) for part in paragraphs) + "\n"]
+    lines += ["| argument or option | default | meaning |", "|---|---|---|"]
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        kind, info = get_args(hints[name])[:2]
+        shown, help_text = _option_name(name, kind, info), _paragraph(info.help or "")
+        lines.append(f"| `{shown}` | {_option_default(parameter.default)} | {help_text} |")
+    return "\n".join(lines) + "\n"
+
+
+def _option_name(name: str, kind: Any, info: Any) -> str:
+    """How the parameter is written: `FILE`, `--json`, `--seed N`."""
+    # With Annotated, typer keeps the first name that an option is given as its default.
+    given = [info.default] if isinstance(info.default, str) else []
+    given += list(getattr(info, "param_decls", None) or [])
+    declared = ", ".join(given or [f"--{name.replace('_', '-')}"])
+    if type(info).__name__ == "ArgumentInfo":
+        return str(info.metavar or name.upper())
+    plain = next(options(kind), kind)
+    if plain is bool:
+        return declared
+    return f"{declared} {info.metavar or {int: 'N', float: 'X', Path: 'PATH'}.get(plain, 'TEXT')}"
+
+
+def _option_default(value: object) -> str:
+    if value is inspect.Parameter.empty:
+        return "(required)"
+    return "none" if value is None or value is False else f"`{value}`"
+
+
+def records_page() -> str:
+    """Every table that the simulator emits, with units."""
+    parts = [
+        "# Records of a run\n",
+        _WRITTEN,
+        "Times are whole nanoseconds since the run began; -1 is an instant that did not come.\n",
+    ]
+    for name, columns in TABLES.items():
+        parts.append(f"## `{name}`\n\n| column | type | unit | meaning |\n|---|---|---|---|")
+        for one in columns:
+            parts.append(f"| `{one.name}` | {one.dtype} | {one.unit or '-'} | {_paragraph(one.meaning)} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def write(folder: Path = FOLDER) -> None:
+    """Write every page into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

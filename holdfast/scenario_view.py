@@ -1,0 +1,129 @@
+"""A scenario and its expected load as tables for people and as one document for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from holdfast import terminal
+from models import units
+from models.estimate import estimate, rough
+from models.inputs import RunInputs
+from models.layout import downstream
+from models.load import Load, OperatorLoad, expected_load
+from models.rules import warnings
+from models.scenario import Scenario
+
+_MOST_ROWS = 60
+
+
+def document(scenario: Scenario, inputs: RunInputs | None) -> dict[str, Any]:
+    """Everything that `show` knows, in SI units."""
+    load = expected_load(scenario, inputs)
+    size = estimate(scenario, *((inputs.rates, inputs.shares) if inputs else ()))
+    return {
+        "scenario": scenario.name,
+        "seed": scenario.seed,
+        "duration_s": scenario.duration_s,
+        "replications": scenario.replications,
+        "operators": {name: _operator(scenario, name, one) for name, one in load.operators.items()},
+        "hosts": {name: asdict(host) | {"tasks": list(host.tasks)} for name, host in load.hosts.items()},
+        "estimate": asdict(size),
+        "limits": scenario.limits.model_dump(),
+        "warnings": [{"path": one.path, "text": one.text} for one in warnings(scenario, inputs, load)],
+        "assumptions": list(load.assumptions),
+    }
+
+
+def _operator(scenario: Scenario, name: str, load: OperatorLoad) -> dict[str, Any]:
+    operator = scenario.operators[name]
+    return {
+        "kind": operator.kind,
+        "inputs": dict(operator.inputs),
+        "parallelism": operator.parallelism,
+        "key_groups": operator.groups if operator.keyed else None,
+        "rate_in_per_s": asdict(load.flow.rate_in),
+        "rate_out_per_s": asdict(load.flow.rate_out),
+        "task_utilisation": [float(value) for value in load.utilisation],
+        "peak_utilisation": load.peak_utilisation,
+        "state_bytes": load.state_bytes,
+    }
+
+
+def tables(scenario: Scenario, inputs: RunInputs | None) -> Iterator[Any]:
+    """Title, topology, load by operator, hosts with placement, size, warnings."""
+    load = expected_load(scenario, inputs)
+    yield f"{scenario.name or 'scenario'}: {_run_of(scenario)}"
+    yield ""
+    yield _topology(scenario)
+    yield _operators(scenario, load)
+    yield _hosts(load)
+    size = estimate(scenario, *((inputs.rates, inputs.shares) if inputs else ()))
+    yield (
+        f"Expected size: {size.tuples:,.0f} tuples born, {size.steps:,.0f} steps, {size.events:,.0f} events; "
+        f"about {rough(size.memory_bytes, 'B')} and {rough(size.time_s, 's')} of one core."
+    )
+    yield from (f"warning: {one}" for one in warnings(scenario, inputs, load))
+    yield from (f"assumed: {text}" for text in load.assumptions)
+
+
+def _run_of(scenario: Scenario) -> str:
+    times = "once" if scenario.replications == 1 else f"{scenario.replications} times"
+    return f"{units.show(scenario.duration_s, 's')}, {times}, seed {scenario.seed}"
+
+
+def _topology(scenario: Scenario) -> Any:
+    readers = downstream(scenario)
+    rows = []
+    for name, operator in scenario.operators.items():
+        to = ", ".join(f"{other} by {scenario.operators[other].inputs[name]}" for other in readers[name])
+        groups = str(operator.groups) if operator.keyed else "-"
+        rows.append((name, operator.kind, to or "-", operator.parallelism, groups))
+    return terminal.table(
+        "Topology", ("operator", "kind", "read by", "tasks", "key groups"), _cut(rows, 5), text_columns=3
+    )
+
+
+def _operators(scenario: Scenario, load: Load) -> Any:
+    columns = ("operator", "in /s", "peak /s", "out /s", "busiest task", "at peak", "state")
+    rows = [
+        (
+            name,
+            f"{one.flow.rate_in.mean_per_s:,.4g}",
+            f"{one.flow.rate_in.peak_per_s:,.4g}",
+            f"{one.flow.rate_out.mean_per_s:,.4g}",
+            _percent(float(one.utilisation.max(initial=0.0))) if scenario.operators[name].service else "-",
+            _percent(one.peak_utilisation) if scenario.operators[name].service else "-",
+            rough(one.state_bytes, "B") if one.state_bytes else "-",
+        )
+        for name, one in load.operators.items()
+    ]
+    return terminal.table("Expected load by operator", columns, _cut(rows, 7))
+
+
+def _hosts(load: Load) -> Any:
+    columns = ("host", "tasks", "busy", "at peak", "sends /s", "gets /s", "link")
+    rows = [
+        (
+            name,
+            ", ".join(host.tasks[:8]) + (f" and {len(host.tasks) - 8} more" if len(host.tasks) > 8 else ""),
+            _percent(host.utilisation),
+            _percent(host.peak_utilisation),
+            rough(host.sent_bytes_per_s, "B"),
+            rough(host.received_bytes_per_s, "B"),
+            "-" if host.link_utilisation is None else _percent(host.link_utilisation),
+        )
+        for name, host in load.hosts.items()
+    ]
+    return terminal.table("Expected load by host", columns, _cut(rows, 7), text_columns=2)
+
+
+def _cut(rows: list[Any], columns: int) -> list[Any]:
+    if len(rows) <= _MOST_ROWS:
+        return rows
+    return [*rows[:_MOST_ROWS], (f"and {len(rows) - _MOST_ROWS} more", *[""] * (columns - 1))]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

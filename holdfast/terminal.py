@@ -1,0 +1,56 @@
+"""What the terminal gets to see: names from files are text, never markup, colours or cursor movements."""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_WIDTH = 80
+# Control characters and marks that turn the direction of writing make a line show what it does not say.
+_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def clean(text: object, *, lines: bool = False) -> str:
+    """The text without characters that a terminal acts on; line feeds stay where `lines` is true."""
+    shown = str(text)
+    if shown.isascii() and shown.isprintable():
+        return shown
+    return "".join(c for c in shown if (c == "\n" and lines) or unicodedata.category(c) not in _CATEGORIES)
+
+
+def error(text: object) -> None:
+    """Write one line about an error to stderr."""
+    print(f"error: {clean(text)}", file=sys.stderr)
+
+
+def print_json(document: Any) -> None:
+    """Write one JSON document to stdout."""
+    print(json.dumps(document, allow_nan=False))
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, text_columns: int = 1) -> Table:
+    """A table whose first `text_columns` columns are text on the left and the rest numbers on the right."""
+    from rich.table import Table  # noqa: PLC0415 - only where something is shown
+    from rich.text import Text  # noqa: PLC0415
+
+    made = Table(title=Text(clean(title)), title_justify="left", title_style="bold", pad_edge=False)
+    for index, column in enumerate(columns):
+        made.add_column(Text(column), justify="left" if index < text_columns else "right", overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(clean(cell)) for cell in row))
+    return made
+
+
+def show(*parts: Any) -> None:
+    """Print tables and plain lines to stdout, 80 columns wide where it is no terminal."""
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH, markup=False, highlight=False, emoji=False)
+    for part in parts:
+        console.print(clean(part, lines=True) if isinstance(part, str) else part)

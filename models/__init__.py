@@ -1,0 +1,1 @@
+"""What exists, and closed formulas about it: no clock, no file, no random draw."""

@@ -1,0 +1,145 @@
+"""Turning what a user gave into read-only arrays, with all faults collected instead of the first raised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.errors import NO_VALUE, InputFault
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+LARGEST = 1e100  # so that no sum of products overflows
+
+
+class CheckedArrays:
+    """Checks values one after the other; `faults` holds what was wrong so far."""
+
+    def __init__(self) -> None:
+        self.faults: list[InputFault] = []
+
+    def add(self, path: str, value: object, rule: str, hint: str = "") -> None:
+        """Remember one fault."""
+        self.faults.append(InputFault(path, value, rule, hint))
+
+    def floats(
+        self, path: str, value: Any, *shapes: tuple[int | None, ...], low: float | None = None
+    ) -> FloatArray | None:
+        """The value as read-only float64 array of one of `shapes` (None = any length); None with a fault."""
+        array = self._numbers(path, value)
+        if array is None or not self._shaped(path, array, shapes):
+            return None
+        array = array.astype(np.float64, copy=False)
+        bad = ~(np.abs(array) <= LARGEST)
+        if bad.any():
+            self._element(path, array, bad, f"must be a finite number of magnitude at most {LARGEST:g}")
+            return None
+        if low is not None and (array < low).any():
+            self._element(path, array, array < low, f"must be at least {low:g}")
+            return None
+        return frozen(array)
+
+    def indices(
+        self, path: str, value: Any, shape: tuple[int | None, ...], limits: tuple[int | None, ...]
+    ) -> IntArray | None:
+        """The value as read-only int64 array, column k in 0 .. limits[k] - 1 (None = unchecked)."""
+        if _length(value) == 0:
+            if shape[0]:
+                self.add(path, NO_VALUE, f"must have shape {shown(shape)}, is empty")
+                return None
+            return frozen(np.zeros([size or 0 for size in shape], dtype=np.int64))
+        array = self._numbers(path, value)
+        if array is None or not self._shaped(path, array, (shape,)):
+            return None
+        if not (np.abs(array.astype(np.float64)) < 2**53).all() or (array != np.floor(array)).any():
+            self._element(path, array, array != np.floor(array), "must be a whole number")
+            return None
+        array = array.astype(np.int64)
+        columns = array.reshape(len(array), -1)
+        for column, limit in enumerate(limits):
+            if limit is None:
+                continue
+            outside = (columns[:, column] < 0) | (columns[:, column] >= limit)
+            if outside.any():
+                row = int(np.argmax(outside))
+                entry = "" if array.ndim == 1 else f"entry {column} "
+                self.add(f"{path}[{row}]", array[row].tolist(), f"{entry}must be between 0 and {limit - 1}")
+                return None
+        return frozen(array)
+
+    def _numbers(self, path: str, value: Any) -> npt.NDArray[Any] | None:
+        if isinstance(value, (list, tuple)):
+            culprit = _first_non_number(value, path)
+            if culprit is not None:
+                self.add(culprit[0], culprit[1], "must be a number")
+                return None
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError, OverflowError):
+            self.add(path, NO_VALUE, "must be rows of equal length")
+            return None
+        if array.dtype.kind not in "iuf":
+            self.add(path, NO_VALUE, f"must hold numbers, not {array.dtype}")
+            return None
+        return array
+
+    def _shaped(self, path: str, array: npt.NDArray[Any], shapes: tuple[tuple[int | None, ...], ...]) -> bool:
+        for shape in shapes:
+            if array.ndim == len(shape) and all(
+                want is None or want == has for want, has in zip(shape, array.shape, strict=True)
+            ):
+                return True
+        self.add(path, NO_VALUE, f"must have shape {' or '.join(map(shown, shapes))}, has {array.shape}")
+        return False
+
+    def _element(self, path: str, array: npt.NDArray[Any], bad: BoolArray, rule: str) -> None:
+        where = np.unravel_index(int(np.argmax(bad)), bad.shape)
+        more = int(bad.sum()) - 1
+        self.add(
+            path + "".join(f"[{int(k)}]" for k in where),
+            array[where].item(),
+            rule,
+            f"and {more} more" if more > 0 else "",
+        )
+
+
+def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array itself when it is read-only and contiguous already, else a read-only copy."""
+    if array.flags.writeable or not array.flags.c_contiguous:
+        array = array.copy(order="C")
+        array.setflags(write=False)
+    return array
+
+
+def shown(shape: tuple[int | None, ...]) -> str:
+    """The shape as text, with n for a free length: (3, n)."""
+    return (
+        "(" + ", ".join("n" if size is None else str(size) for size in shape) + ("," if len(shape) == 1 else "") + ")"
+    )
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) != 0 else -1
+
+
+def _first_non_number(value: Any, path: str) -> tuple[str, Any] | None:
+    for index, item in enumerate(value):
+        if isinstance(item, (list, tuple)):
+            found = _first_non_number(item, f"{path}[{index}]")
+            if found is not None:
+                return found
+        elif not _is_number(item):
+            return f"{path}[{index}]", item
+    return None
+
+
+def _is_number(item: Any) -> bool:
+    if isinstance(item, bool):
+        return False
+    if isinstance(item, int):
+        return abs(item) < 2**63
+    return isinstance(item, (float, np.number, np.ndarray))

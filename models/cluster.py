@@ -1,0 +1,86 @@
+"""The cluster: groups of equal hosts, the network between them, and where tasks are placed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from models.fields import (
+    BytesPerSecond,
+    Count,
+    Description,
+    PositiveBytes,
+    PositiveSeconds,
+    PricePerSecond,
+    ReadOnlyMap,
+    Seconds,
+)
+
+
+class ExponentialFailures(Description):
+    """Each host fails after exponential times with mean `mtbf` of up time and is back after `repair`."""
+
+    model: Literal["exponential"] = "exponential"
+    mtbf_s: PositiveSeconds = Field(alias="mtbf")
+    """Mean up time of one host."""
+    repair_s: PositiveSeconds = Field(alias="repair")
+    """Down time."""
+
+
+class ScheduledFailures(Description):
+    """Each host of the group fails at these times and is back after `repair`."""
+
+    model: Literal["schedule"] = "schedule"
+    at_s: tuple[Seconds, ...] = Field(alias="at", min_length=1)
+    """When each host of the group fails."""
+    repair_s: PositiveSeconds = Field(alias="repair")
+    """Down time."""
+
+
+Failures = Annotated[ExponentialFailures | ScheduledFailures, Field(discriminator="model")]
+
+
+class HostGroup(Description):
+    """`count` equal hosts, named GROUP-0 .. GROUP-(count - 1)."""
+
+    count: Count = 1
+    """Number of hosts."""
+    cores: Count = 1
+    """Cores of one host."""
+    cpu: Literal["dedicated", "shared", "processor-sharing"] = "dedicated"
+    """`dedicated`: each thread has a core of its own. `shared`: all tasks of a host queue for its cores,
+    first come first served. `processor-sharing`: tasks share the cores evenly.
+    """
+    speed: float = Field(default=1.0, gt=0, strict=True)
+    """Speed of the cores: a service of mean 1 ms takes 0.5 ms at speed 2."""
+    slots: Count | None = None
+    """Tasks one host takes; without it there is no bound."""
+    memory_bytes: PositiveBytes | None = Field(default=None, alias="memory")
+    """Memory of one host."""
+    network_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="network")
+    """Bandwidth of one host, in each direction; without it there is no bound."""
+    price_per_s: PricePerSecond | None = Field(default=None, alias="price")
+    """Price of one host."""
+    failures: Failures | None = None
+    """When hosts fail by themselves."""
+
+
+class Network(Description):
+    """Latency between tasks on different hosts; tasks on one host exchange tuples at once."""
+
+    latency_s: Seconds = Field(default=0.0002, alias="latency")
+    """Time a message is on its way between two hosts."""
+
+
+class Placement(Description):
+    """Where tasks start: round robin over all hosts or over an operator's host group; single tasks by name."""
+
+    method: Literal["round-robin"] = "round-robin"
+    """How tasks are spread."""
+    operators: ReadOnlyMap[str] = Field(default_factory=dict, validate_default=True)
+    """Operator = host group that its tasks are spread over."""
+    tasks: ReadOnlyMap[str] = Field(default_factory=dict, validate_default=True)
+    """Task = host, which overrules the rest."""
+    plan: str | None = None
+    """Plan file, relative to the scenario file."""

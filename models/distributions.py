@@ -1,0 +1,153 @@
+"""Distributions of times and of gaps between arrivals, with mean and squared coefficient of variation.
+
+They are descriptions: drawing from them is the simulator's work (`sim/draws.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from models.fields import Count, Description, PositiveSeconds, Seconds
+
+
+class Deterministic(Description):
+    """Always the same time."""
+
+    distribution: Literal["deterministic"] = "deterministic"
+    value_s: PositiveSeconds = Field(alias="value")
+    """The time."""
+
+    @property
+    def mean_s(self) -> float:
+        return self.value_s
+
+    @property
+    def scv(self) -> float:
+        """Squared coefficient of variation: variance over squared mean."""
+        return 0.0
+
+
+class Exponential(Description):
+    """Memoryless times."""
+
+    distribution: Literal["exponential"] = "exponential"
+    mean_s: PositiveSeconds = Field(alias="mean")
+    """Mean time."""
+
+    @property
+    def scv(self) -> float:
+        return 1.0
+
+
+class Gamma(Description):
+    """Gamma times; whole shapes are Erlang's sums of `shape` exponential phases."""
+
+    distribution: Literal["gamma"] = "gamma"
+    mean_s: PositiveSeconds = Field(alias="mean")
+    """Mean time."""
+    shape: float = Field(gt=0, strict=True)
+    """Shape: the squared coefficient of variation is 1 / shape."""
+
+    @property
+    def scv(self) -> float:
+        return 1.0 / self.shape
+
+
+class Erlang(Description):
+    """Sum of `shape` exponential phases."""
+
+    distribution: Literal["erlang"] = "erlang"
+    mean_s: PositiveSeconds = Field(alias="mean")
+    """Mean of the sum."""
+    shape: Count
+    """Number of phases."""
+
+    @property
+    def scv(self) -> float:
+        return 1.0 / self.shape
+
+
+class LogNormal(Description):
+    """Log-normal times, given by mean and coefficient of variation."""
+
+    distribution: Literal["lognormal"] = "lognormal"
+    mean_s: PositiveSeconds = Field(alias="mean")
+    """Mean time."""
+    cv: float = Field(gt=0, strict=True)
+    """Coefficient of variation."""
+
+    @property
+    def scv(self) -> float:
+        return self.cv**2
+
+
+class Uniform(Description):
+    """Equally likely between `low` and `high`."""
+
+    distribution: Literal["uniform"] = "uniform"
+    low_s: Seconds = Field(alias="low")
+    """Shortest time."""
+    high_s: PositiveSeconds = Field(alias="high")
+    """Longest time."""
+
+    @property
+    def mean_s(self) -> float:
+        return (self.low_s + self.high_s) / 2
+
+    @property
+    def scv(self) -> float:
+        return (self.high_s - self.low_s) ** 2 / 12 / self.mean_s**2
+
+
+TimeDistribution = Annotated[
+    Deterministic | Exponential | Gamma | Erlang | LogNormal | Uniform, Field(discriminator="distribution")
+]
+
+
+class GammaGaps(Description):
+    """Gaps between arrivals are gamma distributed; their mean follows the rate."""
+
+    distribution: Literal["gamma"] = "gamma"
+    shape: float = Field(gt=0, strict=True)
+    """Shape: the squared coefficient of variation is 1 / shape."""
+
+    @property
+    def scv(self) -> float:
+        return 1.0 / self.shape
+
+
+class LogNormalGaps(Description):
+    """Gaps between arrivals are log-normal with coefficient of variation `cv`."""
+
+    distribution: Literal["lognormal"] = "lognormal"
+    cv: float = Field(gt=0, strict=True)
+    """Coefficient of variation."""
+
+    @property
+    def scv(self) -> float:
+        return self.cv**2
+
+
+class UniformGaps(Description):
+    """Gaps between arrivals are uniform between (1 - spread) and (1 + spread) times the mean gap."""
+
+    distribution: Literal["uniform"] = "uniform"
+    spread: float = Field(gt=0, le=1, strict=True)
+    """Largest relative distance from the mean gap."""
+
+    @property
+    def scv(self) -> float:
+        return self.spread**2 / 3
+
+
+GapDistribution = Annotated[GammaGaps | LogNormalGaps | UniformGaps, Field(discriminator="distribution")]
+
+
+class BatchSize(Description):
+    """Number of tuples that arrive together: geometric with this mean, at least one."""
+
+    distribution: Literal["geometric"] = "geometric"
+    mean: float = Field(ge=1, strict=True)
+    """Mean number of tuples that arrive together."""

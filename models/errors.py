@@ -1,0 +1,64 @@
+"""How bad input is reported: every fault with its path, value, rule and a hint.
+
+>>> fault = InputFault("operators.count.parallelism", 0, "must be at least 1")
+>>> print(InputError(fault))
+operators.count.parallelism = 0: must be at least 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_LONGEST_VALUE = 80
+NO_VALUE = object()  # the fault is about something that is not there
+
+
+@dataclass(frozen=True)
+class InputFault:
+    """One thing that is wrong with what the user gave: where, what, which rule it breaks, what to do."""
+
+    path: str
+    value: object
+    rule: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        shown = "" if self.value is NO_VALUE else f" = {_shorten(self.value)}"
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.path}{shown}: {self.rule}{hint}"
+
+
+class InputError(ValueError):
+    """The user's input cannot be used; carries all faults found, at least one. The command line exits 2."""
+
+    def __init__(self, *faults: InputFault) -> None:
+        if not faults:
+            raise ValueError("an InputError needs at least one fault")
+        super().__init__("\n".join(str(fault) for fault in faults))
+        self.faults = faults
+
+    @classmethod
+    def at(cls, path: str, value: object, rule: str, hint: str = "") -> InputError:
+        """The error with one fault."""
+        return cls(InputFault(path, value, rule, hint))
+
+
+class MissingTool(RuntimeError):
+    """Something outside Python is missing (Java, a browser); the message says in one sentence what to do."""
+
+
+def raise_if_any(faults: Iterable[InputFault]) -> None:
+    """Raise one InputError with all `faults`, or do nothing when there are none."""
+    found = tuple(faults)
+    if found:
+        raise InputError(*found)
+
+
+def _shorten(value: object) -> str:
+    try:
+        text = value if isinstance(value, str) else repr(value)
+    except ValueError:  # Python does not write integers of many thousand digits
+        text = "a number with thousands of digits"
+    text = text if text.isprintable() else repr(text)
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."

@@ -1,0 +1,92 @@
+"""How large a run will be: tuples, steps, events, memory and time, against the scenario's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from models import units
+from models.errors import InputFault, raise_if_any
+from models.flow import flows
+from models.inputs import RateSeries, RunInputs
+from models.layout import topological
+from models.scenario import Scenario
+
+# Measured with the reference machine of benchmarks/; a step is one tuple at one operator, an event one timer.
+SECONDS_PER_STEP = 14e-6
+SECONDS_PER_EVENT = 14e-6
+BYTES_PER_STEP = 250.0
+BYTES_PER_EVENT = 100.0
+SECONDS_BETWEEN_SAMPLES = 0.2
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Size of all replications together; expected values, not bounds."""
+
+    tuples: float  # born at sources
+    steps: float  # tuples times the operators they reach
+    events: float  # checkpoints, heartbeats, samples
+    memory_bytes: float
+    time_s: float
+
+
+def estimate(
+    scenario: Scenario,
+    recorded: Mapping[str, RateSeries] | None = None,
+    shares: Mapping[str, float] | None = None,
+) -> Estimate:
+    """The estimated size of a run of a valid scenario, with recorded rates by source and shares by stream."""
+    rates = flows(scenario, RunInputs(rates=recorded or {}, shares=shares or {}))
+    over = scenario.duration_s * scenario.replications
+    tuples = sum(rates[name].rate_out.mean_per_s for name in scenario.workload) * over
+    steps = sum(rates[name].rate_in.mean_per_s for name in topological(scenario)) * over
+    events = _events_per_s(scenario) * over
+    return Estimate(
+        tuples,
+        steps,
+        events,
+        steps * BYTES_PER_STEP + events * BYTES_PER_EVENT,
+        steps * SECONDS_PER_STEP + events * SECONDS_PER_EVENT,
+    )
+
+
+def _events_per_s(scenario: Scenario) -> float:
+    tasks = sum(operator.parallelism for operator in scenario.operators.values())
+    hosts = sum(group.count for group in scenario.hosts.values())
+    events = tasks / SECONDS_BETWEEN_SAMPLES + hosts / scenario.detector.heartbeat_s
+    if scenario.fault_tolerance.method == "checkpoint":
+        groups = sum(operator.groups for operator in scenario.operators.values())
+        events += groups / scenario.fault_tolerance.interval_s
+    return events
+
+
+def check_limits(scenario: Scenario, estimated: Estimate) -> None:
+    """Nothing, or an InputError with each limit that the estimate is above."""
+    limits = scenario.limits
+    hint = "make the run shorter, or raise the limit"
+    faults = []
+    if estimated.steps > limits.steps:
+        faults.append(
+            InputFault("limits.steps", limits.steps, f"the run needs about {estimated.steps:.3g} steps", hint)
+        )
+    if estimated.memory_bytes > limits.memory_bytes:
+        rule = f"the run needs about {rough(estimated.memory_bytes, 'B')}"
+        faults.append(InputFault("limits.memory", units.show(limits.memory_bytes, "B"), rule, hint))
+    if estimated.time_s > limits.time_s:
+        rule = f"the run needs about {rough(estimated.time_s, 's')}"
+        faults.append(InputFault("limits.time", units.show(limits.time_s, "s"), rule, hint))
+    raise_if_any(faults)
+
+
+def rough(value: float, dimension: str) -> str:
+    """The quantity with two or three digits, for people: "1.35 GB", "76 s"."""
+    scale = {"s": _TIMES, "B": _BYTES, "B/s": tuple((f"{name}/s", factor) for name, factor in _BYTES)}[dimension]
+    for name, factor in scale:
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {name}"
+    return f"{value / scale[-1][1]:.3g} {scale[-1][0]}" if value else f"0 {dimension}"
+
+
+_TIMES = (("d", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
+_BYTES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))

@@ -1,0 +1,107 @@
+"""What is asked to happen in a run, what would count as good, and what is varied: events, targets, limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from models.fields import Count, Description, PositiveBytes, PositiveSeconds, Seconds, Share
+
+
+class HostFailure(Description):
+    """A host dies; it comes back empty after `repair`, or never."""
+
+    kind: Literal["host-failure"] = "host-failure"
+    at_s: Seconds = Field(alias="at")
+    """When."""
+    host: str
+    """Host that dies."""
+    repair_s: PositiveSeconds | None = Field(default=None, alias="repair")
+    """Time until the host is back, empty; without it never."""
+
+
+class Migrate(Description):
+    """A key group moves to another host by a migration protocol."""
+
+    kind: Literal["migrate"] = "migrate"
+    at_s: Seconds = Field(alias="at")
+    """When."""
+    operator: str
+    """Operator whose key group moves."""
+    key_group: int = Field(strict=True, ge=0)
+    """Key group that moves."""
+    host: str
+    """Host it moves to."""
+    protocol: str = "direct"
+    """Migration protocol."""
+
+
+class Rescale(Description):
+    """An operator gets another number of tasks."""
+
+    kind: Literal["rescale"] = "rescale"
+    at_s: Seconds = Field(alias="at")
+    """When."""
+    operator: str
+    """Operator that is rescaled."""
+    parallelism: Count
+    """New number of tasks."""
+    protocol: str = "direct"
+    """Migration protocol."""
+
+
+Event = Annotated[HostFailure | Migrate | Rescale, Field(discriminator="kind")]
+
+
+class Elasticity(Description):
+    """When key groups move by themselves: a policy, its thresholds and the migration protocol."""
+
+    policy: Literal["none", "threshold"] = "none"
+    """When key groups move by themselves."""
+    high: float = Field(default=0.85, gt=0, le=1, strict=True)
+    """Utilisation above which a host is overloaded."""
+    low: float = Field(default=0.3, ge=0, lt=1, strict=True)
+    """Utilisation below which a host may be left."""
+    period_s: PositiveSeconds = Field(default=8.0, alias="period")
+    """Time between two looks."""
+    protocol: str = "direct"
+    """Migration protocol."""
+    scale_out: bool = Field(default=False, strict=True)
+    """Whether hosts may be added."""
+    scale_in: bool = Field(default=False, strict=True)
+    """Whether hosts may be left."""
+
+
+class Targets(Description):
+    """What the run must meet; a missed one makes exit code 4."""
+
+    latency_mean_s: PositiveSeconds | None = Field(default=None, alias="latency_mean")
+    """Mean latency, birth to sink."""
+    latency_p50_s: PositiveSeconds | None = Field(default=None, alias="latency_p50")
+    """Median latency."""
+    latency_p95_s: PositiveSeconds | None = Field(default=None, alias="latency_p95")
+    """95th percentile of the latency."""
+    latency_p99_s: PositiveSeconds | None = Field(default=None, alias="latency_p99")
+    """99th percentile of the latency."""
+    latency_p999_s: PositiveSeconds | None = Field(default=None, alias="latency_p999")
+    """99.9th percentile of the latency."""
+    latency_max_s: PositiveSeconds | None = Field(default=None, alias="latency_max")
+    """Largest latency."""
+    recovery_s: PositiveSeconds | None = Field(default=None, alias="recovery")
+    """Longest recovery, failure to caught up."""
+    lost: int | None = Field(default=None, strict=True, ge=0)
+    """Tuples lost."""
+    utilisation: Share | None = None
+    """Highest utilisation of an operator."""
+
+
+class Limits(Description):
+    """A scenario whose estimate is above one of these is refused before it starts."""
+
+    steps: Count = 20_000_000
+    """Tuples times operators they pass, over all replications."""
+    memory_bytes: PositiveBytes = Field(default=4.0 * 2**30, alias="memory")
+    """Memory for the records."""
+    time_s: PositiveSeconds = Field(default=1800.0, alias="time")
+    """Time of the computation."""

@@ -1,0 +1,55 @@
+"""Fault tolerance: how state survives a failure, and how a failure is noticed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from models.fields import BytesPerSecond, Count, Description, PositiveSeconds
+
+
+class PlanFile(Description):
+    """An allocation read from a plan file."""
+
+    plan: str = Field(min_length=1)
+    """Plan file, relative to the scenario file."""
+
+
+Allocation = Literal["baseline", "even", "sensitive-first", "exact"] | PlanFile
+
+
+def _as_file(value: object) -> object:
+    return {"plan": value} if isinstance(value, str) and value.endswith(".json") else value
+
+
+class FaultTolerance(Description):
+    """Checkpoints with upstream backup, or another method that the schema knows already."""
+
+    method: Literal["none", "checkpoint", "active-replication", "upstream-backup"] = "none"
+    """How state survives a failure."""
+    interval_s: PositiveSeconds = Field(default=5.0, alias="interval")
+    """Time between two checkpoints."""
+    kind: Literal["full", "incremental"] = "incremental"
+    """What a checkpoint holds: the whole state, or what changed since the one before."""
+    store: Literal["nodes", "remote", "upstream"] = "nodes"
+    """Where checkpoints are kept: on other hosts, in a remote store, or upstream."""
+    guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
+    """What holds after a recovery."""
+    allocation: Annotated[Allocation, BeforeValidator(_as_file, json_schema_input_type=Allocation | str)] = "even"
+    """Which host holds which checkpoint: a method, or a table with the `plan` file."""
+    copies: Count = 1
+    """Copies of each checkpoint."""
+    staggered: bool = Field(default=False, strict=True)
+    """Whether key groups are checkpointed one after the other instead of all at once."""
+    remote_bytes_per_s: BytesPerSecond = Field(default=100e6, alias="remote")
+    """Bandwidth of the remote store."""
+
+
+class Detector(Description):
+    """Hosts say that they live every `heartbeat`; one that was silent for `timeout` counts as dead."""
+
+    heartbeat_s: PositiveSeconds = Field(default=1.0, alias="heartbeat")
+    """Time between two signs of life."""
+    timeout_s: PositiveSeconds = Field(default=5.0, alias="timeout")
+    """Silence after which a host counts as dead."""

@@ -1,0 +1,137 @@
+"""Field types of the descriptions: quantities with units, bounded numbers, read-only maps; their base model.
+
+A description has two faces. In a file its keys carry quantities as text (`interval = "5 s"`). In code the
+same field is a plain number in SI units with the unit in its name (`interval_s = 5.0`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, NoReturn, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
+
+from models import units
+
+V = TypeVar("V")
+FROM_FILE = {"units": True}  # validation context: bare numbers for dimensioned keys are refused
+
+
+class FrozenMap(dict[str, V]):
+    """A dict that nobody can change after it was made; keeps the order it was made in."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("a description is read-only")
+
+    __setitem__ = __delitem__ = _refuse
+    update = pop = popitem = clear = setdefault = _refuse
+    __ior__ = _refuse
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, V]]]:
+        return FrozenMap, (dict(self),)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
+
+
+class Description(BaseModel):
+    """Base of everything a scenario file can say: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
+
+
+# Largest value by dimension, and how it reads: times stay far below 2^63 ns, rates below a tuple per ns.
+_LARGEST = {
+    "s": (36_500 * 86_400.0, "36500 d"),
+    "B": (2.0**60, "1048576 TiB"),
+    "B/s": (1e15, "8e6 Gbit/s"),
+    "1/s": (1e9, "1e9 /s"),
+    "USD/s": (1e9, "1e9 USD/s"),
+}
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Mark on a field type: its values are quantities of this dimension of `models.units`."""
+
+    name: str
+
+
+def _quantity(dimension: str, rule: str, accepts: Callable[[float], bool]) -> Any:
+    def read(value: object, info: ValidationInfo) -> object:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if is_number and not (info.context or {}).get("units"):
+            return value
+        try:
+            return units.parse(value, dimension)
+        except units.UnitError as error:
+            raise PydanticCustomError("unit", "{rule}", {"rule": error.rule, "hint": error.hint}) from None
+
+    largest, largest_text = _LARGEST[dimension]
+
+    def check(value: float) -> float:
+        if not accepts(value):
+            raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": ""})
+        if value > largest:
+            raise PydanticCustomError("range", "{rule}", {"rule": f"must be at most {largest_text}", "hint": ""})
+        return value
+
+    example = units.example(dimension)
+    return (
+        Dimension(dimension),
+        BeforeValidator(read),
+        AfterValidator(check),
+        PlainSerializer(lambda value: None if value is None else units.show(value, dimension)),
+        WithJsonSchema({"type": "string", "examples": [example], "description": f'{rule}; as in "{example}"'}),
+    )
+
+
+def _positive(value: float) -> bool:
+    return value > 0
+
+
+def _not_negative(value: float) -> bool:
+    return value >= 0
+
+
+Seconds = Annotated[float, *_quantity("s", "must not be negative", _not_negative)]
+PositiveSeconds = Annotated[float, *_quantity("s", "must be longer than zero", _positive)]
+Bytes = Annotated[float, *_quantity("B", "must not be negative", _not_negative)]
+PositiveBytes = Annotated[float, *_quantity("B", "must be more than zero", _positive)]
+BytesPerSecond = Annotated[float, *_quantity("B/s", "must be more than zero", _positive)]
+PerSecond = Annotated[float, *_quantity("1/s", "must not be negative", _not_negative)]
+PricePerSecond = Annotated[float, *_quantity("USD/s", "must not be negative", _not_negative)]
+
+Count = Annotated[int, Field(strict=True, ge=1, le=10**9)]
+Share = Annotated[float, Field(ge=0, le=1, strict=True)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=64)]
+
+T = TypeVar("T")
+ReadOnlyMap = Annotated[Mapping[str, T], AfterValidator(FrozenMap)]
+NamedMap = Annotated[Mapping[Name, T], AfterValidator(FrozenMap)]
+
+
+def tag_of(key: str) -> Callable[[object], object]:
+    """A discriminator that reads `key` of a table or the attribute of the same name of a description."""
+
+    def read(value: object) -> object:
+        return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+
+    return read

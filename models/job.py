@@ -1,0 +1,128 @@
+"""The job: operators, how their outputs are partitioned, what a tuple costs and what state it leaves."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from models.distributions import TimeDistribution
+from models.fields import (
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Description,
+    Name,
+    PositiveBytes,
+    PositiveSeconds,
+    ReadOnlyMap,
+    Share,
+)
+from models.workload import OutputKeys
+
+Kind = Literal["source", "map", "filter", "aggregate", "join", "sink"]
+Partitioning = Literal["key", "shuffle", "forward", "broadcast"]
+
+
+class PerKeyState(Description):
+    """State of a fixed size for each key that was seen."""
+
+    model: Literal["per-key"] = "per-key"
+    entry_bytes: PositiveBytes = Field(alias="bytes")
+    """State of one key."""
+
+
+class FixedState(Description):
+    """State of the same size for each key group, whatever was processed."""
+
+    model: Literal["fixed"] = "fixed"
+    group_bytes: Bytes = Field(alias="bytes")
+    """State of one key group."""
+
+
+class PerTupleState(Description):
+    """State that grows by a fixed size with each tuple."""
+
+    model: Literal["per-tuple"] = "per-tuple"
+    entry_bytes: PositiveBytes = Field(alias="bytes")
+    """State that one tuple adds."""
+
+
+class WindowState(Description):
+    """Tuples of the last `length` are kept."""
+
+    model: Literal["window"] = "window"
+    entry_bytes: PositiveBytes = Field(alias="bytes")
+    """State of one tuple."""
+    length_s: PositiveSeconds = Field(alias="length")
+    """How long a tuple is kept."""
+
+
+State = Annotated[PerKeyState | FixedState | PerTupleState | WindowState, Field(discriminator="model")]
+
+
+class Output(Description):
+    """What a tuple that leaves looks like: its size, and new keys where the operator changes them."""
+
+    tuple_bytes: PositiveBytes = Field(default=100.0, alias="tuple")
+    """Size of a tuple that leaves."""
+    keys: OutputKeys | None = None
+    """New keys; without it a tuple keeps the key it came with."""
+
+
+class Window(Description):
+    """A window of event time; output at its end."""
+
+    length_s: PositiveSeconds = Field(alias="length")
+    """Length of the window."""
+    slide_s: PositiveSeconds | None = Field(default=None, alias="slide")
+    """Time between the starts of two windows; without it windows do not overlap."""
+
+
+class Operator(Description):
+    """One operator of the dataflow; `parallelism` tasks, each of `threads` threads.
+
+    `takes` says which share of an upstream's tuples the operator reads, where it does not read all: a number, or the
+    name of a stream of the profile, whose measured selectivity is the share.
+    """
+
+    kind: Kind
+    """What the operator is."""
+    inputs: ReadOnlyMap[Partitioning] = Field(default_factory=dict, validate_default=True)
+    """Upstream operator = how its output is partitioned: `key`, `shuffle`, `forward` or `broadcast`."""
+    takes: ReadOnlyMap[Share | Name] = Field(default_factory=dict, validate_default=True)
+    """Upstream operator = share of its tuples that is read: a number, or a stream of the profile."""
+    parallelism: Count = 1
+    """Number of tasks."""
+    threads: Count = 1
+    """Threads of each task; more than one only where nothing is keyed and no state is kept."""
+    key_groups: Count | None = None
+    """Number of key groups; without it one for each task."""
+    service: TimeDistribution | None = None
+    """Time one tuple takes on a host of speed 1."""
+    selectivity: float = Field(default=1.0, ge=0, strict=True)
+    """Mean number of tuples that leave for each that comes in."""
+    output: Output | None = None
+    """What a tuple that leaves looks like."""
+    state: State | None = None
+    """State that is kept."""
+    window: Window | None = None
+    """Window of an aggregate or a join."""
+    buffer: Count | None = None
+    """Tuples that the input queue of a task holds; without it there is no bound."""
+    serialise_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="serialise")
+    """Speed at which state is turned into bytes."""
+    deserialise_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="deserialise")
+    """Speed at which bytes are turned into state."""
+
+    @property
+    def keyed(self) -> bool:
+        """Whether an input is partitioned by key: then state and recovery are by key group."""
+        return "key" in self.inputs.values()
+
+    @property
+    def groups(self) -> int:
+        """Number of units of state and recovery: key groups, or one for each task where nothing is keyed."""
+        if not self.keyed:
+            return self.parallelism
+        return self.key_groups or self.parallelism

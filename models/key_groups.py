@@ -1,0 +1,69 @@
+"""How a key finds its key group: a hash that every engine computes alike, modulo the number of key groups."""
+
+from __future__ import annotations
+
+import functools
+import zlib
+
+import numpy as np
+
+from models.errors import InputError
+from models.workload import UniformKeys, ZipfKeys
+
+HASHES = ("crc32",)
+
+
+def crc32_group(key: str, groups: int) -> int:
+    """The key group of `key`, 0 .. groups - 1: CRC-32 (as in zlib) of its UTF-8 bytes modulo `groups`.
+
+    Raises InputError for fewer than one group.
+
+    >>> crc32_group("N14228", 32)
+    14
+    """
+    if groups < 1:
+        raise InputError.at("key_groups", groups, "must be at least 1")
+    return zlib.crc32(key.encode("utf-8")) % groups
+
+
+def groups_of_keys(count: int, groups: int) -> np.ndarray:
+    """The key groups (count,) of keys 0 .. count - 1 written in decimal: `crc32_group(str(key), groups)`."""
+    if groups < 1:
+        raise InputError.at("key_groups", groups, "must be at least 1")
+    table = _crc_table()
+    found = np.empty(count, np.int64)
+    start, digits = 0, 1
+    while start < count:
+        stop = min(count, 10**digits)
+        keys = np.arange(start, stop, dtype=np.int64)
+        crc = np.full(keys.size, 0xFFFFFFFF, np.uint32)
+        for place in range(digits - 1, -1, -1):
+            byte = (keys // 10**place % 10 + ord("0")).astype(np.uint32)
+            crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+        found[start:stop] = (crc ^ 0xFFFFFFFF).astype(np.int64) % groups
+        start, digits = stop, digits + 1
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def _crc_table() -> np.ndarray:
+    """The CRC-32 of each byte (RFC 1952, section 8), (256,) uint32."""
+    crc = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        crc = np.where(crc & 1, np.uint32(0xEDB88320) ^ (crc >> 1), crc >> 1).astype(np.uint32)
+    return crc
+
+
+@functools.lru_cache(maxsize=64)
+def group_shares(keys: UniformKeys | ZipfKeys, groups: int) -> np.ndarray:
+    """How likely a tuple belongs to each key group, (groups,), sum 1, read-only.
+
+    Key k of a Zipf distribution (k = 0 is the most frequent) has weight 1 / (k + 1)^exponent.
+    """
+    weights = np.ones(keys.count)
+    if isinstance(keys, ZipfKeys):
+        weights = np.arange(1, keys.count + 1, dtype=float) ** -keys.exponent
+    shares = np.bincount(groups_of_keys(keys.count, groups), weights=weights, minlength=groups)
+    normed = np.asarray(shares / shares.sum())
+    normed.setflags(write=False)
+    return normed

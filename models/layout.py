@@ -1,0 +1,109 @@
+"""Names and places that follow from a scenario: its tasks, its hosts, and which task starts on which host.
+
+Task k of operator `count` is `count-k`; host k of group `worker` is `worker-k`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from models.cluster import HostGroup
+from models.scenario import Scenario
+
+
+def task_name(operator: str, index: int) -> str:
+    """The name of one task."""
+    return f"{operator}-{index}"
+
+
+def host_name(group: str, index: int) -> str:
+    """The name of one host."""
+    return f"{group}-{index}"
+
+
+def natural_key(name: str) -> tuple[tuple[int, str], ...]:
+    """Sort key that puts worker-2 before worker-10."""
+    parts = re.split(r"(\d+)", name)
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)
+
+
+def hosts(scenario: Scenario) -> dict[str, HostGroup]:
+    """Every host by name with its group's description, in file order."""
+    return {host_name(name, index): group for name, group in scenario.hosts.items() for index in range(group.count)}
+
+
+def tasks(scenario: Scenario) -> Iterator[tuple[str, int]]:
+    """Every (operator, task index), in file order."""
+    for name, operator in scenario.operators.items():
+        for index in range(operator.parallelism):
+            yield name, index
+
+
+def placement(scenario: Scenario) -> dict[str, str]:
+    """Task name -> host name at the start of a run.
+
+    Round robin in file order over the hosts of the operator's host group where `placement.operators` names one,
+    else over all hosts; every set of hosts has one counter of its own. `placement.tasks` overrules single tasks.
+    """
+    all_hosts = tuple(hosts(scenario))
+    counters: dict[tuple[str, ...], int] = {}
+    placed = {}
+    for operator, index in tasks(scenario):
+        group = scenario.placement.operators.get(operator)
+        if group is not None:
+            # An operator with a host group of its own starts at that group's first host: task j on host j mod n.
+            choices = tuple(host_name(group, k) for k in range(scenario.hosts[group].count))
+            turn = index
+        else:
+            choices = all_hosts
+            turn = counters.get(choices, 0)
+            counters[choices] = turn + 1
+        name = task_name(operator, index)
+        placed[name] = scenario.placement.tasks.get(name, choices[turn % len(choices)])
+    return placed
+
+
+def task_of_group(key_group: int, parallelism: int) -> int:
+    """The task that owns a key group at the start: group j is on task j mod parallelism."""
+    return key_group % parallelism
+
+
+def downstream(scenario: Scenario) -> dict[str, tuple[str, ...]]:
+    """Operator -> operators that read its output, in file order."""
+    return {
+        name: tuple(other for other, operator in scenario.operators.items() if name in operator.inputs)
+        for name in scenario.operators
+    }
+
+
+def topological(scenario: Scenario) -> tuple[str, ...]:
+    """Operators so that inputs come before those that read them; raises ValueError on a cycle."""
+    left = dict(scenario.operators)
+    order: list[str] = []
+    while left:
+        ready = [name for name, operator in left.items() if not any(up in left for up in operator.inputs)]
+        if not ready:
+            raise ValueError(f"the dataflow has a cycle through {', '.join(left)}")
+        order += ready
+        for name in ready:
+            del left[name]
+    return tuple(order)
+
+
+def output_bytes(scenario: Scenario) -> dict[str, float]:
+    """Operator -> bytes of one tuple that leaves it.
+
+    A source's tuples are as its workload says, an operator's as its `output` says; without `output` they are as
+    large as the largest that comes in.
+    """
+    size: dict[str, float] = {}
+    for name in topological(scenario):
+        operator = scenario.operators[name]
+        if operator.kind == "source":
+            size[name] = scenario.workload[name].tuple_bytes
+        elif operator.output is not None:
+            size[name] = operator.output.tuple_bytes
+        else:
+            size[name] = max(size[upstream] for upstream in operator.inputs)
+    return size

@@ -1,0 +1,29 @@
+"""Rules over a whole scenario: references that must exist, things that must fit, what deserves a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import chain
+
+from models.errors import InputFault
+from models.rules import cluster, dataflow, fault_tolerance, times
+from models.rules.advice import Advice, warnings
+from models.rules.support import not_simulated
+from models.scenario import Scenario
+
+__all__ = ["Advice", "faults", "not_simulated", "warnings"]
+
+
+def faults(scenario: Scenario, broken: Collection[str] = ()) -> list[InputFault]:
+    """Everything in the scenario that contradicts itself, in the order of a file; empty when all is well.
+
+    `broken` names sections ("duration") and entries ("operators.count") that could not be read and are left
+    out of `scenario`: nothing is said about what refers to them.
+    """
+    found = chain(
+        times.faults(scenario, broken),
+        dataflow.faults(scenario, broken),
+        cluster.faults(scenario, broken),
+        fault_tolerance.faults(scenario, broken),
+    )
+    return list(found)

@@ -1,0 +1,107 @@
+"""Warnings: what is legal and probably not what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from models import units
+from models.cluster import ScheduledFailures
+from models.inputs import RunInputs
+from models.load import Load, expected_load
+from models.scenario import Scenario
+from models.words import path_text
+
+_MOST_NAMES = 5
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing to think about: where, and what about it."""
+
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | None = None) -> list[Advice]:
+    """What deserves a second look in a valid scenario; `load` where it was computed already."""
+    known = load or expected_load(scenario, inputs)
+    return list(chain(_of_load(scenario, known), _of_times(scenario), _of_failures(scenario), _of_hosts(known)))
+
+
+def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
+    for name, operator in load.operators.items():
+        mean, peak = float(operator.utilisation.max(initial=0.0)), operator.peak_utilisation
+        yield from _over_one(path_text(("operators", name)), "its busiest task", mean, peak)
+    seen: set[object] = set()
+    for host, host_load in load.hosts.items():
+        group = host.rpartition("-")[0]
+        if scenario.hosts[group].cpu != "dedicated" and group not in seen:
+            found = list(
+                _over_one(path_text(("hosts", group)), host, host_load.utilisation, host_load.peak_utilisation)
+            )
+            seen.update([group] if found else [])
+            yield from found
+    for host, host_load in load.hosts.items():
+        group = host.rpartition("-")[0]
+        if (host_load.link_utilisation or 0.0) > 1 and (group, "link") not in seen:
+            seen.add((group, "link"))
+            text = f"the link of {host} would need {host_load.link_utilisation:.3g} times its bandwidth"
+            yield Advice(path_text(("hosts", group, "network")), text)
+
+
+def _over_one(path: str, who: str, mean: float, peak: float) -> Iterator[Advice]:
+    if mean >= 1:
+        yield Advice(path, f"utilisation of {who} is {mean:.3g} on average: queues grow as long as the run")
+    elif peak >= 1:
+        yield Advice(
+            path,
+            f"utilisation of {who} is {peak:.3g} at the peak and {mean:.3g} on average: a backlog builds",
+        )
+
+
+def _of_times(scenario: Scenario) -> Iterator[Advice]:
+    duration, tolerance = scenario.duration_s, scenario.fault_tolerance
+    if scenario.warmup_s > duration / 2:
+        yield Advice("warmup", "is more than half of the run")
+    if tolerance.method == "checkpoint" and tolerance.interval_s > duration:
+        text = f"is longer than the run of {units.show(duration, 's')}: no checkpoint will be taken"
+        yield Advice("fault_tolerance.interval", text)
+    if scenario.detector.timeout_s < scenario.detector.heartbeat_s:
+        yield Advice("detector.timeout", "is shorter than the heartbeat: healthy hosts count as dead")
+    for name, event in scenario.events.items():
+        detected = event.at_s + scenario.detector.timeout_s
+        if event.kind == "host-failure" and detected >= duration:
+            text = "is so late that the failure is not noticed before the run ends"
+            yield Advice(path_text(("events", name, "at")), text)
+    for name, group in scenario.hosts.items():
+        if isinstance(group.failures, ScheduledFailures) and min(group.failures.at_s) >= duration:
+            yield Advice(path_text(("hosts", name, "failures", "at")), "is after the end of the run")
+    for name, workload in scenario.workload.items():
+        steps = getattr(workload.rate, "steps", ())
+        if steps and steps[-1].at_s >= duration:
+            where = path_text(("workload", name, "rate", "steps", len(steps) - 1, "at"))
+            yield Advice(where, "is after the end of the run")
+
+
+def _of_failures(scenario: Scenario) -> Iterator[Advice]:
+    fails = any(group.failures is not None for group in scenario.hosts.values())
+    fails = fails or any(event.kind == "host-failure" for event in scenario.events.values())
+    method = scenario.fault_tolerance.method
+    if method == "checkpoint" and not fails:
+        yield Advice("fault_tolerance", "checkpoints are taken and nothing ever fails")
+    if method == "none" and fails:
+        yield Advice("fault_tolerance", "hosts fail and nothing is checkpointed: state is lost")
+
+
+def _of_hosts(load: Load) -> Iterator[Advice]:
+    idle = [host for host, found in load.hosts.items() if not found.tasks]
+    if idle:
+        shown = ", ".join(idle[:_MOST_NAMES]) + (
+            f" and {len(idle) - _MOST_NAMES} more" if len(idle) > _MOST_NAMES else ""
+        )
+        yield Advice("placement", f"no task starts on {shown}")

@@ -1,0 +1,170 @@
+"""Rules about the job: every operator has the inputs, the service and the tasks that its kind asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from models.errors import NO_VALUE, InputFault
+from models.job import Operator
+from models.rules.names import broken_in, unknown_name, whole
+from models.scenario import Scenario
+from models.words import path_text
+from models.workload import ProfileRate
+
+MOST_TASKS = 100_000
+MOST_GROUPS = 1_000_000
+_WITH_SERVICE = ("map", "filter", "aggregate", "join")
+
+
+def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Faults of workload tables, inputs, kinds, parallelism and the shape of the dataflow."""
+    yield from _of_workload(scenario, broken)
+    for name, operator in scenario.operators.items():
+        yield from _of_inputs(scenario, name, operator, broken)
+        yield from _of_kind(name, operator)
+        yield from _of_tasks(name, operator)
+    if whole("operators", broken):
+        yield from _of_shape(scenario)
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] == "a" else f"a {kind}"
+
+
+def _at(name: str, *keys: str) -> str:
+    return path_text(("operators", name, *keys))
+
+
+def _of_workload(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    unread = broken_in("operators", broken)
+    sources = [name for name, operator in scenario.operators.items() if operator.kind == "source"]
+    for name in scenario.workload:
+        if name in scenario.operators:
+            kind = scenario.operators[name].kind
+            if kind != "source":
+                yield InputFault(
+                    path_text(("workload", name)), NO_VALUE, f"operator {name} is {_a(kind)}, not a source"
+                )
+        elif name not in unread and "operators" not in broken:
+            yield unknown_name(("workload", name), name, "source", sources, shown=NO_VALUE)
+    if "workload" in broken:
+        return
+    for name in sources:
+        if name not in scenario.workload and name not in broken_in("workload", broken):
+            yield InputFault(path_text(("workload", name)), NO_VALUE, f"is missing: the source {name} needs a workload")
+
+
+def _of_inputs(scenario: Scenario, name: str, operator: Operator, broken: Collection[str]) -> Iterator[InputFault]:
+    if operator.kind == "source" and operator.inputs:
+        yield InputFault(_at(name, "inputs"), NO_VALUE, "a source has no inputs")
+    if operator.kind != "source" and not operator.inputs:
+        yield InputFault(_at(name, "inputs"), NO_VALUE, f"is missing: {_a(operator.kind)} needs an input")
+    for upstream, taken in operator.takes.items():
+        if upstream not in operator.inputs:
+            yield InputFault(_at(name, "takes", upstream), taken, "is not one of the inputs")
+        elif isinstance(taken, str) and not _has_profile(scenario) and whole("workload", broken):
+            yield InputFault(_at(name, "takes", upstream), taken, "needs a source with a profile", "or write a number")
+    unread = broken_in("operators", broken)
+    for upstream, partitioning in operator.inputs.items():
+        other = scenario.operators.get(upstream)
+        if other is None:
+            if upstream not in unread and "operators" not in broken:
+                known = [known for known in (*scenario.operators, *unread) if known != name]
+                yield unknown_name(("operators", name, "inputs", upstream), upstream, "operator", known, NO_VALUE)
+        elif other.kind == "sink":
+            yield InputFault(_at(name, "inputs", upstream), NO_VALUE, "a sink has no output")
+        elif partitioning == "forward" and other.parallelism != operator.parallelism:
+            yield InputFault(
+                _at(name, "inputs", upstream),
+                "forward",
+                f"needs equal parallelism: {upstream} has {other.parallelism}, this {operator.parallelism}",
+            )
+    if operator.keyed and any(partitioning != "key" for partitioning in operator.inputs.values()):
+        yield InputFault(_at(name, "inputs"), NO_VALUE, "either all inputs are partitioned by key or none")
+
+
+def _has_profile(scenario: Scenario) -> bool:
+    return any(isinstance(workload.rate, ProfileRate) for workload in scenario.workload.values())
+
+
+def _of_kind(name: str, operator: Operator) -> Iterator[InputFault]:
+    kind = operator.kind
+    if kind in _WITH_SERVICE and operator.service is None:
+        yield InputFault(_at(name, "service"), NO_VALUE, f"is missing: {_a(kind)} needs a service time")
+    if kind == "aggregate" and operator.inputs and not operator.keyed:
+        yield InputFault(_at(name, "inputs"), NO_VALUE, "an aggregate needs an input partitioned by key")
+    if kind == "join" and len(operator.inputs) == 1:
+        yield InputFault(_at(name, "inputs"), NO_VALUE, "a join needs at least two inputs")
+    if kind == "filter" and operator.selectivity > 1:
+        yield InputFault(_at(name, "selectivity"), operator.selectivity, "must be at most 1 for a filter")
+    if kind == "source":
+        yield from _of_source(name, operator)
+    if kind == "sink" and operator.selectivity != 1:
+        yield InputFault(_at(name, "selectivity"), operator.selectivity, "a sink has no output")
+    if kind == "sink" and operator.output is not None:
+        yield InputFault(_at(name, "output"), NO_VALUE, "a sink has no output")
+
+
+def _of_source(name: str, operator: Operator) -> Iterator[InputFault]:
+    hint = f"what a source emits stands in workload.{name}"
+    if operator.selectivity != 1:
+        yield InputFault(_at(name, "selectivity"), operator.selectivity, "must be 1 for a source", hint)
+    for key in ("service", "output", "state"):
+        if getattr(operator, key) is not None:
+            yield InputFault(_at(name, key), NO_VALUE, f"a source has no {key}", hint if key == "output" else "")
+
+
+def _of_tasks(name: str, operator: Operator) -> Iterator[InputFault]:
+    if operator.key_groups is not None:
+        if not operator.keyed:
+            yield InputFault(_at(name, "key_groups"), operator.key_groups, "needs an input partitioned by key")
+        elif operator.key_groups < operator.parallelism:
+            rule = f"must be at least the parallelism of {operator.parallelism}"
+            yield InputFault(_at(name, "key_groups"), operator.key_groups, rule)
+        if operator.key_groups > MOST_GROUPS:
+            yield InputFault(_at(name, "key_groups"), operator.key_groups, f"must be at most {MOST_GROUPS}")
+    if operator.parallelism > MOST_TASKS:
+        yield InputFault(_at(name, "parallelism"), operator.parallelism, f"must be at most {MOST_TASKS}")
+    if operator.threads > 1 and (operator.keyed or operator.state is not None or operator.kind == "source"):
+        yield InputFault(
+            _at(name, "threads"),
+            operator.threads,
+            "must be 1 unless the operator has no key input, no state and a service",
+            "several threads break the order within a key",
+        )
+    if operator.threads > MOST_TASKS:
+        yield InputFault(_at(name, "threads"), operator.threads, f"must be at most {MOST_TASKS}")
+
+
+def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
+    """Faults of the graph as a whole."""
+    operators = scenario.operators
+    readers: dict[str, list[str]] = {name: [] for name in operators}
+    for name, operator in operators.items():
+        for upstream in operator.inputs:
+            if upstream in readers:
+                readers[upstream].append(name)
+    kinds = {operator.kind for operator in operators.values()}
+    for kind in ("source", "sink"):
+        if kind not in kinds:
+            yield InputFault("operators", NO_VALUE, f"at least one operator must be {_a(kind)}")
+    for name, operator in operators.items():
+        if operator.kind != "sink" and not readers[name]:
+            yield InputFault(path_text(("operators", name)), NO_VALUE, "nobody reads the output of this operator")
+    cycle = _on_cycles(scenario)
+    if cycle:
+        yield InputFault(path_text(("operators", cycle[0], "inputs")), NO_VALUE, "is on a cycle: " + ", ".join(cycle))
+    total = sum(operator.parallelism for operator in operators.values())
+    if total > MOST_TASKS and all(operator.parallelism <= MOST_TASKS for operator in operators.values()):
+        yield InputFault("operators", NO_VALUE, f"{total} tasks are too many: {MOST_TASKS} at most")
+
+
+def _on_cycles(scenario: Scenario) -> list[str]:
+    """The operators on cycles or between them, in file order: what is left when ends are peeled off."""
+    left = set(scenario.operators)
+    while True:
+        read = {up for name in left for up in scenario.operators[name].inputs}
+        keep = {name for name in left if name in read and any(up in left for up in scenario.operators[name].inputs)}
+        if keep == left:
+            return [name for name in scenario.operators if name in left]
+        left = keep

@@ -1,0 +1,49 @@
+"""What a scenario can say and the simulator does not do yet."""
+
+from __future__ import annotations
+
+from models.errors import InputFault
+from models.job import WindowState
+from models.scenario import Scenario
+from models.words import path_text
+
+RULE = "not simulated yet"
+
+
+def not_simulated(scenario: Scenario) -> list[InputFault]:
+    """One fault for each thing that a run of this scenario would have to leave out; empty when it can run."""
+    found: list[tuple[str, object, str]] = []
+    for name, operator in scenario.operators.items():
+        here = path_text(("operators", name))
+        if operator.kind == "join":
+            found.append((f"{here}.kind", "join", ""))
+        if operator.window is not None:
+            found.append((f"{here}.window", "given", ""))
+        if isinstance(operator.state, WindowState):
+            found.append((f"{here}.state.model", "window", "per-key, fixed and per-tuple are"))
+        if operator.buffer is not None:
+            found.append((f"{here}.buffer", operator.buffer, "leave it out: queues have no bound"))
+    for name, group in scenario.hosts.items():
+        if group.cpu == "processor-sharing":
+            found.append((f"{path_text(('hosts', name))}.cpu", group.cpu, "shared and dedicated are"))
+    if scenario.placement.plan is not None:
+        found.append(("placement.plan", scenario.placement.plan, "placement.tasks is"))
+    found += _of_fault_tolerance(scenario)
+    if scenario.elasticity.policy != "none":
+        found.append(("elasticity.policy", scenario.elasticity.policy, ""))
+    for name, event in scenario.events.items():
+        if event.kind != "host-failure":
+            found.append((f"{path_text(('events', name))}.kind", event.kind, "host-failure is"))
+    return [InputFault(path, value, RULE, hint) for path, value, hint in found]
+
+
+def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
+    tolerance = scenario.fault_tolerance
+    found: list[tuple[str, object, str]] = []
+    if tolerance.method not in ("none", "checkpoint"):
+        found.append(("fault_tolerance.method", tolerance.method, "none and checkpoint are"))
+    if tolerance.method == "checkpoint" and tolerance.store == "upstream":
+        found.append(("fault_tolerance.store", tolerance.store, "nodes and remote are"))
+    if tolerance.method == "checkpoint" and tolerance.copies > 1:
+        found.append(("fault_tolerance.copies", tolerance.copies, "one copy is"))
+    return found

@@ -1,0 +1,61 @@
+"""The scenario: everything one file asks, as one frozen value."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from models.cluster import HostGroup, Network, Placement
+from models.events import Elasticity, Event, Limits, Targets
+from models.fault_tolerance import Detector, FaultTolerance
+from models.fields import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds
+from models.job import Operator
+from models.workload import SourceWorkload
+
+FORMAT: Final = 1
+
+
+class Scenario(Description):
+    """Job, workload, cluster, fault tolerance and events of one question, and how often it is answered.
+
+    Shapes are checked when the value is made; whether names that refer to each other fit is checked by
+    `models.rules.faults`, so that a file gets all its errors at once.
+    """
+
+    format: Literal[1] = FORMAT
+    """Version of this description."""
+    name: str = Field(default="", max_length=200)
+    """One line that says what is asked."""
+    seed: int = Field(default=1, strict=True, ge=0, lt=2**63)
+    """The seed from which every random number follows."""
+    duration_s: PositiveSeconds = Field(alias="duration")
+    """Simulated time."""
+    warmup_s: Seconds = Field(default=0.0, alias="warmup")
+    """Time at the start that no statistic counts."""
+    replications: Count = 1
+    """Independent runs, pooled in the summary."""
+    workload: ReadOnlyMap[SourceWorkload]
+    """One table for each source operator: what comes in."""
+    operators: NamedMap[Operator]
+    """The job: one table for each operator."""
+    hosts: NamedMap[HostGroup]
+    """The cluster: one table for each group of equal hosts."""
+    network: Network = Network()
+    """The network between hosts."""
+    placement: Placement = Placement()
+    """Where tasks start."""
+    fault_tolerance: FaultTolerance = FaultTolerance()
+    """How state survives a failure."""
+    detector: Detector = Detector()
+    """How a failure is noticed."""
+    elasticity: Elasticity = Elasticity()
+    """When key groups move by themselves."""
+    events: ReadOnlyMap[Event] = Field(default_factory=dict, validate_default=True)
+    """What happens in the run: one table for each event."""
+    targets: Targets | None = None
+    """What the run must meet; a missed target makes exit code 4."""
+    limits: Limits = Limits()
+    """A scenario whose estimate is above one of these is refused."""
+    sweep: ReadOnlyMap[tuple[Any, ...]] = Field(default_factory=dict, validate_default=True)
+    """What is varied: dotted path = list of values."""

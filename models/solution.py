@@ -1,0 +1,55 @@
+"""What every optimiser answers: a status, a value, a proven bound and the gap between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+OPTIMAL_GAP = 1e-9  # "optimal" is said only when |objective - bound| <= OPTIMAL_GAP * |bound|
+_SMALLEST_DENOMINATOR = 1e-9
+
+
+class Status(StrEnum):
+    """What is known about an answer.
+
+    `optimal`: feasible, and the proven bound equals the objective up to `OPTIMAL_GAP`. `feasible`: keeps
+    every constraint. `infeasible`: proven that nothing keeps every constraint. `unknown`: neither; there
+    may still be an answer that breaks a constraint and says which.
+    """
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Solution:
+    """The answer to one problem; each problem adds its own value (an assignment, a selection).
+
+    `objective` is recomputed in float64 from the answer; `bound` is proven for every feasible answer (a lower
+    bound when the problem is a minimisation). `note` says how the answer came about and what went wrong.
+    """
+
+    status: Status
+    objective: float | None = None
+    bound: float | None = None
+    wall_s: float = 0.0
+    note: str = ""
+
+    @property
+    def gap(self) -> float | None:
+        """|objective - bound| / max(|bound|, 1e-9); None without an objective or a bound."""
+        return relative_gap(self.objective, self.bound)
+
+
+def relative_gap(objective: float | None, bound: float | None) -> float | None:
+    """|objective - bound| / max(|bound|, 1e-9); None when one of them is missing."""
+    if objective is None or bound is None:
+        return None
+    return abs(objective - bound) / max(abs(bound), _SMALLEST_DENOMINATOR)
+
+
+def is_proven(objective: float, bound: float) -> bool:
+    """True when objective and bound agree to `OPTIMAL_GAP`, relative to the bound without any floor."""
+    return abs(objective - bound) <= OPTIMAL_GAP * abs(bound)

@@ -1,0 +1,155 @@
+"""Quantities with units: text such as "0.4 ms" or "10 Gbit/s" to a number in SI units and back.
+
+A registry of our own: it knows tuples, cores and currency, and refuses texts that pint would read as
+something else than a stream engineer means ("1 Mb" is an area to pint: megabarn).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pint
+
+# dimension -> (unit that code uses, units that files are written with, an example for hints)
+_DIMENSIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "s": ("second", ("d", "h", "min", "s", "ms", "us", "ns"), "5 s"),
+    "B": ("byte", ("TiB", "GiB", "MiB", "KiB", "GB", "MB", "kB", "B"), "8 GiB"),
+    "B/s": ("byte / second", ("Gbit/s", "Mbit/s", "GB/s", "MB/s", "kB/s", "B/s"), "1 Gbit/s"),
+    "1/s": ("1 / second", ("/s", "/min", "/h", "/d"), "100 /s"),
+    "USD/s": ("USD / second", ("USD/h", "USD/s"), "0.12 USD/h"),
+}
+_REFUSED = {
+    "b": "barn, an area: write B for bytes or bit for bits",
+    "m": "metre: write min for minutes or ms for milliseconds",
+    "M": "molar: write min for minutes or MB for megabytes",
+}
+_BITS = re.compile(r"^[kKMGT]i?b$")
+_WORD = re.compile(r"[A-Za-zµ]+")
+_PLAIN = re.compile(r"^\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*$")
+_NS = 1_000_000_000
+
+
+class UnitError(ValueError):
+    """The text is not a quantity of the wanted dimension; the message is a rule, `hint` an example."""
+
+    def __init__(self, rule: str, hint: str = "") -> None:
+        super().__init__(rule)
+        self.rule, self.hint = rule, hint
+
+
+def parse(text: object, dimension: str) -> float:
+    """The quantity as a number in the unit of `dimension` ("s", "B", "B/s", "1/s", "USD/s").
+
+    Raises UnitError for a bare number, an unknown or refused unit, another dimension, a value not finite.
+
+    >>> parse("0.4 ms", "s")
+    0.0004
+    >>> parse("1 Gbit/s", "B/s")
+    125000000.0
+    >>> parse("100 /s", "1/s")
+    100.0
+    """
+    unit, _, example = _DIMENSIONS[dimension]
+    hint = f'write it with its unit, as in "{example}"'
+    if not isinstance(text, str):
+        raise UnitError("must be a quantity with a unit, not a bare number", hint)
+    found = _PLAIN.match(text)
+    if not found or not found[2]:
+        raise UnitError("must be one number followed by one unit", hint)
+    value = _to_base(float(found[1]), found[2], unit, hint)
+    if not math.isfinite(value):
+        raise UnitError("must be finite", hint)
+    return value
+
+
+@functools.lru_cache(maxsize=4096)
+def _factor(unit_text: str, unit: str) -> float:
+    quantity = _registry().parse_expression(unit_text)
+    return float(_registry().Quantity(quantity).to(unit).magnitude)
+
+
+def _to_base(number: float, unit_text: str, unit: str, hint: str) -> float:
+    import pint  # noqa: PLC0415 - heavy, and only needed where a file is read
+
+    for word in _WORD.findall(unit_text):
+        if word in _REFUSED or _BITS.match(word):
+            raise UnitError(f"{word!r} is {_REFUSED.get(word[-1:], _REFUSED['b'])}", hint)
+    if re.search(r"\d|\*\*|\^", unit_text.replace("1/", "/", 1)):
+        raise UnitError("must be one number followed by one unit", hint)
+    readable = re.sub(r"^tuples?\s*/", "/", unit_text) if unit == "1 / second" else unit_text
+    readable = "1" + readable if readable.startswith("/") else readable
+    try:
+        factor = _factor(readable, unit)
+    except pint.DimensionalityError:
+        raise UnitError(f"{unit_text!r} has another dimension than {unit!r}", hint) from None
+    except Exception:  # pint raises many kinds for broken text; each means the same to the user
+        raise UnitError(f"{unit_text!r} is not a unit known here", hint) from None
+    return _scaled(number, factor)
+
+
+def _scaled(number: float, factor: float) -> float:
+    """number * factor, by a whole inverse where there is one: 0.4 ms is 0.0004 s and not 0.0004000000001."""
+    inverse = 1 / factor
+    whole = round(inverse)
+    if whole > 1 and math.isclose(inverse, whole, rel_tol=1e-12):
+        return number / whole
+    return number * factor
+
+
+@functools.lru_cache(maxsize=1)
+def _registry() -> pint.UnitRegistry:  # type: ignore[type-arg]
+    import pint  # noqa: PLC0415
+
+    registry: pint.UnitRegistry = pint.UnitRegistry(cache_folder=None)  # type: ignore[type-arg]
+    registry.define("tuple = [tuple] = tuples")
+    registry.define("core = [core] = cores")
+    registry.define("USD = [currency] = usd")
+    return registry
+
+
+def show(value: float, dimension: str) -> str:
+    """The quantity as text in the largest unit that reads exactly, so that `parse(show(x)) == x`.
+
+    >>> show(300.0, "s"), show(0.0004, "s"), show(125000000.0, "B/s"), show(100.0, "1/s")
+    ('5 min', '0.4 ms', '1 Gbit/s', '100 /s')
+    """
+    _, units, _ = _DIMENSIONS[dimension]
+    if value == 0:
+        return f"0 {_base_unit(dimension)}"
+    smallest = units[-1]
+    for unit in units:
+        number = value / _factor("1" + unit if unit.startswith("/") else unit, _DIMENSIONS[dimension][0])
+        text = f"{number:.6g} {unit}"
+        if (abs(number) >= 1 or unit == smallest or _short(number, unit)) and parse(text, dimension) == value:
+            return text
+    return f"{value!r} {_base_unit(dimension)}"
+
+
+def _short(number: float, unit: str) -> bool:
+    """Whether a fraction reads well: 0.4 ms and 0.12 USD/h do, 0.5 h and 0.1 kB do not."""
+    if unit == "USD/h":
+        return abs(number) >= 0.001
+    return unit in ("s", "ms") and abs(number) >= 0.1 and len(f"{number:.6g}") <= 4
+
+
+def _base_unit(dimension: str) -> str:
+    return "/s" if dimension == "1/s" else dimension
+
+
+def example(dimension: str) -> str:
+    """A quantity of that dimension, for hints and for the reference."""
+    return _DIMENSIONS[dimension][2]
+
+
+def to_ns(seconds: float) -> int:
+    """Whole nanoseconds nearest to `seconds`, ties to even."""
+    return round(seconds * _NS)
+
+
+def to_s(nanoseconds: int) -> float:
+    """Seconds of a number of nanoseconds."""
+    return nanoseconds / _NS

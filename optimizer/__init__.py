@@ -1,0 +1,1 @@
+"""What is best: a frozen problem in, a solution with status, objective, bound and gap out."""

@@ -1,0 +1,182 @@
+"""Checkpoint allocation: which node stores which checkpoint.
+
+    minimise   sum c[j, n] x[j, n]                                 j = 0 .. J-1 checkpoints, n = 0 .. N-1
+    nodes subject to sum_n x[j, n] = 1,   x binary
+               x[j, n] = 0                                         (j, n) forbidden: the node of j's own key
+               group x[a, n] + x[b, n] <= 1                              (a, b) apart: copies of one
+               checkpoint capacity_min[n] <= sum_j l[j, n] x[j, n] <= capacity[n] sum_j (1 - x[j,
+               current[j]]) <= max_moves
+
+Source: spec page "Checkpoint-assisted migration and checkpoint allocation" (constraints 1 and 2) with
+node-dependent loads, lower capacities and moves added. With capacities it is a generalised assignment
+problem.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from models.checked_arrays import CheckedArrays, IntArray
+from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.errors import raise_if_any
+from models.solution import Status, is_proven
+from optimizer.checkpoint_allocation import prices, random_methods
+from optimizer.checkpoint_allocation.exact import exact
+from optimizer.checkpoint_allocation.infeasible import why_infeasible
+from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
+from optimizer.checkpoint_allocation.sensitive import sensitive_first
+from optimizer.verify import constraint_violations
+
+__all__ = ["METHODS", "solve"]
+
+_EPS = float(np.finfo(np.float64).eps)
+_FALLBACK_SECONDS = 10.0
+_FALLBACK_PAIRS = 200_000
+
+
+def solve(
+    problem: CheckpointAllocation,
+    *,
+    method: str = "exact",
+    time_limit_s: float = 60.0,
+    seed: int = 0,
+    workers: int = 1,
+    hint: Any = None,
+) -> CheckpointPlan:
+    """The plan that `method` (one of METHODS) finds, with objective, proven bound and violations.
+
+    `seed` decides the draws of `baseline` and `even`. `workers` never changes the answer: every method runs
+    on one. `hint` (J,) is an assignment to start from (`exact` only). The time limit [s] is a last resort
+    of `exact`; the note says when it struck. Raises InputError for a bad argument.
+    """
+    began = time.perf_counter()
+    start = _checked(problem, method, time_limit_s, seed, workers, hint)
+    reason = why_infeasible(problem)
+    if reason:
+        return CheckpointPlan(status=Status.INFEASIBLE, method=method, note=reason, wall_s=time.perf_counter() - began)
+    outcome = METHODS[method](problem, time_limit_s, seed, start)
+    return _plan(problem, method, outcome, began)
+
+
+def _baseline(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: IntArray | None) -> Outcome:
+    drawn = random_methods.baseline(problem, seed)
+    return _drawn(problem, drawn, np.bincount(problem.group_codes), seed, time_limit_s)
+
+
+def _even(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: IntArray | None) -> Outcome:
+    drawn = random_methods.even(problem, seed)
+    return _drawn(problem, drawn, random_methods.even_room(problem), seed, time_limit_s)
+
+
+def _sensitive_first(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: IntArray | None) -> Outcome:
+    return Outcome(sensitive_first(problem), _quick_bound(problem))
+
+
+def _exact(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: IntArray | None) -> Outcome:
+    return exact(problem, time_limit_s=time_limit_s, hint=hint)
+
+
+METHODS: dict[str, Callable[[CheckpointAllocation, float, int, IntArray | None], Outcome]] = {
+    "baseline": _baseline,
+    "even": _even,
+    "sensitive-first": _sensitive_first,
+    "exact": _exact,
+}
+
+
+def _drawn(
+    problem: CheckpointAllocation, drawn: IntArray | None, room: IntArray, seed: int, time_limit_s: float
+) -> Outcome:
+    if drawn is None and problem.neighbours and problem.cost.size <= _FALLBACK_PAIRS:
+        drawn, room = _drawn_by_program(problem, room, seed, min(time_limit_s, _FALLBACK_SECONDS))
+    bound = _quick_bound(problem)
+    if drawn is None:
+        return Outcome(None, bound, note="no allocation with this spread was found")
+    most = np.zeros((len(room), problem.n_nodes), dtype=np.int64)
+    np.add.at(most, (problem.group_codes, drawn), 1)
+    raised = np.flatnonzero(most.max(axis=1) > room)
+    note = f"the even limit was raised from {room[raised[0]]} to {most[raised[0]].max()}" if len(raised) else ""
+    return Outcome(drawn, bound, note=note)
+
+
+def _drawn_by_program(
+    problem: CheckpointAllocation, room: IntArray, seed: int, seconds: float
+) -> tuple[IntArray | None, IntArray]:
+    """Where the random walk got stuck: the cheapest spread allocation for random costs, and its limits."""
+    costs = np.random.default_rng(seed).integers(0, 1000, size=problem.cost.shape).astype(np.float64)
+    drawing = CheckpointAllocation(
+        cost=costs,
+        load=np.ones(problem.n_checkpoints),
+        forbidden=problem.forbidden,
+        apart=problem.apart,
+        group=problem.group,
+    )
+    nothing = Known(None, math.inf, np.zeros(problem.n_nodes), -math.inf)
+    for more in range(int(np.bincount(problem.group_codes).max())):
+        found = branch_and_bound(drawing, nothing, time_limit_s=seconds, spread=room + more)
+        if not found.infeasible:
+            return found.assignment, room
+    return None, room
+
+
+def _quick_bound(problem: CheckpointAllocation) -> float:
+    zero = prices.price_bound(problem, np.zeros(problem.n_nodes))
+    return zero if problem.capacity is None else max(zero, prices.price_bound(problem, prices.node_prices(problem)))
+
+
+def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, began: float) -> CheckpointPlan:
+    """The outcome as a plan: objective recomputed, constraints checked, the status no more than proven."""
+    bound = None if outcome.bound is None else float(outcome.bound)
+    assignment, note = outcome.assignment, outcome.note
+    if assignment is None:
+        status = Status.INFEASIBLE if outcome.infeasible else Status.UNKNOWN
+        note = note or "no feasible allocation was found"
+        return CheckpointPlan(status=status, bound=bound, method=method, note=note, wall_s=time.perf_counter() - began)
+    objective = problem.objective(assignment)
+    broken = constraint_violations(problem, assignment)
+    status = Status.UNKNOWN
+    if broken:
+        kinds = ", ".join(dict.fromkeys(violation.kind for violation in broken))
+        note = "; ".join(filter(None, [note, f"breaks {kinds}: {broken[0].text}"]))
+    elif bound is not None:
+        bound = _closed(problem, assignment, objective, bound)
+        status = Status.OPTIMAL if is_proven(objective, bound) else Status.FEASIBLE
+    else:
+        status = Status.FEASIBLE
+    return CheckpointPlan(
+        status=status,
+        objective=objective,
+        bound=bound,
+        wall_s=time.perf_counter() - began,
+        note=note,
+        assignment=assignment,
+        method=method,
+        violations=tuple(map(str, broken)),
+    )
+
+
+def _closed(problem: CheckpointAllocation, assignment: IntArray, objective: float, bound: float) -> float:
+    """The bound, set to the objective when they differ by no more than the rounding of a float64 sum."""
+    size = math.fsum(np.abs(problem.cost[np.arange(problem.n_checkpoints), assignment]).tolist())
+    return objective if objective - bound <= 16 * _EPS * size else bound
+
+
+def _checked(
+    problem: CheckpointAllocation, method: str, time_limit_s: float, seed: int, workers: int, hint: Any
+) -> IntArray | None:
+    check = CheckedArrays()
+    if method not in METHODS:
+        check.add("method", method, "must be one of " + ", ".join(METHODS))
+    if not (time_limit_s > 0 and math.isfinite(time_limit_s)):
+        check.add("time_limit_s", time_limit_s, "must be a positive number of seconds")
+    for name, value, least in (("seed", seed, 0), ("workers", workers, 1)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+            check.add(name, value, f"must be a whole number, at least {least}")
+    start = None if hint is None else check.indices("hint", hint, (problem.n_checkpoints,), (problem.n_nodes,))
+    raise_if_any(check.faults)
+    return start

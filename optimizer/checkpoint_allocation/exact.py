@@ -1,0 +1,82 @@
+"""The exact method: look at the structure, take the cheapest method that proves its answer.
+
+| structure | method |
+|---|---|
+| nothing couples the checkpoints | their minima, a small assignment per set of copies |
+| the minima happen to keep everything | they are the answer |
+| capacities only count | minimum-cost flow, proved by its potentials |
+| J * N up to MIXED_INTEGER_PAIRS | mixed-integer program |
+| larger | node prices: a feasible answer with a proven bound |
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+from models.checkpoint_allocation import CheckpointAllocation
+from models.solution import is_proven
+from optimizer.checkpoint_allocation import flow, prices, separable
+from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
+from optimizer.checkpoint_allocation.search import Search
+from optimizer.checkpoint_allocation.sensitive import sensitive_first
+from optimizer.verify import constraint_violations
+
+MIXED_INTEGER_PAIRS = 5_000  # J * N up to which a proof is attempted
+_FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the search finds nothing feasible
+_SENSITIVE_PAIRS = 2_000_000
+_ROUNDS = 3
+
+
+def exact(problem: CheckpointAllocation, *, time_limit_s: float, hint: IntArray | None = None) -> Outcome:
+    """The best assignment with a proven bound; the note names the method. A hint only ever helps."""
+    if separable.is_separable(problem):
+        answer = separable.separable(problem)
+        if answer is None:
+            return Outcome(None, None, infeasible=True)
+        return Outcome(answer, problem.objective(answer), note="separable: each checkpoint's cheapest node")
+    cheapest = separable.cheapest(problem)
+    if not constraint_violations(problem, cheapest):
+        return Outcome(cheapest, problem.objective(cheapest), note="the cheapest nodes keep every constraint")
+    if flow.is_count_problem(problem):
+        answer, bound = flow.count_flow(problem)
+        return Outcome(answer, bound, infeasible=answer is None, note="minimum-cost flow")
+    return _coupled(problem, time_limit_s, hint)
+
+
+def _coupled(problem: CheckpointAllocation, time_limit_s: float, hint: IntArray | None) -> Outcome:
+    began = time.perf_counter()
+    price = prices.node_prices(problem)
+    bound = max(prices.price_bound(problem, price), prices.price_bound(problem, np.zeros(problem.n_nodes)))
+    best = _best_known(problem, price, hint)
+    value = math.inf if best is None else problem.objective(best)
+    small = problem.cost.size <= MIXED_INTEGER_PAIRS
+    if not small and (best is not None or problem.cost.size > _FALLBACK_PAIRS):
+        return Outcome(best, bound, note="node prices and local search, too large for a proof")
+    own_bound = prices.price_bound(problem, price)
+    for _ in range(_ROUNDS):  # a better known answer leaves out more pairs, which makes the proof sharper
+        left = max(time_limit_s - (time.perf_counter() - began), 0.0)
+        found = branch_and_bound(problem, Known(best, value, price, own_bound), time_limit_s=left)
+        if found.infeasible:
+            return Outcome(None, None, infeasible=True, note="the mixed-integer program has no solution")
+        if found.assignment is not None and problem.objective(found.assignment) < value:
+            best, value = found.assignment, problem.objective(found.assignment)
+        bound = bound if found.bound is None else max(bound, found.bound)
+        if found.note or best is None or is_proven(value, bound):
+            break
+    return Outcome(best, bound, note="; ".join(filter(None, ["mixed-integer program", found.note])))
+
+
+def _best_known(problem: CheckpointAllocation, price: FloatArray, hint: IntArray | None) -> IntArray | None:
+    """The best feasible answer of the cheap methods, the first of equals; None when all of them fail."""
+    starts = [prices.reduced_minima(problem, price)[1]]
+    if problem.cost.size <= _SENSITIVE_PAIRS:
+        starts.append(sensitive_first(problem))
+    starts += [start for start in (problem.current, hint) if start is not None]
+    found = [Search(problem, start, price).run() for start in starts]
+    found += [start for start in (problem.current, hint) if start is not None]
+    feasible = [one for one in found if one is not None and not constraint_violations(problem, one)]
+    return min(feasible, key=problem.objective) if feasible else None

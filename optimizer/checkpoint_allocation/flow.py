@@ -1,0 +1,137 @@
+"""Exact answers when every checkpoint weighs the same: a transportation problem, by minimum-cost flow.
+
+When all loads on node n are w[n], the capacities count: at most floor(u[n] / w[n]) and at least ceil(v[n] /
+w[n]) checkpoints. The flow works on integer costs; its answer is then proved in float64 without it: node
+potentials p from shortest paths in the residual graph give the bound
+
+    sum_j min_n (c[j,n] + p[n]) - sum_n (max(p[n], 0) most[n] - max(-p[n], 0) least[n])
+
+which equals the objective at an optimal flow and is a bound for every p.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from ortools.graph.python import min_cost_flow
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.checkpoint_allocation import CheckpointAllocation
+
+FLOW_PAIRS = 3_000_000  # largest J * N that becomes a flow network
+_EPS = float(np.finfo(np.float64).eps)
+_POTENTIAL_ROUNDS = 2_000
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How many checkpoints each node takes, (N,): at least, at most."""
+
+    least: IntArray
+    most: IntArray
+
+
+def is_count_problem(problem: CheckpointAllocation) -> bool:
+    """True when capacities only count checkpoints, nothing else couples them, and the size is right."""
+    if problem.neighbours or problem.max_moves is not None or problem.cost.size > FLOW_PAIRS:
+        return False
+    return bool((problem.weights == problem.weights[:1]).all())
+
+
+def counts(problem: CheckpointAllocation) -> Counts:
+    """The capacities as numbers of checkpoints; `least` exceeds J where a node cannot reach its minimum."""
+    weight = problem.weights[0]
+    j = problem.n_checkpoints
+    with np.errstate(divide="ignore", invalid="ignore"):
+        most = np.where(weight > 0, np.minimum(np.floor(problem.upper / weight), j), j)
+        least = np.where(weight > 0, np.minimum(np.ceil(problem.lower / weight), j + 1), 0)
+    least = np.where((weight == 0) & (problem.lower > 0), j + 1, least)
+    return Counts(least.astype(np.int64), most.astype(np.int64))
+
+
+def integer_costs(cost: FloatArray, allowed: BoolArray, nodes: int) -> IntArray:
+    """The costs minus their row minima as integers, rounded down to multiples of 1/scale.
+
+    scale is a power of two (so multiplying is exact) with scale * largest * nodes < 2**61: the solver
+    multiplies costs by the number of graph nodes. Rounding down keeps an optimum of the integers a lower
+    bound; the answer is evaluated again in float64 all the same.
+    """
+    rows = np.where(allowed, cost, np.inf).min(axis=1, keepdims=True)
+    shifted = np.where(allowed, cost - rows, 0.0)
+    largest = float(shifted.max(initial=0.0))
+    if largest <= 0:
+        return np.zeros(cost.shape, dtype=np.int64)
+    scale = 61 - math.frexp(largest)[1] - math.ceil(math.log2(nodes + 1))
+    return np.floor(np.ldexp(shifted, scale)).astype(np.int64)
+
+
+def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | None]:
+    """The optimal assignment (J,) and its proven bound; (None, None) when no flow exists."""
+    limit = counts(problem)
+    j, n = problem.cost.shape
+    if (limit.least > limit.most).any() or limit.least.sum() > j:
+        return None, None
+    rows, columns = np.nonzero(problem.allowed)
+    sink = j + n
+    solver = min_cost_flow.SimpleMinCostFlow()
+    costs = integer_costs(problem.cost, problem.allowed, j + n + 1)
+    arcs = solver.add_arcs_with_capacity_and_unit_cost(
+        rows.astype(np.int32),
+        (columns + j).astype(np.int32),
+        np.ones(len(rows), dtype=np.int64),
+        costs[rows, columns],
+    )
+    solver.add_arcs_with_capacity_and_unit_cost(
+        np.arange(j, j + n, dtype=np.int32),
+        np.full(n, sink, dtype=np.int32),
+        limit.most - limit.least,
+        np.zeros(n, dtype=np.int64),
+    )
+    supplies = np.concatenate([np.ones(j, dtype=np.int64), -limit.least, [int(limit.least.sum()) - j]])
+    solver.set_nodes_supplies(np.arange(j + n + 1, dtype=np.int32), supplies)
+    status = solver.solve()
+    if status == solver.INFEASIBLE:
+        return None, None
+    if status != solver.OPTIMAL:
+        raise RuntimeError(f"minimum-cost flow ended with status {status}")
+    used = np.asarray(solver.flows(arcs)) > 0
+    assignment = np.full(j, -1, dtype=np.int64)
+    assignment[rows[used]] = columns[used]
+    bound, rounding = potential_bound(problem, limit, _potentials(problem, limit, assignment))
+    objective = problem.objective(assignment)
+    return assignment, objective if abs(objective - bound) <= rounding else bound - rounding
+
+
+def potential_bound(problem: CheckpointAllocation, limit: Counts, potentials: FloatArray) -> tuple[float, float]:
+    """The lower bound that node potentials (N,) of any sign prove, and how far rounding may have moved it."""
+    minima = np.where(problem.allowed, problem.cost + potentials, np.inf).min(axis=1)
+    paid = np.maximum(potentials, 0) * limit.most - np.maximum(-potentials, 0) * limit.least
+    value = math.fsum(minima.tolist()) - math.fsum(paid.tolist())
+    if not potentials.any():
+        return value, 0.0
+    size = math.fsum(np.abs(minima).tolist()) + problem.n_checkpoints * float(np.abs(potentials).max())
+    return value, 4 * _EPS * (size + float(np.abs(paid).sum()))
+
+
+def _potentials(problem: CheckpointAllocation, limit: Counts, assignment: IntArray) -> FloatArray:
+    """Shortest distances in the residual graph of nodes and sink, relative to the sink, (N,)."""
+    n = problem.n_nodes
+    length = np.full((n + 1, n + 1), np.inf)  # length[u, v]: p[v] <= p[u] + length[u, v]
+    here = problem.cost[np.arange(problem.n_checkpoints), assignment]
+    extra = np.where(problem.allowed, problem.cost - here[:, None], np.inf)
+    order = np.argsort(assignment, kind="stable")
+    used, starts = np.unique(assignment[order], return_index=True)
+    length[:n, used] = np.minimum.reduceat(extra[order], starts, axis=0).T
+    held = np.bincount(assignment, minlength=n)
+    length[n, :n] = np.where(held < limit.most, 0.0, np.inf)
+    length[:n, n] = np.where(held > limit.least, 0.0, np.inf)
+    p = np.zeros(n + 1)
+    for _ in range(min(n + 1, _POTENTIAL_ROUNDS)):
+        shorter = np.minimum(p, (p[:, None] + length).min(axis=0))
+        if (shorter == p).all():
+            break
+        p = shorter
+    potentials: FloatArray = p[:n] - p[n]
+    return potentials

@@ -1,0 +1,260 @@
+"""Exact answers at small sizes: the whole program as a mixed-integer program (HiGHS through SciPy).
+
+How the answer stays a proof although HiGHS works with tolerances:
+- costs are taken relative to their row minima and scaled, to exact integers where they are integers in
+  some unit; HiGHS may miss answers that are better by its absolute tolerance: its bound is lowered by that;
+- load rows are relative to the capacity and a hair wider than the true ones; an answer that the true
+  capacities refuse is cut off by a cover inequality with coefficients 0 and 1, and all is solved again;
+- pairs are left out only when prices prove that every answer using them costs more than a known answer.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+from models.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation import prices as node_price
+from optimizer.checkpoint_allocation.separable import cliques, is_clique
+from optimizer.quiet import quiet_stdout
+
+_WIDER = 1e-5  # relative: load rows are relaxations; the true capacities are kept by the cuts
+_MISSED = 4e-6  # objective units of HiGHS: its feasibility and absolute gap tolerances (1e-6 each), twice
+_LARGEST_COST = 2.0**20
+_EPS = float(np.finfo(np.float64).eps)
+_NODES_PER_SECOND = 2_000  # the deterministic limit: branch-and-bound nodes per second of the time limit
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known before: an answer with its objective (or None), prices and the bound they prove."""
+
+    assignment: IntArray | None
+    objective: float
+    prices: FloatArray
+    bound: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An assignment or None, a proven bound or None, whether infeasibility is proven, and what struck."""
+
+    assignment: IntArray | None
+    bound: float | None
+    infeasible: bool = False
+    note: str = ""
+
+
+@dataclass
+class _Rows:
+    """Linear rows low <= a x <= high in the making."""
+
+    n_columns: int
+    index: list[IntArray] = field(default_factory=list)
+    value: list[FloatArray] = field(default_factory=list)
+    low: list[float] = field(default_factory=list)
+    high: list[float] = field(default_factory=list)
+
+    def add(self, columns: IntArray, values: FloatArray, low: float, high: float) -> None:
+        self.index.append(columns)
+        self.value.append(values)
+        self.low.append(low)
+        self.high.append(high)
+
+    def ones(self, columns: IntArray, low: float, high: float) -> None:
+        self.add(columns, np.ones(len(columns)), low, high)
+
+    def constraint(self) -> Any:
+        from scipy import sparse  # noqa: PLC0415
+        from scipy.optimize import LinearConstraint  # noqa: PLC0415
+
+        pointer = np.concatenate([[0], np.cumsum([len(columns) for columns in self.index])])
+        matrix = sparse.csr_array(
+            (np.concatenate(self.value), np.concatenate(self.index), pointer),
+            shape=(len(self.index), self.n_columns),
+        )
+        return LinearConstraint(matrix, np.array(self.low), np.array(self.high))
+
+
+def branch_and_bound(
+    problem: CheckpointAllocation, known: Known, *, time_limit_s: float, spread: IntArray | None = None
+) -> Outcome:
+    """The best assignment found, with a bound. `spread` (n_groups,) caps each operator's count per node."""
+    began = time.perf_counter()
+    j, n = _pairs(problem, known)
+    if len(np.unique(j)) < problem.n_checkpoints:
+        return _nothing_left(known)
+    row_minimum = np.where(problem.allowed, problem.cost, np.inf).min(axis=1)
+    largest = float(np.abs(problem.cost[j, n]).max() + np.abs(row_minimum).max())
+    unit = scaled_costs(problem.cost[j, n] - row_minimum[j], largest)
+    rows = _program(problem, j, n)
+    if spread is not None:
+        _add_spread(rows, problem, j, n, spread)
+    base, bound, nodes = (
+        math.fsum(row_minimum.tolist()),
+        -math.inf,
+        int(_NODES_PER_SECOND * time_limit_s) + 1_000,
+    )
+    while True:
+        left = time_limit_s - (time.perf_counter() - began)
+        if left <= 0:
+            return Outcome(None, _outer(bound, known), note="time limit struck")
+        answer = _highs(unit.cost, rows, left, nodes)
+        if answer.status == 2:
+            return _nothing_left(known)
+        if answer.mip_dual_bound is not None and math.isfinite(answer.mip_dual_bound):
+            bound = max(bound, unit.proven(answer.mip_dual_bound, base, problem.n_checkpoints))
+        if answer.x is None:
+            return Outcome(None, _outer(bound, known), note=_struck(answer, time.perf_counter() - began, time_limit_s))
+        assignment = np.full(problem.n_checkpoints, -1, dtype=np.int64)
+        chosen = np.asarray(answer.x) > 0.5
+        assignment[j[chosen]] = n[chosen]
+        if not _cut_off(rows, problem, assignment, j, n):
+            note = "" if answer.status == 0 else _struck(answer, time.perf_counter() - began, time_limit_s)
+            return Outcome(assignment, _outer(bound, known), note=note)
+
+
+@dataclass(frozen=True)
+class ScaledCosts:
+    """Costs in units of 1/scale; `rounding`: how far any is from an integer, None when they are none."""
+
+    cost: FloatArray
+    scale: float
+    rounding: float | None
+
+    def proven(self, dual_bound: float, base: float, terms: int) -> float:
+        """The bound in the problem's units: rounded up where costs are integers, else less the tolerance."""
+        if self.rounding is None:
+            return base + (dual_bound - _MISSED) / self.scale
+        return base + (math.ceil(dual_bound - 1e-3) - terms * self.rounding) / self.scale
+
+
+def scaled_costs(shifted: FloatArray, given: float) -> ScaledCosts:
+    """Non-negative costs scaled to at most 2**20; to the nearest integers if some unit makes them that.
+
+    `given` is the largest magnitude they were computed from: their rounding is relative to it.
+    """
+    largest = float(shifted.max(initial=0.0))
+    if largest <= 0:
+        return ScaledCosts(shifted, 1.0, 0.0)
+    for scale in (*(10.0**k for k in range(-3, 7)), *(2.0**k for k in range(1, 21))):
+        if largest * scale <= _LARGEST_COST:
+            rounding = float(np.abs(shifted * scale - np.rint(shifted * scale)).max())
+            if rounding <= 8 * _EPS * given * scale and largest * scale >= 0.5:
+                return ScaledCosts(np.rint(shifted * scale), scale, rounding)
+    scale = math.ldexp(1.0, min(20 - math.frexp(largest)[1], 1000))
+    return ScaledCosts(shifted * scale, scale, None)
+
+
+def _pairs(problem: CheckpointAllocation, known: Known) -> tuple[IntArray, IntArray]:
+    """The pairs (checkpoint, node) that an answer better than the known one may use."""
+    fits = node_price.fitting(problem)
+    if known.assignment is not None:
+        for prices in (known.prices, np.zeros(problem.n_nodes)):
+            bound = node_price.price_bound(problem, prices, fits)
+            minima, _ = node_price.reduced_minima(problem, prices, fits)
+            if not math.isfinite(bound):
+                return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+            extra = problem.cost + prices * problem.weights - minima[:, None]
+            slack = 1e-9 * (abs(known.objective) + math.fsum(np.abs(minima).tolist()))
+            fits = fits & (bound + extra <= known.objective + slack)
+    j, n = np.nonzero(fits)
+    return j.astype(np.int64), n.astype(np.int64)
+
+
+def _nothing_left(known: Known) -> Outcome:
+    if known.assignment is None:
+        return Outcome(None, None, infeasible=True)
+    return Outcome(None, known.objective)  # every better pair was excluded: the known answer is optimal
+
+
+def _outer(bound: float, known: Known) -> float | None:
+    """The bound for the whole problem: what was left out costs at least the known objective."""
+    value = max(known.bound, min(bound, known.objective))
+    return value if math.isfinite(value) else None
+
+
+def _program(problem: CheckpointAllocation, j: IntArray, n: IntArray) -> _Rows:
+    rows = _Rows(len(j))
+    starts = np.searchsorted(j, np.arange(problem.n_checkpoints + 1))
+    for k in range(problem.n_checkpoints):
+        rows.ones(np.arange(starts[k], starts[k + 1]), 1, 1)
+    at = [np.flatnonzero(n == node) for node in range(problem.n_nodes)]
+    for node, columns in enumerate(at):
+        load = problem.weights[j[columns], node]
+        if problem.capacity is not None and load.sum() > problem.upper[node]:
+            rows.add(columns, load / problem.upper[node], -np.inf, 1 + _WIDER)
+        if problem.lower[node] > 0:  # min(load / least, 1): the same rule for 0-1 variables, without huge numbers
+            rows.add(columns, np.minimum(load / problem.lower[node], 1.0), 1 - _WIDER - 1e-9 * len(columns), np.inf)
+    _add_apart(rows, problem, j, at)
+    if problem.max_moves is not None and problem.current is not None:
+        stays = np.flatnonzero(problem.current[j] == n)
+        rows.ones(stays, problem.n_checkpoints - problem.max_moves, np.inf)
+    return rows
+
+
+def _add_apart(rows: _Rows, problem: CheckpointAllocation, j: IntArray, at: list[IntArray]) -> None:
+    for members in cliques(problem):
+        sets = (
+            [members]
+            if is_clique(problem, members)
+            else [np.array([a, b]) for a in members.tolist() for b in problem.neighbours[a] if a < b]
+        )
+        for columns in at:
+            for some in sets:
+                together = columns[np.isin(j[columns], some)]
+                if len(together) > 1:
+                    rows.ones(together, -np.inf, 1)
+
+
+def _add_spread(rows: _Rows, problem: CheckpointAllocation, j: IntArray, n: IntArray, room: IntArray) -> None:
+    code = problem.group_codes[j]
+    for group in range(len(room)):
+        for node in range(problem.n_nodes):
+            columns = np.flatnonzero((code == group) & (n == node))
+            if len(columns) > room[group]:
+                rows.ones(columns, -np.inf, int(room[group]))
+
+
+def _cut_off(rows: _Rows, problem: CheckpointAllocation, assignment: IntArray, j: IntArray, n: IntArray) -> bool:
+    """Add a cover inequality for each node whose true capacity the answer breaks; False without any."""
+    loads, before = problem.node_loads(assignment), len(rows.index)
+    for node in np.flatnonzero(loads > problem.upper).tolist():
+        cover = _smallest_cover(problem, np.flatnonzero(assignment == node), node)
+        rows.ones(np.flatnonzero((n == node) & np.isin(j, cover)), -np.inf, len(cover) - 1)
+    for node in np.flatnonzero(loads < problem.lower).tolist():
+        rows.ones(np.flatnonzero((n == node) & ~np.isin(j, np.flatnonzero(assignment == node))), 1, np.inf)
+    return len(rows.index) > before
+
+
+def _smallest_cover(problem: CheckpointAllocation, members: IntArray, node: int) -> IntArray:
+    """Members that overload the node together, without those that are not needed for it."""
+    load = problem.weights[members, node]
+    order = np.argsort(-load, kind="stable")
+    needed = int(np.argmax(np.cumsum(load[order]) > problem.upper[node] * (1 + 1e-15))) + 1
+    cover = members[order[:needed]]
+    return cover if float(problem.weights[cover, node].sum()) > problem.upper[node] else members
+
+
+def _highs(cost: FloatArray, rows: _Rows, time_limit_s: float, nodes: int) -> Any:
+    from scipy.optimize import Bounds, milp  # noqa: PLC0415
+
+    with quiet_stdout():
+        return milp(
+            cost,
+            integrality=np.ones(len(cost), dtype=np.int64),
+            bounds=Bounds(0, 1),
+            constraints=rows.constraint(),
+            options={"disp": False, "mip_rel_gap": 0.0, "time_limit": time_limit_s, "node_limit": nodes},
+        )
+
+
+def _struck(answer: Any, spent_s: float, limit_s: float) -> str:
+    if answer.status == 1:
+        return "time limit struck" if spent_s >= 0.95 * limit_s else "limit on branch-and-bound nodes struck"
+    return f"HiGHS stopped with status {answer.status}"

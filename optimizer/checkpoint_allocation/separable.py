@@ -1,0 +1,92 @@
+"""Exact answers where checkpoints do not compete: no capacity, so each takes its cheapest node.
+
+Without a capacity the program falls apart into one minimum per checkpoint. A limit on moves keeps it easy:
+a move saves (current cost - cheapest cost) and the moves that save most are taken. Copies that must stay
+apart, each with each, are a small assignment problem of their own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+from models.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.prices import reduced_minima
+
+
+def is_separable(problem: CheckpointAllocation) -> bool:
+    """True when `separable` is exact: no capacities, no apart pairs or whole cliques free to move."""
+    if problem.capacity is not None or problem.capacity_min is not None:
+        return False
+    return not problem.neighbours or (
+        problem.max_moves is None and all(is_clique(problem, c) for c in cliques(problem))
+    )
+
+
+def separable(problem: CheckpointAllocation) -> IntArray | None:
+    """The optimal assignment (J,) of a separable problem; None when there is none. Ties: the lowest node."""
+    assignment = cheapest(problem)
+    for members in cliques(problem):
+        nodes = _apart(allowed_cost(problem, members))
+        if nodes is None:
+            return None
+        assignment[members] = nodes
+    return _with_few_moves(problem, assignment) if problem.max_moves is not None else assignment
+
+
+def cheapest(problem: CheckpointAllocation) -> IntArray:
+    """The cheapest allowed node of each checkpoint, (J,), in float64 over the whole matrix."""
+    return reduced_minima(problem, np.zeros(problem.n_nodes), problem.allowed)[1]
+
+
+def cliques(problem: CheckpointAllocation) -> list[IntArray]:
+    """The connected components of the apart pairs, each as its sorted checkpoints."""
+    seen: set[int] = set()
+    found = []
+    for start in problem.neighbours:
+        if start in seen:
+            continue
+        seen.add(start)
+        reached, frontier = [start], [start]
+        while frontier:
+            new = [k for k in problem.neighbours[frontier.pop()] if k not in seen]
+            seen.update(new)
+            reached += new
+            frontier += new
+        found.append(np.array(sorted(reached), dtype=np.int64))
+    return found
+
+
+def is_clique(problem: CheckpointAllocation, members: IntArray) -> bool:
+    """True when every two members of a component are apart."""
+    return all(len(problem.neighbours[j]) == len(members) - 1 for j in members.tolist())
+
+
+def allowed_cost(problem: CheckpointAllocation, members: IntArray) -> FloatArray:
+    """The cost rows of some checkpoints with infinity at forbidden nodes."""
+    return np.where(problem.allowed[members], problem.cost[members], np.inf)
+
+
+def _apart(cost: FloatArray) -> IntArray | None:
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (heavy; only needed for copies)
+
+    if cost.shape[0] > cost.shape[1]:
+        return None
+    try:
+        return np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
+    except ValueError:  # "cost matrix is infeasible"
+        return None
+
+
+def _with_few_moves(problem: CheckpointAllocation, best: IntArray) -> IntArray | None:
+    assert problem.current is not None and problem.max_moves is not None
+    rows = np.arange(problem.n_checkpoints)
+    stays_possible = problem.allowed[rows, problem.current]
+    saving = np.where(stays_possible, problem.cost[rows, problem.current] - problem.cost[rows, best], np.inf)
+    if np.isinf(saving).sum() > problem.max_moves:
+        return None
+    order = np.argsort(-saving, kind="stable")[: problem.max_moves]
+    movers = order[saving[order] > 0]
+    assignment = problem.current.copy()
+    assignment[movers] = best[movers]
+    return assignment

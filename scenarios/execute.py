@@ -1,0 +1,73 @@
+"""Executing replications, one after the other or on several processes, with the same bytes either way."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+from models.inputs import RunInputs
+from models.records import RunRecords
+from models.scenario import Scenario
+from sim.engine import simulate
+
+Progress = Callable[[float], None]
+_LOOK_S = 0.2
+
+_shared: Any = None  # in a worker: how far each job has come
+
+
+@dataclass(frozen=True)
+class Job:
+    """One replication of a scenario."""
+
+    scenario: Scenario
+    inputs: RunInputs
+    replication: int = 0
+
+
+def execute(jobs: Sequence[Job], *, workers: int = 1, on_progress: Progress | None = None) -> list[RunRecords]:
+    """The records of all jobs, in their order; `on_progress` gets the share of simulated time that is done."""
+    report = on_progress or (lambda _: None)
+    if workers <= 1 or len(jobs) <= 1:
+        return [
+            simulate(job.scenario, job.inputs, job.replication, _part(report, k, len(jobs)))
+            for k, job in enumerate(jobs)
+        ]
+    # A fresh interpreter for each worker: a fork would copy whatever threads the caller runs.
+    context = multiprocessing.get_context("spawn")
+    progress = context.Array("d", len(jobs), lock=False)
+    with ProcessPoolExecutor(min(workers, len(jobs)), context, _remember, (progress,)) as pool:
+        futures = [pool.submit(_one, job, k) for k, job in enumerate(jobs)]
+        try:
+            left = set(futures)
+            while left:
+                done, left = wait(left, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+                report(sum(progress) / len(jobs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        return [future.result() for future in futures]
+
+
+def _part(report: Progress, index: int, jobs: int) -> Progress:
+    """What one of several jobs, one after the other, has done as a share of all."""
+    return lambda done: report((index + done) / jobs)
+
+
+def _remember(progress: Any) -> None:
+    global _shared  # noqa: PLW0603 - the only way to hand shared memory to a pool's workers
+    _shared = progress
+
+
+def _one(job: Job, index: int) -> RunRecords:
+    def report(done: float) -> None:
+        _shared[index] = done
+
+    records = simulate(job.scenario, job.inputs, job.replication, report)
+    _shared[index] = 1.0
+    return records

@@ -1,0 +1,131 @@
+"""Scenario files: TOML text to a scenario and back."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.fault_tolerance import PlanFile
+from models.reading import scenario_with_settings
+from models.scenario import Scenario
+from models.words import path_text
+from models.workload import ProfileRate, SeriesRate
+from models.writing import raw_of
+
+_LARGEST_BYTES = 10_000_000
+_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")
+
+
+@dataclass(frozen=True)
+class LoadedScenario:
+    """A scenario and the folder of its file, which relative paths inside of it start from."""
+
+    scenario: Scenario
+    folder: Path
+
+
+def read_scenario(path: Path | str, overrides: Sequence[str] = ()) -> LoadedScenario:
+    """The scenario of a TOML file, with `overrides` such as "fault_tolerance.interval=5 s" put in first.
+
+    Raises InputError with all faults of the file. Files that it names are not looked at (`missing_files`).
+    """
+    file = Path(path)
+    scenario = scenario_with_settings(tables_of(file), dict(_settings(overrides)))
+    return LoadedScenario(scenario, file.resolve().parent)
+
+
+def tables_of(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file; raises InputError where it cannot be read, with the line at fault."""
+    shown = str(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST_BYTES + 1)
+    except IsADirectoryError:
+        raise InputError.at(shown, NO_VALUE, "is a directory, not a scenario file") from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        reason = getattr(error, "strerror", None) or "not a file name"
+        raise InputError.at(shown, NO_VALUE, "cannot be read", reason.lower()) from None
+    if len(data) > _LARGEST_BYTES:
+        raise InputError.at(shown, NO_VALUE, f"is larger than {_LARGEST_BYTES // 10**6} MB")
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError.at(f"{shown}:{line}", NO_VALUE, "is not text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(shown, str(error)) from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, or thousands of nested tables
+        raise InputError.at(shown, NO_VALUE, "is not a scenario: a value in it is too large or too deep") from None
+
+
+def _syntax_error(shown: str, message: str) -> InputError:
+    place = _PLACE.search(message)
+    where = f"{shown}:{place[1]}" if place else shown
+    reason = _PLACE.sub("", message) or "invalid"
+    return InputError.at(where, NO_VALUE, "is not TOML", reason[:1].lower() + reason[1:])
+
+
+def _settings(overrides: Sequence[str]) -> Iterator[tuple[str, str]]:
+    faults = []
+    for text in overrides:
+        path, equals, value = text.partition("=")
+        if not equals or not path.strip():
+            faults.append(InputFault("--set", text, "must be PATH=VALUE", 'as in --set duration="1 min"'))
+        else:
+            yield path.strip(), value.strip()
+    raise_if_any(faults)
+
+
+def missing_files(loaded: LoadedScenario) -> Iterator[InputFault]:
+    """One fault for each file or directory that the scenario names and that is not there."""
+    for path, name in _named_files(loaded.scenario):
+        try:
+            there = (loaded.folder / name).exists()
+        except (OSError, ValueError):
+            there = False
+        if not there:
+            yield InputFault(path, name, "is not there", f"looked for in {loaded.folder}")
+
+
+def _named_files(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    for name, workload in scenario.workload.items():
+        if isinstance(workload.rate, SeriesRate):
+            yield path_text(("workload", name, "rate", "series")), workload.rate.series
+        if isinstance(workload.rate, ProfileRate):
+            yield path_text(("workload", name, "rate", "profile")), workload.rate.profile
+    if scenario.placement.plan is not None:
+        yield "placement.plan", scenario.placement.plan
+    if isinstance(scenario.fault_tolerance.allocation, PlanFile):
+        yield "fault_tolerance.allocation.plan", scenario.fault_tolerance.allocation.plan
+
+
+def scenario_text(scenario: Scenario) -> str:
+    """The scenario as TOML with units; reading it gives the same scenario."""
+    import tomli_w  # noqa: PLC0415 - only where a scenario is written
+
+    return tomli_w.dumps(raw_of(scenario))
+
+
+def write_scenario(scenario: Scenario, path: Path | str, *, force: bool = False) -> None:
+    """Write the scenario as TOML, all or nothing; raises InputError for a file that is there already."""
+    file = Path(path)
+    if file.exists() and not force:
+        raise InputError.at(str(file), NO_VALUE, "is there already", "use --force to overwrite it")
+    new = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    try:
+        with new.open("x", encoding="utf-8", newline="\n") as out:
+            out.write(scenario_text(scenario))
+            out.flush()
+            os.fsync(out.fileno())
+        new.replace(file)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        reason = (error.strerror or "").lower()
+        raise InputError.at(str(file), NO_VALUE, "cannot be written", reason) from None

@@ -1,0 +1,177 @@
+"""Load of every key group over time, as a controller's statistics would show it, from recorded rates.
+
+The load of a key group is the rate of its tuples times the mean service time: the share of a core of speed 1 that
+it needs. Groups fed by a profile have the profile's series; where an operator takes a stream of the profile, that
+stream's own series. Groups fed by synthetic keys share their source's rate, with the sampling noise of whole tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from models import layout
+from models.errors import InputError
+from models.key_groups import crc32_group
+from models.profile import Profile
+from models.scenario import Scenario
+from models.workload import ConstantRate, ProfileKeys, ProfileRate, UniformKeys
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GroupLoads:
+    """Mean load by window of every key group; rows of all arrays are in the order of `names`, which is
+    the order of the file.
+
+    names: (operator, key group); hosts: the candidate hosts, those that own a key group; host (G,): index into
+    hosts; load (G, windows) [cores of speed 1]; window_s: length of a window in the run; training: number of
+    windows from the start that statistics may use.
+    """
+
+    names: tuple[tuple[str, int], ...]
+    hosts: tuple[str, ...]
+    host: np.ndarray
+    load: FloatArray
+    window_s: float
+    training: int
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operator of each key group, (G,)."""
+        return tuple(operator for operator, _ in self.names)
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """Tuples per bin out of an operator: by profile group (K, bins), or in total (bins,) with the keys' law."""
+
+    by_group: FloatArray | None
+    total: FloatArray
+    key_weights: FloatArray | None
+
+
+def group_loads(scenario: Scenario, profiles: Mapping[str, Profile], *, training_share: float = 15 / 48) -> GroupLoads:
+    """The loads of all key groups of a scenario that has a profile.
+
+    Windows are as long as `elasticity.period`; the first `training_share` of them (15 of 48 minutes in the paper's
+    experiment) are for statistics. Raises InputError without a profile, or when the run is too short for two windows.
+    """
+    if not profiles:
+        rule = "needs load statistics, and no source has a profile"
+        raise InputError.at("fault_tolerance.allocation", scenario.fault_tolerance.allocation, rule)
+    source, profile = next(iter(profiles.items()))
+    rate = scenario.workload[source].rate
+    assert isinstance(rate, ProfileRate)
+    bin_s = rate.span_s / profile.bins
+    bins = min(profile.bins, int(scenario.duration_s / bin_s + 1e-9))
+    per_window = max(1, round(scenario.elasticity.period_s / bin_s))
+    windows = bins // per_window
+    training = int(windows * training_share)
+    if training < 2 or windows - training < 1:
+        rule = f"leaves {training} windows for statistics and {windows - training} to judge by: at least 2 and 1"
+        raise InputError.at("elasticity.period", scenario.elasticity.period_s, rule, "shorten it")
+    placed, names, rows = layout.placement(scenario), [], []
+    hosts_of_groups = []
+    inputs = _inputs_by_group(scenario, profile, source, bins, bin_s)
+    for name, operator in scenario.operators.items():
+        if name not in inputs or operator.service is None:
+            continue
+        series = inputs[name]
+        means = series[:, : windows * per_window].reshape(operator.groups, windows, per_window).mean(axis=2)
+        rows.append(means / bin_s * operator.service.mean_s)
+        for group in range(operator.groups):
+            names.append((name, group))
+            task = layout.task_name(name, layout.task_of_group(group, operator.parallelism))
+            hosts_of_groups.append(placed[task])
+    used = set(hosts_of_groups)
+    hosts = tuple(host for host in layout.hosts(scenario) if host in used)
+    index = {host: k for k, host in enumerate(hosts)}
+    host_of_group = np.array([index[host] for host in hosts_of_groups])
+    return GroupLoads(tuple(names), hosts, host_of_group, np.vstack(rows), per_window * bin_s, training)
+
+
+def _inputs_by_group(
+    scenario: Scenario, profile: Profile, profiled: str, bins: int, bin_s: float
+) -> dict[str, FloatArray]:
+    """Keyed operator with a service -> tuples that come in, (groups, bins)."""
+    out: dict[str, _Flow] = {}
+    found = {}
+    for name in layout.topological(scenario):
+        operator = scenario.operators[name]
+        if operator.kind == "source":
+            out[name] = _source(scenario, name, profile, profiled, bins, bin_s)
+            continue
+        flows = [_taken(out[upstream], operator.takes.get(upstream, 1.0), profile) for upstream in operator.inputs]
+        if operator.keyed and operator.service is not None:
+            rng = np.random.default_rng([scenario.seed, list(scenario.operators).index(name)])
+            found[name] = _sum([_to_groups(flow, operator.groups, rng) for flow in flows])
+        keys = operator.output.keys if operator.output else None
+        total = operator.selectivity * _sum([flow.total for flow in flows])
+        grouped = [flow.by_group for flow in flows if flow.by_group is not None]
+        if keys is not None or not grouped:
+            weights = flows[0].key_weights if keys is None else _weights(keys)
+            out[name] = _Flow(None, total, weights)
+        else:
+            out[name] = _Flow(operator.selectivity * _sum(grouped), total, None)
+    return found
+
+
+def _sum(arrays: list[FloatArray]) -> FloatArray:
+    total: FloatArray = np.sum(arrays, axis=0, dtype=np.float64)
+    return total
+
+
+def _source(scenario: Scenario, name: str, profile: Profile, profiled: str, bins: int, bin_s: float) -> _Flow:
+    workload = scenario.workload[name]
+    rate = workload.rate
+    if name == profiled and isinstance(rate, ProfileRate) and isinstance(workload.keys, ProfileKeys):
+        counts = profile.counts[profile.streams.index(rate.stream)].astype(float)
+        scale = rate.mean_per_s * bin_s / counts.sum(axis=0).mean()
+        by_group = counts[:, :bins] * scale
+        return _Flow(by_group, by_group.sum(axis=0), None)
+    if isinstance(rate, ConstantRate) and not isinstance(workload.keys, ProfileKeys):
+        return _Flow(None, np.full(bins, rate.constant_per_s * bin_s), _weights(workload.keys))
+    rule = "can be planned with for one source with a profile beside sources with a constant rate only"
+    raise InputError.at(f"workload.{name}.rate", type(rate).__name__, rule)
+
+
+def _taken(flow: _Flow, taken: float | str, profile: Profile) -> _Flow:
+    """The part of a flow that an operator reads: a share, or what the profile says of that stream."""
+    if not isinstance(taken, str):
+        by_group = None if flow.by_group is None else flow.by_group * taken
+        return _Flow(by_group, flow.total * taken, flow.key_weights)
+    if flow.by_group is None:
+        return _taken(flow, profile.selectivity[taken], profile)
+    bins = flow.by_group.shape[1]
+    every = profile.counts[0][:, :bins]
+    share = np.divide(
+        profile.counts[profile.streams.index(taken)][:, :bins],
+        every,
+        out=np.zeros(every.shape),
+        where=every > 0,
+    )
+    by_group = flow.by_group * share
+    return _Flow(by_group, by_group.sum(axis=0), None)
+
+
+def _to_groups(flow: _Flow, groups: int, rng: np.random.Generator) -> FloatArray:
+    if flow.by_group is not None:
+        return flow.by_group
+    assert flow.key_weights is not None
+    share = np.zeros(groups)
+    of_key = [crc32_group(str(key), groups) for key in range(flow.key_weights.size)]
+    np.add.at(share, of_key, flow.key_weights)
+    whole = np.diff(np.floor(np.concatenate(([0.0], np.cumsum(flow.total))) + 1e-9)).astype(np.int64)
+    return np.asarray(rng.multinomial(whole, share / share.sum()).T.astype(float))
+
+
+def _weights(keys: object) -> FloatArray:
+    count, exponent = getattr(keys, "count", 1), getattr(keys, "exponent", 0.0)
+    assert isinstance(keys, UniformKeys) or exponent
+    weights = np.arange(1, count + 1, dtype=float) ** -exponent
+    return np.asarray(weights / weights.sum())

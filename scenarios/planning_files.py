@@ -1,0 +1,242 @@
+"""Files of planning problems and plans: JSON and NPZ in and out, with every fault of a file reported.
+
+A checkpoint problem has the keys of `CheckpointAllocation`; what a key may hold stands there. JSON `null`
+and, in an NPZ file, a missing array both mean "none". NPZ arrays carry the same names and are never
+unpickled.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.solution import Status
+
+PROBLEM_KEYS = (
+    "cost",
+    "load",
+    "capacity",
+    "capacity_min",
+    "forbidden",
+    "apart",
+    "group",
+    "current",
+    "max_moves",
+)
+_REQUIRED = ("cost", "load")
+_PAIRS = ("forbidden", "apart")
+_SUFFIXES = (".json", ".npz")
+
+
+def read_problem(path: str | Path) -> CheckpointAllocation:
+    """The checkpoint-allocation problem in a .json or .npz file.
+
+    Raises InputError for a missing or broken file, unknown or missing keys and wrong contents.
+    """
+    path = Path(path)
+    if path.suffix not in _SUFFIXES:
+        raise InputError.at("file", path.name, "must end in .json or .npz")
+    found = _read_npz(path) if path.suffix == ".npz" else _read_json(path)
+    faults = [_unknown(key) for key in found if key not in PROBLEM_KEYS]
+    faults += [InputFault(key, NO_VALUE, "is missing") for key in _REQUIRED if found.get(key) is None]
+    raise_if_any(faults)
+    values = {key: value for key, value in found.items() if value is not None}
+    return CheckpointAllocation(**values)
+
+
+def write_problem(problem: CheckpointAllocation, path: str | Path, *, force: bool = False) -> None:
+    """Write a problem so that `read_problem` gives it back; the suffix decides between JSON and NPZ.
+
+    Raises InputError when the file exists and `force` is false, or the suffix is neither.
+    """
+    path = Path(path)
+    if path.suffix not in _SUFFIXES:
+        raise InputError.at("file", path.name, "must end in .json or .npz")
+    if path.suffix == ".json":
+        write_text(path, json.dumps(problem_to_dict(problem), allow_nan=False) + "\n", force=force)
+        return
+    arrays = {key: value for key in PROBLEM_KEYS if (value := getattr(problem, key)) is not None}
+    packed = io.BytesIO()
+    np.savez_compressed(packed, allow_pickle=False, **{key: _as_array(arrays[key]) for key in arrays})
+    _write_bytes(path, packed.getvalue(), force=force)
+
+
+def problem_to_dict(problem: CheckpointAllocation) -> dict[str, Any]:
+    """The problem as the JSON interface writes it; what is not there is null."""
+    values = {key: getattr(problem, key) for key in PROBLEM_KEYS}
+    return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in values.items()}
+
+
+def plan_to_dict(plan: CheckpointPlan, problem: CheckpointAllocation | None = None) -> dict[str, Any]:
+    """The plan as the JSON interface writes it; with its problem also the load of every node."""
+    assignment = plan.assignment
+    written: dict[str, Any] = {
+        "status": plan.status.value,
+        "objective": _finite(plan.objective),
+        "bound": _finite(plan.bound),
+        "gap": _finite(plan.gap),
+        "wall_s": plan.wall_s,
+        "assignment": None if assignment is None else [None if n < 0 else n for n in assignment.tolist()],
+        "method": plan.method or None,
+        "note": plan.note or None,
+        "violations": list(plan.violations),
+    }
+    if problem is not None:
+        written["node_loads"] = None if assignment is None else problem.node_loads(assignment).tolist()
+    return written
+
+
+def read_plan(path: str | Path) -> CheckpointPlan:
+    """The plan in a JSON file, as `plan checkpoints --json` writes it; keys beyond the interface are ignored.
+
+    Raises InputError for a missing or broken file and values of the wrong type. Whether the plan is any
+    good is the business of `optimizer.verify`.
+    """
+    found = _read_json(Path(path))
+    faults: list[InputFault] = []
+    statuses = [status.value for status in Status]
+    if found.get("status") not in statuses:
+        faults.append(InputFault("status", found.get("status"), "must be one of " + ", ".join(statuses)))
+    for key in ("objective", "bound", "wall_s"):
+        if not (found.get(key) is None or _is_number(found[key])):
+            faults.append(InputFault(key, found[key], "must be a number or null"))
+    nodes = found.get("assignment")
+    faults += _assignment_faults(nodes)
+    raise_if_any(faults)
+    return CheckpointPlan(
+        status=Status(found["status"]),
+        objective=None if found.get("objective") is None else float(found["objective"]),
+        bound=None if found.get("bound") is None else float(found["bound"]),
+        wall_s=float(found.get("wall_s") or 0.0),
+        note=str(found.get("note") or ""),
+        method=str(found.get("method") or ""),
+        assignment=None if nodes is None else np.array([-1 if n is None else n for n in nodes], dtype=np.int64),
+    )
+
+
+def write_text(path: Path, text: str, *, force: bool = False) -> None:
+    """Write a file under a temporary name and rename it; InputError when it exists and `force` is false."""
+    _write_bytes(path, text.encode(), force=force)
+
+
+def refuse_unwritable(path: Path, *, force: bool) -> None:
+    """Raise InputError when `path` is a folder, exists without `force`, or its folder does not exist."""
+    if path.is_dir():
+        raise InputError.at("out", str(path), "is a directory")
+    if path.exists() and not force:
+        raise InputError.at("out", str(path), "exists", "--force overwrites it")
+    if not path.parent.is_dir():
+        raise InputError.at("out", str(path), "its folder does not exist")
+
+
+def _write_bytes(path: Path, data: bytes, *, force: bool) -> None:
+    refuse_unwritable(path, force=force)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except OSError as error:
+        raise InputError.at("out", str(path), f"cannot be written: {error.strerror}") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError.at("file", str(path), "is not UTF-8 text") from error
+    except OSError as error:
+        raise InputError.at("file", str(path), f"cannot be read: {error.strerror}") from error
+    try:
+        found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise InputError.at("file", str(path), f"is not JSON: {error.msg} at {where}") from error
+    except (RecursionError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError.at("file", str(path), "is no readable JSON: too deep, or a number too long") from error
+    if not isinstance(found, dict):
+        raise InputError.at("file", str(path), f"must be a JSON object, is a {type(found).__name__}")
+    return found
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise InputError.at("file", str(path), "is a single array, not an NPZ archive of arrays")
+        with archive:
+            return {key: _from_array(key, archive[key]) for key in archive.files}
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError.at("file", str(path), f"cannot be read: {error.strerror or error}") from error
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zipfile.LargeZipFile, MemoryError) as error:
+        pickled = "pickle" in str(error).lower()
+        reason = "holds pickled objects, which are not read" if pickled else "is broken"
+        raise InputError.at("file", str(path), f"{reason}: an NPZ file of plain arrays is needed") from error
+
+
+def _from_array(key: str, array: Any) -> Any:
+    if key == "group" or array.ndim == 0:
+        return array.tolist()
+    if key in _PAIRS and array.size == 0:
+        return array.reshape(0, 2)
+    array.setflags(write=False)
+    return array
+
+
+def _as_array(value: Any) -> Any:
+    if isinstance(value, tuple) and len({type(label) for label in value}) > 1:
+        value = tuple(map(str, value))  # one array has one type
+    return np.asarray(value)
+
+
+def _unknown(key: str) -> InputFault:
+    near = difflib.get_close_matches(key, PROBLEM_KEYS, n=1, cutoff=0.0)
+    hint = f"did you mean {near[0]}?" if near else ""
+    return InputFault(key, NO_VALUE, "is not a key of a checkpoint problem", hint)
+
+
+def _no_constant(name: str) -> Any:
+    raise InputError.at("file", name, "is not a JSON number", "write null where there is no value")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise InputError.at(twice, NO_VALUE, "is given twice")
+    return found
+
+
+def _assignment_faults(nodes: Any) -> list[InputFault]:
+    if nodes is None:
+        return []
+    if not isinstance(nodes, list):
+        return [InputFault("assignment", nodes, "must be a list with one node per checkpoint, or null")]
+    for index, node in enumerate(nodes):
+        if node is not None and (isinstance(node, bool) or not isinstance(node, int) or abs(node) >= 2**63):
+            return [InputFault(f"assignment[{index}]", node, "must be a node's number")]
+    return []
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None

@@ -1,0 +1,282 @@
+"""What a report shows of a run or a study: results turned into the plain values of `analysis.report`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from analysis.report.content import (
+    AllocationRow,
+    Correlation,
+    Edge,
+    Fact,
+    Guarantee,
+    KeyGroupLoad,
+    Latency,
+    Lines,
+    OperatorBox,
+    OperatorRow,
+    Reason,
+    Recovery,
+    ReportContent,
+    Topology,
+)
+from analysis.timelines import Series, latency_timeline, queues, throughput
+from models import layout
+from models.correlation import pearson
+from models.events import HostFailure
+from models.flow import flows
+from models.inputs import RunInputs
+from models.records import RunRecords
+from models.scenario import Scenario
+from optimizer.reasons import reasons
+from scenarios.group_loads import GroupLoads
+from scenarios.planning import PlannedAllocation
+from scenarios.runs import RunResult
+from scenarios.study import Study
+
+_NS = 1e9
+_LIBRARIES = ("numpy", "simpy", "scipy", "ortools", "pyspark", "pyarrow", "pydantic")
+_SHOWN_REASONS = 6
+
+ENGINE_ASSUMPTIONS = (
+    "Tuples are served first come first served and without interruption; on shared cores in the order in which they "
+    "arrived at the host.",
+    "A snapshot is taken at one instant; where `serialise` is given, writing it keeps the task busy for that time.",
+    "A key group of a dead host resumes on the host that holds its checkpoint, else on the live host with the fewest "
+    "key groups and tasks; nothing moves back afterwards.",
+    "Sources read a durable log: tuples that are born while their host is down wait, and are not lost.",
+)
+
+
+def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> ReportContent:
+    """The page of one run: what was asked, topology, latency, recoveries, guarantee, operators."""
+    scenario, summary, records = result.scenario, result.summary, result.records
+    return ReportContent(
+        title=scenario.name or "A run",
+        question=_question(scenario),
+        facts=_facts(scenario),
+        headline=_headline(summary),
+        topology=_topology(scenario, inputs),
+        latency=_latency(records[0]),
+        throughput=_per_second(throughput(records[0])),
+        queue=_lines(queues(records[0])),
+        recoveries=_recoveries(summary),
+        guarantee=_guarantee(scenario, summary),
+        operators=_operators(summary),
+        assumptions=ENGINE_ASSUMPTIONS,
+        versions=_versions(),
+        seed=scenario.seed,
+        command=command,
+    )
+
+
+def study_content(study: Study, inputs: RunInputs, *, command: str = "") -> ReportContent:
+    """The page of the study: that of the scenario's own method, with the profile and all methods beside it."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    chosen = next(one for one in study.planned if one.method == study.method)
+    page = run_content(study.runs[study.method], inputs, command=command)
+    profile = study.profile
+    return replace(
+        page,
+        question=(
+            f"{_question(study.scenario)} Who should hold the checkpoints so that the key groups of a host in trouble "
+            "have somewhere to go?"
+        ),
+        loads=tuple(
+            KeyGroupLoad(stream, profile.rebinned(24).counts[k], profile.bin_s * 24, profile.start)
+            for k, stream in enumerate(profile.streams)
+        ),
+        correlation=_correlation(study.loads),
+        allocation=tuple(_allocation_row(one, study) for one in study.planned),
+        reasons=_reasons(chosen, study.loads),
+        assumptions=_study_assumptions(study) + ENGINE_ASSUMPTIONS,
+    )
+
+
+def _question(scenario: Scenario) -> str:
+    crashes = [event for event in scenario.events.values() if isinstance(event, HostFailure)]
+    if not crashes:
+        return "How long do tuples take, and how busy is each operator?"
+    hosts = ", ".join(f"{event.host} at {event.at_s:g} s" for event in crashes)
+    return f"What happens if a host dies ({hosts})?"
+
+
+def _facts(scenario: Scenario) -> tuple[Fact, ...]:
+    tolerance = scenario.fault_tolerance
+    hosts = layout.hosts(scenario)
+    facts = [
+        Fact("simulated time", f"{scenario.duration_s:g} s, warm-up {scenario.warmup_s:g} s"),
+        Fact("replications", str(scenario.replications)),
+        Fact("hosts", ", ".join(f"{group.count} {name}" for name, group in scenario.hosts.items())),
+        Fact("operators", str(len(scenario.operators))),
+        Fact("detector", f"silent for {scenario.detector.timeout_s:g} s"),
+    ]
+    if tolerance.method == "checkpoint":
+        facts.append(Fact("checkpoints", f"{tolerance.kind}, every {tolerance.interval_s:g} s, {tolerance.guarantee}"))
+    else:
+        facts.append(Fact("fault tolerance", tolerance.method))
+    if any(group.price_per_s for group in hosts.values()):
+        per_hour = sum((group.price_per_s or 0.0) * 3600 for group in hosts.values())
+        facts.append(Fact("price of the cluster", f"{per_hour:.2f} USD/h"))
+    return tuple(facts)
+
+
+def _headline(summary: Mapping[str, Any]) -> tuple[Fact, ...]:
+    latency, guarantee = summary["latency_s"], summary["guarantee"]
+    facts = [
+        Fact("median latency", _seconds(latency["p50"])),
+        Fact("99 % of tuples within", _seconds(latency["p99"])),
+    ]
+    totals = [one["total_s"] for one in summary["recoveries"] if one["total_s"] is not None]
+    if totals:
+        facts.append(Fact("failure to caught up", _seconds(max(totals))))
+    if summary["recoveries"] and not totals:
+        facts.append(Fact("failure to caught up", "not within the run", good=False))
+    if guarantee["lost"] is not None:
+        wrong = sum(value or 0 for value in guarantee.values())
+        facts.append(Fact("tuples lost or duplicated", f"{wrong:,}", good=wrong == 0))
+    return tuple(facts)
+
+
+def _topology(scenario: Scenario, inputs: RunInputs) -> Topology:
+    rates = flows(scenario, inputs)
+    boxes = tuple(
+        OperatorBox(name, operator.kind, operator.parallelism, operator.groups if operator.keyed else None)
+        for name, operator in scenario.operators.items()
+    )
+    edges = tuple(
+        Edge(upstream, name, partitioning, _edge_rate(scenario, inputs, rates, upstream, name))
+        for name, operator in scenario.operators.items()
+        for upstream, partitioning in operator.inputs.items()
+    )
+    placed: dict[str, tuple[str, ...]] = dict.fromkeys(layout.hosts(scenario), ())
+    for task, host in layout.placement(scenario).items():
+        placed[host] += (task,)
+    return Topology(boxes, edges, placed)
+
+
+def _edge_rate(scenario: Scenario, inputs: RunInputs, rates: Mapping[str, Any], upstream: str, name: str) -> float:
+    taken = scenario.operators[name].takes.get(upstream, 1.0)
+    share = inputs.shares[taken] if isinstance(taken, str) else taken
+    return float(rates[upstream].rate_out.mean_per_s * share)
+
+
+def _latency(one: RunRecords) -> Latency:
+    line = latency_timeline(one)
+
+    def seconds(column: np.ndarray) -> np.ndarray:
+        return np.where(column < 0, np.nan, column / _NS)
+
+    return Latency(line.at_ns / _NS, seconds(line.p50_ns), seconds(line.p99_ns), seconds(line.max_ns))
+
+
+def _lines(series: Series, values: np.ndarray | None = None) -> Lines:
+    return Lines(series.at_ns / _NS, series.names, series.values if values is None else values)
+
+
+def _per_second(series: Series) -> Lines:
+    return _lines(series)
+
+
+def _recoveries(summary: Mapping[str, Any]) -> tuple[Recovery, ...]:
+    keys = ("host", "failed_s", "detect_s", "restore_s", "replay_s", "catch_up_s", "total_s")
+    return tuple(
+        Recovery(**{key: one[key] for key in keys}, replication=one["replication"]) for one in summary["recoveries"]
+    )
+
+
+def _guarantee(scenario: Scenario, summary: Mapping[str, Any]) -> Guarantee:
+    tolerance = scenario.fault_tolerance
+    promise = tolerance.guarantee if tolerance.method == "checkpoint" else "none"
+    counts = summary["guarantee"]
+    return Guarantee(promise, *(counts[key] for key in ("lost", "duplicated", "state_lost", "state_duplicated")))
+
+
+def _operators(summary: Mapping[str, Any]) -> tuple[OperatorRow, ...]:
+    return tuple(
+        OperatorRow(
+            name,
+            one["processed"],
+            one["wait_s"]["mean"],
+            one["wait_s"]["p99"],
+            one["sojourn_s"]["mean"],
+            one["sojourn_s"]["p99"],
+            one["queue_mean"],
+            one["utilisation"],
+        )
+        for name, one in summary["operators"].items()
+    )
+
+
+def _correlation(loads: GroupLoads) -> Correlation:
+    blocks: dict[str, int] = {}
+    for operator in loads.operators:
+        blocks[operator] = blocks.get(operator, 0) + 1
+    return Correlation(pearson(loads.load[:, : loads.training]), tuple(blocks.items()))
+
+
+def _allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
+    assert one.plan.assignment is not None
+    return AllocationRow(
+        one.method,
+        str(one.plan.status),
+        one.plan.objective,
+        one.plan.bound,
+        one.plan.gap,
+        one.useable.useable_share,
+        one.useable.assisted_share,
+        float(one.problem.node_loads(one.plan.assignment).max()),
+        used=one.method == study.method,
+    )
+
+
+def _reasons(chosen: PlannedAllocation, loads: GroupLoads) -> tuple[Reason, ...]:
+    """The choices with the most at stake: where the next best host would have cost most."""
+    rows = [row for row in reasons(chosen.problem, chosen.plan) if row.alternatives]
+    rows.sort(key=lambda row: (-row.alternatives[0].costs_more, row.checkpoint))
+    found = []
+    for row in rows[:_SHOWN_REASONS]:
+        operator, group = loads.names[row.checkpoint]
+        why = "; ".join(f"{loads.hosts[other.node]}: {other.why_not}" for other in row.alternatives)
+        found.append(Reason(f"{operator}[{group}]", loads.hosts[row.node], why))
+    return tuple(found)
+
+
+def _study_assumptions(study: Study) -> tuple[str, ...]:
+    source = next(iter(study.scenario.workload))
+    windows = study.loads.load.shape[1]
+    return (
+        "One copy of the recorded volume: the year of flights is mapped onto the run, each flight stands for "
+        f"{study.scenario.workload[source].rate.mean_per_s * study.scenario.duration_s / study.profile.counts[0].sum():.2f}"  # type: ignore[union-attr]
+        " tuples.",
+        "A tuple is late, or has been in the air, with the probability measured over the whole year; in the load "
+        "statistics that plans are made of, each hour and key group has its own counts.",
+        f"Correlations and loads come from the first {study.loads.training} of {windows} windows of "
+        f"{study.loads.window_s:.3g} s; useable and assisted shares are judged on the rest, from the same placement "
+        f"in every window, with a threshold of {study.scenario.elasticity.high:g}.",
+        "A checkpoint is useable if its key group is on an overloaded host and would fit on the checkpoint's host. "
+        "Key groups are not moved during the run: only the crash moves them.",
+        "Operator 4 reads samples at a constant rate, whatever the load of the flights.",
+    )
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "none"
+    return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "holdfast": importlib.metadata.version("holdfast")}
+    for name in _LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,131 @@
+"""Every random number of a run, as a function of what it is for and never of the order of events.
+
+What belongs to a tuple (its service times, whether an operator lets it through) is a hash of seed,
+replication, purpose and tuple id: a replay reads the same numbers again, and another route does not change
+them. What belongs to a named entity (the arrivals of one source task, the failures of one host) has a
+generator of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from models.distributions import (
+    Deterministic,
+    Erlang,
+    Exponential,
+    Gamma,
+    LogNormal,
+    TimeDistribution,
+    Uniform,
+)
+from models.workload import OutputKeys, UniformKeys, ZipfKeys
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_NS = 1e9
+
+
+def mix(x: int) -> int:
+    """64 well mixed bits of a 64-bit number (the finaliser of SplitMix64, Steele et al., OOPSLA 2014)."""
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+def code_of(*parts: object) -> int:
+    """A 64-bit code of a name: the same on every machine and in every process."""
+    text = "\x1f".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def source_id(task_code: int, sequence: int) -> int:
+    """Id of the `sequence`-th tuple of a source task."""
+    return mix((task_code + sequence * _GOLDEN) & _MASK)
+
+
+def child_id(parent: int, operator_code: int, index: int) -> int:
+    """Id of the `index`-th output that an operator makes of tuple `parent`; independent of task and time."""
+    return mix((parent ^ operator_code) + (index + 1) * _GOLDEN & _MASK)
+
+
+def uniform(tuple_id: int, stream_code: int) -> float:
+    """A number strictly between 0 and 1 for this tuple and purpose."""
+    return ((mix((tuple_id + stream_code) & _MASK) >> 11) + 0.5) * 2.0**-53
+
+
+def generator(seed: int, replication: int, *name: object) -> np.random.Generator:
+    """The generator of one named entity in one replication."""
+    code = code_of(*name)
+    sequence = np.random.SeedSequence(seed, spawn_key=(replication, code >> 32, code & 0xFFFFFFFF))
+    return np.random.Generator(np.random.PCG64(sequence))
+
+
+def at_least_one_ns(seconds: float) -> int:
+    """A drawn time in whole nanoseconds, ties to even, never zero."""
+    return max(1, round(seconds * _NS))
+
+
+def time_sampler(law: TimeDistribution, seed: int, replication: int, operator: str) -> Callable[[int], int]:
+    """The service time [ns] of a tuple id at an operator: the quantile at its uniform number."""
+    if isinstance(law, Deterministic):
+        fixed = at_least_one_ns(law.value_s)
+        return lambda _: fixed
+    stream = code_of(seed, replication, operator, "service")
+    inverse = _inverse(law)
+    return lambda tuple_id: at_least_one_ns(inverse(uniform(tuple_id, stream)))
+
+
+def _inverse(law: TimeDistribution) -> Callable[[float], float]:
+    if isinstance(law, Exponential):
+        mean = law.mean_s
+        return lambda u: -mean * math.log1p(-u)
+    if isinstance(law, Uniform):
+        low, width = law.low_s, law.high_s - law.low_s
+        return lambda u: low + width * u
+    from scipy import special  # noqa: PLC0415 - slow to import, and most runs need none of it
+
+    if isinstance(law, (Gamma, Erlang)):
+        shape, scale = law.shape, law.mean_s / law.shape
+        return lambda u: scale * float(special.gammaincinv(shape, u))
+    if isinstance(law, LogNormal):
+        sigma = math.sqrt(math.log1p(law.cv**2))
+        mu = math.log(law.mean_s) - sigma**2 / 2
+        return lambda u: math.exp(mu + sigma * float(special.ndtri(u)))
+    raise TypeError(f"no inverse for {law!r}")
+
+
+def count_sampler(selectivity: float, seed: int, replication: int, operator: str) -> Callable[[int], int]:
+    """How many outputs an operator makes of a tuple id: the whole part, one more as likely as the rest."""
+    whole = math.floor(selectivity)
+    rest = selectivity - whole
+    if rest == 0:
+        return lambda _: whole
+    stream = code_of(seed, replication, operator, "selectivity")
+    return lambda tuple_id: whole + (uniform(tuple_id, stream) < rest)
+
+
+def cumulative_weights(keys: UniformKeys | ZipfKeys) -> np.ndarray:
+    """Distribution function of the keys 0 .. count - 1, (count,), last entry 1."""
+    if isinstance(keys, ZipfKeys):
+        weights = np.arange(1, keys.count + 1, dtype=float) ** -keys.exponent
+    else:
+        weights = np.ones(keys.count)
+    cumulative = np.cumsum(weights)
+    cumulative /= cumulative[-1]
+    return cumulative
+
+
+def key_sampler(keys: OutputKeys, seed: int, replication: int, operator: str) -> Callable[[int], int]:
+    """The key of an output with this tuple id, where the operator gives new keys."""
+    stream = code_of(seed, replication, operator, "key")
+    if isinstance(keys, UniformKeys):
+        count = keys.count
+        return lambda tuple_id: int(uniform(tuple_id, stream) * count)
+    cumulative = cumulative_weights(keys)
+    last = keys.count - 1
+    return lambda tuple_id: min(last, int(cumulative.searchsorted(uniform(tuple_id, stream), side="right")))

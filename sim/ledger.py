@@ -1,0 +1,107 @@
+"""The books at the end of a run: was every tuple that the sources emitted applied and delivered once?
+
+The expected inputs of every unit follow from the sources' tuples by the same pure functions that the run uses
+(ids, selectivity, routing). A tuple that is not in the final state but still queued, held, in service, on a
+wire to a live task, or kept for a unit that is being recovered is neither lost nor expected yet; nor is
+anything that would follow from it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sim.draws import source_id
+from sim.unit import Unit, Visit
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+
+@dataclass
+class Account:
+    """The books of one operator; a tuple is (index of the unit, tuple id)."""
+
+    expected: int = 0
+    lost: set[tuple[int, int]] = field(default_factory=set)
+    duplicated: int = 0
+
+
+def ledger(world: World) -> list[tuple[int, int, int, int]]:
+    """Rows (operator, expected, lost, duplicated), one for each operator but the sources."""
+    return [
+        (index, account.expected, len(account.lost), account.duplicated) for index, account in accounts(world).items()
+    ]
+
+
+def accounts(world: World) -> dict[int, Account]:
+    """The account of each operator but the sources, by its index."""
+    coming = _coming(world)
+    final = {unit: _final_ids(unit) for unit in world.all_units()}
+    books = {plan.index: Account() for plan in world.operators if not plan.is_source}
+    todo: list[tuple[Unit, int, int]] = []
+    for source in world.sources:
+        for sequence in range(source.emitted):
+            _send(world, source.unit, source_id(source.code, sequence), source.keys[sequence], todo)
+            while todo:
+                unit, tuple_id, key = todo.pop()
+                there = tuple_id in final[unit]
+                if not there and tuple_id in coming[unit]:
+                    continue
+                operator = unit.operator
+                account = books[operator.index]
+                account.expected += 1
+                if not there:
+                    account.lost.add((unit.index, tuple_id))
+                for child, child_key in operator.outputs(tuple_id, key) if operator.edges else ():
+                    _send(world, unit, child, child_key, todo)
+    for unit, ids in final.items():
+        if not unit.operator.is_source:
+            books[unit.operator.index].duplicated += ids.total() - len(ids)
+    return books
+
+
+def _send(world: World, unit: Unit, tuple_id: int, key: int, todo: list[tuple[Unit, int, int]]) -> None:
+    for edge in unit.operator.edges:
+        receivers = world.units[edge.down.index]
+        todo += [
+            (receivers[target], edge.id_for(tuple_id, target), key)
+            for target in edge.targets(tuple_id, key, unit.index)
+        ]
+
+
+def _final_ids(unit: Unit) -> Counter[int]:
+    """Ids in the state, or in the checkpoint from which a unit that is down will come back."""
+    if unit.live or unit.operator.is_sink:
+        return Counter(unit.applied)
+    checkpoint = unit.checkpoint
+    return Counter(checkpoint.applied[: checkpoint.count] if checkpoint else ())
+
+
+def _coming(world: World) -> defaultdict[Unit, set[int]]:
+    """Ids that are on their way to a unit, or will be sent to it again."""
+    coming: defaultdict[Unit, set[int]] = defaultdict(set)
+    for visit, task in world.wire.items():
+        if task.alive:
+            coming[visit.unit].add(visit.row.id)
+    for task in world.tasks:
+        for item in (*task.front, *task.queue, *task.serving):
+            if isinstance(item, Visit):
+                coming[item.unit].add(item.row.id)
+    for unit in world.all_units():
+        coming[unit].update(visit.row.id for visit in unit.held)
+        if not unit.live:
+            _will_be_replayed(world, unit, coming)
+    return coming
+
+
+def _will_be_replayed(world: World, unit: Unit, coming: defaultdict[Unit, set[int]]) -> None:
+    """What a unit that is down will be sent once more, and what it will send once more itself."""
+    if not world.replays:
+        return
+    for sender in unit.senders:
+        coming[unit].update(row.id for row in sender.kept.get(unit, ()))
+    kept = unit.kept.items() if unit.operator.is_source else unit.checkpoint.kept if unit.checkpoint else ()
+    for receiver, rows in kept:
+        coming[receiver].update(row.id for row in rows)

@@ -1,0 +1,136 @@
+"""An operator as the simulator sees it: samplers and tables made once, instead of read at each tuple."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from models.job import Operator
+from models.key_groups import groups_of_keys
+from models.layout import output_bytes, topological
+from models.scenario import Scenario
+from models.workload import ProfileKeys
+from sim.draws import child_id, code_of, count_sampler, key_sampler, mix, time_sampler, uniform
+
+# (tuple id, key, index of the sending unit) -> units downstream
+Targets = Callable[[int, int, int], tuple[int, ...]]
+
+
+@dataclass(eq=False)
+class Edge:
+    """One edge of the dataflow with the function that picks the key groups (or tasks) of a tuple downstream.
+
+    A broadcast makes a tuple of its own for each receiver: with one id for all of them, what the receivers
+    make of it would have equal ids too, and a common consumer would take all but the first for duplicates.
+    """
+
+    down: OperatorPlan
+    targets: Targets
+    copy_code: int | None = None  # of a broadcast
+
+    def id_for(self, tuple_id: int, receiver: int) -> int:
+        """The id that a tuple has at the receiving unit of this index."""
+        return tuple_id if self.copy_code is None else child_id(tuple_id, self.copy_code, receiver)
+
+
+@dataclass(eq=False)
+class OperatorPlan:
+    """Everything about one operator that does not change during a run."""
+
+    index: int
+    name: str
+    code: int
+    description: Operator
+    service_ns: Callable[[int], int] | None
+    output_count: Callable[[int], int]
+    output_key: Callable[[int], int] | None
+    output_bytes: int
+    edges: list[Edge] = field(default_factory=list)
+
+    @property
+    def is_source(self) -> bool:
+        return self.description.kind == "source"
+
+    @property
+    def is_sink(self) -> bool:
+        return self.description.kind == "sink"
+
+    def outputs(self, tuple_id: int, key: int) -> list[tuple[int, int]]:
+        """(id, key) of what this operator makes of a tuple; the same whenever and wherever it is done."""
+        made = []
+        for index in range(self.output_count(tuple_id)):
+            child = child_id(tuple_id, self.code, index)
+            made.append((child, key if self.output_key is None else self.output_key(child)))
+        return made
+
+
+def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, float]) -> tuple[OperatorPlan, ...]:
+    """The operators in file order, with their edges; `shares` are the selectivities of profile streams."""
+    seed = scenario.seed
+    sizes = output_bytes(scenario)
+    plans = {}
+    for index, (name, operator) in enumerate(scenario.operators.items()):
+        keys = operator.output.keys if operator.output else None
+        plans[name] = OperatorPlan(
+            index=index,
+            name=name,
+            code=code_of("operator", name),
+            description=operator,
+            service_ns=time_sampler(operator.service, seed, replication, name) if operator.service else None,
+            output_count=count_sampler(operator.selectivity, seed, replication, name),
+            output_key=key_sampler(keys, seed, replication, name) if keys else None,
+            output_bytes=round(sizes[name]),
+        )
+    domains = _key_domains(scenario)
+    for name, plan in plans.items():
+        for upstream, partitioning in plan.description.inputs.items():
+            targets = _targets(plan.description, partitioning, code_of(upstream, name), domains[upstream])
+            taken = plan.description.takes.get(upstream, 1.0)
+            share = shares[taken] if isinstance(taken, str) else taken
+            if share < 1:
+                targets = _thinned(targets, share, code_of(seed, replication, upstream, name, "takes"))
+            copy_code = code_of("copy", upstream, name) if partitioning == "broadcast" else None
+            plans[upstream].edges.append(Edge(plan, targets, copy_code))
+    return tuple(plans.values())
+
+
+def _thinned(targets: Targets, share: float, stream_code: int) -> Targets:
+    """Only a share of the tuples goes over the edge; which ones is a function of the tuple."""
+    return lambda tuple_id, key, unit: targets(tuple_id, key, unit) if uniform(tuple_id, stream_code) < share else ()
+
+
+def _key_domains(scenario: Scenario) -> dict[str, tuple[int, bool]]:
+    """Operator -> (number of keys of its output, whether these are the key groups of a profile)."""
+    domains: dict[str, tuple[int, bool]] = {}
+    for name in topological(scenario):
+        operator = scenario.operators[name]
+        if operator.kind == "source":
+            keys = scenario.workload[name].keys
+            domains[name] = (0, True) if isinstance(keys, ProfileKeys) else (keys.count, False)
+        elif operator.output is not None and operator.output.keys is not None:
+            domains[name] = (operator.output.keys.count, False)
+        else:
+            inputs = [domains[upstream] for upstream in operator.inputs]
+            domains[name] = (max(count for count, _ in inputs), any(grouped for _, grouped in inputs))
+    return domains
+
+
+def _targets(down: Operator, partitioning: str, edge_code: int, domain: tuple[int, bool]) -> Targets:
+    """How an edge picks units downstream: a function of the tuple, never of a counter: replay repeats it."""
+    units = down.groups
+    if partitioning == "broadcast":
+        everyone = tuple(range(units))
+        return lambda _id, _key, _unit: everyone
+    if partitioning == "forward":
+        ones = [(unit,) for unit in range(units)]
+        return lambda _id, _key, unit: ones[unit % units]
+    if partitioning == "shuffle":
+        ones = [(unit,) for unit in range(units)]
+        return lambda tuple_id, _key, _unit: ones[mix(tuple_id ^ edge_code) % units]
+    count, grouped = domain
+    if grouped:
+        ones = [(unit,) for unit in range(units)]
+        return lambda _id, key, _unit: ones[key]
+    ones = [(unit,) for unit in range(units)]
+    of_key = [ones[group] for group in groups_of_keys(count, units).tolist()]
+    return lambda _id, key, _unit: of_key[key]

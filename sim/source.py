@@ -1,0 +1,53 @@
+"""A source task: emits what is born, or keeps it waiting while its host is down."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from sim.clock import SERVICE
+from sim.draws import code_of, source_id
+
+if TYPE_CHECKING:
+    from sim.unit import Unit
+    from sim.world import World
+
+
+class Source:
+    """Tuples drawn ahead of the run; the log they come from survives a crash of the task's host."""
+
+    def __init__(self, world: World, unit: Unit, births_ns: list[int], keys: list[int]) -> None:
+        self.world, self.unit, self.births_ns, self.keys = world, unit, births_ns, keys
+        self.code = code_of("source", unit.operator.name, unit.index)
+        self.emitted = 0
+        self._wait_for(0)
+
+    def lag(self, now_ns: int) -> int:
+        """Tuples that are born before now and not emitted."""
+        return bisect_right(self.births_ns, now_ns - 1) - self.emitted
+
+    def _wait_for(self, index: int) -> None:
+        if index < len(self.births_ns):
+            task = self.unit.task
+            assert task is not None
+            self.world.clock.at(self.births_ns[index], SERVICE + task.index, lambda _: self._born(index))
+
+    def _born(self, index: int) -> None:
+        """All tuples of one instant."""
+        upto = bisect_right(self.births_ns, self.births_ns[index], lo=index)
+        if self.unit.live:
+            self._emit(upto)
+        self._wait_for(upto)
+
+    def resume(self) -> None:
+        """The task is up again: emit what was born in the meantime."""
+        self._emit(bisect_right(self.births_ns, self.world.clock.now_ns() - 1))
+
+    def _emit(self, upto: int) -> None:
+        task, now = self.unit.task, self.world.clock.now_ns()
+        assert task is not None
+        for index in range(self.emitted, upto):
+            birth = self.births_ns[index]
+            self.world.recorder.visit(task, birth, now, now)
+            self.world.emit(self.unit, source_id(self.code, index), birth, self.keys[index])
+        self.emitted = max(self.emitted, upto)

@@ -1,0 +1,155 @@
+"""Tasks and the cores that serve them, first come first served and without interruption."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sim.clock import SERVICE
+from sim.unit import Visit
+
+if TYPE_CHECKING:
+    from sim.host import Host
+    from sim.operator_plan import OperatorPlan
+    from sim.world import World
+
+
+class Work:
+    """Time that a task spends on something else than a tuple: writing a snapshot, installing a state."""
+
+    __slots__ = ("done", "ns", "ticket")
+
+    def __init__(self, ns: int, ticket: int, done: Callable[[], None]) -> None:
+        self.ns, self.ticket, self.done = ns, ticket, done
+
+
+class Cores:
+    """Servers shared by the tasks on them; a free one takes the item that arrived first at the host."""
+
+    def __init__(self, count: int) -> None:
+        self.free = count
+        self.tasks: list[Task] = []
+
+    def dispatch(self) -> None:
+        """Start services until no core is free or no task can go on."""
+        while self.free:
+            task = self._next()
+            if task is None:
+                return
+            task.take()
+
+    def _next(self) -> Task | None:
+        first, first_ticket = None, None
+        for task in self.tasks:
+            ticket = task.head_ticket() if task.idle_threads else None
+            if ticket is not None and (first_ticket is None or ticket < first_ticket):
+                first, first_ticket = task, ticket
+        return first
+
+
+class Task:
+    """One task: a front lane for replay and work, a queue behind it, and `threads` services at a time."""
+
+    def __init__(self, world: World, operator: OperatorPlan, index: int, host: Host, cores: Cores) -> None:
+        self.world, self.operator, self.index, self.host, self.cores = world, operator, index, host, cores
+        self.front: deque[Visit | Work] = deque()
+        self.queue: deque[Visit] = deque()
+        self.serving: dict[Visit | Work, None] = {}
+        self.idle_threads = operator.description.threads
+        self.busy_ns = 0
+        self.alive = True
+        self.died_ns: int | None = None
+        cores.tasks.append(self)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits and nothing is served."""
+        return not (self.front or self.queue or self.serving)
+
+    def died_by(self, departed_ns: int) -> bool:
+        """Whether the host was dead before a transmission of this task had left the link at `departed_ns`."""
+        return self.died_ns is not None and self.died_ns <= departed_ns
+
+    def head_ticket(self) -> int | None:
+        lane = self.front or self.queue
+        return lane[0].ticket if lane else None
+
+    def arrive(self, visit: Visit) -> None:
+        """A tuple has come over its channel."""
+        if self.operator.service_ns is None:
+            self._admit(visit)
+            return
+        self.queue.append(visit)
+        self.cores.dispatch()
+
+    def put_in_front(self, items: list[Visit] | list[Work]) -> None:
+        """Ahead of the queue, behind what is already in front."""
+        if self.operator.service_ns is None:
+            for item in items:
+                self._admit(item)
+            return
+        self.front.extend(items)
+        self.cores.dispatch()
+
+    def take(self) -> None:
+        """The item whose turn has come: serve it, hold it or drop it."""
+        self._admit((self.front or self.queue).popleft())
+
+    def _admit(self, item: Visit | Work) -> None:
+        now = self.world.clock.now_ns()
+        if isinstance(item, Work):
+            self._serve(item, item.ns, now)
+        elif not item.unit.live:
+            item.unit.held.append(item)
+        elif self.world.drops_duplicates and item.row.id in item.unit.position:
+            self.world.drop(item, self, "duplicate")
+        elif self.operator.service_ns is None:
+            item.start_ns = now
+            self._complete(item, now)
+        else:
+            item.start_ns = now
+            self._serve(item, self.host.scaled(self.operator.service_ns(item.row.id)), now)
+
+    def _serve(self, item: Visit | Work, ns: int, now: int) -> None:
+        self.cores.free -= 1
+        self.idle_threads -= 1
+        self.serving[item] = None
+        self.world.clock.at(now + ns, SERVICE + self.index, lambda _: self._end(item, ns))
+
+    def _end(self, item: Visit | Work, ns: int) -> None:
+        if not self.alive:
+            return  # the host died meanwhile: no effect, no output
+        del self.serving[item]
+        self.cores.free += 1
+        self.idle_threads += 1
+        self.busy_ns += ns
+        if isinstance(item, Work):
+            item.done()
+        else:
+            self._complete(item, self.world.clock.now_ns())
+        self.cores.dispatch()
+        self.world.recovery.notice_empty(self)
+
+    def _complete(self, visit: Visit, now: int) -> None:
+        """Effect and output of a tuple, at the end of its service."""
+        unit, row = visit.unit, visit.row
+        if self.world.drops_duplicates and row.id in unit.position:
+            self.world.drop(visit, self, "duplicate")  # a twin on another thread was first
+            return
+        self.world.recorder.visit(self, visit.arrival_ns, visit.start_ns, now)
+        unit.apply(row)
+        if self.operator.is_sink:
+            self.world.recorder.delivery(self.operator.index, row.birth_ns, now)
+        for child, key in self.operator.outputs(row.id, row.key) if self.operator.edges else ():
+            self.world.emit(unit, child, row.birth_ns, key)
+        if visit.replayed:
+            self.world.recovery.one_replayed(unit, self)
+
+    def crash(self, now_ns: int) -> list[Visit]:
+        """The host died; returns the tuples that are gone with it."""
+        self.alive, self.died_ns = False, now_ns
+        self.cores.tasks.remove(self)
+        gone = [item for lane in (self.serving, self.front, self.queue) for item in lane if isinstance(item, Visit)]
+        self.serving, self.front, self.queue = {}, deque(), deque()
+        return gone

@@ -1,0 +1,183 @@
+"""A unit of state and recovery: a key group, or a whole task where the operator is not keyed.
+
+Its life: *live* at a task; its host dies, and the unit waits; when the failure is noticed it is *assigned* to
+a task elsewhere and holds what arrives; once its state is installed it is live again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from models.job import FixedState, PerKeyState, PerTupleState
+
+if TYPE_CHECKING:
+    from sim.operator_plan import OperatorPlan
+    from sim.task import Task
+
+
+class Row(NamedTuple):
+    """One tuple on its way to a unit. `bytes` is its size on the wire."""
+
+    id: int
+    birth_ns: int
+    key: int
+    bytes: int
+
+
+class Visit:
+    """A tuple on its way from the task `origin` to a unit, then in the queue there.
+
+    `ticket` is its place among all that arrived at the host; `replayed` says that it was sent again.
+    """
+
+    __slots__ = ("arrival_ns", "origin", "replayed", "row", "start_ns", "ticket", "unit")
+
+    def __init__(self, row: Row, unit: Unit, origin: Task, arrival_ns: int, replayed: bool) -> None:
+        self.row, self.unit, self.origin, self.arrival_ns = row, unit, origin, arrival_ns
+        self.start_ns, self.ticket, self.replayed = arrival_ns, 0, replayed
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A stored snapshot: the first `count` applied tuples, and the outputs that downstream has not saved.
+
+    `applied` is the list of the incarnation that was saved, which only grows: its first entries are the content.
+    """
+
+    applied: list[int]
+    count: int
+    kept: tuple[tuple[Unit, tuple[Row, ...]], ...]
+    state_bytes: int
+    holder: int  # host index, or REMOTE
+    holder_life: int  # the life of the holder in which it was taken
+
+    def size_bytes(self) -> int:
+        """Size of all that a restore reads: the state and the kept outputs."""
+        return self.state_bytes + sum(row.bytes for _, rows in self.kept for row in rows)
+
+
+class Unit:
+    """The volatile state of one key group, with its ledger.
+
+    `applied` lists the ids of the tuples in the state, in order; a checkpoint is a length of that list.
+    `position` says where in it an id stands: an id that has a position was applied before, whatever its order
+    of arrival.
+    """
+
+    def __init__(self, operator: OperatorPlan, index: int) -> None:
+        self.operator, self.index = operator, index
+        self.task: Task | None = None
+        self.live = False
+        self.incarnation = 0
+        self.applied: list[int] = []
+        self.trimmed = 0  # upstream was told to forget the first so many applied tuples
+        self.position: dict[int, int] = {}
+        self.key_since: dict[int, int] = {}  # key -> length of `applied` when it was first seen
+        self.touched: set[int] = set()  # keys changed since the last snapshot
+        self.applied_at_snapshot = 0
+        self.new_kept_bytes = 0  # outputs kept since the last snapshot
+        self.kept: dict[Unit, deque[Row]] = {}  # outputs by receiving unit, until they are in a stored checkpoint
+        self.senders: dict[Unit, None] = {}  # units that keep outputs for this one
+        self.held: list[Visit] = []
+        self.checkpoint: Checkpoint | None = None
+        self.planned_holder: int | None = None
+
+    @property
+    def name(self) -> str:
+        """For decisions: OPERATOR[index]."""
+        return f"{self.operator.name}[{self.index}]"
+
+    def apply(self, row: Row) -> None:
+        """The tuple's effect on the state."""
+        if row.id not in self.position:
+            self.position[row.id] = len(self.applied)
+        self.applied.append(row.id)
+        if row.key not in self.key_since:
+            self.key_since[row.key] = len(self.applied) - 1
+        self.touched.add(row.key)
+
+    def keep(self, receiver: Unit, row: Row) -> None:
+        """Remember an output until the receiver has it in a stored checkpoint."""
+        queue = self.kept.get(receiver)
+        if queue is None:
+            queue = self.kept[receiver] = deque()
+            receiver.senders[self] = None
+        queue.append(row)
+        self.new_kept_bytes += row.bytes
+
+    def trim(self, receiver: Unit, count: int) -> int:
+        """Forget the outputs that are among the receiver's first `count` applied tuples; returns how many."""
+        queue, position = self.kept.get(receiver), receiver.position
+        receiver.trimmed = max(receiver.trimmed, count)
+        forgotten = 0
+        while queue and position.get(queue[0].id, count) < count:
+            queue.popleft()
+            forgotten += 1
+        return forgotten
+
+    def kept_rows(self) -> int:
+        """Number of outputs in the buffers."""
+        return sum(map(len, self.kept.values()))
+
+    def kept_bytes(self) -> int:
+        """Size of the outputs in the buffers."""
+        return sum(row.bytes for rows in self.kept.values() for row in rows)
+
+    def state_bytes(self) -> int:
+        """Size of the whole state."""
+        return self._size(len(self.key_since), len(self.applied))
+
+    def changed_bytes(self) -> int:
+        """Size of what changed since the last snapshot."""
+        if isinstance(self.operator.description.state, FixedState):
+            return self.state_bytes()
+        return self._size(len(self.touched), len(self.applied) - self.applied_at_snapshot)
+
+    def _size(self, keys: int, tuples: int) -> int:
+        state = self.operator.description.state
+        if isinstance(state, PerKeyState):
+            return round(keys * state.entry_bytes)
+        if isinstance(state, PerTupleState):
+            return round(tuples * state.entry_bytes)
+        return round(state.group_bytes) if isinstance(state, FixedState) else 0
+
+    def snapshot(self, holder: int, holder_life: int) -> Checkpoint:
+        """The state now, as a checkpoint for `holder`; what changes from here on counts for the next one."""
+        self.touched.clear()
+        self.applied_at_snapshot = len(self.applied)
+        self.new_kept_bytes = 0
+        kept = tuple((unit, tuple(rows)) for unit, rows in self.kept.items() if rows)
+        return Checkpoint(self.applied, len(self.applied), kept, self.state_bytes(), holder, holder_life)
+
+    def install(self, checkpoint: Checkpoint | None) -> int:
+        """The state of the checkpoint, or an empty one, as a new incarnation.
+
+        Returns how many tuples are missing from it that upstream may have forgotten: then state is lost.
+        """
+        count = checkpoint.count if checkpoint else 0
+        missing, self.trimmed = max(0, self.trimmed - count), min(self.trimmed, count)
+        self.applied = checkpoint.applied[:count] if checkpoint else []
+        self.position = {}
+        for place, tuple_id in enumerate(self.applied):
+            self.position.setdefault(tuple_id, place)
+        self.key_since = {key: since for key, since in self.key_since.items() if since < count}
+        self.touched.clear()
+        self.applied_at_snapshot, self.new_kept_bytes = count, 0
+        self.kept = {unit: deque(rows) for unit, rows in checkpoint.kept} if checkpoint else {}
+        for unit in self.kept:
+            unit.senders[self] = None
+        return missing
+
+    def forget_volatile(self) -> list[Visit]:
+        """The host died: what was kept in memory is gone, and so are the held tuples, which are returned.
+
+        A source reads a durable log: what it keeps is the part of the log that is not acknowledged yet. The
+        list of applied tuples stays, for the books.
+        """
+        self.live = False
+        held, self.held = self.held, []
+        if not self.operator.is_source:
+            self.kept.clear()
+        return held

@@ -1,0 +1,137 @@
+"""Files, schemas and options that ingest refuses before it starts Spark."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from analysis.spark.ingest import ingest
+from analysis.spark.schema import parse_schema
+from analysis.spark.sources import FLIGHT_COLUMNS, FLIGHT_SCHEMA, check_columns, common_columns, open_sources
+from models.errors import InputError
+
+GOOD: dict[str, Any] = {"key": "tailnum", "time": "sched_dep_ts", "key_groups": 4, "bin_s": 60.0}
+
+
+@pytest.fixture
+def flights(tmp_path: Path) -> Path:
+    path = tmp_path / "flights.csv"
+    path.write_text("sched_dep_ts,tailnum,arr_delay\n2017-01-01T00:00:00,N1,3\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "rule"),
+    [
+        ({"key_groups": 0}, "ingest.key_groups", "at least 1"),
+        ({"key_groups": 2.0}, "ingest.key_groups", "whole number"),
+        ({"key_groups": 100_000}, "ingest.key_groups", "at most 7071"),
+        ({"bin_s": 0}, "ingest.bin", "positive"),
+        ({"bin_s": -1.0}, "ingest.bin", "positive"),
+        ({"bin_s": float("nan")}, "ingest.bin", "positive"),
+        ({"bin_s": 1e-7}, "ingest.bin", "microseconds"),
+        ({"max_bad_share": 1.5}, "ingest.max_bad_share", "between 0 and 1"),
+        ({"streams": {"all": "true"}}, "ingest.streams", '"all"'),
+        ({"streams": {"": "true"}}, "ingest.streams", "must have a name"),
+        ({"schema": "ts"}, "ingest.schema", "columns with types"),
+        ({"schema": "ts MAP<INT, INT>"}, "ingest.schema", "columns with types"),
+        ({"schema": "ts INTERVAL"}, "ingest.schema.ts", "must be one of"),
+        ({"schema": "a INT, A STRING"}, "ingest.schema", "more than once"),
+        ({"schema": " "}, "ingest.schema", "at least one column"),
+        (
+            {"schema": "sched_dep_ts TIMESTAMP, tailnum STRING"},
+            "ingest.files",
+            "that the schema lacks: arr_delay",
+        ),
+        (
+            {"schema": "sched_dep_ts DATE, tailnum STRING, arr_delay INT, x INT"},
+            "ingest.files",
+            "lacks columns",
+        ),
+        ({"key": "tail_num"}, "ingest.key", "did you mean tailnum?"),
+        ({"time": "dep_time"}, "ingest.time", "not a column of every file"),
+    ],
+)
+def test_options_that_cannot_be_are_named(flights: Path, change: dict[str, Any], path: str, rule: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ingest([flights], **{**GOOD, **change})
+    assert path in str(caught.value)
+    assert rule in str(caught.value)
+
+
+def test_several_faults_come_together(flights: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        ingest([flights], **{**GOOD, "key_groups": 0, "bin_s": 0, "max_bad_share": 2})
+    assert len(caught.value.faults) == 3
+
+
+def test_files_that_cannot_be_used_are_all_named(tmp_path: Path) -> None:
+    contents = {
+        "empty.csv": b"", "blank.csv": b"\n1,2\n", "latin.csv": b"caf\xe9,b\n", "plain.csv.gz": b"a,b\n",
+        "short.csv.gz": gzip.compress(b"a,b\n" * 1000)[:20], "twice.csv": b"a,A\n", "noname.csv": b",a\n",
+        "not.parquet": b"PAR1 no", "what.json": b"{}",
+    }  # fmt: skip
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "folder.parquet").mkdir()
+    names = [*contents, "folder.parquet", "missing.csv"]
+    with pytest.raises(InputError) as caught:
+        open_sources([tmp_path / name for name in names])
+    assert len(caught.value.faults) == len(names)
+    for name, fault in zip(names, caught.value.faults, strict=True):
+        assert name in str(fault)
+
+
+def test_no_file_and_a_file_named_twice_are_refused(flights: Path) -> None:
+    with pytest.raises(InputError, match="at least one file"):
+        open_sources([])
+    with pytest.raises(InputError, match="more than once"):
+        open_sources([flights, flights.parent / "." / flights.name])
+
+
+def test_columns_of_a_csv_file_that_flights_do_not_have_are_refused_with_the_nearest(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("sched_dep_ts,tailnum,arr_dely\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"arr_dely \(did you mean arr_delay\?\)"):
+        check_columns(open_sources([path]), None, "tailnum", "sched_dep_ts")
+
+
+def test_parquet_files_may_have_more_columns_but_not_fewer(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"ts": [1], "id": ["a"], "more": [2]}), tmp_path / "a.parquet")
+    sources = open_sources([tmp_path / "a.parquet"])
+    check_columns(sources, ["ts", "id"], "id", "ts")
+    with pytest.raises(InputError, match="lacks columns of the schema: size"):
+        check_columns(sources, ["ts", "id", "size"], "id", "ts")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\r\n", encoding="utf-8-sig")
+    assert open_sources([tmp_path / "a.csv"])[0].columns == ("a", "b")
+
+
+def test_common_columns_keep_the_order_of_the_first_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("c,b,a\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("a,c\n", encoding="utf-8")
+    assert common_columns(open_sources([tmp_path / "a.csv", tmp_path / "b.csv"])) == ("c", "a")
+
+
+def test_the_schema_of_flights_can_be_read_and_has_the_flight_columns() -> None:
+    assert tuple(name for name, _ in parse_schema(FLIGHT_SCHEMA)) == FLIGHT_COLUMNS
+
+
+def test_schema_names_may_be_quoted_and_types_have_several_names() -> None:
+    found = parse_schema("`a b` integer, `c``d`: LONG,e real")
+    assert found == (("a b", "int"), ("c`d", "bigint"), ("e", "float"))
+
+
+def test_importing_ingest_needs_neither_pyspark_nor_java() -> None:
+    code = "import sys; sys.modules['pyspark'] = None; import analysis.spark.ingest, analysis.spark.session"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

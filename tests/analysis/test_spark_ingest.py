@@ -1,0 +1,375 @@
+"""Ingest against pandas on real flights, and what it does with rows, files and options that are wrong."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.spark.ingest import ingest
+from models.errors import InputError
+from models.key_groups import crc32_group
+from models.profile import Profile
+
+pytestmark = pytest.mark.spark
+FLIGHTS = Path(__file__).parents[2] / "scenarios" / "data" / "flights_nyc_2017.parquet"
+ROWS = 12_000
+SCHEMA = "ts TIMESTAMP, key STRING, size INT"
+
+
+@pytest.fixture(scope="module")
+def flights() -> pd.DataFrame:
+    """Real rows, spread over the year."""
+    every = pd.read_parquet(FLIGHTS)
+    return every.iloc[:: len(every) // ROWS].reset_index(drop=True)
+
+
+@pytest.fixture(scope="module")
+def files(flights: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same rows as CSV, CSV.gz and Parquet."""
+    folder = tmp_path_factory.mktemp("flights")
+    found = {suffix: folder / f"flights.{suffix}" for suffix in ("csv", "csv.gz", "parquet")}
+    text = flights.astype({"arr_delay": "float64", "air_time": "float64"})  # integers with nulls as 12.0
+    text.to_csv(found["csv"], index=False)
+    text.to_csv(found["csv.gz"], index=False)
+    flights.to_parquet(found["parquet"], index=False)
+    return found
+
+
+def profile_by_pandas(flights: pd.DataFrame, groups: int, bin_s: int) -> dict[str, Any]:
+    """The oracle: the same numbers by pandas and numpy."""
+    kept = flights[flights.tailnum.notna()]
+    number = kept.sched_dep_ts.astype("datetime64[us]").astype("int64") // (bin_s * 1_000_000)
+    group = kept.tailnum.map(lambda key: crc32_group(key, groups))
+    first, bins = number.min(), number.max() - number.min() + 1
+    masks = {
+        "all": kept.tailnum.notna(),
+        "delayed": kept.arr_delay.astype("float64") > 0,
+        "airborne": kept.air_time.notna(),
+    }
+    counts = np.zeros((3, groups, bins), dtype=np.int64)
+    for k, mask in enumerate(masks.values()):
+        np.add.at(counts[k], (group[mask].to_numpy(), (number[mask] - first).to_numpy()), 1)
+    tops = kept.tailnum.value_counts().reset_index().sort_values(["count", "tailnum"], ascending=[False, True])
+    return {
+        "start": pd.Timestamp(first * bin_s, unit="s").isoformat() + "Z",
+        "counts": counts,
+        "selectivity": {name: float(mask.mean()) for name, mask in masks.items()},
+        "totals": {
+            "rows_read": len(flights), "rows_kept": len(kept), "rows_dropped": len(flights) - len(kept),
+            "rows_quarantined": 0,
+        },
+        "top_keys": tuple(zip(tops["tailnum"][:20], tops["count"][:20], strict=True)),
+        "keys": kept.tailnum.nunique(),
+        "minutes_in_air": {"total": kept.air_time.sum(), "mean": kept.air_time.mean()},
+    }  # fmt: skip
+
+
+def assert_profile(profile: Profile, expected: dict[str, Any]) -> None:
+    assert profile.start == expected["start"]
+    assert np.array_equal(profile.counts, expected["counts"])
+    assert profile.selectivity == expected["selectivity"]
+    assert profile.totals == expected["totals"]
+    assert profile.top_keys == expected["top_keys"]
+    assert profile.keys == expected["keys"]
+    assert profile.minutes_in_air == expected["minutes_in_air"]
+    n = profile.counts.shape[0] * profile.key_groups
+    with np.errstate(invalid="ignore", divide="ignore"):
+        r = np.corrcoef(profile.counts.reshape(n, -1))
+    assert np.allclose(profile.correlation, np.nan_to_num(r), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
+def test_profile_equals_pandas_from_every_kind_of_file(
+    spark: Any, files: dict[str, Path], flights: pd.DataFrame, suffix: str
+) -> None:
+    assert len(flights) >= 10_000
+    profile, bad = ingest([files[suffix]], key="tailnum", time="sched_dep_ts", key_groups=32, bin_s=3600.0, spark=spark)
+    assert_profile(profile, profile_by_pandas(flights, 32, 3600))
+    assert bad.num_rows == 0
+    assert bad.column_names == ["raw", "why", "file"]
+
+
+def test_several_files_of_different_kinds_are_one_trace(spark: Any, flights: pd.DataFrame, tmp_path: Path) -> None:
+    flights[:4000].to_csv(tmp_path / "a.csv", index=False)
+    flights[8000:].to_parquet(tmp_path / "c.parquet")
+    reordered = flights[4000:8000][flights.columns[::-1]]
+    reordered.to_csv(tmp_path / "b.csv.gz", index=False)
+    names = [tmp_path / name for name in ("a.csv", "b.csv.gz", "c.parquet")]
+    profile, _ = ingest(names, key="tailnum", time="sched_dep_ts", key_groups=7, bin_s=86400, spark=spark)
+    assert_profile(profile, profile_by_pandas(flights, 7, 86400))
+    assert profile.sources == ("a.csv", "b.csv.gz", "c.parquet")
+
+
+def test_where_and_streams_are_sql(spark: Any, files: dict[str, Path], flights: pd.DataFrame) -> None:
+    profile, _ = ingest(
+        [files["csv"]], key="carrier", time="sched_dep_ts", key_groups=5, bin_s=86400.0, spark=spark,
+        where="origin = 'JFK'", streams={"far": "distance > 1000 AND arr_delay >= 0", "none": "distance < 0"},
+    )  # fmt: skip
+    kept = flights[flights.origin == "JFK"]
+    far = (kept.distance > 1000) & (kept.arr_delay >= 0)
+    assert profile.streams == ("all", "far", "none")
+    assert profile.counts.sum(axis=(1, 2)).tolist() == [len(kept), far.sum(), 0]
+    by_group = kept[far].carrier.map(lambda key: crc32_group(key, 5)).value_counts()
+    assert profile.counts[1].sum(axis=1).tolist() == [by_group.get(g, 0) for g in range(5)]
+    assert profile.totals["rows_dropped"] == len(flights) - len(kept)
+    assert profile.filters["far"] == "distance > 1000 AND arr_delay >= 0"
+
+
+HOSTILE = ["", " ", "a,b", 'he said "hi"', "ключ", "鍵", "\U0001f6eb", "x" * 3000, "'; drop", "null", "NULL",
+           "\\", "a\tb",           "`", "\u2028", "N1\r", "0", "-1", "None", "é", "e\u0301"]  # fmt: skip
+
+
+def test_spark_hashes_every_key_as_zlib_does(spark: Any, tmp_path: Path) -> None:
+    # The number of rows of the k-th key is k + 1, so that each can be told from the others.
+    keys = [key for key in HOSTILE for _ in range(HOSTILE.index(key) + 1)]
+    frame = pd.DataFrame({"ts": pd.Timestamp("2020-01-01"), "key": keys, "size": 1})
+    frame.to_parquet(tmp_path / "keys.parquet")
+    profile, _ = ingest(
+        [tmp_path / "keys.parquet"], key="key", time="ts", key_groups=97, bin_s=60, schema=SCHEMA, spark=spark
+    )
+    expected = np.zeros(97, dtype=int)
+    for key in keys:
+        expected[crc32_group(key, 97)] += key != ""
+    assert profile.counts[0, :, 0].tolist() == expected.tolist()
+    assert profile.totals["rows_dropped"] == 1  # the empty key
+    assert dict(profile.top_keys)["é"] == HOSTILE.index("é") + 1
+
+
+def test_hostile_keys_survive_csv(spark: Any, tmp_path: Path) -> None:
+    keys = [key for key in HOSTILE if key not in ("N1\r", "\u2028")]  # a row of CSV is one line here
+    frame = pd.DataFrame({"ts": "2020-01-01T00:00:00", "key": keys, "size": 1})
+    frame.to_csv(tmp_path / "keys.csv", index=False)
+    profile, bad = ingest(
+        [tmp_path / "keys.csv"], key="key", time="ts", key_groups=97, bin_s=60, schema=SCHEMA, spark=spark
+    )
+    assert bad.num_rows == 0
+    expected = np.bincount([crc32_group(key, 97) for key in keys if key], minlength=97)
+    assert profile.counts[0, :, 0].tolist() == expected.tolist()
+
+
+def write(path: Path, lines: list[str], good: int = 60) -> Path:
+    text = "\n".join(["ts,key,size", *lines, *["2020-01-01T00:00:01,k,1"] * good]) + "\n"
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    return path
+
+
+BAD_ROWS = [
+    ("2020-01-01T00:00:00,too few", "malformed line"),
+    ("2020-01-01T00:00:00,too,many,1", "malformed line"),
+    ('2020-01-01T00:00:00,"no end,1', "malformed line"),
+    (",no time,1", "ts: missing"),
+    ("12:30,time of day,1", "ts: not a TIMESTAMP"),
+    ("2020-02-30T00:00:00,no such day,1", "ts: not a TIMESTAMP"),
+    ("0000-01-01T00:00:00,year zero,1", "ts: not in the years 1 to 9999"),
+    ("2020-01-01T00:00:00,text,many", "size: not an INT"),
+    ("2020-01-01T00:00:00,half,12.5", "size: not an INT"),
+    ("2020-01-01T00:00:00,vast,99999999999", "size: not an INT"),
+    ("2020-01-01T00:00:00,latin\udce9,1", "key: not UTF-8"),
+]
+
+
+@pytest.mark.parametrize("name", ["_hidden.csv", "odd {a,b}[1]*?.csv", "with space.csv.gz"])
+def test_bad_rows_are_set_aside_with_reason_and_file(spark: Any, tmp_path: Path, name: str) -> None:
+    lines = [row for row, _ in BAD_ROWS if not name.endswith("gz") or row.isascii()]
+    path = write(tmp_path / name, lines, good=300)
+    profile, bad = ingest([path], key="key", time="ts", key_groups=4, bin_s=1.0, schema=SCHEMA, spark=spark)
+    shown = lambda row: row.replace("\udce9", "\ufffd")  # noqa: E731
+    expected = {(shown(row), why, name) for row, why in BAD_ROWS if row in lines}
+    assert {(row["raw"], row["why"], row["file"]) for row in bad.to_pylist()} == expected
+    assert profile.totals["rows_quarantined"] == len(lines)
+    assert profile.totals["rows_kept"] == 300
+
+
+def test_numbers_with_point_zero_nulls_and_zones_are_good(spark: Any, tmp_path: Path) -> None:
+    lines = ["2020-01-01T00:00:00,a,12.0", "2020-01-01 00:00,a,", "2020-01-01T01:00:00+01:00,a,-3.00",
+             "2020-01-01,a,007", '"2020-01-01T00:00:00Z","a","5"', "2020-01-01T00:00:00.99,,4",
+             ""]  # fmt: skip
+    path = write(tmp_path / "good.csv", lines, good=0)
+    profile, bad = ingest(
+        [path],
+        key="key",
+        time="ts",
+        key_groups=1,
+        bin_s=1.0,
+        schema=SCHEMA,
+        streams={"big": "size > 4"},
+        spark=spark,
+    )
+    assert bad.num_rows == 0
+    assert profile.counts.tolist() == [[[5]], [[3]]]
+    assert profile.totals["rows_dropped"] == 1
+
+
+def test_too_many_bad_rows_stop_with_share_limit_and_three_examples(spark: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "bad.csv", ["x,a,1"] * 4, good=36)
+    with pytest.raises(InputError) as caught:
+        ingest([path], key="key", time="ts", key_groups=1, bin_s=1, schema=SCHEMA, spark=spark)
+    text = str(caught.value)
+    assert text.startswith("ingest.max_bad_share = 0.05: 4 of 40 rows (10.0%)")
+    assert text.count("bad.csv: ts: not a TIMESTAMP: 'x,a,1'") == 3
+    profile, bad = ingest(
+        [path], key="key", time="ts", key_groups=1, bin_s=1, schema=SCHEMA, max_bad_share=0.1, spark=spark
+    )
+    assert (profile.totals["rows_kept"], bad.num_rows) == (36, 4)
+
+
+def test_parquet_nanoseconds_time_zones_and_unwanted_types(spark: Any, tmp_path: Path) -> None:
+    texts = ["2020-01-01 00:00:00.999999999", "2020-01-01 00:00:01", "1969-12-31 23:59:59.5"]
+    stamps = pd.to_datetime(texts, format="ISO8601")
+    frame = pd.DataFrame({"ts": stamps, "key": ["a", "b", "c"], "size": [1.0, np.nan, 3.5], "list": [[1]] * 3})
+    frame.to_parquet(tmp_path / "nanos.parquet")
+    frame.assign(ts=stamps.tz_localize("UTC").tz_convert("Asia/Tokyo")).to_parquet(tmp_path / "zoned.parquet")
+    for name in ("nanos.parquet", "zoned.parquet"):
+        profile, bad = ingest(
+            [tmp_path / name], key="key", time="ts", key_groups=1, bin_s=1, schema=SCHEMA, max_bad_share=0.5,
+            spark=spark, where="ts > '2000-01-01'",
+        )  # fmt: skip
+        assert profile.start == "2020-01-01T00:00:00Z"
+        assert profile.counts.tolist() == [[[1, 1]]]
+        assert bad["why"].to_pylist() == ["size: not an INT"]
+
+
+def test_parquet_without_a_schema_keeps_its_own_columns(spark: Any, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"at": pd.date_range("2021-05-01", periods=6, freq="h"), "user id": [1, 2, 3, 1, 1, 2]})
+    frame = frame.assign(nested=[{"a": 1}] * 6, blob=[b"x"] * 6, clock=[datetime.time(1)] * 6, none=None)
+    frame.to_parquet(tmp_path / "web.parquet")
+    profile, _ = ingest(
+        [tmp_path / "web.parquet"], key="user id", time="at", key_groups=3, bin_s=3600, spark=spark,
+        where="`user id` < 3",
+    )  # fmt: skip
+    assert profile.streams == ("all",)
+    assert profile.top_keys == (("1", 3), ("2", 2))
+    assert profile.minutes_in_air is None
+
+
+BAD_SQL = {
+    "size >": "not a condition in SQL",
+    "size > 1; drop table x": "not a condition in SQL",
+    "": "must be a condition",
+    "size + 1": "must be true or false, it is int",
+    "*": "must be true or false, it is 3 columns",
+    "siz > 1": "siz is not a column of every file (did you mean size?)",
+    "_hf_why is null": "is not a column",
+    "exists (select 1)": "subquery",
+    "size in (select 1)": "subquery",
+    "(select true)": "subquery",
+    "count(*) > 1": "one row alone",
+    "row_number() over (order by size) > 1": "one row alone",
+    "explode(array(true))": "one row alone",
+    "rand() > 0.5": "same answer in every run",
+    "ts < current_timestamp": "same answer in every run",
+    "ts < now()": "same answer in every run",
+    "input_file_name() = ''": "same answer in every run",
+    "reflect('java.lang.System', 'exit', '3') is null": "must not call reflect",
+    "java_method('java.lang.System', 'exit', '3') is null": "must not call java_method",
+    "try_reflect('java.lang.System', 'exit', '3') is null": "must not call try_reflect",
+    "system.builtin.reflect('java.lang.System', 'exit', '3') is null": "must not call reflect",
+    "identifier('reflect')('java.lang.System', 'exit', '3') is null": "must not hold IDENTIFIER",
+    "nosuch(size) > 1": "cannot be used",
+}
+
+
+@pytest.mark.parametrize("sql", BAD_SQL)
+def test_sql_that_is_no_condition_on_a_row_is_refused(spark: Any, tmp_path: Path, sql: str) -> None:
+    path = write(tmp_path / "a.csv", [], good=1)
+    options: Any = {"key": "key", "time": "ts", "key_groups": 1, "bin_s": 1, "schema": SCHEMA, "spark": spark}
+    with pytest.raises(InputError, match=r"ingest\.where") as caught:
+        ingest([path], where=sql, **options)
+    assert BAD_SQL[sql] in str(caught.value)
+    with pytest.raises(InputError, match=r"ingest\.streams\.s"):
+        ingest([path], streams={"s": sql}, **options)
+
+
+def test_sql_that_fails_on_a_row_is_an_input_error(spark: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", ["2020-01-01,a,0"], good=1)
+    with pytest.raises(InputError, match="Division by zero"):
+        ingest(
+            [path],
+            key="key",
+            time="ts",
+            key_groups=1,
+            bin_s=1,
+            schema=SCHEMA,
+            where="1 / size > 0",
+            spark=spark,
+        )
+
+
+def test_a_gzip_file_that_ends_too_early_is_an_input_error(spark: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path = write(tmp_path / "a.csv.gz", [f"2020-01-01,{key},1" for key in rng.integers(0, 10**9, 60_000)])
+    path.write_bytes(path.read_bytes()[:200_000])
+    with pytest.raises(InputError, match="cannot be read"):
+        ingest([path], key="key", time="ts", key_groups=1, bin_s=1, schema=SCHEMA, spark=spark)
+
+
+@pytest.mark.parametrize(
+    ("lines", "where", "rule"),
+    [([], None, "no rows"), (["2020-01-01,,1"], None, "no row is left of 1: 0 are bad, 0 not wanted"),
+     (["2020-01-01,a,1"], "size = 2", "1 not wanted by where")],
+)  # fmt: skip
+def test_nothing_to_count_is_an_input_error(
+    spark: Any, tmp_path: Path, lines: list[str], where: str | None, rule: str
+) -> None:
+    path = write(tmp_path / "a.csv", lines, good=0)
+    with pytest.raises(InputError, match=rule):
+        ingest([path], key="key", time="ts", key_groups=1, bin_s=1, schema=SCHEMA, where=where, spark=spark)
+
+
+@pytest.mark.parametrize(
+    ("key", "time", "rule"),
+    [
+        ("ts", "ts", "ingest.key = ts: must be text"),
+        ("key", "size", "ingest.time = size: must be a timestamp"),
+    ],
+)
+def test_key_and_time_columns_must_have_fitting_types(
+    spark: Any, tmp_path: Path, key: str, time: str, rule: str
+) -> None:
+    path = write(tmp_path / "a.csv", [], good=1)
+    with pytest.raises(InputError, match=rule):
+        ingest([path], key=key, time=time, key_groups=1, bin_s=1, schema=SCHEMA, spark=spark)
+
+
+def test_bins_too_short_for_the_span_are_refused(spark: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", ["1900-01-01,a,1"], good=1)
+    with pytest.raises(InputError, match=r"ingest\.bin = 1: makes \d+ bins, too many"):
+        ingest([path], key="key", time="ts", key_groups=1, bin_s=1, schema=SCHEMA, spark=spark)
+
+
+def test_the_callers_session_keeps_its_settings(spark: Any, tmp_path: Path) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    path = write(tmp_path / "a.csv", [], good=1)
+    try:
+        profile, _ = ingest([path], key="key", time="ts", key_groups=1, bin_s=60, schema=SCHEMA, spark=spark)
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert profile.start == "2020-01-01T00:00:00Z"
+
+
+@pytest.mark.skipif("HOLDFAST_DATA" not in os.environ, reason="HOLDFAST_DATA does not name the data folder")
+@pytest.mark.parametrize(
+    "name",
+    ["flights_nyc_2017.parquet", "flights_abq_2008_2017.parquet", "flights_us_sample_1987_2008.csv.gz"],
+)
+def test_large_files_equal_pandas(spark: Any, name: str) -> None:
+    path = Path(os.environ["HOLDFAST_DATA"]) / "airline" / name
+    read = pd.read_parquet if path.suffix == ".parquet" else pd.read_csv
+    flights = read(path)
+    flights["sched_dep_ts"] = pd.to_datetime(flights.sched_dep_ts)
+    profile, bad = ingest([path], key="tailnum", time="sched_dep_ts", key_groups=32, bin_s=3600, spark=spark)
+    assert bad.num_rows == 0
+    assert_profile(profile, profile_by_pandas(flights, 32, 3600))

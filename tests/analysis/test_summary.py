@@ -1,0 +1,278 @@
+"""The summary of a run: numbers by hand, clipping against plain loops, nothing where nothing was seen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis.statistics import student_t95
+from analysis.summary import operator_times, summarise
+
+S = 10**9
+# (operator, task, arrival, start, end); the window is [2 s, 10 s)
+VISITS = [
+    (1, 1, 1 * S, 1 * S, 3 * S),  # before the window: no wait counted; busy 1 s in the window
+    (1, 1, 2 * S, 3 * S, 4 * S),  # waits 1 s
+    (1, 2, 3 * S, 6 * S, 8 * S),  # waits 3 s
+    (1, 1, 1 * S, 4 * S, 5 * S),  # before the window: waits 2 s of 3 s inside it, not counted as a wait
+]
+
+
+def by_hand(make, **more):
+    return make.records(
+        visits=VISITS,
+        waiting=[(1, 2, 9 * S), (1, 2, 1 * S)],
+        deliveries=[(2, 1 * S, 3 * S), (2, 2 * S, 4 * S), (2, 3 * S, 8 * S), (2, 9 * S, 10 * S)],
+        messages=[(1 * S, "data", 7, 700), (2 * S, "data", 3, 300), (9 * S, "trim", 2, 32)],
+        ledger=[(1, 4, 1, 2), (2, 4, 3, 0)],
+        **more,
+    )
+
+
+def test_waits_and_sojourns_are_those_of_tuples_that_came_in_the_window(make):
+    count = summarise(make.scenario(), [by_hand(make)])["operators"]["count"]
+    assert count["processed"] == 2
+    assert count["wait_s"] == {
+        "mean": 2.0,
+        "p50": 1.0,
+        "p90": 3.0,
+        "p95": 3.0,
+        "p99": 3.0,
+        "max": 3.0,
+        "ci95": None,
+    }
+    assert count["sojourn_s"]["mean"] == 3.5  # (4 - 2) and (8 - 3)
+
+
+def test_the_mean_queue_is_waiting_time_in_the_window_over_its_length(make):
+    count = summarise(make.scenario(), [by_hand(make)])["operators"]["count"]
+    # visits: 0 + 1 + 3 + 2; still waiting: 1 (from 9 s) and 8 (from before the window)
+    assert count["queue_mean"] == (0 + 1 + 3 + 2 + 1 + 8) / 8
+
+
+def test_utilisation_is_service_time_in_the_window_per_server(make):
+    count = summarise(make.scenario(), [by_hand(make)])["operators"]["count"]
+    assert count["utilisation"] == (1 + 1 + 2 + 1) / (2 * 8)
+
+
+def test_latency_is_birth_to_sink_of_tuples_born_after_the_warm_up(make):
+    latency = summarise(make.scenario(), [by_hand(make)])["latency_s"]
+    assert (latency["count"], latency["p50"], latency["max"]) == (3, 2.0, 5.0)
+    assert latency["mean"] == pytest.approx(8 / 3)
+
+
+def test_messages_are_counted_from_the_warm_up_on(make):
+    assert summarise(make.scenario(), [by_hand(make)])["messages"] == {
+        "data": {"count": 3, "bytes": 300},
+        "trim": {"count": 2, "bytes": 32},
+    }
+
+
+def test_the_guarantee_tells_sinks_from_state(make):
+    one = by_hand(make)
+    assert summarise(make.scenario(), [one, one])["guarantee"] == {
+        "lost": 6,
+        "duplicated": 0,
+        "state_lost": 2,
+        "state_duplicated": 4,
+    }
+
+
+def test_intervals_come_from_replications(make):
+    def one(replication, wait_s):
+        return make.records(replication, visits=[(1, 1, 2 * S, (2 + wait_s) * S, (3 + wait_s) * S)])
+
+    count = summarise(make.scenario(), [one(0, 1), one(1, 3)])["operators"]["count"]
+    assert count["wait_s"]["mean"] == 2.0
+    assert count["wait_s"]["ci95"] == pytest.approx([2 - student_t95(1), 2 + student_t95(1)])
+    assert count["queue_mean"] == 0.25
+    assert count["queue_mean_ci95"] == pytest.approx([0.25 - student_t95(1) / 8, 0.25 + student_t95(1) / 8])
+
+
+def test_the_phases_of_a_recovery_end_with_the_last_key_group(make):
+    one = make.records(
+        4,
+        failures=[(1, 3 * S, 4 * S, -1)],
+        recoveries=[
+            (1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 7 * S, 8 * S, 10, 100),
+            (1, 1, 2, 0, 3 * S, 4 * S, 6 * S, 6 * S, 9 * S, 5, 50),
+        ],
+    )
+    assert summarise(make.scenario(), [one])["recoveries"] == [
+        {
+            "replication": 4,
+            "host": "worker-1",
+            "failed_s": 3.0,
+            "detect_s": 1.0,
+            "restore_s": 2.0,
+            "replay_s": 1.0,
+            "catch_up_s": 2.0,
+            "total_s": 6.0,
+            "key_groups": 2,
+            "replayed": 15,
+            "bytes": 150,
+        }
+    ]
+
+
+def test_a_phase_that_one_key_group_did_not_end_is_none_and_so_is_what_follows(make):
+    one = make.records(
+        failures=[(1, 3 * S, 4 * S, -1)],
+        recoveries=[
+            (1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 7 * S, 8 * S, 10, 100),
+            (1, 1, 2, 0, 3 * S, 4 * S, 6 * S, -1, -1, 5, 50),
+        ],
+    )
+    (found,) = summarise(make.scenario(), [one])["recoveries"]
+    assert [found[f"{phase}_s"] for phase in ("detect", "restore", "replay", "catch_up", "total")] == [
+        1.0,
+        2.0,
+        None,
+        None,
+        None,
+    ]
+
+
+def test_a_failure_of_a_host_without_key_groups_has_a_detection_alone(make):
+    one = make.records(failures=[(0, 3 * S, 4 * S, -1), (1, 5 * S, -1, -1)])
+    found = summarise(make.scenario(), [one])["recoveries"]
+    assert [(entry["host"], entry["detect_s"], entry["total_s"]) for entry in found] == [
+        ("worker-0", 1.0, None),
+        ("worker-1", None, None),
+    ]
+
+
+def test_two_failures_of_one_host_are_two_recoveries(make):
+    one = make.records(
+        failures=[(1, 3 * S, 4 * S, 5 * S), (1, 7 * S, 8 * S, -1)],
+        recoveries=[
+            (1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 5 * S, 6 * S, 1, 1),
+            (1, 1, 0, 0, 7 * S, 8 * S, 9 * S, 9 * S, 9 * S, 1, 1),
+        ],
+    )
+    assert [entry["total_s"] for entry in summarise(make.scenario(), [one])["recoveries"]] == [3.0, 2.0]
+
+
+def test_a_phase_is_never_negative(make):
+    one = make.records(recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 6 * S, 5 * S, 5 * S, 0, 0)])
+    (found,) = summarise(make.scenario(), [one])["recoveries"]
+    assert (found["replay_s"], found["catch_up_s"], found["total_s"]) == (0.0, 0.0, 3.0)
+
+
+@pytest.mark.parametrize("empty", ["no records", "empty records", "no window"])
+def test_what_was_not_seen_is_none_and_never_nan(make, empty):
+    records = {
+        "no records": [],
+        "empty records": [make.records()],
+        "no window": [replace(make.random(1), warmup_ns=10 * S, tables=make.records().tables)],
+    }[empty]
+    summary = summarise(make.scenario(), records)
+    json.dumps(summary, allow_nan=False)
+    assert summary["latency_s"]["mean"] is None
+    assert summary["guarantee"] == dict.fromkeys(["lost", "duplicated", "state_lost", "state_duplicated"])
+    assert summary["operators"]["in"]["queue_mean"] is None
+    assert summary["operators"]["count"]["wait_s"]["p99"] is None
+    assert summary["recoveries"] == []
+
+
+def test_an_operator_that_serves_but_saw_nothing_was_idle(make):
+    count = summarise(make.scenario(), [make.records()])["operators"]["count"]
+    assert (count["processed"], count["queue_mean"], count["utilisation"]) == (0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_clipped_totals_equal_plain_loops(make, seed):
+    one = make.random(seed)
+    low, high = one.warmup_ns, one.duration_ns
+    for operator in range(3):
+        waits, sojourns, waiting, busy = [], [], 0, 0
+        visits = one.tables["visits"]
+        for index, arrival, start, end in zip(
+            *(visits[name].tolist() for name in ("operator", "arrival_ns", "start_ns", "end_ns")), strict=True
+        ):
+            if index != operator:
+                continue
+            if low <= arrival < high:
+                waits.append(start - arrival)
+                sojourns.append(end - arrival)
+            waiting += max(0, min(start, high) - max(arrival, low))
+            busy += max(0, min(end, high) - max(start, low))
+        left = one.tables["waiting"]
+        for index, arrival in zip(left["operator"].tolist(), left["arrival_ns"].tolist(), strict=True):
+            waiting += (high - max(arrival, low)) if index == operator else 0
+        found = operator_times(one, operator)
+        assert found.waits.tolist() == waits
+        assert found.sojourns.tolist() == sojourns
+        assert (found.waiting_ns, found.busy_ns) == (waiting, busy)
+
+
+def test_a_service_that_did_not_end_is_busy_until_the_end_and_has_no_sojourn(make):
+    one = make.records(visits=[(1, 1, 8 * S, 9 * S, -1)])
+    count = summarise(make.scenario(), [one])["operators"]["count"]
+    assert (count["processed"], count["wait_s"]["mean"], count["sojourn_s"]["mean"]) == (0, 1.0, None)
+    assert count["utilisation"] == 1 / 16
+
+
+TARGETS = {"latency_p99_s": 5.0, "latency_mean_s": 1.0, "lost": 3, "utilisation": 0.5, "recovery_s": 1.0}
+
+
+def test_targets_are_highest_values(make):
+    summary = summarise(make.scenario(targets=TARGETS), [by_hand(make)])
+    assert {name: verdict["met"] for name, verdict in summary["targets"].items()} == {
+        "latency_p99_s": True,
+        "latency_mean_s": False,
+        "lost": True,
+        "utilisation": True,
+        "recovery_s": None,  # nothing failed
+    }
+    assert summary["targets"]["latency_p99_s"] == {"limit": 5.0, "value": 5.0, "met": True}
+
+
+def test_a_recovery_that_did_not_end_misses_its_target(make):
+    one = make.records(recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 5 * S, -1, -1, 0, 0)])
+    verdict = summarise(make.scenario(targets={"recovery_s": 100.0}), [one])["targets"]["recovery_s"]
+    assert verdict == {"limit": 100.0, "value": None, "met": False}
+
+
+def test_the_summary_has_the_agreed_keys(make):
+    summary = summarise(make.scenario(), [make.random(1)])
+    agreed = {"scenario", "seed", "duration_s", "operators", "latency_s", "migrations", "recoveries"}
+    assert agreed | {"messages", "guarantee"} <= set(summary)
+    assert set(summary["latency_s"]) >= {"mean", "p50", "p90", "p95", "p99", "p999", "max", "count"}
+    assert set(summary["operators"]["count"]) >= {
+        "processed",
+        "wait_s",
+        "sojourn_s",
+        "queue_mean",
+        "utilisation",
+    }
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+
+
+def test_replications_are_listed_apart(make):
+    summary = summarise(make.scenario(), [make.random(1, 0), make.random(2, 1)])
+    alone = summarise(make.scenario(), [make.random(2, 1)])
+    second = summary["replications"][1]
+    assert second["replication"] == 1
+    assert second["latency_s"] == {name: alone["latency_s"][name] for name in second["latency_s"]}
+
+
+def test_replications_with_other_operators_are_refused(make):
+    one = make.records()
+    other = type(one)(**{**one.__dict__, "operators": ("x", "y", "z")})
+    with pytest.raises(ValueError, match="same operators"):
+        summarise(make.scenario(), [one, other])
+
+
+def test_numbers_are_plain_python(make):
+    def leaves(value):
+        if isinstance(value, dict):
+            return [leaf for one in value.values() for leaf in leaves(one)]
+        return [leaf for one in value for leaf in leaves(one)] if isinstance(value, list) else [value]
+
+    kinds = {type(leaf) for leaf in leaves(summarise(make.scenario(), [make.random(3)]))}
+    assert kinds <= {int, float, str, type(None), bool}
+    assert not any(issubclass(kind, np.generic) for kind in kinds)

@@ -1,0 +1,109 @@
+"""Tables over time: against plain loops over the same rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analysis.timelines import busy, busy_share, latency_bins, latency_timeline, queues, throughput, traffic
+from models.histogram import bin_of, rank_of
+
+S = 10**9
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("interval", [S, 3 * S, S // 3])
+def test_latency_per_interval_equals_a_plain_loop(make, seed, interval):
+    one = make.random(seed)
+    line = latency_timeline(one, interval)
+    rows = one.tables["deliveries"]
+    last = line.at_ns.size - 1
+    cells = [[] for _ in line.at_ns]
+    for birth, at in zip(rows["birth_ns"].tolist(), rows["delivered_ns"].tolist(), strict=True):
+        cells[min(at // interval, last)].append(at - birth)
+    for k, cell in enumerate(map(sorted, cells)):
+        expected = (0, -1, -1, -1, -1)
+        if cell:
+            quantile = [cell[rank_of(q, len(cell)) - 1] for q in (0.5, 0.99)]
+            expected = (len(cell), sum(cell) // len(cell), *quantile, cell[-1])
+        assert (line.count[k], line.mean_ns[k], line.p50_ns[k], line.p99_ns[k], line.max_ns[k]) == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_histogram_per_interval_holds_every_delivery_once(make, seed):
+    one = make.random(seed)
+    cells = latency_bins(one)
+    rows = one.tables["deliveries"]
+    expected = {}
+    for birth, at in zip(rows["birth_ns"].tolist(), rows["delivered_ns"].tolist(), strict=True):
+        key = (min(at // S, 9) * S, int(bin_of(at - birth)))
+        expected[key] = expected.get(key, 0) + 1
+    assert list(zip(cells.at_ns, cells.bin, strict=True)) == sorted(expected)
+    assert {(a, b): c for a, b, c in zip(cells.at_ns, cells.bin, cells.count, strict=True)} == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_throughput_counts_services_that_ended(make, seed):
+    one = make.random(seed)
+    line = throughput(one)
+    expected = np.zeros((3, 10), int)
+    for operator, end in zip(one.tables["visits"]["operator"], one.tables["visits"]["end_ns"], strict=True):
+        if end < one.duration_ns:
+            expected[operator, end // S] += 1
+    assert np.array_equal(line.values, expected)
+
+
+def test_queues_are_summed_over_tasks(make):
+    one = make.records(samples=[(S, 1, 0, 3, 0, 0), (S, 2, 1, 4, 0, 0), (2 * S, 1, 0, 5, 0, 0)])
+    assert queues(one).values.tolist() == [[0, 0], [7, 5], [0, 0]]
+    assert queues(one, "host").values.tolist() == [[3, 5], [4, 0]]
+
+
+def test_busy_servers_are_the_growth_of_service_time(make):
+    half = S // 2
+    one = make.records(
+        samples=[
+            (S, 1, 0, 0, half, 0),
+            (S, 2, 1, 0, S, 0),
+            (2 * S, 1, 0, 0, S, 0),
+            (2 * S, 2, 1, 0, 2 * S, 0),
+        ]
+    )
+    assert busy(one).values.tolist() == [[0, 0], [1.5, 1.5], [0, 0]]
+    assert busy_share(one).values.tolist() == [[0, 0], [0.75, 0.75], [0, 0]]
+    assert busy_share(one, [1, 2], "host").values.tolist() == [[0.5, 0.5], [0.5, 0.5]]
+
+
+def test_a_total_that_begins_again_after_a_crash_counts_from_zero(make):
+    one = make.records(samples=[(S, 1, 0, 0, S, 0), (2 * S, 1, 0, 0, S // 4, 0), (3 * S, 1, 1, 0, S // 2, 0)])
+    assert busy(one).values[1].tolist() == [1.0, 0.25, 0.5]
+
+
+def test_hosts_need_their_servers(make):
+    with pytest.raises(ValueError, match="one number of servers"):
+        busy_share(make.random(1), by="host")
+    with pytest.raises(ValueError, match="'operator' or 'host'"):
+        queues(make.random(1), by="rack")
+
+
+def test_traffic_by_kind(make):
+    one = make.records(messages=[(0, "trim", 1, 8), (0, "data", 2, 20), (9 * S, "data", 3, 30), (S, "data", 1, 1)])
+    line = traffic(one, interval_ns=5 * S)
+    assert (line.names, line.values.tolist()) == (("data", "trim"), [[21, 30], [8, 0]])
+    assert traffic(one, "count", 10 * S).values.tolist() == [[6], [1]]
+
+
+def test_empty_records_have_empty_lines(make):
+    one = make.records()
+    assert latency_timeline(one).count.tolist() == [0] * 10
+    assert latency_timeline(one).p99_ns.tolist() == [-1] * 10
+    assert latency_bins(one).bin.size == 0
+    assert queues(one).values.shape == (3, 0)
+    assert busy(one).values.shape == (3, 0)
+    assert traffic(one).names == ()
+    assert throughput(one).values.sum() == 0
+
+
+def test_an_interval_must_have_a_length(make):
+    with pytest.raises(ValueError, match="too short"):
+        latency_timeline(make.records(), 0)

@@ -1,0 +1,268 @@
+"""Manners of the command line: exit codes, one line for each error, data on stdout and talk on stderr."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import cli
+from models.errors import InputError, MissingTool
+from scenarios.library import names, text_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def holdfast(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command in this process."""
+    with pytest.raises(SystemExit) as left:
+        cli.main(arguments)
+    out, err = capsys.readouterr()
+    assert isinstance(left.value.code, int)
+    return left.value.code, out, err
+
+
+def in_a_process(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    command = [sys.executable, "-P", "-m", "holdfast", *arguments]
+    return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "x.toml"
+    path.write_text(text_of("crash-recovery"), encoding="utf-8")
+    return path
+
+
+def test_help_names_every_command_that_is_there_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = holdfast(capsys, "--help")
+    listed = [line.split()[0] for line in out.split("Commands:")[1].splitlines() if line.strip()]
+    assert (code, err) == (0, "")
+    assert listed == cli.command_names()
+    assert {"validate", "show", "schema", "library", "doctor"} <= set(listed)
+
+
+def test_no_command_at_all_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert holdfast(capsys) == holdfast(capsys, "--help")
+
+
+@pytest.mark.parametrize("name", cli.command_names())
+def test_every_command_has_a_help_page(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    code, out, _ = holdfast(capsys, name, "--help")
+    assert code == 0
+    assert out.startswith(f"Usage: holdfast {name}")
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert holdfast(capsys, "--version") == (0, "holdfast 0.1.0\n", "")
+
+
+# wrong uses of the command line itself
+USES = [
+    ("nosuch",),
+    ("validate",),
+    ("validate", "--nosuch"),
+    ("validate", "mm1", "more"),
+    ("schema", "x"),
+    ("--nosuch",),
+]
+
+
+@pytest.mark.parametrize("arguments", USES, ids=" ".join)
+def test_wrong_use_is_exit_2_with_a_line_on_stderr(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    code, out, err = holdfast(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_scenario_of_the_library_validates_and_shows(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    code, out, err = holdfast(capsys, "validate", name)
+    assert (code, err) == (0, "")
+    assert out.startswith("valid: ")
+    code, out, err = holdfast(capsys, "show", name)
+    assert (code, err) == (0, "")
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("command", ["validate", "show"])
+def test_json_is_one_document(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, out, err = holdfast(capsys, command, "backlog", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["warnings"][0]["path"] == "operators.sessions"
+
+
+def test_show_has_rates_load_placement_and_size(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(holdfast(capsys, "show", "mm1", "--json")[1])
+    assert found["operators"]["server"]["task_utilisation"] == [0.8]
+    assert found["operators"]["server"]["rate_in_per_s"]["mean_per_s"] == 800
+    assert found["hosts"]["worker-0"]["tasks"] == ["arrivals-0", "server-0", "departures-0"]
+    assert found["estimate"]["tuples"] == 5 * 300 * 800
+
+
+def test_errors_of_a_file_come_together_on_stderr_and_stdout_stays_empty(
+    capsys: pytest.CaptureFixture[str], scenario: Path
+) -> None:
+    settings = ["--set", "duration=5", "--set", "operators.totals.parallelism=0", "--set", "nosuch.x=1"]
+    code, out, err = holdfast(capsys, "validate", str(scenario), *settings, "--json")
+    assert (code, out) == (2, "")
+    assert err.splitlines() == [
+        "error: nosuch: no such key",
+        'error: duration = 5: must be a quantity with a unit, not a bare number (write it with its unit, as in "5 s")',
+        "error: operators.totals.parallelism = 0: must be at least 1",
+    ]
+
+
+def test_what_is_not_simulated_yet_is_valid_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ("--set", "operators.server.buffer=10", "--set", "limits.steps=10")
+    code, out, _ = holdfast(capsys, "validate", "mm1", *settings, "--json")
+    notes = json.loads(out)["cannot_run"]
+    assert code == 0
+    assert notes[0].startswith("operators.server.buffer = 10: not simulated yet")
+    assert notes[1].startswith("limits.steps = 10: the run needs about 3.6e+06 steps")
+
+
+def test_a_missing_file_of_a_scenario_is_said_and_no_error(capsys: pytest.CaptureFixture[str], scenario: Path) -> None:
+    rate = 'workload.orders.rate={series = "s.csv", step = "1 s"}'
+    code, out, _ = holdfast(capsys, "validate", str(scenario), "--set", rate)
+    assert code == 0
+    assert "missing: workload.orders.rate.series = s.csv: is not there" in out
+    code, out, _ = holdfast(capsys, "show", str(scenario), "--set", rate)
+    assert "its rate counts as zero" in " ".join(out.split())
+
+
+def test_the_schema_is_a_json_schema_that_forbids_unknown_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = holdfast(capsys, "schema")
+    schema = json.loads(out)
+    assert code == 0
+    assert schema["additionalProperties"] is False
+    assert {"duration", "workload", "operators", "hosts"} == set(schema["required"])
+    assert {"type": "string"}.items() <= schema["$defs"]["SourceWorkload"]["properties"]["rate"]["anyOf"][0].items()
+
+
+def test_the_library_lists_names_and_prints_files(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = holdfast(capsys, "library")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == names()
+    assert holdfast(capsys, "library", "mm1")[1] == text_of("mm1")
+    assert [one["name"] for one in json.loads(holdfast(capsys, "library", "--json")[1])] == names()
+    assert holdfast(capsys, "library", "mm2")[0] == 2
+
+
+HOSTILE = "\x1b[31mred [bold]x[/bold] [link=https://x]y[/link] \x1b]0;title\x07 \u202eabc\x9b31m"
+
+
+@pytest.mark.parametrize("command", ["validate", "show"])
+def test_hostile_names_are_inert(capsys: pytest.CaptureFixture[str], scenario: Path, command: str) -> None:
+    text = scenario.read_text(encoding="utf-8").replace('"a crash and its recovery, small"', json.dumps(HOSTILE))
+    scenario.write_text(text, encoding="utf-8")
+    code, out, _ = holdfast(capsys, command, str(scenario))
+    assert code == 0
+    assert "[bold]x[/bold]" in out
+    assert not any(c in out for c in "\x1b\x07\u202e\x9b")
+
+
+def test_hostile_keys_and_arguments_are_inert_in_errors(capsys: pytest.CaptureFixture[str], scenario: Path) -> None:
+    scenario.write_text(f"{json.dumps(HOSTILE)} = 1\n", encoding="utf-8")
+    for arguments in (
+        ("validate", str(scenario)),
+        ("validate", "\x1b[31m.toml"),
+        ("\x1b[31m",),
+        ("validate", "mm1", "--\x1b"),
+    ):
+        code, out, err = holdfast(capsys, *arguments)
+        assert (code, out) == (2, "")
+        assert not any(c in err for c in "\x1b\x07\u202e\x9b")
+
+
+# what a command raises, exit code, what is said
+RAISED: list[tuple[BaseException, int, str]] = [
+    (InputError.at("a.b", 1, "must be more", "try 2"), 2, "error: a.b = 1: must be more (try 2)\n"),
+    (MissingTool("Spark needs Java."), 2, "error: Spark needs Java.\n"),
+    (KeyboardInterrupt(), 130, "interrupted\n"),
+    (MemoryError(), 2, "error: the memory of this machine is not enough for this\n"),
+]
+
+
+@pytest.mark.parametrize(("error", "expected", "says"), RAISED, ids=[type(e).__name__ for e, _, _ in RAISED])
+def test_what_goes_wrong_is_an_exit_code_and_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: BaseException, expected: int, says: str
+) -> None:
+    module = importlib.import_module("holdfast.commands.scenario")
+
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(module, "schema", fail)
+    assert holdfast(capsys, "schema") == (expected, "", says)
+
+
+def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("holdfast.commands.scenario")
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(module, "schema", fail)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["schema"])
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    command = f"{sys.executable} -P -m holdfast schema | head -c 1; echo ${{PIPESTATUS[0]}}"
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, env=variables, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    assert done.stdout == "{141\n"
+
+
+def test_doctor_says_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = holdfast(capsys, "doctor", "--json")
+    found = json.loads(out)
+    assert code == (0 if found["ok"] else 2)
+    assert found["problems"] == []
+    assert found["packages"]["numpy"]
+    assert found["places"]["models"] == str(ROOT / "models")
+    assert holdfast(capsys, "doctor")[1].endswith("All that is needed is there.\n")
+
+
+def test_a_missing_java_is_a_note_and_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    from holdfast.commands import doctor
+
+    def none() -> Any:
+        raise MissingTool("Spark needs Java.")
+
+    monkeypatch.setattr("analysis.spark.java.ensure_java", none)
+    found = doctor.examine()
+    assert (found["ok"], found["java"]) == (True, None)
+    assert "Spark needs Java." in found["notes"]
+
+
+def test_a_users_own_models_do_not_win_and_are_named_when_they_do(tmp_path: Path) -> None:
+    for name in ("models", "sim"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('not ours')\n", encoding="utf-8")
+    assert in_a_process("validate", "mm1", cwd=tmp_path).returncode == 0
+    shadowed = in_a_process("validate", "mm1", cwd=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert (shadowed.returncode, shadowed.stdout) == (2, "")
+    (line,) = shadowed.stderr.splitlines()
+    assert line.startswith("error: these packages are not those of holdfast")
+    assert f"models ({tmp_path / 'models'})" in line
+    assert "PYTHONSAFEPATH=1" in line
+
+
+def test_a_terminal_that_knows_only_ascii_is_no_error(tmp_path: Path) -> None:
+    done = in_a_process("show", "mm1", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,108 @@
+"""`plan checkpoints` and `verify`: stdout is data, exit codes tell the status."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from holdfast.commands.plan import app as plan_app
+from holdfast.commands.verify import verify
+from models.errors import InputError
+
+PROBLEM = {
+    "cost": [[1, 2, 3], [2, 1, 5], [4, 4, 1]],
+    "load": [1, 2, 1.5],
+    "capacity": [2, 2, 2],
+    "forbidden": [[0, 0]],
+}
+
+app = typer.Typer()
+app.add_typer(plan_app, name="plan")
+app.command()(verify)
+
+
+@pytest.fixture(name="run")
+def _run(tmp_path):
+    def run(*arguments, problem=PROBLEM):
+        path = tmp_path / "problem.json"
+        path.write_text(json.dumps(problem))
+        named = [str(path) if a == "PROBLEM" else str(tmp_path / a[1:]) if a.startswith("@") else a for a in arguments]
+        return CliRunner().invoke(app, named)
+
+    return run
+
+
+@pytest.mark.parametrize("method", ["even", "sensitive-first", "exact"])
+def test_json_is_exactly_one_document_with_the_agreed_keys(run, method):
+    result = run("plan", "checkpoints", "PROBLEM", "--method", method, "--json", "--seed", "1")
+    document = json.loads(result.stdout)
+    assert list(document)[:6] == ["status", "objective", "bound", "gap", "wall_s", "assignment"]
+    assert result.exit_code == (4 if document["status"] == "unknown" else 0)
+
+
+def test_exact_is_optimal_and_its_file_verifies(run):
+    result = run("plan", "checkpoints", "PROBLEM", "--json", "--out", "@plan.json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["assignment"] == [1, 0, 2]
+    checked = run("verify", "@plan.json", "PROBLEM", "--json")
+    assert checked.exit_code == 0
+    assert json.loads(checked.stdout) == {"ok": True, "objective": 5.0, "violations": []}
+
+
+def test_a_plan_for_another_problem_fails_the_check_with_four(run):
+    run("plan", "checkpoints", "PROBLEM", "--out", "@plan.json")
+    changed = {**PROBLEM, "forbidden": [[0, 1]]}
+    result = run("verify", "@plan.json", "PROBLEM", problem=changed)
+    assert result.exit_code == 4
+    assert "forbidden: checkpoint 0 must not be on node 1" in result.stdout
+
+
+def test_infeasible_exits_three_and_still_prints_its_document(run):
+    result = run("plan", "checkpoints", "PROBLEM", "--json", problem={**PROBLEM, "capacity": [1, 1, 1]})
+    assert result.exit_code == 3
+    document = json.loads(result.stdout)
+    assert (document["status"], document["assignment"], document["objective"]) == ("infeasible", None, None)
+    assert "load of checkpoint 1" in result.stderr
+
+
+def test_a_plan_that_breaks_a_capacity_is_unknown_and_exits_four(run):
+    tight = {
+        "cost": [[0, 0]] * 3,
+        "load": [3, 3, 1],
+        "capacity": [4, 4],
+        "forbidden": [[0, 1], [2, 1]],
+        "current": None,
+    }
+    chance = ("plan", "checkpoints", "PROBLEM", "--method", "baseline", "--seed")
+    codes = {run(*chance, str(seed), problem=tight).exit_code for seed in range(12)}
+    assert codes == {0, 4}
+
+
+def test_reasons_and_tables_fit_eighty_columns(run):
+    for extra in ([], ["--reasons"]):
+        result = run("plan", "checkpoints", "PROBLEM", *extra)
+        assert result.exit_code == 0
+        assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "would overload" in result.stdout
+    document = json.loads(run("plan", "checkpoints", "PROBLEM", "--reasons", "--json").stdout)
+    assert document["reasons"][0]["alternatives"][0]["why_not"] == "forbidden"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--method", "best"], "must be one of"), (["--time-limit", "0"], "time_limit_s = 0"),
+        (["--seed", "-1"], "seed = -1"), (["--workers", "0"], "workers = 0"),
+    ],
+)  # fmt: skip
+def test_bad_options_raise_an_input_error(run, arguments, message):
+    result = run("plan", "checkpoints", "PROBLEM", *arguments)
+    assert isinstance(result.exception, InputError)
+    assert message in str(result.exception)
+
+
+def test_an_existing_file_is_kept_unless_forced(run):
+    assert run("plan", "checkpoints", "PROBLEM", "--out", "@plan.json").exit_code == 0
+    assert isinstance(run("plan", "checkpoints", "PROBLEM", "--out", "@plan.json").exception, InputError)
+    assert run("plan", "checkpoints", "PROBLEM", "--out", "@plan.json", "--force").exit_code == 0

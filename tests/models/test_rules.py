@@ -1,0 +1,354 @@
+"""Every rule over a whole scenario has the smallest change of a valid scenario that breaks it, and it alone."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from models import rules
+from models.errors import InputError
+from models.reading import scenario_from
+from models.scenario import Scenario
+
+SERVICE = {"distribution": "exponential", "mean": "1 ms"}
+RAW: dict[str, Any] = {
+    "duration": "10 min",
+    "warmup": "1 min",
+    "workload": {"words": {"rate": "100 /s"}},
+    "operators": {
+        "words": {"kind": "source"},
+        "clean": {"kind": "map", "inputs": {"words": "shuffle"}, "parallelism": 2, "service": dict(SERVICE)},
+        "count": {
+            "kind": "aggregate",
+            "inputs": {"clean": "key"},
+            "parallelism": 2,
+            "key_groups": 8,
+            "service": dict(SERVICE),
+        },
+        "out": {"kind": "sink", "inputs": {"count": "shuffle"}},
+    },
+    "hosts": {"worker": {"count": 3}},
+    "fault_tolerance": {"method": "checkpoint"},
+    "events": {"crash": {"kind": "host-failure", "at": "5 min", "host": "worker-1"}},
+}
+LONE_SOURCE = {"kind": "source"}
+MIGRATE = {"kind": "migrate", "at": "1 min", "operator": "count", "key_group": 3, "host": "worker-0"}
+RESCALE = {"kind": "rescale", "at": "1 min", "operator": "count", "parallelism": 4}
+
+
+def changed(changes: dict[str, object]) -> dict[str, Any]:
+    """RAW with values at paths (with / between keys); None takes a key away."""
+    raw = copy.deepcopy(RAW)
+    for path, value in changes.items():
+        here = raw
+        *above, last = path.split("/")
+        for step in above:
+            here = here.setdefault(step, {})
+        if value is None:
+            del here[last]
+        else:
+            here[last] = copy.deepcopy(value)
+    return raw
+
+
+def read(changes: dict[str, object]) -> Scenario:
+    return scenario_from(changed(changes))
+
+
+def test_the_scenario_that_the_cases_start_from_is_valid() -> None:
+    scenario = read({})
+    assert rules.faults(scenario) == []
+    assert rules.not_simulated(scenario) == []
+    assert rules.warnings(scenario) == []
+
+
+# changes, the faults they make
+BROKEN: list[tuple[dict[str, object], list[str]]] = [
+    ({"workload/words": None}, ["workload.words: is missing: the source words needs a workload"]),
+    ({"workload/clean": {"rate": "1 /s"}}, ["workload.clean: operator clean is a map, not a source"]),
+    ({"workload/wrds": {"rate": "1 /s"}}, ["workload.wrds: there is no source of this name (did you mean words?)"]),
+    (
+        {"operators/more": LONE_SOURCE, "workload/more": {"rate": "1 /s"}},
+        ["operators.more: nobody reads the output of this operator"],
+    ),
+    (
+        {"operators/words/inputs": {"clean": "shuffle"}},
+        [
+            "operators.words.inputs: a source has no inputs",
+            "operators.words.inputs: is on a cycle: words, clean",
+        ],
+    ),
+    ({"operators/words/service": SERVICE}, ["operators.words.service: a source has no service"]),
+    (
+        {"operators/words/selectivity": 2},
+        ["operators.words.selectivity = 2.0: must be 1 for a source (what a source emits stands in workload.words)"],
+    ),
+    (
+        {"operators/words/output": {}},
+        ["operators.words.output: a source has no output (what a source emits stands in workload.words)"],
+    ),
+    ({"operators/words/state": {"model": "fixed", "bytes": "1 B"}}, ["operators.words.state: a source has no state"]),
+    (
+        {"operators/clean/inputs": None},
+        [
+            "operators.clean.inputs: is missing: a map needs an input",
+            "operators.words: nobody reads the output of this operator",
+        ],
+    ),
+    (
+        {"operators/clean/inputs": {"wrds": "shuffle"}},
+        [
+            "operators.clean.inputs.wrds: there is no operator of this name (did you mean words?)",
+            "operators.words: nobody reads the output of this operator",
+        ],
+    ),
+    (
+        {"operators/clean/inputs": {"words": "shuffle", "out": "shuffle"}},
+        [
+            "operators.clean.inputs.out: a sink has no output",
+            "operators.clean.inputs: is on a cycle: clean, count, out",
+        ],
+    ),
+    (
+        {"operators/clean/inputs": {"words": "forward"}},
+        ["operators.clean.inputs.words = forward: needs equal parallelism: words has 1, this 2"],
+    ),
+    (
+        {"operators/count/inputs": {"clean": "key", "words": "shuffle"}},
+        ["operators.count.inputs: either all inputs are partitioned by key or none"],
+    ),
+    (
+        {"operators/count/inputs": {"clean": "shuffle"}, "operators/count/key_groups": None},
+        ["operators.count.inputs: an aggregate needs an input partitioned by key"],
+    ),
+    ({"operators/count/takes": {"words": 0.5}}, ["operators.count.takes.words = 0.5: is not one of the inputs"]),
+    (
+        {"operators/count/takes": {"clean": "delayed"}},
+        ["operators.count.takes.clean = delayed: needs a source with a profile (or write a number)"],
+    ),
+    ({"operators/clean/service": None}, ["operators.clean.service: is missing: a map needs a service time"]),
+    ({"operators/count/service": None}, ["operators.count.service: is missing: an aggregate needs a service time"]),
+    ({"operators/clean/kind": "join"}, ["operators.clean.inputs: a join needs at least two inputs"]),
+    (
+        {"operators/clean/kind": "filter", "operators/clean/selectivity": 1.5},
+        ["operators.clean.selectivity = 1.5: must be at most 1 for a filter"],
+    ),
+    ({"operators/out/selectivity": 2}, ["operators.out.selectivity = 2.0: a sink has no output"]),
+    ({"operators/out/output": {}}, ["operators.out.output: a sink has no output"]),
+    ({"operators/count/key_groups": 1}, ["operators.count.key_groups = 1: must be at least the parallelism of 2"]),
+    ({"operators/clean/key_groups": 4}, ["operators.clean.key_groups = 4: needs an input partitioned by key"]),
+    ({"operators/count/key_groups": 2_000_000}, ["operators.count.key_groups = 2000000: must be at most 1000000"]),
+    ({"operators/clean/parallelism": 200_000}, ["operators.clean.parallelism = 200000: must be at most 100000"]),
+    ({"operators/clean/parallelism": 100_000}, ["operators: 100004 tasks are too many: 100000 at most"]),
+    (
+        {"operators/count/threads": 2},
+        [
+            "operators.count.threads = 2: must be 1 unless the operator has no key input, no state and a service "
+            "(several threads break the order within a key)"
+        ],
+    ),
+    (
+        {"operators/clean/threads": 2, "operators/clean/state": {"model": "fixed", "bytes": "1 B"}},
+        [
+            "operators.clean.threads = 2: must be 1 unless the operator has no key input, no state and a service "
+            "(several threads break the order within a key)"
+        ],
+    ),
+    (
+        {"operators/out": None},
+        [
+            "operators: at least one operator must be a sink",
+            "operators.count: nobody reads the output of this operator",
+        ],
+    ),
+    (
+        {"operators/clean/inputs": {"words": "shuffle", "count": "shuffle"}},
+        ["operators.clean.inputs: is on a cycle: clean, count"],
+    ),
+    (
+        {"operators/clean/service": {"distribution": "uniform", "low": "2 ms", "high": "1 ms"}},
+        ["operators.clean.service.low = 2 ms: must be shorter than high"],
+    ),
+    (
+        {"workload/words/rate": {"steps": [{"at": "1 s", "rate": "1 /s"}]}},
+        ["workload.words.rate.steps[0].at = 1 s: must be 0 s at the first step"],
+    ),
+    (
+        {"workload/words/rate": {"steps": [{"at": "0 s", "rate": "1 /s"}, {"at": "0 s", "rate": "2 /s"}]}},
+        ["workload.words.rate.steps[1].at = 0 s: must be later than the step before"],
+    ),
+    (
+        {"workload/words/keys": {"distribution": "profile"}},
+        ["workload.words.keys.distribution = profile: needs a rate from a profile (or choose uniform or zipf)"],
+    ),
+    (
+        {"workload/words/keys": {"distribution": "uniform", "count": 10**8}},
+        ["workload.words.keys.count = 100000000: must be at most 10000000"],
+    ),
+    (
+        {"operators/clean/output": {"keys": {"distribution": "uniform", "count": 10**8}}},
+        ["operators.clean.output.keys.count = 100000000: must be at most 10000000"],
+    ),
+    ({"warmup": "10 min"}, ["warmup = 10 min: must be shorter than the duration of 10 min"]),
+    ({"replications": 10**6}, ["replications = 1000000: must be at most 100000"]),
+    ({"elasticity": {"low": 0.9}}, ["elasticity.low = 0.9: must be less than elasticity.high"]),
+    ({"events/crash/at": "10 min"}, ["events.crash.at = 10 min: must be before the end of the run at 10 min"]),
+    (
+        {"events/crash/host": "worker-3"},
+        ["events.crash.host = worker-3: there is no host of this name (did you mean worker-2?)"],
+    ),
+    (
+        {"events/crash/host": "worker"},
+        ["events.crash.host = worker: there is no host of this name (did you mean worker-2?)"],
+    ),
+    (
+        {"events/move": MIGRATE | {"operator": "cont"}},
+        ["events.move.operator = cont: there is no operator of this name (did you mean count?)"],
+    ),
+    (
+        {"events/move": MIGRATE | {"operator": "clean"}},
+        ["events.move.operator = clean: has no input partitioned by key"],
+    ),
+    ({"events/move": MIGRATE | {"key_group": 8}}, ["events.move.key_group = 8: must be less than the 8 key groups"]),
+    ({"events/more": RESCALE | {"parallelism": 9}}, ["events.more.parallelism = 9: must be at most the 8 key groups"]),
+    (
+        {"placement": {"operators": {"cont": "worker"}}},
+        ["placement.operators.cont: there is no operator of this name (did you mean count?)"],
+    ),
+    (
+        {"placement": {"operators": {"count": "wrker"}}},
+        ["placement.operators.count = wrker: there is no host group of this name (did you mean worker?)"],
+    ),
+    (
+        {"placement": {"tasks": {"count-2": "worker-0"}}},
+        ["placement.tasks.count-2: there is no task of this name (did you mean count-1?)"],
+    ),
+    (
+        {"placement": {"tasks": {"count-01": "worker-0"}}},
+        ["placement.tasks.count-01: there is no task of this name (did you mean count-1?)"],
+    ),
+    (
+        {"placement": {"tasks": {"count-1": "worker-7"}}},
+        ["placement.tasks.count-1 = worker-7: there is no host of this name (did you mean worker-2?)"],
+    ),
+    ({"hosts/worker/slots": 1}, ["hosts.worker.slots = 1: 2 tasks are placed on worker-0"]),
+    ({"hosts/worker/count": 200_000}, ["hosts: 200000 hosts are too many: 100000 at most"]),
+    ({"hosts/worker": None, "events": {}}, ["hosts: at least one host is needed"]),
+    (
+        {"hosts/worker/count": 1, "events": {}},
+        [
+            "fault_tolerance.copies = 1: needs 2 hosts or more, there are 1 (a copy on the host that fails is lost with it)"
+        ],
+    ),
+    (
+        {"fault_tolerance/copies": 3},
+        [
+            "fault_tolerance.copies = 3: needs 4 hosts or more, there are 3 (a copy on the host that fails is lost with it)"
+        ],
+    ),
+    (
+        {"fault_tolerance": {"guarantee": "exactly-once"}},
+        ['fault_tolerance.guarantee = exactly-once: cannot be kept by the method none (write method = "checkpoint")'],
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "expected"), BROKEN, ids=[" ".join(changes) for changes, _ in BROKEN])
+def test_a_broken_rule_is_reported_with_its_path(changes: dict[str, object], expected: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        read(changes)
+    assert sorted(str(fault) for fault in caught.value.faults) == sorted(expected)
+
+
+def test_a_sweep_value_that_makes_an_impossible_scenario_is_a_fault() -> None:
+    with pytest.raises(InputError) as caught:
+        read({"sweep": {"duration": ["2 min", "30 s"]}})
+    (first, second) = map(str, caught.value.faults)
+    assert first.startswith("sweep.duration[0] = 2 min: gives events.crash.at = 5 min: must be before")
+    assert second == "sweep.duration[1] = 30 s: gives warmup = 1 min: must be shorter than the duration of 30 s"
+
+
+# changes, the paths that are not simulated yet
+LATER: list[tuple[dict[str, object], list[str]]] = [
+    ({"operators/clean/buffer": 10}, ["operators.clean.buffer"]),
+    ({"operators/count/window": {"length": "1 s"}}, ["operators.count.window"]),
+    ({"operators/count/state": {"model": "window", "bytes": "1 B", "length": "1 s"}}, ["operators.count.state.model"]),
+    ({"hosts/worker/cpu": "processor-sharing"}, ["hosts.worker.cpu"]),
+    ({"fault_tolerance/method": "active-replication"}, ["fault_tolerance.method"]),
+    ({"fault_tolerance/method": "upstream-backup"}, ["fault_tolerance.method"]),
+    ({"fault_tolerance/store": "upstream"}, ["fault_tolerance.store"]),
+    ({"fault_tolerance/copies": 2}, ["fault_tolerance.copies"]),
+    ({"elasticity": {"policy": "threshold"}}, ["elasticity.policy"]),
+    ({"events/move": MIGRATE}, ["events.move.kind"]),
+    ({"events/more": RESCALE}, ["events.more.kind"]),
+    ({"placement": {"plan": "plan.json"}}, ["placement.plan"]),
+    (
+        {
+            "operators/clean/kind": "join",
+            "operators/clean/inputs": {"words": "shuffle", "words2": "shuffle"},
+            "operators/words2": LONE_SOURCE,
+            "workload/words2": {"rate": "1 /s"},
+        },
+        ["operators.clean.kind"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "paths"), LATER, ids=[" ".join(changes) for changes, _ in LATER])
+def test_what_comes_later_is_valid_and_named(changes: dict[str, object], paths: list[str]) -> None:
+    found = rules.not_simulated(read(changes))
+    assert [fault.path for fault in found] == paths
+    assert all(fault.rule == "not simulated yet" for fault in found)
+
+
+# changes, the start of the one warning
+DOUBTFUL: list[tuple[dict[str, object], str]] = [
+    ({"workload/words/rate": "2500 /s"}, "operators.clean: utilisation of its busiest task is 1.25 on average"),
+    (
+        {
+            "workload/words/rate": {"ramp": {"start": "0 /s", "end": "2500 /s", "over": "10 min"}},
+            "operators/count/service/mean": "1 us",
+        },
+        "operators.clean: utilisation of its busiest task is 1.25 at the peak and 0.625 on average",
+    ),
+    (
+        {
+            "hosts/worker/cpu": "shared",
+            "workload/words/rate": "850 /s",
+            "placement": {"operators": {"clean": "worker", "count": "worker"}},
+            "operators/count/service/mean": "1.6 ms",
+            "operators/clean/service/mean": "1 ms",
+        },
+        "hosts.worker: utilisation of worker-",
+    ),
+    ({"hosts/worker/network": "1 kB/s"}, "hosts.worker.network: the link of worker-"),
+    ({"warmup": "6 min"}, "warmup: is more than half of the run"),
+    ({"fault_tolerance/interval": "1 h"}, "fault_tolerance.interval: is longer than the run of 10 min"),
+    ({"detector": {"heartbeat": "6 s"}}, "detector.timeout: is shorter than the heartbeat"),
+    ({"events/crash/at": "599 s"}, "events.crash.at: is so late that the failure is not noticed"),
+    ({"events": {}}, "fault_tolerance: checkpoints are taken and nothing ever fails"),
+    ({"fault_tolerance": {}}, "fault_tolerance: hosts fail and nothing is checkpointed"),
+    ({"hosts/worker/count": 9}, "placement: no task starts on worker-6, worker-7, worker-8"),
+    (
+        {"hosts/worker/failures": {"model": "schedule", "at": ["1 h"], "repair": "1 min"}},
+        "hosts.worker.failures.at: is after the end of the run",
+    ),
+    (
+        {"workload/words/rate": {"steps": [{"at": "0 s", "rate": "1 /s"}, {"at": "1 h", "rate": "2 /s"}]}},
+        "workload.words.rate.steps[1].at: is after the end of the run",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "start"), DOUBTFUL, ids=[" ".join(changes) for changes, _ in DOUBTFUL])
+def test_what_is_probably_not_meant_makes_a_warning(changes: dict[str, object], start: str) -> None:
+    found = [str(advice) for advice in rules.warnings(read(changes))]
+    assert any(text.startswith(start) for text in found), found
+
+
+def test_a_huge_scenario_is_checked_without_making_lists_of_its_tasks() -> None:
+    with pytest.raises(InputError) as caught:
+        read({"operators/clean/parallelism": 10**9, "hosts/worker/count": 10**9})
+    assert [fault.path for fault in caught.value.faults] == ["operators.clean.parallelism", "hosts"]

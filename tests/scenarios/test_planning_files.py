@@ -1,0 +1,138 @@
+"""Planning files: round trips are identities, and every bad file is one clear error."""
+
+import json
+
+import numpy as np
+import pytest
+
+from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.errors import InputError
+from models.solution import Status
+from scenarios.planning_files import (
+    PROBLEM_KEYS,
+    plan_to_dict,
+    problem_to_dict,
+    read_plan,
+    read_problem,
+    write_problem,
+    write_text,
+)
+
+FULL = {
+    "cost": [[0.1, 2.0], [-3.0, 4.5]], "load": [[1.0, 2.0], [3.0, 4.0]], "capacity": [5.0, 6.0],
+    "capacity_min": [0.0, 1.0], "forbidden": [[0, 1]], "apart": [[0, 1]], "group": ["a", "b"],
+    "current": [0, 1], "max_moves": 2,
+}  # fmt: skip
+SMALL = {"cost": [[1, 2]], "load": [1], "capacity": None, "group": None, "current": None, "max_moves": None}
+
+
+@pytest.mark.parametrize("suffix", ["json", "npz"])
+@pytest.mark.parametrize("fields", [FULL, SMALL, {**FULL, "group": [7, 7]}, {**FULL, "forbidden": [], "apart": []}])
+def test_what_was_written_is_read_back(tmp_path, fields, suffix):
+    problem = CheckpointAllocation(**{key: value for key, value in fields.items() if value is not None})
+    write_problem(problem, tmp_path / f"p.{suffix}")
+    again = read_problem(tmp_path / f"p.{suffix}")
+    assert problem_to_dict(again) == problem_to_dict(problem)
+    assert list(problem_to_dict(again)) == list(PROBLEM_KEYS)
+
+
+def test_null_and_missing_mean_the_same(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps(SMALL))
+    (tmp_path / "b.json").write_text('{"cost": [[1, 2]], "load": [1]}')
+    assert problem_to_dict(read_problem(tmp_path / "a.json")) == problem_to_dict(read_problem(tmp_path / "b.json"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not JSON: Expecting property name"),
+        ("[]", "must be a JSON object, is a list"),
+        ("", "is not JSON"),
+        ('{"cost": [[1]]}', "load: is missing"),
+        ('{"cost": null, "load": [1]}', "cost: is missing"),
+        ('{"cost": [[1]], "load": [1], "capacty": [1]}', "did you mean capacity?"),
+        ('{"cost": [[1]], "load": [1], "load": [2]}', "load: is given twice"),
+        ('{"cost": [[NaN]], "load": [1]}', "NaN: is not a JSON number"),
+        ('{"cost": [[1e999]], "load": [1]}', "cost[0][0] = inf"),
+        ('{"cost": [["1"]], "load": [1]}', "cost[0][0] = 1: must be a number"),
+        ('{"cost": {"a": 1}, "load": [1]}', "cost: must hold numbers"),
+        ('{"cost": [[1]], "load": [1], "max_moves": "2", "current": [0]}', "max_moves = 2"),
+        ('{"cost": ' + "[" * 5000 + "]" * 5000 + "}", "file"),
+        ('{"cost": [[' + "9" * 5000 + ']], "load": [1]}', "file"),
+    ],
+)
+def test_a_bad_json_file_is_one_clear_error(tmp_path, text, message):
+    (tmp_path / "p.json").write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_problem(tmp_path / "p.json")
+    assert message in str(caught.value)
+
+
+def test_a_missing_file_a_folder_a_wrong_suffix_and_binary_text_are_named(tmp_path):
+    (tmp_path / "d.json").mkdir()
+    (tmp_path / "x.json").write_bytes(b"\xff\xfe\x00")
+    for name, message in (
+        ("none.json", "No such file"), ("none.npz", "No such file"), ("d.json", "cannot be read"),
+        ("p.toml", "must end in .json or .npz"), ("x.json", "is not UTF-8 text"),
+    ):  # fmt: skip
+        with pytest.raises(InputError) as caught:
+            read_problem(tmp_path / name)
+        assert message in str(caught.value)
+
+
+def test_pickled_broken_and_single_array_files_are_refused(tmp_path):
+    np.savez(tmp_path / "pickled.npz", cost=np.array([{}], dtype=object), load=np.ones(1))
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 nothing")
+    (tmp_path / "text.npz").write_text("cost")
+    with (tmp_path / "single.npz").open("wb") as file:
+        np.save(file, np.ones(3))
+    for name, message in (
+        ("pickled", "pickled objects"), ("broken", "is broken"), ("text", "NPZ"), ("single", "single array"),
+    ):  # fmt: skip
+        with pytest.raises(InputError) as caught:
+            read_problem(tmp_path / f"{name}.npz")
+        assert message in str(caught.value)
+
+
+def test_unknown_arrays_of_an_npz_name_the_nearest_key(tmp_path):
+    np.savez(tmp_path / "p.npz", cost=np.ones((1, 1)), load=np.ones(1), forbiden=np.zeros((0, 2)))
+    with pytest.raises(InputError, match="did you mean forbidden"):
+        read_problem(tmp_path / "p.npz")
+
+
+def test_nothing_is_overwritten_without_being_told(tmp_path):
+    write_text(tmp_path / "a.json", "1")
+    with pytest.raises(InputError, match="--force"):
+        write_text(tmp_path / "a.json", "2")
+    write_text(tmp_path / "a.json", "3", force=True)
+    assert (tmp_path / "a.json").read_text() == "3"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    with pytest.raises(InputError, match="folder does not exist"):
+        write_text(tmp_path / "no" / "a.json", "1")
+
+
+def test_a_plan_has_the_agreed_keys_and_never_nan(tmp_path):
+    plan = CheckpointPlan(status=Status.FEASIBLE, objective=float("nan"), wall_s=0.5, assignment=np.array([1, -1]))
+    written = plan_to_dict(plan)
+    assert list(written)[:6] == ["status", "objective", "bound", "gap", "wall_s", "assignment"]
+    assert written["objective"] is None
+    assert written["assignment"] == [1, None]
+    (tmp_path / "plan.json").write_text(json.dumps(written, allow_nan=False))
+    again = read_plan(tmp_path / "plan.json")
+    assert (again.status, again.objective, again.assignment.tolist()) == (Status.FEASIBLE, None, [1, -1])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"status": "best"}', "status = best"),
+        ('{"status": "optimal", "objective": "1"}', "objective = 1"),
+        ('{"status": "optimal", "assignment": [0.5]}', "assignment[0] = 0.5"),
+        ('{"status": "optimal", "assignment": 3}', "assignment = 3"),
+    ],
+)
+def test_a_bad_plan_file_is_named(tmp_path, text, message):
+    (tmp_path / "plan.json").write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_plan(tmp_path / "plan.json")
+    assert message in str(caught.value)

@@ -1,0 +1,258 @@
+"""Small jobs for the tests of the simulator: scenarios by hand and at random, and what must hold after a run."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from models.rules import faults
+from models.rules.support import not_simulated
+from models.scenario import Scenario
+from sim.draws import source_id
+from sim.engine import build
+from sim.ledger import accounts
+from sim.unit import Unit, Visit
+from sim.world import World
+
+NS = 10**9
+
+
+def scenario(raw: dict[str, Any]) -> Scenario:
+    """A scenario from the keys and units of a file; the rules of the schema hold for it."""
+    made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+    found = [*faults(made), *not_simulated(made)]
+    assert not found, found
+    return made
+
+
+def queue(service: dict[str, Any], **changes: Any) -> Scenario:
+    """Source -> one queue -> sink on one host; `changes` replace top-level keys, those of `q` its own."""
+    operator = {"kind": "map", "inputs": {"src": "shuffle"}, "service": service, **changes.pop("q", {})}
+    raw: dict[str, Any] = {
+        "duration": "100 s",
+        "workload": {"src": {"rate": "70 /s"}},
+        "operators": {
+            "src": {"kind": "source"},
+            "q": operator,
+            "out": {"kind": "sink", "inputs": {"q": "shuffle"}},
+        },
+        "hosts": {"h": {"count": 1}},
+    }
+    return scenario(raw | changes)
+
+
+def random_job(draw: Random, **fixed: Any) -> dict[str, Any]:
+    """Keys of a small scenario: layers of operators over 1 to 4 hosts, crashes at ugly instants, no warm-up.
+
+    Sources fall silent at the end of the duration; run on beyond it to let everything drain.
+    """
+    hosts = draw.randint(1, 4)
+    parallelism = draw.randint(1, 2)
+    operators = _operators(draw, parallelism)
+    raw: dict[str, Any] = {
+        "seed": draw.randint(0, 999),
+        "duration": f"{draw.choice([1, 3, 6])} s",
+        "workload": {
+            "src": {
+                "rate": f"{draw.choice([5, 20, 40])} /s",
+                "arrivals": draw.choice(["poisson", "deterministic"]),
+                "keys": {"distribution": "uniform", "count": draw.choice([1, 4, 30])},
+                "batch": draw.choice([1, 1, 3]),
+            }
+        },
+        "operators": {"src": {"kind": "source", "parallelism": parallelism}, **operators},
+        "hosts": {"h": {"count": hosts, "cpu": draw.choice(["shared", "dedicated"]), "cores": draw.randint(1, 2)}},
+        "network": {"latency": draw.choice(["0 s", "1 ms", "50 ms", "400 ms"])},
+        "fault_tolerance": {
+            "method": "checkpoint",
+            "interval": draw.choice(["100 ms", "300 ms", "1 s", "20 s"]),
+            "kind": draw.choice(["full", "incremental"]),
+            "store": draw.choice(["nodes", "nodes", "remote"]),
+            "staggered": draw.random() < 0.5,
+            "remote": draw.choice(["100 MB/s", "20 kB/s"]),
+            **fixed.pop("fault_tolerance", {}),
+        },
+        "detector": {"heartbeat": "200 ms", "timeout": draw.choice(["300 ms", "1 s"])},
+        "events": _crashes(draw, hosts),
+    }
+    if draw.random() < 0.6:
+        raw["hosts"]["h"]["network"] = draw.choice(["1 MB/s", "60 kB/s"])
+    if raw["fault_tolerance"]["method"] == "none":
+        raw["fault_tolerance"] = {"method": "none"}
+    return raw | fixed
+
+
+def _operators(draw: Random, sources: int) -> dict[str, dict[str, Any]]:
+    made: dict[str, dict[str, Any]] = {}
+    unread = ["src"]
+    names = ["src"]
+    for layer in range(draw.randint(1, 4)):
+        name = f"op{layer}"
+        upstream = [unread[0]] if len(unread) > 1 else [draw.choice(names[-2:])]
+        if len(names) > 1 and draw.random() < 0.3:
+            upstream = list(dict.fromkeys([*upstream, draw.choice(names)]))
+        made[name] = _operator(draw, upstream)
+        if not {"key"} & set(made[name]["inputs"].values()) and len(upstream) == 1 and draw.random() < 0.3:
+            above = sources if upstream == ["src"] else made[upstream[0]]["parallelism"]
+            made[name] |= {"inputs": {upstream[0]: "forward"}, "parallelism": above}
+        unread = [other for other in unread if other not in upstream] + [name]
+        names.append(name)
+    sinks = {other: draw.choice(["shuffle", "shuffle", "broadcast"]) for other in unread}
+    if draw.random() < 0.3:
+        sinks = dict.fromkeys(unread, "key")
+    made["out"] = {"kind": "sink", "inputs": sinks, "parallelism": draw.randint(1, 2)}
+    return made
+
+
+def _operator(draw: Random, upstream: list[str]) -> dict[str, Any]:
+    keyed = draw.random() < 0.6
+    mean = draw.choice(["1 ms", "5 ms", "20 ms"])
+    operator: dict[str, Any] = {
+        "kind": "aggregate" if keyed and draw.random() < 0.5 else "map",
+        "inputs": {other: "key" if keyed else draw.choice(["shuffle", "shuffle", "broadcast"]) for other in upstream},
+        "parallelism": draw.randint(1, 3),
+        "service": draw.choice(
+            [{"distribution": "deterministic", "value": mean}, {"distribution": "exponential", "mean": mean}]
+        ),
+        "selectivity": draw.choice([1.0, 1.0, 0.5, 1.5, 2.0]),
+    }
+    if keyed:
+        operator["key_groups"] = operator["parallelism"] + draw.randint(0, 3)
+        operator["state"] = draw.choice(
+            [
+                {"model": "per-key", "bytes": "100 B"},
+                {"model": "per-tuple", "bytes": "50 B"},
+                {"model": "fixed", "bytes": "2 kB"},
+            ]
+        )
+    elif draw.random() < 0.4:
+        operator["threads"] = 3
+    if draw.random() < 0.3:
+        operator["takes"] = {upstream[0]: draw.choice([0.3, 0.8])}
+    if draw.random() < 0.4:
+        operator["serialise"] = operator["deserialise"] = draw.choice(["100 kB/s", "1 MB/s"])
+    if draw.random() < 0.3:
+        operator["output"] = {"tuple": "70 B", "keys": {"distribution": "zipf", "count": 9, "exponent": 1.0}}
+    return operator
+
+
+def _crashes(draw: Random, hosts: int) -> dict[str, dict[str, Any]]:
+    """Crashes at random, on the lattice of checkpoints, and shortly after another one; 0 to 4 of them."""
+    events: dict[str, dict[str, Any]] = {}
+    last_ms = 0
+    for index in range(draw.randint(0, 4)):
+        kind = draw.choice(["random", "lattice", "again", "together"])
+        at_ms = {
+            "random": draw.randint(0, 7000),
+            "lattice": draw.randint(0, 20) * 300,
+            "again": last_ms + draw.choice([1, 100, 301, 500, 1001, 1050, 1500]),
+            "together": last_ms,
+        }[kind]
+        last_ms = at_ms
+        host = draw.randrange(hosts)
+        event = {"at": f"{at_ms} ms", "kind": "host-failure", "host": f"h-{host}"}
+        if host == 0 or draw.random() < 0.5:
+            event["repair"] = draw.choice(["50 ms", "700 ms", "3 s"])
+        events[f"crash{index}"] = event
+    return events
+
+
+@dataclass
+class Run:
+    """A world that has run until nothing was left to do, and what the books said before (time, lost)."""
+
+    world: World
+    replayed: int
+    cuts: list[tuple[int, dict[int, set[tuple[int, int]]], bool]]
+    drained: bool
+
+
+def without_crashes(raw: dict[str, Any]) -> dict[str, Any]:
+    """The same scenario in which no host dies."""
+    return raw | {"events": {}}
+
+
+def drain(raw: dict[str, Any], cuts_ns: tuple[int, ...] = (), most_s: int = 400) -> Run:
+    """Run beyond the duration until everything is idle; look at the books at `cuts_ns` on the way."""
+    events = raw["events"]
+    # Crashes may come after the last birth: the rule that events lie within the duration is about files.
+    made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+    world = build(made)
+    run = Run(world, 0, [], False)
+    send_again = world.replay
+
+    def counted(sender: Unit, receiver: Unit) -> tuple[int, int]:
+        rows, size = send_again(sender, receiver)
+        run.replayed += rows
+        return rows, size
+
+    world.replay = counted  # type: ignore[method-assign]
+    for cut in sorted(set(cuts_ns)):
+        world.clock.run(until=cut)
+        lost = {index: account.lost for index, account in accounts(world).items()}
+        run.cuts.append((cut, lost, all(unit.live for unit in world.all_units())))
+    after = 12 if events else 0  # the last crash, its detection and its repair
+    until = max(int(made.duration_s), after, 1 + max(cuts_ns, default=0) // NS) * NS
+    while not run.drained and until < most_s * NS:
+        world.clock.run(until=until)
+        run.drained = idle(world)
+        until += 2 * NS
+    return run
+
+
+def idle(world: World) -> bool:
+    """Whether nothing will happen any more but checkpoints and samples."""
+    return (
+        in_progress(world) == 0
+        and all(unit.live and not unit.held for unit in world.all_units())
+        and all(source.emitted == len(source.births_ns) for source in world.sources)
+    )
+
+
+def applied(world: World) -> dict[tuple[int, int], Counter[int]]:
+    """(operator, unit) -> how often each id is in its state (of a sink: was delivered); sources left out."""
+    return {
+        (unit.operator.index, unit.index): Counter(unit.applied)
+        for unit in world.all_units()
+        if not unit.operator.is_source
+    }
+
+
+def paths(world: World) -> dict[tuple[int, int], dict[int, tuple[Any, tuple[int, ...]]]]:
+    """(operator, unit) -> id -> (the units it came through, its place in the source and among siblings)."""
+    found: dict[tuple[int, int], dict[int, tuple[Any, tuple[int, ...]]]] = defaultdict(dict)
+    for source in world.sources:
+        for sequence, key in enumerate(source.keys):
+            todo = [(source.unit, source_id(source.code, sequence), key, (), (sequence,))]
+            while todo:
+                unit, tuple_id, key_, path, place = todo.pop()
+                here = (unit.operator.index, unit.index)
+                if not unit.operator.is_source:
+                    found[here][tuple_id] = (path, place)
+                    made = unit.operator.outputs(tuple_id, key_)
+                else:
+                    made = [(tuple_id, key_)]
+                for edge in unit.operator.edges:
+                    for number, (child, child_key) in enumerate(made):
+                        for target in edge.targets(child, child_key, unit.index):
+                            receiver = world.units[edge.down.index][target]
+                            row = edge.id_for(child, target)
+                            todo.append((receiver, row, child_key, (*path, here), (*place, number)))
+    return found
+
+
+def state_losses(world: World) -> list[tuple[int, str]]:
+    """(instant, unit's name) of each loss of state that the run reported."""
+    return [
+        (int(at), str(what).removeprefix("state of ").removesuffix(" is lost"))
+        for at, what, _ in world.recorder.rows["decisions"]  # type: ignore[misc]
+        if str(what).endswith(" is lost")
+    ]
+
+
+def in_progress(world: World) -> int:
+    """Tuples on a wire, in a queue, in service or held."""
+    queued = sum(isinstance(item, Visit) for task in world.tasks for item in (*task.front, *task.queue, *task.serving))
+    return len(world.wire) + queued + sum(len(unit.held) for unit in world.all_units())

@@ -1,0 +1,345 @@
+"""Exactly once, or what the guarantee says, on random small jobs with crashes at random and at ugly instants.
+
+Oracles: the same scenario without crashes (differential), the tables of checkpoints and failures (was a loss of
+state legitimate?), and the rest of the same run (what the books call lost must never come any more).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from small_jobs import (
+    NS,
+    applied,
+    drain,
+    idle,
+    in_progress,
+    paths,
+    random_job,
+    scenario,
+    state_losses,
+    without_crashes,
+)
+
+from models.records import NEVER
+from sim.checkpoint import CheckpointCoordinator
+from sim.engine import build, simulate
+from sim.failures import Failures
+from sim.ledger import accounts, ledger
+from sim.operator_plan import Edge
+from sim.recovery import Recovery
+from sim.task import Task
+from sim.unit import Unit
+from sim.world import REMOTE, World
+
+GUARANTEES = ("exactly-once", "at-least-once", "at-most-once", "none")
+
+
+def check(draw: Random, guarantee: str) -> bool:
+    """One random job with crashes: everything that must hold for it; False where overload hid the end of it."""
+    method = {"method": "none"} if guarantee == "none" else {"guarantee": guarantee}
+    raw = random_job(draw, fault_tolerance=method)
+    cuts = tuple(draw.randint(1, 90) * NS // 10 for _ in range(2))
+    run = drain(raw, cuts)
+    world = run.world
+    conserved(world, run.replayed)
+    trimmed_rows_are_covered(world)
+    every_unit_has_one_owner(world)
+    losses_are_legitimate(world)
+    clean = drain(without_crashes(raw))
+    if not (run.drained and clean.drained):
+        return not any(host.alive for host in world.hosts)  # a dead cluster stands still
+    books_equal_the_run_without_crashes(world, applied(clean.world))
+    the_guarantee_holds(world, guarantee)
+    what_was_called_lost_never_came(world, run.cuts)
+    if guarantee == "exactly-once":
+        rows_that_took_one_path_are_in_order(world)
+    return True
+
+
+def conserved(world: World, replayed: int) -> None:
+    """Tuples sent = processed + dropped + under way."""
+    sent = replayed + sum(
+        total[0] for (_, kind), total in world.recorder._messages.items() if kind in ("data", "local")
+    )
+    visits = world.recorder.tables()["visits"]["operator"]
+    sources = [plan.index for plan in world.operators if plan.is_source]
+    processed = sum(1 for operator in visits.tolist() if operator not in sources)
+    assert sent == processed + len(world.recorder.rows["dropped"]) + in_progress(world)
+
+
+def trimmed_rows_are_covered(world: World) -> None:
+    """What a unit was promised to be able to forget is in a stored checkpoint, or the loss was reported."""
+    holders_died = {unit.name for unit in world.all_units() if unit.checkpoint is None}
+    for unit in world.all_units():
+        if unit.operator.is_sink or unit.operator.is_source or unit.name in holders_died:
+            continue
+        assert unit.checkpoint is not None
+        saved = unit.checkpoint.applied[: unit.checkpoint.count]
+        assert set(unit.applied[: unit.trimmed]) <= set(saved), unit.name
+
+
+def every_unit_has_one_owner(world: World) -> None:
+    """A live unit is at a task of its own operator on a live host; no two tasks of an operator share a host
+    after recovery unless the placement began so."""
+    for unit in world.all_units():
+        assert unit.task is not None
+        assert unit.task.operator is unit.operator
+        assert not unit.live or (unit.task.alive and unit.task.host.alive)
+        for visit in unit.held:
+            assert not unit.live, f"{unit.name} is live and still holds {visit.row}"
+
+
+def losses_are_legitimate(world: World) -> None:
+    """Reported state losses have a reason: the holder of the last stored checkpoint died after it was stored."""
+    checkpoints, failures = world.recorder.rows["checkpoints"], world.recorder.rows["failures"]
+    for at, name in state_losses(world):
+        stored = [
+            row
+            for row in checkpoints
+            if f"{world.operators[row[0]].name}[{row[1]}]" == name and row[4] < at and NEVER != row[5] <= at  # type: ignore[index, operator]
+        ]
+        assert stored, f"{name}: nothing was stored, so nothing can have been trimmed"
+        last = max(stored, key=lambda row: row[5])  # type: ignore[arg-type, return-value]
+        assert last[3] != REMOTE
+        assert any(host == last[3] and last[5] <= died <= at for host, died, *_ in failures), name  # type: ignore[operator]
+
+
+def books_equal_the_run_without_crashes(world: World, clean: dict[tuple[int, int], Counter[int]]) -> None:
+    """The ledger's verdict on a drained run is the difference to the run without crashes."""
+    final = applied(world)
+    for index, account in accounts(world).items():
+        units = [unit for unit in clean if unit[0] == index]
+        assert account.expected == sum(len(clean[unit]) for unit in units)
+        assert account.lost == {(unit[1], tid) for unit in units for tid in clean[unit].keys() - final[unit].keys()}
+        assert account.duplicated == sum(final[unit].total() - len(final[unit]) for unit in units)
+        for unit in units:
+            assert final[unit].keys() <= clean[unit].keys(), "something that no source tuple explains"
+
+
+def the_guarantee_holds(world: World, guarantee: str) -> None:
+    reported = {name for _, name in state_losses(world)}
+    lost = {index: account.lost for index, account in accounts(world).items() if account.lost}
+    duplicated = sum(account.duplicated for account in accounts(world).values())
+    if guarantee in ("exactly-once", "at-most-once", "none"):
+        assert duplicated == 0
+    if guarantee in ("exactly-once", "at-least-once"):
+        unexplained(world, lost, reported)
+
+
+def unexplained(world: World, lost: dict[int, set[tuple[int, int]]], reported: set[str]) -> None:
+    """Every lost tuple belongs to a unit that reported a loss of state, or to an operator below such a unit."""
+    below: set[int] = set()
+    for plan in world.operators:  # file order is topological here
+        if any(name.startswith(f"{plan.name}[") for name in reported) or plan.index in below:
+            below.update(edge.down.index for edge in plan.edges)
+    for index, tuples in lost.items():
+        for unit, tuple_id in tuples:
+            name = f"{world.operators[index].name}[{unit}]"
+            assert name in reported or index in below, f"{name} lost {tuple_id} and nobody said so"
+
+
+def what_was_called_lost_never_came(
+    world: World, cuts: list[tuple[int, dict[int, set[tuple[int, int]]], bool]]
+) -> None:
+    """With no crash after the cut and every unit live, lost at the cut = lost at the end.
+
+    Before that a checkpoint that was on its way may still save something; and without replay, what is sent to a
+    dead task until the crash is noticed is lost as well.
+    """
+    last = max((row[1] for row in world.recorder.rows["failures"]), default=-1)  # type: ignore[type-var]
+    end = {index: account.lost for index, account in accounts(world).items()}
+    for cut, lost, all_live in cuts:
+        if last < cut:  # type: ignore[operator]
+            for index, tuples in lost.items():
+                assert end[index] <= tuples or not (all_live or world.replays)
+                assert end[index] == tuples or not all_live
+
+
+def rows_that_took_one_path_are_in_order(world: World) -> None:
+    """Tuples that went through the same units are applied in the order of their source; pools keep no order."""
+    pools = {plan.index for plan in world.operators if plan.description.threads > 1}
+    known = paths(world)
+    for unit in world.all_units():
+        here = (unit.operator.index, unit.index)
+        if unit.operator.is_source or unit.operator.index in pools:
+            continue
+        places: dict[Any, list[tuple[int, ...]]] = defaultdict(list)
+        for tuple_id in unit.applied:
+            path, place = known[here][tuple_id]
+            if not {operator for operator, _ in path} & pools:
+                places[path].append(place)
+        for in_order in places.values():
+            assert all(first < second for first, second in pairwise(in_order)), unit.name
+
+
+@settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False))
+def test_exactly_once_holds_whatever_crashes(draw: Random) -> None:
+    check(draw, "exactly-once")
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES[1:])
+def test_weaker_guarantees_keep_their_half(guarantee: str) -> None:
+    assert sum(check(Random(seed), guarantee) for seed in range(25)) >= 22
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("part", range(4))
+def test_long_campaign(guarantee: str, part: int) -> None:
+    assert sum(check(Random(seed), guarantee) for seed in range(part * 500, (part + 1) * 500)) > 475
+
+
+# -- engines broken on purpose
+
+
+def _wrapped(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, make: Any) -> None:
+    monkeypatch.setattr(owner, name, make(getattr(owner, name)))
+
+
+def trim_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
+    def make(ship: Any) -> Any:
+        def broken(self: Any, unit: Any, checkpoint: Any, *rest: Any) -> None:
+            self._trim_later(unit, checkpoint.count)
+            ship(self, unit, checkpoint, *rest)
+
+        return broken
+
+    _wrapped(patch, CheckpointCoordinator, "_ship", make)
+
+
+def no_replay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(World, "replay", lambda self, sender, receiver: (0, 0))
+
+
+def no_duplicate_drop(patch: pytest.MonkeyPatch) -> None:
+    def make(begin: Any) -> Any:
+        def broken(self: Any, *arguments: Any) -> None:
+            begin(self, *arguments)
+            self.drops_duplicates = False
+
+        return broken
+
+    _wrapped(patch, World, "__init__", make)
+
+
+def restore_from_empty(patch: pytest.MonkeyPatch) -> None:
+    _wrapped(patch, Unit, "install", lambda install: lambda self, checkpoint: install(self, None))
+
+
+def kept_outputs_not_in_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
+    _wrapped(patch, Unit, "snapshot", lambda snapshot: lambda *a: replace(snapshot(*a), kept=()))
+
+
+def late_checkpoint_of_an_old_incarnation(patch: pytest.MonkeyPatch) -> None:
+    def make(stored: Any) -> Any:
+        return lambda self, transfer: stored(self, replace(transfer, incarnation=transfer.unit.incarnation))
+
+    _wrapped(patch, CheckpointCoordinator, "_stored", make)
+
+
+def checkpoints_survive_their_holder(patch: pytest.MonkeyPatch) -> None:
+    def make(fail: Any) -> Any:
+        def broken(self: Any, host: Any, repair_ns: Any) -> None:
+            before = {unit: unit.checkpoint for unit in self.world.all_units()}
+            fail(self, host, repair_ns)
+            for unit, checkpoint in before.items():
+                unit.checkpoint = checkpoint
+
+        return broken
+
+    _wrapped(patch, Failures, "fail", make)
+
+
+def holder_life_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CheckpointCoordinator, "_life", lambda self, holder: 0)
+
+
+def trims_one_too_many(patch: pytest.MonkeyPatch) -> None:
+    _wrapped(patch, Unit, "trim", lambda trim: lambda self, receiver, count: trim(self, receiver, count + 1))
+
+
+def replays_backwards(patch: pytest.MonkeyPatch) -> None:
+    _wrapped(patch, Task, "put_in_front", lambda put: lambda self, items: put(self, items[::-1]))
+
+
+def source_forgets_what_is_not_acknowledged(patch: pytest.MonkeyPatch) -> None:
+    def make(forget: Any) -> Any:
+        def broken(self: Unit) -> Any:
+            self.kept.clear()
+            return forget(self)
+
+        return broken
+
+    _wrapped(patch, Unit, "forget_volatile", make)
+
+
+def broadcast_copies_share_an_id(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Edge, "id_for", lambda self, tuple_id, receiver: tuple_id)
+
+
+def held_tuples_forgotten(patch: pytest.MonkeyPatch) -> None:
+    def make(installed: Any) -> Any:
+        def broken(self: Any, entry: Any) -> None:
+            entry.unit.held = entry.unit.held[1:]
+            installed(self, entry)
+
+        return broken
+
+    _wrapped(patch, Recovery, "_installed", make)
+
+
+def restored_unit_does_not_resend(patch: pytest.MonkeyPatch) -> None:
+    def make(install: Any) -> Any:
+        def broken(self: Unit, checkpoint: Any) -> Any:
+            missing = install(self, checkpoint)
+            self.kept = {}
+            return missing
+
+        return broken
+
+    _wrapped(patch, Unit, "install", make)
+
+
+def loss_of_state_not_reported(patch: pytest.MonkeyPatch) -> None:
+    _wrapped(patch, Unit, "install", lambda install: lambda *a: 0 * install(*a))
+
+
+MUTANTS = (
+    trim_before_it_is_stored,
+    no_replay,
+    no_duplicate_drop,
+    restore_from_empty,
+    kept_outputs_not_in_the_checkpoint,
+    late_checkpoint_of_an_old_incarnation,
+    checkpoints_survive_their_holder,
+    holder_life_ignored,
+    trims_one_too_many,
+    replays_backwards,
+    source_forgets_what_is_not_acknowledged,
+    broadcast_copies_share_an_id,
+    held_tuples_forgotten,
+    restored_unit_does_not_resend,
+    loss_of_state_not_reported,
+)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_broken_engine_is_caught(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in AIMED.get(mutant.__name__, range(200)):
+            check(Random(seed), "exactly-once")
+
+
+# Seeds that show a rare race first; any other order finds it later.
+AIMED: dict[str, Iterable[int]] = {}

@@ -1,0 +1,100 @@
+"""Commands and code blocks of the documents are executed, so that they cannot drift from the code."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", *(ROOT / "docs").rglob("*.md")])
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)#:]+)\)")
+_HOLDFAST = Path(sys.executable).parent / "holdfast"
+
+
+def _blocks(language: str) -> list[object]:
+    found = []
+    for document in DOCUMENTS:
+        texts = [text for kind, text in _BLOCK.findall(document.read_text()) if kind == language]
+        if texts:
+            marks = [pytest.mark.spark] if any(" ingest " in text for text in texts) else []
+            found.append(pytest.param(texts, id=str(document.relative_to(ROOT)), marks=marks))
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A directory that looks like a checkout to a command that is typed in it, and may be written to."""
+    for name in ("examples", "scenarios"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    return tmp_path
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONSAFEPATH": "1"}
+
+
+@pytest.mark.parametrize("texts", _blocks("console"))
+def test_commands_in_documents_work(texts: list[str], folder: Path) -> None:
+    commands = [line[2:] for text in texts for line in text.splitlines() if line.startswith("$ ")]
+    assert commands
+    for command in commands:
+        words = shlex.split(command)
+        assert words[0] == ".venv/bin/holdfast", f"only our own command can be checked: {command}"
+        done = subprocess.run(
+            [str(_HOLDFAST), *words[1:]],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            env=_environment(),
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("texts", _blocks("python"))
+def test_code_in_documents_works(texts: list[str], folder: Path) -> None:
+    for text in texts:
+        if ">>>" in text:
+            example = doctest.DocTestParser().get_doctest(text, {}, "document", None, 0)
+            assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example).failed == 0
+            continue
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            env=_environment(),
+            check=False,
+        )
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_in_documents_lead_somewhere(document: Path) -> None:
+    links = _LINK.findall(document.read_text())
+    missing = [link for link in links if not (document.parent / link).exists()]
+    assert missing == []
+
+
+def test_docstrings_with_examples_are_true() -> None:
+    code = "import doctest, sys, importlib\n" + (
+        "failed = sum(doctest.testmod(importlib.import_module(name)).failed for name in sys.argv[1:])\n"
+        "sys.exit(bool(failed))"
+    )
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for package in ("models", "sim", "optimizer", "analysis", "scenarios", "holdfast")
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if ">>>" in path.read_text()
+    ]
+    assert modules
+    done = subprocess.run([sys.executable, "-c", code, *modules], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
