@@ -7,6 +7,7 @@ when interrupted. stdout is data, stderr is talk.
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -149,9 +150,17 @@ def _guarded(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+    except SystemExit as left:
+        # typer leaves by itself when stdout is closed; the reason is what it was handling.
+        reason = left.__context__
+        if isinstance(reason, OSError) and reason.errno == errno.EPIPE:
+            return BROKEN_PIPE
+        raise
     except MemoryError:
         terminal.error("the memory of this machine is not enough for this")
         return BAD_INPUT
+    if code == INTERRUPTED:  # typer says nothing when a key stops it
+        print("interrupted", file=sys.stderr)
     return code
 
 

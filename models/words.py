@@ -196,6 +196,7 @@ _WORDS = {
     "mapping_type": "must be a table",
     "tuple_type": "must be a list",
     "list_type": "must be a list",
+    "invalid_key": "must have text as keys",
 }
 
 

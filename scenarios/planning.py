@@ -136,7 +136,7 @@ def _without_statistics(scenario: Scenario, method: str) -> Holders:
 
 
 def _from_plan(scenario: Scenario, plan: CheckpointPlan, path: str) -> Holders:
-    """A plan's hosts are numbered as the hosts that own key groups, its checkpoints as the key groups, in file order."""
+    """A plan numbers the hosts that own key groups, and the key groups, in the order of the file."""
     where = "fault_tolerance.allocation"
     if plan.assignment is None or plan.status in (Status.INFEASIBLE, Status.UNKNOWN):
         raise InputError.at(where, path, f"holds no assignment: its status is {plan.status}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,21 +26,24 @@ from analysis.report.content import (
     ReportContent,
     Topology,
 )
-from analysis.timelines import Series, latency_timeline, queues, throughput
+from analysis.timelines import latency_timeline, queues, throughput
 from models import layout
 from models.correlation import pearson
 from models.events import HostFailure
-from models.flow import flows
+from models.flow import copies, flows
 from models.inputs import RunInputs
 from models.records import RunRecords
 from models.scenario import Scenario
+from models.workload import ProfileRate
 from optimizer.reasons import reasons
 from scenarios.group_loads import GroupLoads
 from scenarios.planning import PlannedAllocation
 from scenarios.runs import RunResult
-from scenarios.study import Study
+from scenarios.study import Study, profiled_source
 
 _NS = 1e9
+_SECOND_NS = 1_000_000_000
+_POINTS = 1200  # of a line over time
 _LIBRARIES = ("numpy", "simpy", "scipy", "ortools", "pyspark", "pyarrow", "pydantic")
 _SHOWN_REASONS = 6
 
@@ -63,8 +67,8 @@ def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> R
         headline=_headline(summary),
         topology=_topology(scenario, inputs),
         latency=_latency(records[0]),
-        throughput=_per_second(throughput(records[0])),
-        queue=_lines(queues(records[0])),
+        throughput=_throughput(records[0]),
+        queue=_queues(records[0]),
         recoveries=_recoveries(summary),
         guarantee=_guarantee(scenario, summary),
         operators=_operators(summary),
@@ -77,8 +81,6 @@ def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> R
 
 def study_content(study: Study, inputs: RunInputs, *, command: str = "") -> ReportContent:
     """The page of the study: that of the scenario's own method, with the profile and all methods beside it."""
-    from dataclasses import replace  # noqa: PLC0415
-
     chosen = next(one for one in study.planned if one.method == study.method)
     page = run_content(study.runs[study.method], inputs, command=command)
     profile = study.profile
@@ -151,7 +153,12 @@ def _topology(scenario: Scenario, inputs: RunInputs) -> Topology:
         for name, operator in scenario.operators.items()
     )
     edges = tuple(
-        Edge(upstream, name, partitioning, _edge_rate(scenario, inputs, rates, upstream, name))
+        Edge(
+            upstream,
+            name,
+            partitioning,
+            rates[upstream].rate_out.mean_per_s * copies(scenario, upstream, name, inputs),
+        )
         for name, operator in scenario.operators.items()
         for upstream, partitioning in operator.inputs.items()
     )
@@ -161,27 +168,36 @@ def _topology(scenario: Scenario, inputs: RunInputs) -> Topology:
     return Topology(boxes, edges, placed)
 
 
-def _edge_rate(scenario: Scenario, inputs: RunInputs, rates: Mapping[str, Any], upstream: str, name: str) -> float:
-    taken = scenario.operators[name].takes.get(upstream, 1.0)
-    share = inputs.shares[taken] if isinstance(taken, str) else taken
-    return float(rates[upstream].rate_out.mean_per_s * share)
+def _interval_ns(one: RunRecords) -> int:
+    """Whole seconds, so long that a figure gets no more than a thousand points or so."""
+    return -(-one.duration_ns // (_POINTS * _SECOND_NS)) * _SECOND_NS
 
 
 def _latency(one: RunRecords) -> Latency:
-    line = latency_timeline(one)
+    interval_ns = _interval_ns(one)
+    line = latency_timeline(one, interval_ns)
 
     def seconds(column: np.ndarray) -> np.ndarray:
         return np.where(column < 0, np.nan, column / _NS)
 
-    return Latency(line.at_ns / _NS, seconds(line.p50_ns), seconds(line.p99_ns), seconds(line.max_ns))
+    return Latency(
+        line.at_ns / _NS,
+        seconds(line.p50_ns),
+        seconds(line.p99_ns),
+        seconds(line.max_ns),
+        interval_s=interval_ns / _NS,
+    )
 
 
-def _lines(series: Series, values: np.ndarray | None = None) -> Lines:
-    return Lines(series.at_ns / _NS, series.names, series.values if values is None else values)
+def _throughput(one: RunRecords) -> Lines:
+    interval_ns = _interval_ns(one)
+    series = throughput(one, interval_ns)
+    return Lines(series.at_ns / _NS, series.names, series.values * (_NS / interval_ns))
 
 
-def _per_second(series: Series) -> Lines:
-    return _lines(series)
+def _queues(one: RunRecords) -> Lines:
+    series = queues(one)
+    return Lines(series.at_ns / _NS, series.names, series.values)
 
 
 def _recoveries(summary: Mapping[str, Any]) -> tuple[Recovery, ...]:
@@ -232,6 +248,8 @@ def _allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
         one.useable.useable_share,
         one.useable.assisted_share,
         float(one.problem.node_loads(one.plan.assignment).max()),
+        study.caught_up_s(one.method),
+        study.runs[one.method].summary["latency_s"]["p99"],
         used=one.method == study.method,
     )
 
@@ -249,17 +267,18 @@ def _reasons(chosen: PlannedAllocation, loads: GroupLoads) -> tuple[Reason, ...]
 
 
 def _study_assumptions(study: Study) -> tuple[str, ...]:
-    source = next(iter(study.scenario.workload))
-    windows = study.loads.load.shape[1]
+    scenario, loads = study.scenario, study.loads
+    rate = scenario.workload[profiled_source(scenario)].rate
+    assert isinstance(rate, ProfileRate)
+    weight = rate.mean_per_s * rate.span_s / study.profile.counts[0].sum()
     return (
-        "One copy of the recorded volume: the year of flights is mapped onto the run, each flight stands for "
-        f"{study.scenario.workload[source].rate.mean_per_s * study.scenario.duration_s / study.profile.counts[0].sum():.2f}"  # type: ignore[union-attr]
-        " tuples.",
+        "One copy of the recorded volume: the year of flights is mapped onto the run, and each flight stands for "
+        f"{weight:.2f} tuples.",
         "A tuple is late, or has been in the air, with the probability measured over the whole year; in the load "
         "statistics that plans are made of, each hour and key group has its own counts.",
-        f"Correlations and loads come from the first {study.loads.training} of {windows} windows of "
-        f"{study.loads.window_s:.3g} s; useable and assisted shares are judged on the rest, from the same placement "
-        f"in every window, with a threshold of {study.scenario.elasticity.high:g}.",
+        f"Correlations and loads come from the first {loads.training} of {loads.load.shape[1]} windows of "
+        f"{loads.window_s:.3g} s; useable and assisted shares are judged on the rest, from the same placement in "
+        f"every window, with a threshold of {scenario.elasticity.high:g}.",
         "A checkpoint is useable if its key group is on an overloaded host and would fit on the checkpoint's host. "
         "Key groups are not moved during the run: only the crash moves them.",
         "Operator 4 reads samples at a constant rate, whatever the load of the flights.",

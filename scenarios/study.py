@@ -38,6 +38,11 @@ class Study:
     planned: tuple[PlannedAllocation, ...]
     runs: Mapping[str, RunResult]
 
+    def caught_up_s(self, method: str) -> float | None:
+        """The slowest recovery of that method's run, from failure to caught up; None where one did not end."""
+        totals = [recovery["total_s"] for recovery in self.runs[method].summary["recoveries"]]
+        return None if not totals or None in totals else float(max(totals))
+
     @property
     def method(self) -> str:
         """The method that the scenario asks for: its run is the one that is looked at in full."""

@@ -37,8 +37,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONSAFEPATH": "1"}
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
 
 
 @pytest.mark.parametrize("texts", _blocks("console"))
@@ -48,14 +49,7 @@ def test_commands_in_documents_work(texts: list[str], folder: Path) -> None:
     for command in commands:
         words = shlex.split(command)
         assert words[0] == ".venv/bin/holdfast", f"only our own command can be checked: {command}"
-        done = subprocess.run(
-            [str(_HOLDFAST), *words[1:]],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            env=_environment(),
-            check=False,
-        )
+        done = _run([str(_HOLDFAST), *words[1:]], folder)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
@@ -65,16 +59,10 @@ def test_code_in_documents_works(texts: list[str], folder: Path) -> None:
         if ">>>" in text:
             example = doctest.DocTestParser().get_doctest(text, {}, "document", None, 0)
             assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example).failed == 0
-            continue
-        done = subprocess.run(
-            [sys.executable, "-c", text],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            env=_environment(),
-            check=False,
-        )
-        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+    plain = "\n".join(text for text in texts if ">>>" not in text)  # later blocks go on with what earlier ones made
+    if plain:
+        done = _run([sys.executable, "-c", plain], folder)
+        assert done.returncode == 0, f"{plain}\n{done.stdout}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -74,7 +74,10 @@ class Correlation:
 
 @dataclass(frozen=True)
 class AllocationRow:
-    """What one method of checkpoint allocation reached; shares are in [0, 1]."""
+    """What one method of checkpoint allocation reached; shares are in [0, 1].
+
+    `recovery_s` and `latency_p99_s` are those of a run with its plan.
+    """
 
     method: str
     status: str
@@ -84,6 +87,8 @@ class AllocationRow:
     useable: float | None = None
     assisted: float | None = None
     max_node_load: float | None = None
+    recovery_s: float | None = None
+    latency_p99_s: float | None = None
     used: bool = False
 
 

@@ -69,7 +69,8 @@ def recoveries(rows: Sequence[Recovery]) -> Table:
 
 def allocation(rows: Sequence[AllocationRow]) -> Table:
     """What each method of checkpoint allocation reached; the one in use is marked."""
-    heads = ("method", "status", "objective", "bound", "gap", "useable", "assisted", "highest node load")
+    shares = ("useable", "assisted", "highest node load")
+    heads = ("method", "status", "objective", "bound", "gap", *shares, "recovery", "p99 latency")
     cells = [
         (
             text.plain(row.method) + (" (used)" if row.used else ""),
@@ -80,6 +81,8 @@ def allocation(rows: Sequence[AllocationRow]) -> Table:
             text.share(row.useable),
             text.share(row.assisted),
             text.number(row.max_node_load),
+            text.seconds(row.recovery_s),
+            text.seconds(row.latency_p99_s),
         )
         for row in rows
     ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,6 +35,7 @@ def ingest(
     Exit code 0: the profile is written; 2: bad input.
     """
     from analysis.spark.ingest import ingest as profile_of  # noqa: PLC0415
+    from holdfast.terminal import print_json  # noqa: PLC0415
     from scenarios.profiles import check_target, profile_summary, write_profile  # noqa: PLC0415
 
     bin_s, streams = _seconds(bin_), _streams(stream)
@@ -49,7 +48,7 @@ def ingest(
         write_profile(profile, out, quarantine, force=force)
     summary = profile_summary(profile)
     if json:
-        sys.stdout.write(json_text.dumps(summary, ensure_ascii=False, allow_nan=False) + "\n")
+        print_json(summary)
     else:
         _show(summary)
 
@@ -97,33 +96,33 @@ def _talk() -> Iterator[Callable[[str], None]]:
 
 
 def _show(summary: dict[str, Any]) -> None:
-    from rich.console import Console  # noqa: PLC0415
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    from holdfast.terminal import show, table  # noqa: PLC0415
 
-    totals = summary["totals"]
-    rows = Table(title=escape(f"{', '.join(summary['sources'])} by {summary['key']}"), title_justify="left")
-    for heading in ("stream", "rows", "share", "rows/s", "peak rows/s", "r of groups"):
-        rows.add_column(heading, justify="left" if heading == "stream" else "right")
-    for name, rate in summary["rates"].items():
-        between = summary["correlation"]["between_groups"][name][name]
-        rows.add_row(
-            escape(name), f"{rate['rows']}", f"{summary['selectivity'][name]:.1%}",
-            f"{rate['mean_per_s']:.4g}", f"{rate['peak_per_s']:.4g}", f"{between:.2f}",
-        )  # fmt: skip
-    facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    facts.add_row("rows read", f"{totals['rows_read']}")
-    facts.add_row("kept / dropped / bad", " / ".join(f"{totals[f'rows_{n}']}" for n in _FATES))
-    facts.add_row("key groups", f"{summary['key_groups']} ({summary['hash']} of {summary['keys']} keys)")
-    facts.add_row("bins", f"{summary['bins']} of {summary['bin_s']:g} s from {summary['start']}")
+    totals, air = summary["totals"], summary["minutes_in_air"]
+    streams = [
+        (
+            name,
+            rate["rows"],
+            f"{summary['selectivity'][name]:.1%}",
+            f"{rate['mean_per_s']:.4g}",
+            f"{rate['peak_per_s']:.4g}",
+            f"{summary['correlation']['between_groups'][name][name]:.2f}",
+        )
+        for name, rate in summary["rates"].items()
+    ]
     top = ", ".join(f"{pair['key'][:_LONGEST_KEY]} ({pair['rows']})" for pair in summary["top_keys"][:3])
-    facts.add_row("most frequent keys", escape(top))
-    if summary["minutes_in_air"]:
-        air = summary["minutes_in_air"]
-        facts.add_row("minutes in the air", f"{air['total']:.0f}, {air['mean']:.1f} on average")
-    console = Console()
-    console.print(rows)
-    console.print(facts)
+    facts = [
+        ("rows read", totals["rows_read"]),
+        ("kept / dropped / bad", " / ".join(str(totals[f"rows_{fate}"]) for fate in _FATES)),
+        ("key groups", f"{summary['key_groups']} ({summary['hash']} of {summary['keys']} keys)"),
+        ("bins", f"{summary['bins']} of {summary['bin_s']:g} s from {summary['start']}"),
+        ("most frequent keys", top),
+    ]
+    if air:
+        facts.append(("minutes in the air", f"{air['total']:.0f}, {air['mean']:.1f} on average"))
+    title = f"{', '.join(summary['sources'])} by {summary['key']}"
+    headings = ("stream", "rows", "share", "rows/s", "peak rows/s", "r of groups")
+    show(table(title, headings, streams), *(f"{name:<22}{value}" for name, value in facts))
 
 
 _LONGEST_KEY = 20

@@ -48,7 +48,9 @@ def run(
         _show(result)
     for name in result.missed:
         verdict = result.summary["targets"][name]
-        typer.echo(f"target missed: {name}: {verdict}", err=True)
+        limit, value = verdict["limit"], verdict["value"]
+        reached = "a recovery did not end" if value is None else f"{value:.4g}"
+        typer.echo(f"target missed: {name}: {reached}, must be at most {limit:.4g}", err=True)
     if result.missed:
         raise typer.Exit(_TARGET_MISSED)
 
@@ -76,15 +78,11 @@ def _write(out: Path, file: str, result: object, folder: Path, *, force: bool, r
 
 
 def _show(result: object) -> None:
-    from rich.console import Console  # noqa: PLC0415
-
-    from holdfast import run_tables  # noqa: PLC0415
+    from holdfast import run_tables, terminal  # noqa: PLC0415
     from scenarios.runs import RunResult  # noqa: PLC0415
 
     assert isinstance(result, RunResult)
-    console = Console()
-    console.print(run_tables.operators_table(result.summary))
-    console.print(run_tables.latency_table(result.summary))
+    terminal.show(run_tables.operators_table(result.summary), run_tables.latency_table(result.summary))
     if result.summary["recoveries"]:
-        console.print(run_tables.recoveries_table(result.summary))
-    console.print(run_tables.guarantee_line(result.summary))
+        terminal.show(run_tables.recoveries_table(result.summary))
+    terminal.show(run_tables.guarantee_line(result.summary))

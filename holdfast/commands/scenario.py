@@ -61,9 +61,9 @@ def show(file: File, settings: Settings = None, as_json: AsJson = False) -> None
 
 def schema() -> None:
     """Print the JSON schema of scenario files, for editors and checkers."""
-    from models.scenario import Scenario  # noqa: PLC0415
+    from models.schema import scenario_schema  # noqa: PLC0415
 
-    print(json.dumps(Scenario.model_json_schema(by_alias=True), indent=2))
+    print(json.dumps(scenario_schema(), indent=2))
 
 
 def library(

@@ -38,22 +38,19 @@ def study(
 
 
 def _show(found: object, out: Path) -> None:
-    from rich.console import Console  # noqa: PLC0415
-
-    from holdfast import run_tables  # noqa: PLC0415
+    from holdfast import run_tables, terminal  # noqa: PLC0415
     from scenarios.study import Study  # noqa: PLC0415
 
     assert isinstance(found, Study)
-    console = Console()
     summary = found.runs[found.method].summary
-    console.print(run_tables.study_table(found))
-    console.print(
-        "useable: checkpoints on hosts with room, of those whose key group is on an overloaded host;\n"
-        "assisted: moves that end at the checkpoint; caught up: from the crash on; both by the profile's\n"
-        "later two thirds and by the run of that method.",
-        style="dim",
-        highlight=False,
+    terminal.show(
+        run_tables.study_table(found),
+        "On the profile, after the windows that the plans were made from:\n"
+        "  useable   checkpoints that their key group could move to, of those on overloaded hosts\n"
+        "  assisted  moves to the checkpoint's host, of all moves that relieve a host\n"
+        "In the run of each plan, with its crash:\n"
+        "  recovery  from the crash until the last queue was empty again; p99 of latency\n",
+        run_tables.recoveries_table(summary),
+        f"(the run with {found.method}) {run_tables.guarantee_line(summary)}",
+        f"Report: {out / 'report.html'}",
     )
-    console.print(run_tables.recoveries_table(summary))
-    console.print(run_tables.guarantee_line(summary))
-    console.print(f"Report: {out / 'report.html'}", highlight=False)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast import cli
+from holdfast.commands import doctor
 from models.errors import InputError, MissingTool
 from scenarios.library import names, text_of
 
@@ -239,8 +240,6 @@ def test_doctor_says_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_missing_java_is_a_note_and_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    from holdfast.commands import doctor
-
     def none() -> Any:
         raise MissingTool("Spark needs Java.")
 

@@ -233,6 +233,12 @@ def test_checkpoints_count_as_events() -> None:
     assert saved - plain == pytest.approx(100 * (1 + 2 + 16 + 1) / 2)
 
 
+def test_a_heartbeat_every_nanosecond_is_refused_before_it_starts() -> None:
+    scenario = word_count(detector={"heartbeat": "1 ns"})
+    with pytest.raises(InputError, match=r"limits\.time"):
+        check_limits(scenario, estimate(scenario))
+
+
 # limits, the path that is refused
 LIMITS = [
     ({"steps": 9999}, "limits.steps"),

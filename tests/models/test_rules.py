@@ -239,13 +239,15 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
     (
         {"hosts/worker/count": 1, "events": {}},
         [
-            "fault_tolerance.copies = 1: needs 2 hosts or more, there are 1 (a copy on the host that fails is lost with it)"
+            "fault_tolerance.copies = 1: needs 2 hosts or more, there are 1 "
+            "(a copy on the host that fails is lost with it)"
         ],
     ),
     (
         {"fault_tolerance/copies": 3},
         [
-            "fault_tolerance.copies = 3: needs 4 hosts or more, there are 3 (a copy on the host that fails is lost with it)"
+            "fault_tolerance.copies = 3: needs 4 hosts or more, there are 3 "
+            "(a copy on the host that fails is lost with it)"
         ],
     ),
     (

@@ -164,6 +164,7 @@ states = st.one_of(
     law(model="fixed", group_bytes=st.floats(0, 1e9)),
     law(model="window", entry_bytes=positive, length_s=positive),
 )
+batches = law(distribution="geometric", mean=st.floats(1, 99))
 failures = st.one_of(
     st.none(),
     law(model="exponential", mtbf_s=positive, repair_s=positive),
@@ -182,12 +183,13 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         "duration_s": duration,
         "warmup_s": duration * draw(st.floats(0, 0.9)),
         "replications": draw(counts),
-        "workload": {"a": {"rate": draw(rates), "arrivals": draw(arrivals), "keys": draw(keys), "tuple_bytes": draw(positive),
-                           "batch": draw(st.one_of(counts, law(distribution="geometric", mean=st.floats(1, 99))))}},
+        "workload": {"a": {"rate": draw(rates), "arrivals": draw(arrivals), "keys": draw(keys),
+                           "tuple_bytes": draw(positive), "batch": draw(st.one_of(counts, batches))}},
         "operators": {
             "a": {"kind": "source"},
             "b": {"kind": "map", "inputs": {"a": draw(st.sampled_from(["shuffle", "broadcast", "key"]))},
-                  "service": draw(services), "selectivity": draw(st.floats(0, 100)), "takes": {"a": draw(st.floats(0, 1))},
+                  "service": draw(services), "selectivity": draw(st.floats(0, 100)),
+                  "takes": {"a": draw(st.floats(0, 1))},
                   "output": draw(st.one_of(st.none(), law(tuple_bytes=positive, keys=keys)))},
             "c": {"kind": "aggregate", "inputs": {"b": "key"}, "parallelism": draw(st.integers(1, 9)), "key_groups": 9,
                   "service": draw(services), "state": draw(states), "serialise_bytes_per_s": draw(positive)},

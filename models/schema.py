@@ -1,0 +1,36 @@
+"""The JSON schema of scenario files, for editors and checkers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from models import units
+from models.keys import dimension_of, entry_of, fields_of, models_in
+from models.scenario import Scenario
+
+
+def scenario_schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of a scenario file's tables; defaults of quantities carry their units."""
+    schema = Scenario.model_json_schema(by_alias=True)
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    for model in descriptions():
+        table = schema if model is Scenario else schema["$defs"][model.__name__]
+        for key, field in fields_of(model).items():
+            dimension = dimension_of(field.annotation, field.metadata)
+            default = table["properties"][key].get("default")
+            if dimension is not None and isinstance(default, (int, float)):
+                table["properties"][key]["default"] = units.show(float(default), dimension)
+    return schema
+
+
+def descriptions() -> list[type[BaseModel]]:
+    """Every description that a scenario is made of, the scenario first."""
+    found: list[type[BaseModel]] = [Scenario]
+    for model in found:
+        for field in fields_of(model).values():
+            entry = entry_of(field.annotation)
+            inner = models_in(field.annotation if entry is None else entry)
+            found += [one for one in inner if one not in found]
+    return found
