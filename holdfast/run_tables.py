@@ -75,22 +75,23 @@ def guarantee_line(summary: Mapping[str, Any]) -> str:
     )
 
 
-def study_table(study: Study) -> Table:
-    """One row per allocation method: proof, what it is worth on the profile, and what its run showed."""
-    rows = []
-    for one in study.planned:
-        summary = study.runs[one.method].summary
-        rows.append(
-            (
-                one.method,
-                one.plan.status,
-                f"{one.plan.objective:.4f}",
-                f"{one.plan.bound:.4f}",
-                percent(one.useable.useable_share),
-                percent(one.useable.assisted_share),
-                seconds(study.caught_up_s(one.method)),
-                seconds(summary["latency_s"]["p99"]),
-            )
+def study_tables(study: Study) -> tuple[Table, Table]:
+    """The plans with their proofs, and what each is worth on the profile and in its run."""
+    plans = [
+        (one.method, one.plan.status, f"{one.plan.objective:.4f}", f"{one.plan.bound:.4f}", percent(one.plan.gap))
+        for one in study.planned
+    ]
+    worth = [
+        (
+            one.method,
+            percent(one.useable.useable_share),
+            percent(one.useable.assisted_share),
+            seconds(study.caught_up_s(one.method)),
+            seconds(study.runs[one.method].summary["latency_s"]["p99"]),
         )
-    columns = ("method", "status", "objective", "bound", "useable", "assisted", "recovery", "p99")
-    return table("Who holds the checkpoints", columns, rows, text_columns=2)
+        for one in study.planned
+    ]
+    return (
+        table("Who holds the checkpoints", ("method", "status", "objective", "bound", "gap"), plans, text_columns=2),
+        table("What that is worth", ("method", "useable", "assisted", "recovery", "latency p99"), worth),
+    )

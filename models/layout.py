@@ -43,24 +43,22 @@ def tasks(scenario: Scenario) -> Iterator[tuple[str, int]]:
 def placement(scenario: Scenario) -> dict[str, str]:
     """Task name -> host name at the start of a run.
 
-    Round robin in file order over the hosts of the operator's host group where `placement.operators` names one,
-    else over all hosts; every set of hosts has one counter of its own. `placement.tasks` overrules single tasks.
+    Round robin over the hosts of the operator's host group where `placement.operators` names one, else in file
+    order over all hosts with one counter. `placement.tasks` overrules single tasks.
     """
     all_hosts = tuple(hosts(scenario))
-    counters: dict[tuple[str, ...], int] = {}
+    turn = 0
     placed = {}
     for operator, index in tasks(scenario):
         group = scenario.placement.operators.get(operator)
         if group is not None:
             # An operator with a host group of its own starts at that group's first host: task j on host j mod n.
-            choices = tuple(host_name(group, k) for k in range(scenario.hosts[group].count))
-            turn = index
+            host = host_name(group, index % scenario.hosts[group].count)
         else:
-            choices = all_hosts
-            turn = counters.get(choices, 0)
-            counters[choices] = turn + 1
+            host = all_hosts[turn % len(all_hosts)]
+            turn += 1
         name = task_name(operator, index)
-        placed[name] = scenario.placement.tasks.get(name, choices[turn % len(choices)])
+        placed[name] = scenario.placement.tasks.get(name, host)
     return placed
 
 

@@ -43,7 +43,7 @@ from scenarios.study import Study, profiled_source
 
 _NS = 1e9
 _SECOND_NS = 1_000_000_000
-_POINTS = 1200  # of a line over time
+_LATENCY_POINTS, _POINTS = 1200, 200  # most of a line over time
 _LIBRARIES = ("numpy", "simpy", "scipy", "ortools", "pyspark", "pyarrow", "pydantic")
 _SHOWN_REASONS = 6
 
@@ -168,13 +168,13 @@ def _topology(scenario: Scenario, inputs: RunInputs) -> Topology:
     return Topology(boxes, edges, placed)
 
 
-def _interval_ns(one: RunRecords) -> int:
-    """Whole seconds, so long that a figure gets no more than a thousand points or so."""
-    return -(-one.duration_ns // (_POINTS * _SECOND_NS)) * _SECOND_NS
+def _interval_ns(one: RunRecords, points: int) -> int:
+    """Whole seconds, so long that a line gets no more points than this."""
+    return -(-one.duration_ns // (points * _SECOND_NS)) * _SECOND_NS
 
 
 def _latency(one: RunRecords) -> Latency:
-    interval_ns = _interval_ns(one)
+    interval_ns = _interval_ns(one, _LATENCY_POINTS)
     line = latency_timeline(one, interval_ns)
 
     def seconds(column: np.ndarray) -> np.ndarray:
@@ -190,14 +190,20 @@ def _latency(one: RunRecords) -> Latency:
 
 
 def _throughput(one: RunRecords) -> Lines:
-    interval_ns = _interval_ns(one)
+    interval_ns = _interval_ns(one, _POINTS)
     series = throughput(one, interval_ns)
     return Lines(series.at_ns / _NS, series.names, series.values * (_NS / interval_ns))
 
 
 def _queues(one: RunRecords) -> Lines:
+    """Means of the samples in each interval."""
     series = queues(one)
-    return Lines(series.at_ns / _NS, series.names, series.values)
+    interval, first = np.unique(series.at_ns // _interval_ns(one, _POINTS), return_index=True)
+    if not interval.size:
+        return Lines(series.at_ns / _NS, series.names, series.values)
+    sizes = np.diff(np.append(first, series.at_ns.size))
+    means = np.add.reduceat(series.values, first, axis=1) / sizes
+    return Lines(interval * _interval_ns(one, _POINTS) / _NS, series.names, means)
 
 
 def _recoveries(summary: Mapping[str, Any]) -> tuple[Recovery, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from models.job import Operator
 from models.key_groups import groups_of_keys
@@ -47,11 +48,11 @@ class OperatorPlan:
     output_bytes: int
     edges: list[Edge] = field(default_factory=list)
 
-    @property
+    @cached_property
     def is_source(self) -> bool:
         return self.description.kind == "source"
 
-    @property
+    @cached_property
     def is_sink(self) -> bool:
         return self.description.kind == "sink"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Recorder:
         self._visits = array("q")
         self._deliveries = array("q")
         self._messages: dict[tuple[int, str], list[int]] = {}
-        self.rows: dict[str, list[tuple[object, ...]]] = {
+        self.rows: dict[str, list[tuple[Any, ...]]] = {
             name: [] for name in TABLES if name not in ("visits", "deliveries", "messages")
         }
 
@@ -37,7 +37,10 @@ class Recorder:
 
     def message(self, now_ns: int, kind: str, count: int, size_bytes: int) -> None:
         """`count` messages of a kind were sent."""
-        total = self._messages.setdefault((now_ns - now_ns % _SECOND, kind), [0, 0])
+        key = (now_ns - now_ns % _SECOND, kind)
+        total = self._messages.get(key)
+        if total is None:
+            total = self._messages[key] = [0, 0]
         total[0] += count
         total[1] += size_bytes
 

@@ -40,6 +40,9 @@ class Cores:
             task.take()
 
     def _next(self) -> Task | None:
+        if len(self.tasks) == 1:  # a core of its own: no need to compare tickets
+            only = self.tasks[0]
+            return only if only.idle_threads and (only.front or only.queue) else None
         first, first_ticket = None, None
         for task in self.tasks:
             ticket = task.head_ticket() if task.idle_threads else None

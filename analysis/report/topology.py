@@ -37,7 +37,10 @@ def draw(topology: Topology, *, upright: bool) -> Markup:
 
 
 def _layers(topology: Topology) -> list[list[str]]:
-    """Names by layer: an operator stands behind all it reads from; what is left of a cycle stands last."""
+    """Names by layer: behind all it reads from, and as close as that allows to those that read it.
+
+    What is left of a cycle stands last.
+    """
     inputs: dict[str, set[str]] = {box.name: set() for box in topology.operators}
     for edge in topology.edges:
         if edge.target in inputs and edge.source in inputs:
@@ -48,6 +51,41 @@ def _layers(topology: Topology) -> list[list[str]]:
         layers.append(ready)
         for name in ready:
             del inputs[name]
+    return _moved_to_readers(layers, topology)
+
+
+def _moved_to_readers(layers: list[list[str]], topology: Topology) -> list[list[str]]:
+    """Each operator just before the first that reads it: an edge over several layers would cross boxes."""
+    depth = {name: k for k, layer in enumerate(layers) for name in layer}
+    for layer in reversed(layers):
+        for name in layer:
+            readers = [depth[edge.target] for edge in topology.edges if edge.source == name and edge.target in depth]
+            depth[name] = max(depth[name], min(readers, default=0) - 1)
+    order = [box.name for box in topology.operators]
+    return _untangled([[name for name in order if depth[name] == k] for k in range(len(layers))], topology)
+
+
+def _untangled(layers: list[list[str]], topology: Topology) -> list[list[str]]:
+    """Each layer in the order of what it is connected to: once backwards by readers, once forwards by inputs."""
+
+    def sort(layer: list[str], neighbours: dict[str, list[str]]) -> None:
+        place = {name: k for other in layers for k, name in enumerate(other)}
+        mean = {
+            name: sum(place[other] for other in neighbours[name]) / len(neighbours[name])
+            if neighbours[name]
+            else float(place[name])
+            for name in layer
+        }
+        layer.sort(key=mean.__getitem__)
+
+    names = {name for layer in layers for name in layer}
+    edges = [edge for edge in topology.edges if edge.source in names and edge.target in names]
+    readers = {name: [edge.target for edge in edges if edge.source == name] for name in names}
+    inputs = {name: [edge.source for edge in edges if edge.target == name] for name in names}
+    for layer in reversed(layers):
+        sort(layer, readers)
+    for layer in layers:
+        sort(layer, inputs)
     return layers
 
 

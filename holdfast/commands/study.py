@@ -44,12 +44,11 @@ def _show(found: object, out: Path) -> None:
     assert isinstance(found, Study)
     summary = found.runs[found.method].summary
     terminal.show(
-        run_tables.study_table(found),
-        "On the profile, after the windows that the plans were made from:\n"
-        "  useable   checkpoints that their key group could move to, of those on overloaded hosts\n"
-        "  assisted  moves to the checkpoint's host, of all moves that relieve a host\n"
-        "In the run of each plan, with its crash:\n"
-        "  recovery  from the crash until the last queue was empty again; p99 of latency\n",
+        *run_tables.study_tables(found),
+        "useable   on the profile: of the key groups on overloaded hosts, those whose\n"
+        "          checkpoint is on a host with room for them\n"
+        "assisted  on the profile: of all moves, those to the host of the checkpoint\n"
+        "recovery  in the plan's run: from the crash until the queues were empty again\n",
         run_tables.recoveries_table(summary),
         f"(the run with {found.method}) {run_tables.guarantee_line(summary)}",
         f"Report: {out / 'report.html'}",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from models.records import RunRecords
 from models.rules import faults
 from models.rules.support import not_simulated
 from models.scenario import Scenario
@@ -225,6 +227,7 @@ def paths(world: World) -> dict[tuple[int, int], dict[int, tuple[Any, tuple[int,
     found: dict[tuple[int, int], dict[int, tuple[Any, tuple[int, ...]]]] = defaultdict(dict)
     for source in world.sources:
         for sequence, key in enumerate(source.keys):
+            todo: list[tuple[Unit, int, int, Any, tuple[int, ...]]]
             todo = [(source.unit, source_id(source.code, sequence), key, (), (sequence,))]
             while todo:
                 unit, tuple_id, key_, path, place = todo.pop()
@@ -247,7 +250,7 @@ def state_losses(world: World) -> list[tuple[int, str]]:
     """(instant, unit's name) of each loss of state that the run reported."""
     return [
         (int(at), str(what).removeprefix("state of ").removesuffix(" is lost"))
-        for at, what, _ in world.recorder.rows["decisions"]  # type: ignore[misc]
+        for at, what, _ in world.recorder.rows["decisions"]
         if str(what).endswith(" is lost")
     ]
 
@@ -256,3 +259,21 @@ def in_progress(world: World) -> int:
     """Tuples on a wire, in a queue, in service or held."""
     queued = sum(isinstance(item, Visit) for task in world.tasks for item in (*task.front, *task.queue, *task.serving))
     return len(world.wire) + queued + sum(len(unit.held) for unit in world.all_units())
+
+
+def digest(records: RunRecords) -> str:
+    """One hash of all rows and names."""
+    found = hashlib.sha256()
+    for name, columns in sorted(records.tables.items()):
+        for column, values in sorted(columns.items()):
+            found.update(f"{name}.{column}:".encode())
+            found.update("\n".join(map(str, values.tolist())).encode())
+    found.update(repr((records.operators, records.tasks, records.task_operator, records.hosts)).encode())
+    return found.hexdigest()
+
+
+def rows_of(records: RunRecords, operator: str) -> list[tuple[int, int, int]]:
+    """(arrival, start, end) [ns] of an operator's visits, in the order in which they ended."""
+    visits = records.tables["visits"]
+    own = visits["operator"] == records.operators.index(operator)
+    return list(zip(*(visits[name][own].tolist() for name in ("arrival_ns", "start_ns", "end_ns")), strict=True))
