@@ -1,0 +1,83 @@
+"""What is installed: the wheel's content, and commands in directories that have packages of our names."""
+
+from __future__ import annotations
+
+import configparser
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("holdfast", "models", "sim", "optimizer", "analysis", "scenarios")
+_HOLDFAST = Path(sys.executable).parent / "holdfast"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel of this checkout, built from a copy so that nothing is left in it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file() and not name.startswith("tests/"):
+            target = folder / "source" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((ROOT / name).read_bytes())
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), "."]
+    done = subprocess.run(command, cwd=folder / "source", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (found,) = folder.glob("*.whl")
+    return zipfile.ZipFile(found)
+
+
+@pytest.mark.install
+def test_the_wheel_holds_our_packages_their_data_and_no_tests(wheel: zipfile.ZipFile) -> None:
+    names = set(wheel.namelist())
+    top = {name.split("/")[0] for name in names}
+    assert {name for name in top if not name.endswith(".dist-info")} == set(PACKAGES)
+    assert "scenarios/data/flights_nyc_2017.parquet" in names
+    assert "scenarios/data/README.md" in names
+    for folder, pattern in (("scenarios/library", "*.toml"), ("analysis/templates", "*")):
+        for path in (ROOT / folder).glob(pattern):
+            assert path.relative_to(ROOT).as_posix() in names
+
+
+@pytest.mark.install
+def test_every_module_of_the_checkout_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
+    modules = {path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    assert modules <= set(wheel.namelist())
+
+
+def test_constraints_pin_every_library_that_is_required() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    lists = [config["options"]["install_requires"], *config["options.extras_require"].values()]
+    required = {line.split()[0].lower() for text in lists for line in text.splitlines() if line.strip()}
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {line.split("==")[0].lower().replace("_", "-") for line in lines if "==" in line}
+    assert {name.replace("_", "-") for name in required} <= pinned
+
+
+def test_a_command_works_in_a_directory_with_a_models_package_of_its_own(tmp_path: Path) -> None:
+    for package in ("models", "sim", "analysis"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise RuntimeError('the wrong package')")
+    command = [str(_HOLDFAST), "run", str(ROOT / "examples" / "two-hosts.toml"), "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_shadowed_package_is_named_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "__init__.py").write_text("")
+    command = [sys.executable, "-m", "holdfast", "doctor"]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "models" in done.stderr
+    assert "PYTHONSAFEPATH" in done.stderr
