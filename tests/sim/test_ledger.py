@@ -1,0 +1,115 @@
+"""The books can fail: a world that is tampered with is found out, tuple by tuple."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from small_jobs import NS, drain, random_job, scenario, without_crashes
+
+from models.inputs import RateSeries, RunInputs
+from sim.engine import build, simulate
+from sim.ledger import Account, accounts, ledger
+from sim.world import World
+
+
+def finished(seed: int = 3) -> World:
+    """A drained world without crashes in which something was applied."""
+    run = drain(without_crashes(random_job(Random(seed))))
+    assert run.drained
+    return run.world
+
+
+def test_an_untouched_world_has_clean_books() -> None:
+    world = finished()
+    assert all(lost == twice == 0 < expected for _, expected, lost, twice in ledger(world))
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_tuple_that_is_missing_is_lost(place: int) -> None:
+    world = finished()
+    unit = next(unit for unit in world.all_units() if unit.applied)
+    gone = unit.applied.pop(place)
+    assert accounts(world)[unit.operator.index].lost == {(unit.index, gone)}
+
+
+def test_a_tuple_that_is_there_twice_is_duplicated() -> None:
+    world = finished()
+    unit = next(unit for unit in world.all_units() if unit.applied)
+    unit.applied.append(unit.applied[0])
+    account = accounts(world)[unit.operator.index]
+    assert account == Account(account.expected, set(), 1)
+
+
+def test_a_tuple_at_the_wrong_unit_is_lost_at_the_right_one() -> None:
+    world = finished()
+    units = next(
+        units for units in world.units if len(units) > 1 and units[0].applied and not units[0].operator.is_source
+    )
+    units[1].applied.append(units[0].applied.pop())
+    assert len(accounts(world)[units[0].operator.index].lost) == 1
+
+
+def test_the_verdict_does_not_depend_on_when_the_books_are_read() -> None:
+    # Without crashes nothing is ever lost, however much is under way.
+    raw = without_crashes(random_job(Random(5)))
+    run = drain(raw, tuple(k * NS // 7 for k in range(1, 40)))
+    for _, lost, _ in run.cuts:
+        assert not any(lost.values())
+
+
+def test_planned_holders_get_the_checkpoints_and_then_the_groups() -> None:
+    made = scenario(
+        {
+            "duration": "5 s",
+            "workload": {"src": {"rate": "20 /s", "keys": {"distribution": "uniform", "count": 9}}},
+            "operators": {
+                "src": {"kind": "source"},
+                "count": {
+                    "kind": "aggregate",
+                    "inputs": {"src": "key"},
+                    "key_groups": 3,
+                    "service": {"distribution": "deterministic", "value": "1 ms"},
+                },
+                "out": {"kind": "sink", "inputs": {"count": "shuffle"}},
+            },
+            "hosts": {"h": {"count": 4}},
+            "placement": {"tasks": {"src-0": "h-0", "count-0": "h-1", "out-0": "h-0"}},
+            "fault_tolerance": {"method": "checkpoint", "interval": "1 s"},
+            "events": {"crash": {"at": "2500 ms", "kind": "host-failure", "host": "h-1", "repair": "100 ms"}},
+        }
+    )
+    holders = {("count", 0): "h-2", ("count", 1): "h-3", ("count", 2): "h-1"}
+    tables = simulate(made, RunInputs(holders=holders)).tables
+    first = tables["checkpoints"]["holder"][:3].tolist()
+    assert first == [2, 3, 0]  # group 2 was planned for its own owner
+    moved = tables["recoveries"]
+    assert list(zip(moved["key_group"].tolist(), moved["target"].tolist(), strict=True)) == [(0, 2), (1, 3), (2, 0)]
+
+
+def test_a_named_share_thins_an_edge() -> None:
+    made = scenario(
+        {
+            "duration": "50 s",
+            "workload": {"src": {"rate": {"profile": "p", "span": "50 s", "mean": "100 /s"}}},
+            "operators": {
+                "src": {"kind": "source"},
+                "late": {
+                    "kind": "map",
+                    "inputs": {"src": "shuffle"},
+                    "takes": {"src": "delayed"},
+                    "service": {"distribution": "deterministic", "value": "1 ms"},
+                },
+                "out": {"kind": "sink", "inputs": {"late": "shuffle", "src": "shuffle"}},
+            },
+            "hosts": {"h": {"count": 1}},
+        }
+    )
+    rates = {"src": RateSeries(np.array([0.0, 50.0]), np.array([100.0]))}
+    world = build(made, RunInputs(rates=rates, shares={"delayed": 0.25}))
+    world.clock.run(until=50 * NS)
+    sent = world.sources[0].emitted
+    # 99.9 % of a binomial of 5000 draws is within 3.3 standard deviations.
+    assert abs(len(world.units[1][0].applied) - sent / 4) < 3.3 * (sent * 3 / 16) ** 0.5
+    assert [lost for _, _, lost, _ in ledger(world)] == [0, 0]
