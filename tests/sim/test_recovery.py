@@ -190,6 +190,40 @@ def test_weaker_guarantees_keep_their_half(guarantee: str) -> None:
     assert sum(check(Random(seed), guarantee) for seed in range(25)) >= 22
 
 
+def test_the_campaign_meets_every_kind_of_trouble() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(120):
+        world = drain(random_job(Random(seed))).world
+        rows = world.recorder.rows
+        failures = sorted((failed, detected) for _, failed, detected, _ in rows["failures"])
+        world.recovery.write()
+        recovered = rows["recoveries"]
+        units = Counter((row[1], row[2]) for row in recovered)
+        kinds = {world.operators[row[1]].description.kind for row in recovered}
+        met.update(
+            {
+                "loss of state": bool(state_losses(world)),
+                "crash while another is not noticed": any(a[1] > b[0] for a, b in pairwise(failures)),
+                "several hosts at once": any(a[0] == b[0] for a, b in pairwise(failures)),
+                "crash of a dead host": any("ignored" in what for _, what, _ in rows["decisions"]),
+                "nobody alive": any("stays down" in what for _, what, _ in rows["decisions"]),
+                "a unit recovered twice": max(units.values(), default=0) > 1,
+                "a crash during a recovery": any(row[6] == NEVER or row[8] == NEVER for row in recovered),
+                "duplicates": any(reason == "duplicate" for *_, reason in rows["dropped"]),
+                "a checkpoint that was not stored": any(row[5] == NEVER for row in rows["checkpoints"]),
+                "a restore from the remote store": ("restore" in {kind for _, kind in world.recorder._messages}),
+                "a source's host": "source" in kinds,
+                "a sink's host": "sink" in kinds,
+                "a holder that owns the group": any("owns the group" in why for *_, why in rows["decisions"]),
+                "crash at t = 0": any(failed == 0 for failed, _ in failures),
+                "repair before the time-out": any(row[2] == row[3] for row in rows["failures"]),
+            }
+        )
+    missing = [kind for kind, count in met.items() if count < 2]
+    assert not missing, missing
+    assert len(met) == 15
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("part", range(4))
