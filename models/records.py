@@ -39,12 +39,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _TASK,
         _time("arrival_ns", "entered the queue of the task"),
         _time("start_ns", "service began"),
-        _time("end_ns", "service ended"),
+        _time("end_ns", "service ended, -1 if it had not at the end of the run"),
     ),
     "waiting": (
         _OPERATOR,
         _TASK,
-        _time("arrival_ns", "entered the queue and was still there at the end of the run"),
+        _time("arrival_ns", "entered the queue, or was held back, and was still there at the end of the run"),
     ),
     "deliveries": (
         _OPERATOR,
@@ -55,7 +55,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _OPERATOR,
         _TASK,
         _time("at_ns", "when it was dropped"),
-        Column("reason", "str", "", "crash (queue, service or wire of a dead host) | duplicate | stray"),
+        Column("reason", "str", "", "crash (queue, service or wire of a dead host) | duplicate"),
     ),
     "samples": (
         _time("at_ns", "when it was looked at, before the events of that instant"),
@@ -101,7 +101,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
     ),
     "messages": (
         _time("second_ns", "begin of the second in which it was sent"),
-        Column("kind", "str", "", "data | checkpoint | trim | restore | replay"),
+        Column(
+            "kind", "str", "", "data (between hosts) | local (inside a host) | checkpoint | trim | restore | replay"
+        ),
         Column("count", "int64", "", "messages"),
         Column("bytes", "int64", "B", "bytes"),
     ),

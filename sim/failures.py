@@ -10,6 +10,7 @@ from models.records import NEVER
 from models.units import to_ns
 from sim.clock import Process
 from sim.draws import at_least_one_ns, generator
+from sim.recovery import Loss
 from sim.unit import Unit
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Failures:
         detect_at = self._detection_ns(failed)
         yield clock.sleep(detect_at if back_at is None else min(detect_at, back_at))
         rows[row] = (host.index, failed, clock.now_ns(), NEVER)
-        self.world.recovery.recover(lost, host, failed)
+        self.world.recovery.recover([Loss(unit, host, failed) for unit in lost])
         if back_at is None:
             return
         if back_at > clock.now_ns():

@@ -85,7 +85,9 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
     domains = _key_domains(scenario)
     for name, plan in plans.items():
         for upstream, partitioning in plan.description.inputs.items():
-            targets = _targets(plan.description, partitioning, code_of(upstream, name), domains[upstream])
+            targets = _targets(
+                plan.description, partitioning, code_of(seed, replication, upstream, name, "shuffle"), domains[upstream]
+            )
             taken = plan.description.takes.get(upstream, 1.0)
             share = shares[taken] if isinstance(taken, str) else taken
             if share < 1:

@@ -7,7 +7,7 @@ is down any more. What is replayed to the unit later belongs to the recovery of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from models.records import NEVER
 from sim.clock import MESSAGE, channel
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from sim.world import World
 
 _NS = 1_000_000_000
+
+
+class Loss(NamedTuple):
+    """A unit that was on a host when it failed."""
+
+    unit: Unit
+    host: Host
+    failed_ns: int
 
 
 @dataclass(eq=False)
@@ -47,14 +55,15 @@ class Recovery:
         self.entries: list[Entry] = []
         self._open: dict[Unit, Entry] = {}  # recoveries that are not over
         self._waiting: dict[Task, list[Entry]] = {}  # the same by task
-        self._orphans: list[tuple[Unit, Host, int]] = []
+        self._orphans: list[Loss] = []  # while no host is alive
 
-    def recover(self, units: list[Unit], host: Host, failed_ns: int) -> None:
+    def recover(self, losses: list[Loss]) -> None:
         """Assign each unit to a live host, ask live upstream units for replay, then start to restore.
 
-        An upstream unit that is down itself replays when it is live again.
+        An upstream unit that is down itself replays when it is live again. All are assigned before one goes on:
+        what a source has waiting must not be sent to a task that is dead.
         """
-        begun = [entry for unit in units if (entry := self._assign(unit, host, failed_ns))]
+        begun = [entry for loss in losses if (entry := self._assign(loss))]
         for entry in begun:
             for sender in sorted(entry.unit.senders, key=_place):
                 if sender.live:
@@ -65,20 +74,19 @@ class Recovery:
     def host_is_back(self) -> None:
         """A repaired host can take units for which no host was alive."""
         orphans, self._orphans = self._orphans, []
-        for unit, dead, since in orphans:
-            self.recover([unit], dead, since)
+        self.recover(orphans)
 
-    def _assign(self, unit: Unit, host: Host, failed_ns: int) -> Entry | None:
-        world, now = self.world, self.world.clock.now_ns()
+    def _assign(self, loss: Loss) -> Entry | None:
+        world, now, unit = self.world, self.world.clock.now_ns(), loss.unit
         target, why = self._target(unit)
         if target is None:
             world.recorder.decision(now, f"{unit.name} stays down", "no host is alive")
-            self._orphans.append((unit, host, failed_ns))
+            self._orphans.append(loss)
             return None
         world.recorder.decision(now, f"{unit.name} resumes on {target.name}", why)
         unit.task = world.task_on(unit.operator, target)
         unit.incarnation += 1
-        entry = Entry(host.index, unit, unit.task, failed_ns, now)
+        entry = Entry(loss.host.index, unit, unit.task, loss.failed_ns, now)
         self.entries.append(entry)
         self._open[unit] = entry
         self._waiting.setdefault(unit.task, []).append(entry)

@@ -161,6 +161,23 @@ def _crashes(draw: Random, hosts: int) -> dict[str, dict[str, Any]]:
     return events
 
 
+def storm(draw: Random, **fixed: Any) -> dict[str, Any]:
+    """A random job on more hosts that die and come back all the time."""
+    raw = random_job(draw, **fixed)
+    hosts = draw.randint(3, 7)
+    raw["hosts"]["h"]["count"] = hosts
+    raw["events"] = {
+        f"crash{index}": {
+            "at": f"{draw.choice([draw.randint(0, 11_000), draw.randint(0, 110) * 100])} ms",
+            "kind": "host-failure",
+            "host": f"h-{draw.randrange(hosts)}",
+            "repair": draw.choice(["1 ms", "50 ms", "200 ms", "1 s", "2500 ms"]),
+        }
+        for index in range(draw.randint(4, 14))
+    }
+    return raw | {"duration": "10 s"}
+
+
 @dataclass
 class Run:
     """A world that has run until nothing was left to do, and what the books said before (time, lost)."""
@@ -195,7 +212,7 @@ def drain(raw: dict[str, Any], cuts_ns: tuple[int, ...] = (), most_s: int = 400)
         world.clock.run(until=cut)
         lost = {index: account.lost for index, account in accounts(world).items()}
         run.cuts.append((cut, lost, all(unit.live for unit in world.all_units())))
-    after = 12 if events else 0  # the last crash, its detection and its repair
+    after = 14 if events else 0  # the last crash, its detection and its repair
     until = max(int(made.duration_s), after, 1 + max(cuts_ns, default=0) // NS) * NS
     while not run.drained and until < most_s * NS:
         world.clock.run(until=until)

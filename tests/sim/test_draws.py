@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 from scipy import stats
+from small_jobs import queue
 
 from models.distributions import TimeDistribution
 from models.workload import UniformKeys, ZipfKeys
@@ -27,6 +28,7 @@ from sim.draws import (
     time_sampler,
     uniform,
 )
+from sim.operator_plan import plan_operators
 
 N = 20_000
 LEVEL = 0.001
@@ -146,6 +148,19 @@ def test_keys_are_as_likely_as_their_weights(keys: UniformKeys | ZipfKeys) -> No
     counts = np.bincount([sample(i) for i in ids()], minlength=keys.count)
     shares = np.diff(cumulative_weights(keys), prepend=0)
     assert stats.chisquare(counts, shares * N).pvalue > LEVEL
+
+
+def test_a_shuffle_is_even_repeatable_and_of_its_own_in_each_replication() -> None:
+    made = queue(LAWS[1], q={"parallelism": 5})
+
+    def routes(replication: int) -> list[int]:
+        edge = plan_operators(made, replication, {})[0].edges[0]
+        return [edge.targets(tuple_id, 0, 0)[0] for tuple_id in ids()]
+
+    first, other = routes(0), routes(1)
+    assert first == routes(0)
+    assert stats.chisquare(np.bincount(first)).pvalue > LEVEL
+    assert stats.chi2_contingency(np.histogram2d(first, other, 5)[0]).pvalue > LEVEL
 
 
 def test_named_generators_are_repeatable_and_differ() -> None:

@@ -169,6 +169,14 @@ def test_phases_of_a_recovery_follow_each_other() -> None:
         assert (before <= after).all()
 
 
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-most-once"])
+def test_what_was_born_while_nobody_was_alive_is_sent_to_live_tasks(guarantee: str) -> None:
+    tolerance = {"method": "checkpoint", "store": "remote", "guarantee": guarantee}
+    world = drain(job(1, ("2500 ms", "h-0", "3 s"), fault_tolerance=tolerance)).world
+    back = [at for _, _, at, why in world.recorder.rows["dropped"] if at >= 5500 * 10**6 and why == "crash"]
+    assert back == []
+
+
 def test_the_remote_store_outlives_every_host() -> None:
     tolerance = {"method": "checkpoint", "interval": "1 s", "store": "remote"}
     crashes = [("3500 ms", f"h-{k}", "1 s") for k in range(3)]

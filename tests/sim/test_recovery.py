@@ -23,6 +23,7 @@ from small_jobs import (
     paths,
     random_job,
     state_losses,
+    storm,
     without_crashes,
 )
 
@@ -60,7 +61,7 @@ def check_job(raw: dict[str, Any], guarantee: str, cuts: tuple[int, ...] = ()) -
     books_equal_the_run_without_crashes(world, applied(clean.world))
     the_guarantee_holds(world, guarantee)
     what_was_called_lost_never_came(world, run.cuts)
-    if guarantee == "exactly-once":
+    if guarantee == "exactly-once" and not state_losses(world):  # an old copy may fill a gap of lost state, late
         rows_that_took_one_path_are_in_order(world)
     return True
 
@@ -229,6 +230,18 @@ def test_the_campaign_meets_every_kind_of_trouble() -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_long_campaign(guarantee: str, part: int) -> None:
     assert sum(check(Random(seed), guarantee) for seed in range(part * 500, (part + 1) * 500)) > 475
+
+
+@pytest.mark.parametrize(("seeds", "guarantee"), [(range(8), "exactly-once"), (range(8), "at-least-once")])
+def test_storms_of_crashes_are_survived(seeds: range, guarantee: str) -> None:
+    for seed in seeds:
+        check_job(storm(Random(seed), fault_tolerance={"guarantee": guarantee}), guarantee, (5 * NS, 9 * NS))
+
+
+@pytest.mark.slow
+def test_long_storms_of_crashes_are_survived() -> None:
+    for seed in range(8, 500):
+        check_job(storm(Random(seed), fault_tolerance={"guarantee": "exactly-once"}), "exactly-once", (5 * NS, 9 * NS))
 
 
 # -- engines broken on purpose
