@@ -92,8 +92,9 @@ def main() -> None:
             1
         ) as pool:  # a process of its own: its peak of memory is its own
             took, steps, memory = pool.apply(measured, (method,))
+        ratio = took / steps / per_bare
         print(
-            f"plain engine, {method:10}     {took / steps * 1e6:6.2f} us per step = {took / steps / per_bare:.2f} x bare, "
+            f"plain engine, {method:10}    {took / steps * 1e6:6.2f} us per step, {ratio:.2f} x bare, "
             f"{memory / steps:4.0f} B per step at the peak ({steps:,} steps of 3 operators)"
         )
     print(f"estimate.py assumes          {SECONDS_PER_STEP * 1e6:6.2f} us per step, {BYTES_PER_STEP:.0f} B per step")

@@ -61,4 +61,7 @@ def _shorten(value: object) -> str:
     except ValueError:  # Python does not write integers of many thousand digits
         text = "a number with thousands of digits"
     text = text if text.isprintable() else repr(text)
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+    if len(text) <= _LONGEST_VALUE:
+        return text
+    half = (_LONGEST_VALUE - 3) // 2
+    return f"{text[:half]}...{text[-half:]}"  # of a path, both ends tell

@@ -10,6 +10,14 @@ import pytest
 from analysis.spark.session import spark_session
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests with Spark run in one process: each session is a Java machine of its own."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One Spark session for all tests with the marker `spark`: starting one takes seconds."""

@@ -161,7 +161,7 @@ SHAPES = [
     ("sweep", {"seed": 3}, "sweep.seed = 3: must be a list"),
     ("sweep", {"seed": [1, "x"]}, "sweep.seed[1] = x: must be a whole number"),
     ("sweep", {"sed": [1]}, "sweep.sed[0] = 1: no such key (did you mean seed?)"),
-    ("name", "x" * 201, f"name = {'x' * 77}...: must have at most 200 characters"),
+    ("name", "x" * 201, f"name = {'x' * 38}...{'x' * 38}: must have at most 200 characters"),
 ]
 
 
