@@ -106,6 +106,38 @@ TimeDistribution = Annotated[
 ]
 
 
+class DeterministicGaps(Description):
+    """Gaps between arrivals follow the rate exactly; all tasks of a source together are evenly spaced."""
+
+    distribution: Literal["deterministic"] = "deterministic"
+
+    @property
+    def scv(self) -> float:
+        return 0.0
+
+
+class ExponentialGaps(Description):
+    """Gaps between arrivals are exponential: a Poisson process."""
+
+    distribution: Literal["exponential"] = "exponential"
+
+    @property
+    def scv(self) -> float:
+        return 1.0
+
+
+class ErlangGaps(Description):
+    """Gaps between arrivals are sums of `shape` exponential phases; their mean follows the rate."""
+
+    distribution: Literal["erlang"] = "erlang"
+    shape: Count
+    """Number of phases."""
+
+    @property
+    def scv(self) -> float:
+        return 1.0 / self.shape
+
+
 class GammaGaps(Description):
     """Gaps between arrivals are gamma distributed; their mean follows the rate."""
 
@@ -142,7 +174,10 @@ class UniformGaps(Description):
         return self.spread**2 / 3
 
 
-GapDistribution = Annotated[GammaGaps | LogNormalGaps | UniformGaps, Field(discriminator="distribution")]
+GapDistribution = Annotated[
+    DeterministicGaps | ExponentialGaps | ErlangGaps | GammaGaps | LogNormalGaps | UniformGaps,
+    Field(discriminator="distribution"),
+]
 
 
 class BatchSize(Description):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.distributions import BatchSize, GammaGaps, LogNormalGaps, UniformGaps
+from models.distributions import BatchSize, DeterministicGaps, ErlangGaps, GammaGaps, LogNormalGaps, UniformGaps
 from models.inputs import RateSeries
 from models.scenario import Scenario
 from models.workload import ConstantRate, ProfileKeys, RampRate, SourceWorkload, StepRate
@@ -95,7 +95,7 @@ def births(
     curve = rate_curve(workload, scenario.duration_s, series)
     mean_batch = workload.batch.mean if isinstance(workload.batch, BatchSize) else float(workload.batch)
     total = float(curve.cumulative()[-1]) / mean_batch
-    if workload.arrivals == "deterministic":
+    if workload.arrivals == "deterministic" or isinstance(workload.arrivals, DeterministicGaps):
         # Task k of p takes every p-th tuple: all tasks together are evenly spaced.
         points = np.arange(task + 1, total * (1 + 1e-12) + 1e-9, parallelism)
     else:
@@ -116,7 +116,7 @@ def births(
 def _gaps(workload: SourceWorkload, rng: np.random.Generator) -> Callable[[int], np.ndarray]:
     """A function that draws n gaps with mean 1."""
     law = workload.arrivals
-    if isinstance(law, GammaGaps):
+    if isinstance(law, (GammaGaps, ErlangGaps)):
         shape = law.shape
         return lambda n: rng.gamma(shape, 1 / shape, n)
     if isinstance(law, LogNormalGaps):

@@ -99,6 +99,23 @@ def test_expected_counts_are_conserved(law: Any, tasks: int) -> None:
     assert stats.ttest_1samp(counts, 2200 - tasks * (1 - scv) / 2).pvalue > LEVEL
 
 
+@pytest.mark.parametrize(
+    ("word", "law"),
+    [("poisson", {"distribution": "exponential"}), ("deterministic", {"distribution": "deterministic"})],
+)
+def test_a_law_by_word_and_as_a_table_gives_the_same_births(word: str, law: dict[str, Any]) -> None:
+    by_word, as_table = (born(source(duration="30 s", rate="50 /s", arrivals=given)) for given in (word, law))
+    assert np.array_equal(by_word, as_table)
+
+
+def test_erlang_gaps_are_gamma_gaps_of_the_same_shape() -> None:
+    erlang, gamma = (
+        born(source(duration="30 s", rate="50 /s", arrivals={"distribution": name, "shape": 3}))
+        for name in ("erlang", "gamma")
+    )
+    assert np.array_equal(erlang, gamma)
+
+
 def test_poisson_gaps_are_exponential() -> None:
     gaps = np.diff(born(source(duration="300 s", rate="50 /s"))) / NS
     assert stats.kstest(gaps, "expon", args=(0, 0.02)).pvalue > LEVEL
