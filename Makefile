@@ -2,8 +2,6 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-export PYTHONSAFEPATH := 1
-
 .PHONY: study test lint docs clean help
 
 help:
@@ -22,7 +20,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	@touch $@
 
 study: $(VENV)/.installed
-	$(BIN)/holdfast study --out study --force
+	$(BIN)/holdfast study examples/airline.toml --out study --force
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

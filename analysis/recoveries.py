@@ -19,8 +19,9 @@ def recoveries(records: Sequence[RunRecords]) -> list[dict[str, object]]:
     None.
 
     `detect_s` = detected - failed, `restore_s` = last restored - detected, `replay_s` = last replayed - last
-    restored, `catch_up_s` = last caught up - last replayed, each at least 0; `total_s` is their sum. A
-    phase that ended for some key groups only has not ended. A host without key groups has `detect_s` alone.
+    restored, `catch_up_s` = from then until the last task downstream of the recovered ones has settled, each at
+    least 0; `total_s` is their sum. A phase that ended for some key groups only has not ended. A host that had
+    nothing on it is recovered when its failure is detected. `key_groups` counts what was lost with the host.
     """
     return [entry for one in records for entry in _of_replication(one)]
 
@@ -28,7 +29,6 @@ def recoveries(records: Sequence[RunRecords]) -> list[dict[str, object]]:
 def _of_replication(one: RunRecords) -> list[dict[str, object]]:
     failures, rows = one.tables["failures"], one.tables["recoveries"]
     keys = {(int(at), int(host)) for at, host in zip(failures["failed_ns"], failures["host"], strict=True)}
-    keys |= {(int(at), int(host)) for at, host in zip(rows["failed_ns"], rows["host"], strict=True)}
     return [
         {"replication": one.replication, "host": one.hosts[host], "failed_s": seconds(at)}
         | _phases(at, _rows(failures, at, host), _rows(rows, at, host))
@@ -43,8 +43,13 @@ def _rows(table: _Table, at: int, host: int) -> dict[str, np.ndarray]:
 
 def _phases(failed: int, failure: _Table, rows: _Table) -> dict[str, object]:
     groups = len(rows["failed_ns"])
-    ends = [_last(rows["detected_ns"] if groups else failure["detected_ns"])]
-    ends += [_last(rows[name]) for name in ("restored_ns", "replayed_ns", "caught_up_ns")]
+    detected = _last(failure["detected_ns"])
+    if groups < failure["lost_units"].sum():
+        ends = [detected, None, None, None]  # nobody has taken over some of what was lost
+    elif not groups:
+        ends = [detected] * 4  # nothing was lost
+    else:
+        ends = [detected, _last(rows["restored_ns"]), _last(rows["replayed_ns"]), _last(failure["caught_up_ns"])]
     lengths: list[int | None] = []
     before: int | None = failed
     for end in ends:
@@ -59,7 +64,7 @@ def _phases(failed: int, failure: _Table, rows: _Table) -> dict[str, object]:
             for phase, length in zip(PHASES, lengths, strict=True)
         },
         "total_s": None if total is None else seconds(total),
-        "key_groups": groups,
+        "key_groups": int(failure["lost_units"].sum()),
         "replayed": int(rows["replayed"].sum()),
         "bytes": int(rows["bytes"].sum()),
     }

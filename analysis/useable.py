@@ -36,11 +36,6 @@ class UseableShares:
         return _ratio(self.useable, self.at_risk)
 
     @property
-    def assisted_by_window(self) -> FloatArray:
-        """assisted / all moves (windows,)."""
-        return _ratio(self.assisted, self.assisted + self.direct)
-
-    @property
     def useable_share(self) -> float | None:
         """The average over the windows, each with the weight of its groups on overloaded nodes."""
         return _share(self.useable, self.at_risk)

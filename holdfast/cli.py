@@ -178,8 +178,13 @@ def _run(arguments: list[str]) -> int:
         return BAD_INPUT
     except typer.Exit as error:
         return int(error.exit_code)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) or error.filename is None:
+            raise
+        terminal.error(f"{error.filename}: {(error.strerror or str(error)).lower()}")
+        return BAD_INPUT
     except Exception as error:
-        if isinstance(error, BrokenPipeError) or not _is_usage_error(error):
+        if not _is_usage_error(error):
             raise
         _print_usage(error)
         return BAD_INPUT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import tempfile
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,6 @@ from pydantic_core import PydanticUndefined
 
 from models import units
 from models.keys import dimension_of, entry_of, fields_of, models_in, options, tag_of_model
-from models.records import TABLES
 from models.scenario import Scenario
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -212,18 +212,46 @@ def _option_default(value: object) -> str:
 
 
 def records_page() -> str:
-    """Every table that the simulator emits, with units."""
-    parts = [
-        "# Records of a run\n",
-        _WRITTEN,
-        "Times are whole nanoseconds since the run began; -1 is an instant that did not come.\n",
-    ]
-    for name, columns in TABLES.items():
-        parts.append(f"## `{name}`\n\n| column | type | unit | meaning |\n|---|---|---|---|")
-        for one in columns:
-            parts.append(f"| `{one.name}` | {one.dtype} | {one.unit or '-'} | {_paragraph(one.meaning)} |")
-        parts.append("")
+    """Every Parquet file of a run's directory with its columns, types, units and meanings, read out of the files."""
+    from scenarios.run_store import DERIVED, RAW, STORED  # noqa: PLC0415
+
+    parts = ["# Records of a run\n", _WRITTEN, _RECORDS]
+    schemas = _schemas_of_a_run()
+    for title, names in (("Always there", (*DERIVED, *STORED)), ("Only with `--raw`", RAW)):
+        parts.append(f"## {title}\n")
+        for name in names:
+            parts.append(f"### `{name}.parquet`\n\n| column | type | unit | meaning |\n|---|---|---|---|")
+            parts += [_record_row(field) for field in schemas[name]]
+            parts.append("")
     return "\n".join(parts)
+
+
+_RECORDS = """\
+`holdfast run FILE --out DIR` writes `scenario.toml`, `summary.json` and these Parquet files into DIR. Every file
+holds all replications, told apart by the column `replication`.
+
+Instants are whole nanoseconds since the run began. Operators, tasks and hosts stand with their names. Null is an
+instant that did not come before the end of the run, a quantile of an interval without a delivery, and a host where
+there is none. Unit and meaning of each column are in the file too, as metadata of its field.
+"""
+_PARQUET_TYPES = {"double": "float64", "string": "text"}
+
+
+def _schemas_of_a_run() -> dict[str, Any]:
+    """Table -> Arrow schema, of a run without records: what is written is the definition."""
+    import pyarrow.parquet as pq  # noqa: PLC0415  slow to load
+
+    from scenarios.run_store import write_run  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        written = write_run(Path(folder) / "run", "", {}, [], raw=True)
+        return {path.stem: pq.read_schema(path) for path in sorted(written.glob("*.parquet"))}
+
+
+def _record_row(field: Any) -> str:
+    unit, meaning = ((field.metadata or {}).get(key, b"").decode() for key in (b"unit", b"meaning"))
+    kind = _PARQUET_TYPES.get(str(field.type), str(field.type))
+    return f"| `{field.name}` | {kind} | {unit or '-'} | {_paragraph(meaning)} |"
 
 
 def write(folder: Path = FOLDER) -> None:

@@ -33,7 +33,7 @@ def operators_table(summary: Mapping[str, Any]) -> Table:
     rows = [
         (
             name,
-            f"{one['processed']:,}",
+            "-" if one["processed"] is None else f"{one['processed']:,}",
             seconds(one["wait_s"]["mean"]),
             seconds(one["wait_s"]["p99"]),
             seconds(one["sojourn_s"]["p99"]),

@@ -47,7 +47,7 @@ class Gamma(Description):
     distribution: Literal["gamma"] = "gamma"
     mean_s: PositiveSeconds = Field(alias="mean")
     """Mean time."""
-    shape: float = Field(gt=0, strict=True)
+    shape: float = Field(ge=0.001, le=1e6, strict=True)
     """Shape: the squared coefficient of variation is 1 / shape."""
 
     @property
@@ -75,7 +75,7 @@ class LogNormal(Description):
     distribution: Literal["lognormal"] = "lognormal"
     mean_s: PositiveSeconds = Field(alias="mean")
     """Mean time."""
-    cv: float = Field(gt=0, strict=True)
+    cv: float = Field(gt=0, le=100, strict=True)
     """Coefficient of variation."""
 
     @property
@@ -142,7 +142,7 @@ class GammaGaps(Description):
     """Gaps between arrivals are gamma distributed; their mean follows the rate."""
 
     distribution: Literal["gamma"] = "gamma"
-    shape: float = Field(gt=0, strict=True)
+    shape: float = Field(ge=0.001, le=1e6, strict=True)
     """Shape: the squared coefficient of variation is 1 / shape."""
 
     @property
@@ -154,7 +154,7 @@ class LogNormalGaps(Description):
     """Gaps between arrivals are log-normal with coefficient of variation `cv`."""
 
     distribution: Literal["lognormal"] = "lognormal"
-    cv: float = Field(gt=0, strict=True)
+    cv: float = Field(gt=0, le=100, strict=True)
     """Coefficient of variation."""
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from models import units
+from models.cluster import ExponentialFailures
 from models.errors import InputFault, raise_if_any
 from models.flow import flows
 from models.inputs import RateSeries, RunInputs
@@ -53,12 +54,16 @@ def estimate(
 
 
 def _control_rows(scenario: Scenario) -> float:
-    """Checkpoints, and tasks looked at for samples (every second, or a thousand times in a longer run)."""
+    """Checkpoints, tasks looked at for samples (a thousand times at most), and units looked at in failures."""
     tasks = sum(operator.parallelism for operator in scenario.operators.values())
     rows = tasks * min(scenario.duration_s, MOST_SAMPLES)
     if scenario.fault_tolerance.method == "checkpoint":
         groups = sum(operator.groups for operator in scenario.operators.values())
         rows += groups * scenario.duration_s / scenario.fault_tolerance.interval_s
+    for group in scenario.hosts.values():
+        if isinstance(group.failures, ExponentialFailures):
+            cycles = scenario.duration_s / (group.failures.mtbf_s + group.failures.repair_s)
+            rows += group.count * cycles * (tasks + sum(operator.groups for operator in scenario.operators.values()))
     return rows
 
 

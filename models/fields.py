@@ -45,6 +45,13 @@ class FrozenMap(dict[str, V]):
         return hash(tuple(self.items()))
 
 
+def frozen(value: Any) -> Any:
+    """The value with read-only maps and tuples in place of dicts and lists, all the way down."""
+    if isinstance(value, Mapping):
+        return FrozenMap({key: frozen(one) for key, one in value.items()})
+    return tuple(frozen(one) for one in value) if isinstance(value, (list, tuple)) else value
+
+
 class Description(BaseModel):
     """Base of everything a scenario file can say: frozen, and unknown keys are errors."""
 
@@ -60,7 +67,7 @@ class Description(BaseModel):
 # Largest value by dimension, and how it reads: times stay far below 2^63 ns, rates below a tuple per ns.
 _LARGEST = {
     "s": (36_500 * 86_400.0, "36500 d"),
-    "B": (2.0**60, "1048576 TiB"),
+    "B": (2.0**50, "1024 TiB"),
     "B/s": (1e15, "8e6 Gbit/s"),
     "1/s": (1e9, "1e9 /s"),
     "USD/s": (1e9, "1e9 USD/s"),
@@ -126,12 +133,3 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=64)]
 T = TypeVar("T")
 ReadOnlyMap = Annotated[Mapping[str, T], AfterValidator(FrozenMap)]
 NamedMap = Annotated[Mapping[Name, T], AfterValidator(FrozenMap)]
-
-
-def tag_of(key: str) -> Callable[[object], object]:
-    """A discriminator that reads `key` of a table or the attribute of the same name of a description."""
-
-    def read(value: object) -> object:
-        return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
-
-    return read

@@ -100,7 +100,7 @@ class Operator(Description):
     """Number of key groups; without it one for each task."""
     service: TimeDistribution | None = None
     """Time one tuple takes on a host of speed 1."""
-    selectivity: float = Field(default=1.0, ge=0, strict=True)
+    selectivity: float = Field(default=1.0, ge=0, le=1e6, strict=True)
     """Mean number of tuples that leave for each that comes in."""
     output: Output | None = None
     """What a tuple that leaves looks like."""

@@ -5,7 +5,6 @@ Task k of operator `count` is `count-k`; host k of group `worker` is `worker-k`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from models.cluster import HostGroup
@@ -20,12 +19,6 @@ def task_name(operator: str, index: int) -> str:
 def host_name(group: str, index: int) -> str:
     """The name of one host."""
     return f"{group}-{index}"
-
-
-def natural_key(name: str) -> tuple[tuple[int, str], ...]:
-    """Sort key that puts worker-2 before worker-10."""
-    parts = re.split(r"(\d+)", name)
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)
 
 
 def hosts(scenario: Scenario) -> dict[str, HostGroup]:

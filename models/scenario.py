@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from models.cluster import HostGroup, Network, Placement
 from models.events import Elasticity, Event, Limits, Targets
 from models.fault_tolerance import Detector, FaultTolerance
-from models.fields import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds
+from models.fields import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, frozen
 from models.job import Operator
 from models.workload import SourceWorkload
 
@@ -57,5 +57,7 @@ class Scenario(Description):
     """What the run must meet; a missed target makes exit code 4."""
     limits: Limits = Limits()
     """A scenario whose estimate is above one of these is refused."""
-    sweep: ReadOnlyMap[tuple[Any, ...]] = Field(default_factory=dict, validate_default=True)
+    sweep: ReadOnlyMap[Annotated[tuple[Any, ...], AfterValidator(frozen)]] = Field(
+        default_factory=dict, validate_default=True
+    )
     """What is varied: dotted path = list of values."""

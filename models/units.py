@@ -148,8 +148,3 @@ def example(dimension: str) -> str:
 def to_ns(seconds: float) -> int:
     """Whole nanoseconds nearest to `seconds`, ties to even."""
     return round(seconds * _NS)
-
-
-def to_s(nanoseconds: int) -> float:
-    """Seconds of a number of nanoseconds."""
-    return nanoseconds / _NS

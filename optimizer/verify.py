@@ -1,4 +1,8 @@
-"""Checking an answer without any solver: objective recomputed, broken constraints listed."""
+"""Checking an answer without any solver: objective recomputed, broken constraints listed.
+
+That no answer costs less than a bound, or that there is none, takes a solver to prove: such a claim is refuted
+where a cheap assignment does, and else named among what was not checked.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, IntArray
+from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.solution import OPTIMAL_GAP, Status
+from optimizer.cheap_assignments import allowed_costs, cheap_assignments, cheapest_sum, improved
 
 VALUE_TOLERANCE = 1e-9  # relative to the sum of the absolute costs: how far a claimed objective may be off
+GAP_TOLERANCE = 1e-6  # relative: how far a claimed gap may be from that of the claimed objective and bound
+_GAP_ROUNDING = 1e-12  # absolute: gaps below it are equal
 _MOST_LISTED = 20  # violations of one kind that are spelled out
 
 
@@ -28,27 +35,66 @@ class Violation:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The recomputed objective (None without a whole assignment) and every violation found."""
+    """The recomputed objective (None without a whole assignment) and every violation found.
+
+    `checked` and `not_checked` say in words what was looked at; `counterexample` is the assignment that refutes
+    a bound or an infeasibility, None where nothing did.
+    """
 
     objective: float | None
     violations: tuple[Violation, ...]
+    checked: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
+    counterexample: tuple[int, ...] | None = None
 
     @property
     def ok(self) -> bool:
         """True when nothing is violated."""
         return not self.violations
 
+    @property
+    def holds(self) -> bool | None:
+        """Whether the plan holds; None when there was nothing to check: no assignment, and nothing refuted."""
+        return None if self.ok and not self.checked else self.ok
 
-def verify_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan) -> Verdict:
-    """The verdict on a plan: assignment against every constraint, status and bound against the objective."""
+
+@dataclass(frozen=True)
+class _Example:
+    """An assignment that keeps every constraint, and how it was made."""
+
+    how: str
+    assignment: IntArray
+    objective: float
+
+
+def verify_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan, *, gap: float | None = None) -> Verdict:
+    """The verdict on a plan: assignment against every constraint, status and bound against the objective.
+
+    `gap` is what a file claims beside objective and bound; None claims nothing.
+    """
     found: list[Violation] = []
     objective = None
     if plan.assignment is not None:
         found += constraint_violations(problem, plan.assignment)
         if plan.assignment.shape == (problem.n_checkpoints,) and not _outside(problem, plan.assignment).any():
             objective = problem.objective(plan.assignment)
-    found += _claim_violations(problem, plan, objective, broken=bool(found))
-    return Verdict(objective, tuple(found))
+    broken = bool(found)
+    found += _claim_violations(problem, plan, objective, broken=broken)
+    found += _gap_violations(plan, gap)
+    costs = allowed_costs(problem)
+    proven = plan.bound is not None and _proven(problem, plan.bound, costs)
+    own = plan.assignment if objective is not None and not broken else None
+    claims = plan.status is Status.INFEASIBLE or (plan.bound is not None and not proven)
+    example = _example(problem, own, costs) if claims else None
+    refuted = [] if example is None else _refuted(problem, plan, example)
+    checked = [] if plan.assignment is None else _checked(plan, gap, proven=proven)
+    return Verdict(
+        objective,
+        tuple(found + refuted),
+        tuple(checked),
+        () if refuted else tuple(_not_checked(plan, proven=proven)),
+        tuple(example.assignment.tolist()) if example is not None and refuted else None,
+    )
 
 
 def constraint_violations(problem: CheckpointAllocation, assignment: IntArray) -> list[Violation]:
@@ -132,3 +178,63 @@ def _magnitude(problem: CheckpointAllocation, assignment: IntArray | None) -> fl
     if assignment is None:
         return 1.0
     return math.fsum(np.abs(problem.cost[np.arange(problem.n_checkpoints), assignment]).tolist())
+
+
+def _gap_violations(plan: CheckpointPlan, gap: float | None) -> list[Violation]:
+    if gap is None:
+        return []
+    if plan.gap is None:
+        return [Violation("claim", f"says gap {gap!r} without an objective or a bound")]
+    near = abs(gap - plan.gap) <= max(GAP_TOLERANCE * max(abs(gap), plan.gap), _GAP_ROUNDING)
+    if not (math.isfinite(gap) and near):
+        return [Violation("claim", f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}")]
+    return []
+
+
+def _proven(problem: CheckpointAllocation, bound: float, costs: FloatArray) -> bool:
+    """Whether the cheapest allowed nodes, which no assignment beats, prove the bound."""
+    return bound <= cheapest_sum(costs) + VALUE_TOLERANCE * _magnitude(problem, costs.argmin(axis=1))
+
+
+def _example(problem: CheckpointAllocation, own: IntArray | None, costs: FloatArray) -> _Example | None:
+    """The cheapest assignment at hand that keeps every constraint; None where none does."""
+    tried = list(cheap_assignments(problem, costs))
+    if own is not None:
+        tried.append(("the plan's own", own))
+    best = None
+    for how, assignment in tried:
+        if constraint_violations(problem, assignment):
+            continue
+        for said, one in ((how, assignment), (f"{how}, then single moves", improved(problem, costs, assignment))):
+            objective = problem.objective(one)
+            if (best is None or objective < best.objective) and not constraint_violations(problem, one):
+                best = _Example(said, one, objective)
+    return best
+
+
+def _refuted(problem: CheckpointAllocation, plan: CheckpointPlan, example: _Example) -> list[Violation]:
+    found = []
+    costs = f"an assignment that keeps every constraint costs {example.objective!r} ({example.how})"
+    if plan.status is Status.INFEASIBLE and plan.assignment is None:
+        found.append(f"says infeasible, but {costs}")
+    slack = VALUE_TOLERANCE * _magnitude(problem, example.assignment)
+    if plan.bound is not None and math.isfinite(plan.bound) and plan.bound > example.objective + slack:
+        found.append(f"says bound {plan.bound!r}, but {costs}")
+    return [Violation("claim", text) for text in found]
+
+
+def _checked(plan: CheckpointPlan, gap: float | None, *, proven: bool) -> list[str]:
+    checked = ["every constraint", "the objective"]
+    checked += [] if gap is None else ["the gap"]
+    if proven:
+        return [*checked, "the bound, which the cheapest allowed nodes prove"]
+    return checked if plan.bound is None else [*checked, "the bound against cheap assignments"]
+
+
+def _not_checked(plan: CheckpointPlan, *, proven: bool) -> list[str]:
+    if plan.assignment is None and plan.status is Status.INFEASIBLE:
+        return ["the infeasibility, which takes a solver"]
+    if plan.bound is None or proven:
+        return []
+    so = ', and so "optimal"' if plan.status is Status.OPTIMAL else ""
+    return [f"the bound{so}, which takes a solver"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
@@ -39,7 +42,7 @@ def execute(jobs: Sequence[Job], *, workers: int = 1, on_progress: Progress | No
     # A fresh interpreter for each worker: a fork would copy whatever threads the caller runs.
     context = multiprocessing.get_context("spawn")
     progress = context.Array("d", len(jobs), lock=False)
-    with ProcessPoolExecutor(min(workers, len(jobs)), context, _remember, (progress,)) as pool:
+    with ProcessPoolExecutor(min(workers, len(jobs)), context, _begin, (progress, os.getpid())) as pool:
         futures = [pool.submit(_one, job, k) for k, job in enumerate(jobs)]
         try:
             left = set(futures)
@@ -59,9 +62,17 @@ def _part(report: Progress, index: int, jobs: int) -> Progress:
     return lambda done: report((index + done) / jobs)
 
 
-def _remember(progress: Any) -> None:
+def _begin(progress: Any, parent: int) -> None:
     global _shared  # noqa: PLW0603 - the only way to hand shared memory to a pool's workers
     _shared = progress
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """A worker must not outlive a caller that was killed: nobody would wait for what it does."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    os._exit(1)
 
 
 def _one(job: Job, index: int) -> RunRecords:

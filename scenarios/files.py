@@ -6,13 +6,14 @@ import os
 import re
 import secrets
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.fault_tolerance import PlanFile
+from models.fields import FrozenMap
 from models.reading import scenario_with_settings
 from models.scenario import Scenario
 from models.words import path_text
@@ -104,6 +105,32 @@ def _named_files(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "placement.plan", scenario.placement.plan
     if isinstance(scenario.fault_tolerance.allocation, PlanFile):
         yield "fault_tolerance.allocation.plan", scenario.fault_tolerance.allocation.plan
+
+
+def with_files(scenario: Scenario, place: Callable[[str], str]) -> Scenario:
+    """The scenario with `place(path)` instead of each path that it names: series, profiles, plans."""
+    workload = {}
+    for name, source in scenario.workload.items():
+        rate = source.rate
+        if isinstance(rate, SeriesRate):
+            rate = rate.model_copy(update={"series": place(rate.series)})
+        elif isinstance(rate, ProfileRate):
+            rate = rate.model_copy(update={"profile": place(rate.profile)})
+        workload[name] = source.model_copy(update={"rate": rate})
+    tolerance = scenario.fault_tolerance
+    if isinstance(tolerance.allocation, PlanFile):
+        plan = PlanFile(plan=place(tolerance.allocation.plan))
+        tolerance = tolerance.model_copy(update={"allocation": plan})
+    return scenario.model_copy(update={"workload": FrozenMap(workload), "fault_tolerance": tolerance})
+
+
+def moved(loaded: LoadedScenario, folder: Path) -> Scenario:
+    """The scenario as a file in another folder has to say it: relative paths lead to the same places."""
+
+    def place(name: str) -> str:
+        return name if Path(name).is_absolute() else os.path.relpath(loaded.folder / name, folder)
+
+    return with_files(loaded.scenario, place)
 
 
 def scenario_text(scenario: Scenario) -> str:

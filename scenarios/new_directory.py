@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
@@ -21,6 +23,7 @@ def new_directory(path: Path, *, force: bool = False, ours: Callable[[Path], boo
     """
     target = path.resolve()
     check_place(target, force=force, ours=ours)
+    _sweep_away_left_overs(target)
     written = _beside(target, "new")
     try:
         written.mkdir(parents=True)
@@ -49,6 +52,24 @@ def check_place(path: Path, *, force: bool = False, ours: Callable[[Path], bool]
         raise InputError.at(str(target), "a directory with other files", rule, "choose a new one")
 
 
+def _sweep_away_left_overs(target: Path) -> None:
+    """Remove what a process that was killed had begun to write for this place."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}.new-*"):
+        owner = left.name.split("-")[-2]
+        if owner.isdigit() and not _is_alive(int(owner)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # of somebody else
+    return True
+
+
 def _put(written: Path, target: Path) -> None:
     if not target.exists():
         written.rename(target)
@@ -64,4 +85,4 @@ def _put(written: Path, target: Path) -> None:
 
 
 def _beside(target: Path, what: str) -> Path:
-    return target.with_name(f".{target.name}.{what}-{secrets.token_hex(4)}")
+    return target.with_name(f".{target.name}.{what}-{os.getpid()}-{secrets.token_hex(4)}")

@@ -11,6 +11,7 @@ import difflib
 import io
 import json
 import os
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -36,6 +37,7 @@ PROBLEM_KEYS = (
 _REQUIRED = ("cost", "load")
 _PAIRS = ("forbidden", "apart")
 _SUFFIXES = (".json", ".npz")
+_VALUES = ("objective", "bound", "gap")
 
 
 def read_problem(path: str | Path) -> CheckpointAllocation:
@@ -102,26 +104,33 @@ def read_plan(path: str | Path) -> CheckpointPlan:
     Raises InputError for a missing or broken file and values of the wrong type. Whether the plan is any
     good is the business of `optimizer.verify`.
     """
+    return read_plan_and_gap(path)[0]
+
+
+def read_plan_and_gap(path: str | Path) -> tuple[CheckpointPlan, float | None]:
+    """As `read_plan`, and the gap that the file claims, which a plan computes itself; None without one."""
     found = _read_json(Path(path))
     faults: list[InputFault] = []
     statuses = [status.value for status in Status]
     if found.get("status") not in statuses:
         faults.append(InputFault("status", found.get("status"), "must be one of " + ", ".join(statuses)))
-    for key in ("objective", "bound", "wall_s"):
+    for key in (*_VALUES, "wall_s"):
         if not (found.get(key) is None or _is_number(found[key])):
             faults.append(InputFault(key, found[key], "must be a number or null"))
     nodes = found.get("assignment")
     faults += _assignment_faults(nodes)
     raise_if_any(faults)
-    return CheckpointPlan(
+    objective, bound, gap = (None if found.get(key) is None else float(found[key]) for key in _VALUES)
+    plan = CheckpointPlan(
         status=Status(found["status"]),
-        objective=None if found.get("objective") is None else float(found["objective"]),
-        bound=None if found.get("bound") is None else float(found["bound"]),
+        objective=objective,
+        bound=bound,
         wall_s=float(found.get("wall_s") or 0.0),
         note=str(found.get("note") or ""),
         method=str(found.get("method") or ""),
         assignment=None if nodes is None else np.array([-1 if n is None else n for n in nodes], dtype=np.int64),
     )
+    return plan, gap
 
 
 def write_text(path: Path, text: str, *, force: bool = False) -> None:
@@ -235,6 +244,8 @@ def _assignment_faults(nodes: Any) -> list[InputFault]:
 
 
 def _is_number(value: Any) -> bool:
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        return False  # no float64 holds it
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

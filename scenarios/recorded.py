@@ -18,6 +18,7 @@ from models.workload import ProfileKeys, ProfileRate, SeriesRate
 from scenarios.profiles import read_profile
 
 _MOST_STEPS = 10_000_000
+_MOST_TUPLES = 1e12  # in one step
 
 
 def profiles_of(scenario: Scenario, folder: Path) -> dict[str, Profile]:
@@ -100,6 +101,8 @@ def _series(path: str, rate: SeriesRate, folder: Path) -> RateSeries:
 def _column(path: str, rate: SeriesRate, folder: Path) -> np.ndarray:
     file = folder / rate.series
     values: list[float] = []
+    if file.exists() and not file.is_file():
+        raise InputError.at(f"{path}.series", rate.series, "must be a plain file")
     try:
         with file.open(newline="", encoding="utf-8") as lines:
             reader = csv.DictReader(lines)
@@ -123,6 +126,6 @@ def _value(path: str, rate: SeriesRate, text: str | None, line: int) -> float:
         value = float(text or "")
     except ValueError:
         value = math.nan
-    if not 0 <= value < math.inf:
-        raise InputError.at(path, text or "", f"must be a number that is not negative (line {line})")
+    if not 0 <= value <= _MOST_TUPLES:
+        raise InputError.at(path, text or "", f"must be a number between 0 and {_MOST_TUPLES:g} (line {line})")
     return value

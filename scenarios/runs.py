@@ -30,9 +30,9 @@ class RunResult:
 
     @property
     def missed(self) -> tuple[str, ...]:
-        """Names of the targets that were missed."""
+        """Names of the targets that were missed, or could not be judged because nothing was seen."""
         verdicts = self.summary.get("targets") or {}
-        return tuple(name for name, verdict in verdicts.items() if verdict["met"] is False)
+        return tuple(name for name, verdict in verdicts.items() if not verdict["met"])
 
 
 def run(

@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.report import render_report
 from models.errors import InputError
-from scenarios.files import scenario_text
+from scenarios.files import scenario_text, with_files
 from scenarios.new_directory import new_directory
 from scenarios.planning_files import plan_to_dict, problem_to_dict
 from scenarios.profiles import profile_summary, write_profile
@@ -73,7 +73,12 @@ def write_study(directory: Path | str, study: Study, quarantine: Any, *, force: 
     page = render_report(study_content(study, inputs, command=command))
     with new_directory(target, force=force, ours=is_study) as folder:
         write_profile(study.profile, folder / PROFILE, quarantine)
-        write_run(folder / RUN, scenario_text(study.scenario), chosen.summary, chosen.records)
+        write_run(
+            folder / RUN,
+            scenario_text(with_files(study.scenario, lambda _: f"../{PROFILE}")),
+            chosen.summary,
+            chosen.records,
+        )
         (folder / PLANS).mkdir()
         for one in study.planned:
             _json(folder / PLANS / f"{one.method}.json", plan_to_dict(one.plan, one.problem))

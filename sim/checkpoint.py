@@ -39,7 +39,11 @@ def _rank(transfer: _Transfer) -> int:
 
 
 class CheckpointCoordinator:
-    """Takes a checkpoint of every unit each interval, all at once or spread over the interval."""
+    """Takes a checkpoint of every unit each interval, all at once or spread over the interval.
+
+    A unit whose last checkpoint is not stored yet is passed over: it would never be done if writing takes longer than
+    the interval.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -58,7 +62,7 @@ class CheckpointCoordinator:
             for unit, offset in zip(self.units, offsets, strict=True):
                 if begin + offset > clock.now_ns():
                     yield clock.sleep(begin + offset)
-                if unit.live:
+                if unit.live and not unit.saving:
                     self._take(unit)
             begin += self.interval_ns
 
@@ -74,6 +78,7 @@ class CheckpointCoordinator:
         full = self.description.kind == "full" or unit.checkpoint is None or unit.checkpoint.holder != holder
         size = unit.state_bytes() + unit.kept_bytes() if full else unit.changed_bytes() + unit.new_kept_bytes
         checkpoint, incarnation = unit.snapshot(holder, self._life(holder)), unit.incarnation
+        unit.saving = True
         rows = self.world.recorder.rows["checkpoints"]
         row = len(rows)
         rows.append((unit.operator.index, unit.index, task.host.index, holder, now, NEVER, size, full))
@@ -135,6 +140,7 @@ class CheckpointCoordinator:
             return  # it never left the owner
         if transfer.incarnation != unit.incarnation:
             return  # of an incarnation that is over: it would trim what the new state does not contain
+        unit.saving = False
         if checkpoint.holder_life != self._life(checkpoint.holder):
             return  # the holder died meanwhile: if it is back, then without what this one builds on
         unit.checkpoint = checkpoint

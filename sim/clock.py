@@ -17,7 +17,7 @@ Process = Generator[simpy.Event, Any, None]
 
 _CLASS = 1 << 48  # SimPy's own priorities 0 and 1 (control) come before all of these
 _RECEIVER = 1 << 24
-MESSAGE, SERVICE, ARRIVAL = 1 * _CLASS, 2 * _CLASS, 3 * _CLASS
+MESSAGE, SERVICE, ARRIVAL, SETTLED = (k * _CLASS for k in (1, 2, 3, 4))  # SETTLED only looks, after all else
 
 
 def channel(kind: int, receiver: int, sender: int) -> int:

@@ -61,13 +61,14 @@ def _sample(world: World, every_ns: int) -> Process:
     while True:
         yield clock.sleep(clock.now_ns() + every_ns)
         now = clock.now_ns()
-        buffered = dict.fromkeys(world.tasks, 0)
+        buffered, held = dict.fromkeys(world.tasks, 0), dict.fromkeys(world.tasks, 0)
         for unit in world.all_units():
             if unit.task is not None:
                 buffered[unit.task] += unit.kept_rows()
+                held[unit.task] += len(unit.held)
         for task in world.tasks:
             if task.alive:
-                waiting = len(task.queue) + len(task.front)
+                waiting = held[task] + task.waiting()
                 rows["samples"].append((now, task.index, task.host.index, waiting, task.busy_ns, buffered[task]))
         for source in world.sources:
             rows["lag"].append((now, source.unit.operator.index, source.lag(now)))

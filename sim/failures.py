@@ -69,7 +69,7 @@ class Failures:
             if unit.checkpoint and unit.checkpoint.holder == host.index:
                 unit.checkpoint = None
         row = len(recorder.rows["failures"])
-        recorder.rows["failures"].append((host.index, now, NEVER, NEVER))
+        recorder.rows["failures"].append((host.index, now, NEVER, NEVER, len(lost), NEVER))
         self.world.clock.process(self._after(host, lost, now, repair_ns, row))
 
     def _lose_tasks(self, host: Host, now: int) -> list[Unit]:
@@ -78,10 +78,11 @@ class Failures:
         dead = set(tasks)
         lost = [unit for unit in world.all_units() if unit.task in dead]
         for unit in lost:
-            world.recovery.close(unit)
+            world.recovery.lost_again(unit)
         for task in tasks:
             for visit in task.crash(now):
                 world.drop(visit, task, "crash")
+            world.recovery.died(task)
         for unit in lost:
             for visit in unit.forget_volatile():
                 assert unit.task is not None
@@ -95,13 +96,13 @@ class Failures:
         back_at = None if repair_ns is None else failed + repair_ns
         detect_at = self._detection_ns(failed)
         yield clock.sleep(detect_at if back_at is None else min(detect_at, back_at))
-        rows[row] = (host.index, failed, clock.now_ns(), NEVER)
-        self.world.recovery.recover([Loss(unit, host, failed) for unit in lost])
+        rows[row] = (*rows[row][:2], clock.now_ns(), *rows[row][3:])
+        self.world.recovery.recover([Loss(unit, host, failed, row) for unit in lost])
         if back_at is None:
             return
         if back_at > clock.now_ns():
             yield clock.sleep(back_at)
-        rows[row] = (*rows[row][:3], back_at)
+        rows[row] = (*rows[row][:3], back_at, *rows[row][4:])
         host.alive = True
         self.world.recovery.host_is_back()
 

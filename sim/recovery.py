@@ -1,7 +1,7 @@
 """Recovery of units: restore from the checkpoint, replay from upstream, catch up.
 
-A recovery is over when its task has nothing left to do, no replayed tuple is under way, and no upstream unit
-is down any more. What is replayed to the unit later belongs to the recovery of the upstream unit.
+A unit has caught up when its task has settled (`sim/settling.py`), and a failure when the last task downstream of
+the recovered units has. What is replayed to a unit after that belongs to the recovery of the upstream unit.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from models.records import NEVER
 from sim.clock import MESSAGE, channel
+from sim.settling import Settling
 from sim.task import Task, Work
 from sim.unit import Unit
 from sim.world import REMOTE
@@ -28,6 +29,7 @@ class Loss(NamedTuple):
     unit: Unit
     host: Host
     failed_ns: int
+    failure: int  # row in the table of failures
 
 
 @dataclass(eq=False)
@@ -37,6 +39,7 @@ class Entry:
     host: int
     unit: Unit
     task: Task
+    failure: int  # row in the table of failures
     failed_ns: int
     detected_ns: int
     restored_ns: int = NEVER
@@ -54,7 +57,7 @@ class Recovery:
         self.world = world
         self.entries: list[Entry] = []
         self._open: dict[Unit, Entry] = {}  # recoveries that are not over
-        self._waiting: dict[Task, list[Entry]] = {}  # the same by task
+        self._settling: list[Settling] = []
         self._orphans: list[Loss] = []  # while no host is alive
 
     def recover(self, losses: list[Loss]) -> None:
@@ -64,6 +67,8 @@ class Recovery:
         what a source has waiting must not be sent to a task that is dead.
         """
         begun = [entry for loss in losses if (entry := self._assign(loss))]
+        if begun:
+            self._watch(begun)
         for entry in begun:
             for sender in sorted(entry.unit.senders, key=_place):
                 if sender.live:
@@ -86,11 +91,41 @@ class Recovery:
         world.recorder.decision(now, f"{unit.name} resumes on {target.name}", why)
         unit.task = world.task_on(unit.operator, target)
         unit.incarnation += 1
-        entry = Entry(loss.host.index, unit, unit.task, loss.failed_ns, now)
+        entry = Entry(loss.host.index, unit, unit.task, loss.failure, loss.failed_ns, now)
         self.entries.append(entry)
         self._open[unit] = entry
-        self._waiting.setdefault(unit.task, []).append(entry)
         return entry
+
+    def _watch(self, begun: list[Entry]) -> None:
+        """Note when the tasks of these recoveries settle, and when the last task downstream of them does."""
+        of_task: dict[Task, list[Entry]] = {}
+        for entry in begun:
+            of_task.setdefault(entry.task, []).append(entry)
+
+        def ready(task: Task) -> bool:
+            entries = of_task.get(task, [])
+            return all(entry.restored_ns != NEVER and not entry.pending for entry in entries)
+
+        def settled(task: Task) -> None:
+            for entry in of_task.get(task, []):
+                entry.caught_up_ns = self.world.clock.now_ns()
+                self._open.pop(entry.unit, None)
+
+        def finished() -> None:
+            self._settling.remove(settling)
+            self._note_caught_up(begun)
+
+        settling = Settling(self.world, list(of_task), ready, settled, finished)
+        self._settling.append(settling)
+
+    def _note_caught_up(self, begun: list[Entry]) -> None:
+        """Write the end into the rows of the failures that have nothing left open or lost again."""
+        rows = self.world.recorder.rows["failures"]
+        for failure in sorted({entry.failure for entry in begun}):
+            own = [entry for entry in self.entries if entry.failure == failure]
+            waits = any(loss.failure == failure for loss in self._orphans)
+            if not waits and all(entry.caught_up_ns != NEVER for entry in own):
+                rows[failure] = (*rows[failure][:-1], self.world.clock.now_ns())
 
     def _target(self, unit: Unit) -> tuple[Host | None, str]:
         hosts, checkpoint = self.world.hosts, unit.checkpoint
@@ -149,8 +184,7 @@ class Recovery:
         for source in self.world.sources:
             if source.unit is unit:
                 source.resume()
-        for task in list(self._waiting):  # this unit may have been the last that one of them waited for
-            self.notice_empty(task)
+        self.notice_empty(entry.task)
 
     def _replay(self, sender: Unit, receiver: Unit) -> None:
         if receiver.task is None or not receiver.task.alive:
@@ -172,23 +206,18 @@ class Recovery:
                 self.notice_empty(task)
 
     def notice_empty(self, task: Task) -> None:
-        """Close the recoveries at a task that has nothing left to do."""
-        if task not in self._waiting or not task.empty:
-            return
-        for entry in [entry for entry in self._waiting[task] if self._is_over(entry)]:
-            entry.caught_up_ns = self.world.clock.now_ns()
-            self.close(entry.unit)
+        """A task may have settled."""
+        for settling in list(self._settling):
+            settling.look(task)
 
-    def _is_over(self, entry: Entry) -> bool:
-        return entry.unit.live and not entry.pending and all(sender.live for sender in entry.unit.senders)
+    def lost_again(self, unit: Unit) -> None:
+        """The unit was lost before it had caught up: its row stays in the books as far as it came."""
+        self._open.pop(unit, None)
 
-    def close(self, unit: Unit) -> None:
-        """The recovery is over, or the unit was lost again: its rows stay in the books as far as it came."""
-        entry = self._open.pop(unit, None)
-        if entry:
-            self._waiting[entry.task].remove(entry)
-            if not self._waiting[entry.task]:
-                del self._waiting[entry.task]
+    def died(self, task: Task) -> None:
+        """Nobody waits for a task that is dead."""
+        for settling in list(self._settling):
+            settling.forget(task)
 
     def write(self) -> None:
         """The rows of all recoveries."""

@@ -70,6 +70,10 @@ class Task:
         """Whether nothing waits and nothing is served."""
         return not (self.front or self.queue or self.serving)
 
+    def waiting(self) -> int:
+        """Number of tuples in both lanes."""
+        return len(self.queue) + sum(isinstance(item, Visit) for item in self.front)
+
     def died_by(self, departed_ns: int) -> bool:
         """Whether the host was dead before a transmission of this task had left the link at `departed_ns`."""
         return self.died_ns is not None and self.died_ns <= departed_ns

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from models.job import FixedState, PerKeyState, PerTupleState
+from models.records import NEVER
 
 if TYPE_CHECKING:
     from sim.operator_plan import OperatorPlan
@@ -29,14 +30,15 @@ class Row(NamedTuple):
 class Visit:
     """A tuple on its way from the task `origin` to a unit, then in the queue there.
 
-    `ticket` is its place among all that arrived at the host; `replayed` says that it was sent again.
+    `arrival_ns` is known when it is sent, `arrived` says that it is there; `ticket` is its place among all that arrived
+    at the host; `replayed` says that it was sent again.
     """
 
-    __slots__ = ("arrival_ns", "origin", "replayed", "row", "start_ns", "ticket", "unit")
+    __slots__ = ("arrival_ns", "arrived", "origin", "replayed", "row", "start_ns", "ticket", "unit")
 
     def __init__(self, row: Row, unit: Unit, origin: Task, arrival_ns: int, replayed: bool) -> None:
         self.row, self.unit, self.origin, self.arrival_ns = row, unit, origin, arrival_ns
-        self.start_ns, self.ticket, self.replayed = arrival_ns, 0, replayed
+        self.arrived, self.start_ns, self.ticket, self.replayed = False, NEVER, 0, replayed
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,7 @@ class Unit:
         self.senders: dict[Unit, None] = {}  # units that keep outputs for this one
         self.held: list[Visit] = []
         self.checkpoint: Checkpoint | None = None
+        self.saving = False  # a checkpoint of this incarnation is being written or is under way
         self.planned_holder: int | None = None
 
     @property
@@ -176,7 +179,7 @@ class Unit:
         A source reads a durable log: what it keeps is the part of the log that is not acknowledged yet. The
         list of applied tuples stays, for the books.
         """
-        self.live = False
+        self.live = self.saving = False
         held, self.held = self.held, []
         if not self.operator.is_source:
             self.kept.clear()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from models import layout
 from models.inputs import RunInputs
+from models.records import NEVER
 from models.scenario import Scenario
 from models.units import to_ns
 from sim.arrivals import births
@@ -128,7 +129,7 @@ class World:
         if not task.alive:
             self.drop(visit, task, "crash")
             return
-        visit.ticket = task.host.ticket()
+        visit.ticket, visit.arrived = task.host.ticket(), True
         task.arrive(visit)
 
     def replay(self, sender: Unit, receiver: Unit) -> tuple[int, int]:
@@ -155,7 +156,7 @@ class World:
                 self.drop(visit, task, "crash")
             return
         for visit in arrived:
-            visit.ticket = task.host.ticket()
+            visit.ticket, visit.arrived = task.host.ticket(), True
         task.put_in_front(arrived)
 
     def cut_links(self, dead: Host) -> None:
@@ -167,6 +168,8 @@ class World:
 
     def drop(self, visit: Visit, task: Task, reason: str) -> None:
         """A tuple ends here, without effect."""
-        self.recorder.rows["dropped"].append((task.operator.index, task.index, self.clock.now_ns(), reason))
+        now = self.clock.now_ns()
+        arrival = visit.arrival_ns if visit.arrived else NEVER
+        self.recorder.rows["dropped"].append((task.operator.index, task.index, arrival, visit.start_ns, now, reason))
         if visit.replayed:
             self.recovery.one_replayed(visit.unit, task)

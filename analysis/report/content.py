@@ -76,7 +76,7 @@ class Correlation:
 class AllocationRow:
     """What one method of checkpoint allocation reached; shares are in [0, 1].
 
-    `recovery_s` and `latency_p99_s` are those of a run with its plan.
+    `max_node_load` is in cores. `recovery_s` and `latency_p99_s` are those of a run with its plan.
     """
 
     method: str

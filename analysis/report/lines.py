@@ -60,27 +60,36 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
 
 
 def _latency_caption(line: Latency, recoveries: Sequence[Recovery]) -> str:
-    at, p99 = np.asarray(line.at_s), np.asarray(line.p99_s, dtype=np.float64)
-    first = min((one.failed_s for one in recoveries), default=None)
+    at, p99 = np.asarray(line.at_s, dtype=np.float64), np.asarray(line.p99_s, dtype=np.float64)
     seen = np.isfinite(p99)
     if not seen.any():
         return "Nothing was delivered."
-    interval = text.seconds(line.interval_s)
-    said = f"Quantiles of the deliveries of each {interval} in replication {line.replication}. "
-    before = seen & (at + line.interval_s <= first) if first is not None else seen
-    after = seen & (at >= first) if first is not None else np.zeros(at.size, bool)
-    if not before.any() or not after.any():
+    said = f"Quantiles of the deliveries of each {text.seconds(line.interval_s)} in replication {line.replication}. "
+    if not recoveries:
         low, high = float(p99[seen].min()), float(p99[seen].max())
         return said + f"The p99 lies between {text.seconds(low)} and {text.seconds(high)}."
-    usual, worst = float(np.median(p99[before])), float(p99[after].max())
-    said += f"Before the first failure the p99 is {text.seconds(usual)} (median over time); "
-    slow = after & (p99 > 2 * usual)
-    if not slow.any():
-        return said + f"after it at most {text.seconds(worst)}, never more than twice as much."
-    last = float(at[slow].max()) + line.interval_s
-    ended = "and is still above twice that at the end" if slow[np.flatnonzero(seen)[-1]] else ""
-    ended = ended or f"and is below twice its usual value for good {text.seconds(last - float(first or 0))} later"
-    return said + f"after it the p99 reaches {text.seconds(worst)} {ended}."
+    during = seen & _recovering(at, line.interval_s, recoveries)
+    which = "the recovery" if len(recoveries) == 1 else f"the {len(recoveries)} recoveries"
+    if not during.any():
+        return said + f"Nothing was delivered during {which}."
+    worst = float(p99[during].max())
+    said += f"During {which} the p99 reaches {text.seconds(worst)}"
+    before = seen & (at + line.interval_s <= min(one.failed_s for one in recoveries))
+    if not before.any():
+        return said + "."
+    above = float((p99[before] > worst).mean())
+    how_often = f"in {text.share(above)} of the intervals" if above else "never"
+    failure = "the failure" if len(recoveries) == 1 else "the first failure"
+    return said + f"; before {failure} it was {how_often} above that."
+
+
+def _recovering(at: np.ndarray, interval_s: float, recoveries: Sequence[Recovery]) -> np.ndarray:
+    """True for the intervals that a recovery overlaps; one that did not end lasts to the end of the run."""
+    found = np.zeros(at.size, dtype=bool)
+    for one in recoveries:
+        end = math.inf if one.total_s is None else one.failed_s + one.total_s
+        found |= (at + interval_s > one.failed_s) & (at < end)
+    return found
 
 
 def _around_caption(one: Recovery) -> str:

@@ -61,7 +61,7 @@ def render_report(content: ReportContent) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["plain"] = text.plain
+    environment.filters |= {"plain": text.plain, "marked": text.marked}
     return environment.get_template("report.html.j2").render(
         content=content,
         sections=sections,

@@ -19,7 +19,10 @@ _MOST = 60
 
 @dataclass(frozen=True)
 class Table:
-    """Heads, rows of cells, which columns are numbers, which row is marked; `note` says what was left out."""
+    """Heads, rows of cells, which columns are numbers, which row is marked; `note` says what was left out.
+
+    `prose` is the column of sentences: only its cells, and no names, may be broken into lines.
+    """
 
     name: str
     title: str
@@ -28,6 +31,7 @@ class Table:
     numbers: tuple[bool, ...]
     marked: int | None = None
     note: str = ""
+    prose: int | None = None
 
 
 def operators(rows: Sequence[OperatorRow]) -> Table:
@@ -69,7 +73,7 @@ def recoveries(rows: Sequence[Recovery]) -> Table:
 
 def allocation(rows: Sequence[AllocationRow]) -> Table:
     """What each method of checkpoint allocation reached; the one in use is marked."""
-    shares = ("useable", "assisted", "highest node load")
+    shares = ("useable", "assisted", "highest node load [cores]")
     heads = ("method", "status", "objective", "bound", "gap", *shares, "recovery", "p99 latency")
     cells = [
         (
@@ -92,8 +96,9 @@ def allocation(rows: Sequence[AllocationRow]) -> Table:
 
 def reasons(rows: Sequence[Reason]) -> Table:
     """Why the choices fell as they did."""
-    cells = [(text.plain(row.what), text.plain(row.chosen), text.plain(row.why)) for row in rows]
-    return _table("reasons", "Reasons for choices", ("choice", "chosen", "why"), cells, words=3)
+    # One reason per line: the name that it begins with is then never broken at its hyphen.
+    cells = [(text.plain(row.what), text.plain(row.chosen), text.plain(row.why).replace("; ", ";\n")) for row in rows]
+    return _table("reasons", "Reasons for choices", ("choice", "chosen", "why"), cells, words=3, prose=2)
 
 
 def guarantee(given: Guarantee) -> Table:
@@ -122,7 +127,8 @@ def _table(
     *,
     words: int,
     marked: int | None = None,
+    prose: int | None = None,
 ) -> Table:
     note = f"The first {_MOST} of {len(rows)} rows." if len(rows) > _MOST else ""
     numbers = tuple(position >= words for position in range(len(heads)))
-    return Table(name, title, heads, tuple(rows[:_MOST]), numbers, marked, note)
+    return Table(name, title, heads, tuple(rows[:_MOST]), numbers, marked, note, prose)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import unicodedata
+
+from markupsafe import Markup, escape
 
 NONE = "–"
 _STEPS = (
@@ -17,6 +20,7 @@ _STEPS = (
 )
 # By category of Unicode: control, line and paragraph characters, surrogates, and marks that show nothing.
 _SHOWN_AS = {"Cc": " ", "Zl": " ", "Zp": " ", "Cs": "\ufffd", "Cf": ""}
+_CODE = re.compile(r"`([^`]+)`")
 _LARGE = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -25,6 +29,11 @@ def plain(name: object) -> str:
     writing.
     """
     return "".join(_SHOWN_AS.get(unicodedata.category(char), char) for char in str(name))
+
+
+def marked(sentence: object) -> Markup:
+    """The text as HTML, what stands between backticks as code; everything in it is escaped first."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain(sentence)))))
 
 
 def label(name: object, longest: int = 40) -> str:

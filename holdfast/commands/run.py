@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from scenarios.files import LoadedScenario
 
 _TARGET_MISSED = 4
 
@@ -32,6 +35,8 @@ def run(
     loaded = read_scenario(resolve(file), settings or [])
     if out is not None:
         check_target(out, force=force)
+    if loaded.scenario.sweep:
+        typer.echo("note: run simulates the scenario as it stands, without its sweep", err=True)
     with progress() as talk:
         title = "simulating"
         result = run_scenario(
@@ -41,7 +46,7 @@ def run(
             on_progress=lambda share: talk(title, share),
         )
     if out is not None:
-        _write(out, file, result, loaded.folder, force=force, raw=raw)
+        _write(out, file, result, loaded, force=force, raw=raw)
     if as_json:
         print(json.dumps(result.summary, allow_nan=False))
     else:
@@ -49,26 +54,26 @@ def run(
     for name in result.missed:
         verdict = result.summary["targets"][name]
         limit, value = verdict["limit"], verdict["value"]
-        reached = "a recovery did not end" if value is None else f"{value:.4g}"
+        reached = f"{value:.4g}" if value is not None else "did not end" if verdict["met"] is False else "nothing seen"
         typer.echo(f"target missed: {name}: {reached}, must be at most {limit:.4g}", err=True)
     if result.missed:
         raise typer.Exit(_TARGET_MISSED)
 
 
-def _write(out: Path, file: str, result: object, folder: Path, *, force: bool, raw: bool) -> None:
+def _write(out: Path, file: str, result: object, loaded: LoadedScenario, *, force: bool, raw: bool) -> None:
     from analysis.report import render_report  # noqa: PLC0415
-    from scenarios.files import scenario_text  # noqa: PLC0415
+    from scenarios.files import moved, scenario_text  # noqa: PLC0415
     from scenarios.report_content import run_content  # noqa: PLC0415
     from scenarios.run_store import write_run  # noqa: PLC0415
     from scenarios.runs import RunResult, inputs_of  # noqa: PLC0415
 
     assert isinstance(result, RunResult)
     page = render_report(
-        run_content(result, inputs_of(result.scenario, folder, holders={}), command=f"holdfast run {file}")
+        run_content(result, inputs_of(result.scenario, loaded.folder, holders={}), command=f"holdfast run {file}")
     )
     write_run(
         out,
-        scenario_text(result.scenario),
+        scenario_text(moved(loaded, out)),
         result.summary,
         result.records,
         force=force,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json as json_text
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from optimizer.verify import Verdict
 
 
 def verify(
@@ -15,22 +18,45 @@ def verify(
     problem_file: Annotated[Path, typer.Argument(metavar="PROBLEM", help="Problem: .json or .npz")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
 ) -> None:
-    """Recompute a plan's objective and list every constraint and claim that does not hold.
+    """Recompute a plan's objective and gap and list every constraint and claim that does not hold.
 
-    Exit code 0: the plan holds; 2: bad input; 4: it does not.
+    A bound that a cheap assignment refutes does not hold; that one is right takes a solver, and is said not to
+    be checked.
+
+    Exit code 0: the plan holds; 2: bad input; 4: it does not, or it has no assignment to check.
     """
     from optimizer.verify import verify_checkpoints  # noqa: PLC0415
-    from scenarios.planning_files import read_plan, read_problem  # noqa: PLC0415
+    from scenarios.planning_files import read_plan_and_gap, read_problem  # noqa: PLC0415
 
-    verdict = verify_checkpoints(read_problem(problem_file), read_plan(plan_file))
-    if json:
-        listed = [{"kind": one.kind, "text": one.text} for one in verdict.violations]
-        document = {"ok": verdict.ok, "objective": verdict.objective, "violations": listed}
-        sys.stdout.write(json_text.dumps(document, allow_nan=False) + "\n")
-    else:
-        lines = [str(one) for one in verdict.violations] or ["the plan holds"]
-        if verdict.objective is not None:
-            lines.append(f"objective: {verdict.objective:.12g}")
-        sys.stdout.write("\n".join(lines) + "\n")
-    if not verdict.ok:
+    problem = read_problem(problem_file)
+    plan, gap = read_plan_and_gap(plan_file)
+    verdict = verify_checkpoints(problem, plan, gap=gap)
+    text = json_text.dumps(_document(verdict), allow_nan=False) if json else "\n".join(_lines(verdict, plan.status))
+    sys.stdout.write(text + "\n")
+    if not verdict.holds:
         raise typer.Exit(4)
+
+
+def _document(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "ok": verdict.holds,
+        "objective": verdict.objective,
+        "violations": [{"kind": one.kind, "text": one.text} for one in verdict.violations],
+        "checked": list(verdict.checked),
+        "not_checked": list(verdict.not_checked),
+        "counterexample": None if verdict.counterexample is None else list(verdict.counterexample),
+    }
+
+
+def _lines(verdict: Verdict, status: str) -> list[str]:
+    lines = [str(one) for one in verdict.violations]
+    if verdict.holds is None:
+        lines.append(f'nothing to check: the plan says "{status}" and has no assignment')
+    elif verdict.holds:
+        lines.append("the plan holds")
+    if verdict.objective is not None:
+        lines.append(f"objective: {verdict.objective:.12g}")
+    for name, listed in (("checked", verdict.checked), ("not checked", verdict.not_checked)):
+        if listed:
+            lines.append(f"{name}: {'; '.join(listed)}")
+    return lines

@@ -68,7 +68,7 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
     duration, tolerance = scenario.duration_s, scenario.fault_tolerance
     if scenario.warmup_s > duration / 2:
         yield Advice("warmup", "is more than half of the run")
-    if tolerance.method == "checkpoint" and tolerance.interval_s > duration:
+    if tolerance.method == "checkpoint" and tolerance.interval_s >= duration:
         text = f"is longer than the run of {units.show(duration, 's')}: no checkpoint will be taken"
         yield Advice("fault_tolerance.interval", text)
     if scenario.detector.timeout_s < scenario.detector.heartbeat_s:

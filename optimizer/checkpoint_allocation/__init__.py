@@ -1,11 +1,15 @@
 """Checkpoint allocation: which node stores which checkpoint.
 
-    minimise   sum c[j, n] x[j, n]                                 j = 0 .. J-1 checkpoints, n = 0 .. N-1
-    nodes subject to sum_n x[j, n] = 1,   x binary
-               x[j, n] = 0                                         (j, n) forbidden: the node of j's own key
-               group x[a, n] + x[b, n] <= 1                              (a, b) apart: copies of one
-               checkpoint capacity_min[n] <= sum_j l[j, n] x[j, n] <= capacity[n] sum_j (1 - x[j,
-               current[j]]) <= max_moves
+Checkpoints j = 0 .. J-1, nodes n = 0 .. N-1; x[j, n] is 1 when node n stores checkpoint j. c[j, n] is the cost
+and l[j, n] the load of that; x is binary.
+
+    minimise    sum_j sum_n c[j, n] x[j, n]
+
+    subject to  sum_n x[j, n] = 1                                      for each j
+                x[j, n] = 0                                            for (j, n) forbidden: node of j's key group
+                x[a, n] + x[b, n] <= 1                                 for each n and (a, b) apart: copies of one
+                capacity_min[n] <= sum_j l[j, n] x[j, n] <= capacity[n]    for each n
+                sum_j (1 - x[j, current[j]]) <= max_moves
 
 Source: spec page "Checkpoint-assisted migration and checkpoint allocation" (constraints 1 and 2) with
 node-dependent loads, lower capacities and moves added. With capacities it is a generalised assignment

@@ -274,19 +274,66 @@ def test_phases_are_shaded_in_order_and_for_the_replication_of_the_line():
     assert rectangles == [(30.0, 31.0), (31.0, 31.5), (31.5, 31.75), (31.75, 34.0), (50.0, 51.0)]
 
 
-def test_the_caption_of_latency_is_computed_from_the_data():
-    words = " ".join(Page(render_report(full())).words)
-    assert (
-        "Before the first failure the p99 is 10\u00a0ms (median over time); after it the p99 reaches 4\u00a0s" in words
-    )
-    assert "is below twice its usual value for good 5\u00a0s later" in words
+def latency_caption(p99, recoveries, at=None):
+    """The caption of the figure over all time, in words."""
+    values = np.asarray(p99, dtype=float)
+    line = Latency(np.arange(float(values.size)) if at is None else at, values, values, values)
+    read = Page(render_report(ReportContent("t", "q", latency=line, recoveries=recoveries)))
+    return next(word for word in read.words if word.startswith(("Quantiles", "Nothing")))
 
 
-def test_a_latency_that_stays_high_is_said_to():
-    content = full()
-    p99 = np.where(np.arange(60) >= 30, 4.0, 0.01)
-    slow = replace(content, latency=replace(content.latency, p99_s=p99))
-    assert "is still above twice that at the end" in " ".join(Page(render_report(slow)).words)
+def test_the_caption_of_latency_compares_the_recovery_with_the_time_before_it():
+    p99 = np.full(60, 0.01)
+    p99[[32, 40]] = 4.0, 9.0  # within the recovery of 30 .. 34 s, and after it
+    ended = Recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0)
+    never = "During the recovery the p99 reaches 4\u00a0s; before the failure it was never above that."
+    assert latency_caption(p99, (ended,)).endswith(f"in replication 0. {never}")
+    p99[[3, 7, 11]] = 5.0
+    assert "before the failure it was in 10\u00a0% of the intervals above that" in latency_caption(p99, (ended,))
+
+
+def test_a_recovery_that_did_not_end_lasts_to_the_end_of_the_run():
+    p99 = np.full(60, 0.01)
+    p99[[32, 59]] = 4.0, 9.0
+    ended, open_ = Recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0), Recovery("a", 50.0, 1.0, None, None, None, None)
+    both = latency_caption(p99, (ended, open_))
+    assert "During the 2 recoveries the p99 reaches 9\u00a0s; before the first failure it was never above that" in both
+
+
+def test_the_caption_of_latency_says_when_nothing_came_during_the_recovery_or_before_it():
+    p99 = np.full(60, 0.01)
+    p99[30:34] = np.nan
+    ended = Recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0)
+    assert latency_caption(p99, (ended,)).endswith("Nothing was delivered during the recovery.")
+    early = replace(ended, failed_s=0.5)
+    assert latency_caption(p99, (early,)).endswith("During the recovery the p99 reaches 10\u00a0ms.")
+
+
+def test_backticks_become_code_and_nothing_in_them_becomes_markup():
+    items = ("where `serialise` is given", "`<b>x</b>`", "a ` b", "``")
+    html = render_report(ReportContent("t", "q", assumptions=items))
+    listed = re.findall(r"<li>(.*)</li>", html)
+    assert listed == ["where <code>serialise</code> is given", "<code>&lt;b&gt;x&lt;/b&gt;</code>", "a ` b", "``"]
+
+
+def test_loads_have_their_unit():
+    assert "highest node load [cores]" in Page(render_report(full())).words
+
+
+def test_only_sentences_are_broken_into_lines():
+    html = render_report(replace(full(), reasons=(Reason("air[18]", "host-0", "host-1: dear; host-2: full"),)))
+    row = re.search(r"<tr>\n<th scope=.row.>air.*?</tr>", html, re.DOTALL)[0]
+    assert '<td class="name">host-0</td>' in row
+    assert '<td class="prose">host-1: dear;\nhost-2: full</td>' in row
+    assert re.search(r"tbody th, td\.name \{ white-space: nowrap; \}", html)
+
+
+def test_the_upright_drawing_is_never_scaled_down_and_its_letters_are_legible():
+    html = render_report(full())
+    assert re.search(r"\.topology\.upright \{ display: block; max-width: none; \}", html)
+    rules = re.findall(r"\.(?:box|edge)[^{}]*\{[^}]*font-size: ([\d.]+)px", html)
+    assert len(rules) == 3
+    assert min(map(float, rules)) >= 11
 
 
 def test_gaps_stay_gaps():

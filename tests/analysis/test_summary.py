@@ -95,10 +95,10 @@ def test_intervals_come_from_replications(make):
 def test_the_phases_of_a_recovery_end_with_the_last_key_group(make):
     one = make.records(
         4,
-        failures=[(1, 3 * S, 4 * S, -1)],
+        failures=[(1, 3 * S, 4 * S, -1, 2, 9 * S)],
         recoveries=[
             (1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 7 * S, 8 * S, 10, 100),
-            (1, 1, 2, 0, 3 * S, 4 * S, 6 * S, 6 * S, 9 * S, 5, 50),
+            (1, 1, 2, 0, 3 * S, 4 * S, 6 * S, 6 * S, 8 * S, 5, 50),
         ],
     )
     assert summarise(make.scenario(), [one])["recoveries"] == [
@@ -120,7 +120,7 @@ def test_the_phases_of_a_recovery_end_with_the_last_key_group(make):
 
 def test_a_phase_that_one_key_group_did_not_end_is_none_and_so_is_what_follows(make):
     one = make.records(
-        failures=[(1, 3 * S, 4 * S, -1)],
+        failures=[(1, 3 * S, 4 * S, -1, 2, -1)],
         recoveries=[
             (1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 7 * S, 8 * S, 10, 100),
             (1, 1, 2, 0, 3 * S, 4 * S, 6 * S, -1, -1, 5, 50),
@@ -136,18 +136,31 @@ def test_a_phase_that_one_key_group_did_not_end_is_none_and_so_is_what_follows(m
     ]
 
 
-def test_a_failure_of_a_host_without_key_groups_has_a_detection_alone(make):
-    one = make.records(failures=[(0, 3 * S, 4 * S, -1), (1, 5 * S, -1, -1)])
+def test_a_host_with_nothing_on_it_is_recovered_when_its_failure_is_detected(make):
+    one = make.records(failures=[(0, 3 * S, 4 * S, -1, 0, -1), (1, 5 * S, -1, -1, 0, -1)])
     found = summarise(make.scenario(), [one])["recoveries"]
     assert [(entry["host"], entry["detect_s"], entry["total_s"]) for entry in found] == [
-        ("worker-0", 1.0, None),
+        ("worker-0", 1.0, 1.0),
         ("worker-1", None, None),
     ]
 
 
+def test_a_failure_that_was_not_detected_or_not_wholly_taken_over_has_no_end(make):
+    undetected = make.records(failures=[(1, 3 * S, -1, -1, 2, -1)])
+    half = make.records(
+        failures=[(1, 3 * S, 4 * S, -1, 2, -1)],
+        recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 5 * S, 6 * S, 1, 1)],
+    )
+    for one in (undetected, half):
+        summary = summarise(make.scenario(targets={"recovery_s": 100.0}), [one])
+        (found,) = summary["recoveries"]
+        assert (found["restore_s"], found["total_s"], found["key_groups"]) == (None, None, 2)
+        assert summary["targets"]["recovery_s"]["met"] is False
+
+
 def test_two_failures_of_one_host_are_two_recoveries(make):
     one = make.records(
-        failures=[(1, 3 * S, 4 * S, 5 * S), (1, 7 * S, 8 * S, -1)],
+        failures=[(1, 3 * S, 4 * S, 5 * S, 1, 6 * S), (1, 7 * S, 8 * S, -1, 1, 9 * S)],
         recoveries=[
             (1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 5 * S, 6 * S, 1, 1),
             (1, 1, 0, 0, 7 * S, 8 * S, 9 * S, 9 * S, 9 * S, 1, 1),
@@ -157,7 +170,10 @@ def test_two_failures_of_one_host_are_two_recoveries(make):
 
 
 def test_a_phase_is_never_negative(make):
-    one = make.records(recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 6 * S, 5 * S, 5 * S, 0, 0)])
+    one = make.records(
+        failures=[(1, 3 * S, 4 * S, -1, 1, 5 * S)],
+        recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 6 * S, 5 * S, 5 * S, 0, 0)],
+    )
     (found,) = summarise(make.scenario(), [one])["recoveries"]
     assert (found["replay_s"], found["catch_up_s"], found["total_s"]) == (0.0, 0.0, 3.0)
 
@@ -203,6 +219,10 @@ def test_clipped_totals_equal_plain_loops(make, seed):
         left = one.tables["waiting"]
         for index, arrival in zip(left["operator"].tolist(), left["arrival_ns"].tolist(), strict=True):
             waiting += (high - max(arrival, low)) if index == operator else 0
+        for index, _, arrival, start, at, _ in zip(*(c.tolist() for c in one.tables["dropped"].values()), strict=True):
+            if index == operator and arrival != -1:
+                waiting += max(0, min(at if start == -1 else start, high) - max(arrival, low))
+                busy += 0 if start == -1 else max(0, min(at, high) - max(start, low))
         found = operator_times(one, operator)
         assert found.waits.tolist() == waits
         assert found.sojourns.tolist() == sojourns
@@ -226,13 +246,16 @@ def test_targets_are_highest_values(make):
         "latency_mean_s": False,
         "lost": True,
         "utilisation": True,
-        "recovery_s": None,  # nothing failed
+        "recovery_s": True,  # nothing failed
     }
     assert summary["targets"]["latency_p99_s"] == {"limit": 5.0, "value": 5.0, "met": True}
 
 
 def test_a_recovery_that_did_not_end_misses_its_target(make):
-    one = make.records(recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 5 * S, -1, -1, 0, 0)])
+    one = make.records(
+        failures=[(1, 3 * S, 4 * S, -1, 1, -1)],
+        recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 5 * S, -1, -1, 0, 0)],
+    )
     verdict = summarise(make.scenario(targets={"recovery_s": 100.0}), [one])["targets"]["recovery_s"]
     assert verdict == {"limit": 100.0, "value": None, "met": False}
 

@@ -47,7 +47,11 @@ def test_exact_is_optimal_and_its_file_verifies(run):
     assert json.loads(result.stdout)["assignment"] == [1, 0, 2]
     checked = run("verify", "@plan.json", "PROBLEM", "--json")
     assert checked.exit_code == 0
-    assert json.loads(checked.stdout) == {"ok": True, "objective": 5.0, "violations": []}
+    document = json.loads(checked.stdout)
+    assert (document["ok"], document["objective"], document["violations"]) == (True, 5.0, [])
+    assert document["not_checked"] == ['the bound, and so "optimal", which takes a solver']
+    assert "the gap" in document["checked"]
+    assert "not checked: the bound" in run("verify", "@plan.json", "PROBLEM").stdout
 
 
 def test_a_plan_for_another_problem_fails_the_check_with_four(run):
@@ -56,6 +60,42 @@ def test_a_plan_for_another_problem_fails_the_check_with_four(run):
     result = run("verify", "@plan.json", "PROBLEM", problem=changed)
     assert result.exit_code == 4
     assert "forbidden: checkpoint 0 must not be on node 1" in result.stdout
+
+
+def changed_plan(tmp_path, **changes):
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_a_changed_gap_fails_the_check_with_four(run, tmp_path):
+    run("plan", "checkpoints", "PROBLEM", "--out", "@plan.json")
+    changed_plan(tmp_path, gap=0.5)
+    result = run("verify", "@plan.json", "PROBLEM")
+    assert result.exit_code == 4
+    assert "claim: says gap 0.5, of its objective and bound it is 0.0" in result.stdout
+    assert "the plan holds" not in result.stdout
+
+
+def test_a_dearer_plan_that_is_called_optimal_fails_the_check_with_four(run, tmp_path):
+    run("plan", "checkpoints", "PROBLEM", "--out", "@plan.json")
+    changed_plan(tmp_path, assignment=[2, 1, 0], objective=8.0, bound=8.0)
+    result = run("verify", "@plan.json", "PROBLEM", "--json")
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["ok"], document["counterexample"]) == (4, False, [1, 0, 2])
+
+
+@pytest.mark.parametrize("status", ["infeasible", "unknown"])
+def test_a_plan_without_an_assignment_is_not_said_to_hold(run, tmp_path, status):
+    small = {**PROBLEM, "capacity": [1, 1, 1]}
+    run("plan", "checkpoints", "PROBLEM", "--out", "@plan.json", problem=small)
+    changed_plan(tmp_path, status=status)
+    result = run("verify", "@plan.json", "PROBLEM", problem=small)
+    assert result.exit_code == 4
+    assert f'nothing to check: the plan says "{status}" and has no assignment' in result.stdout
+    assert ("not checked: the infeasibility" in result.stdout) == (status == "infeasible")
+    assert "holds" not in result.stdout
+    document = json.loads(run("verify", "@plan.json", "PROBLEM", "--json", problem=small).stdout)
+    assert (document["ok"], document["violations"], document["checked"]) == (None, [], [])
 
 
 def test_infeasible_exits_three_and_still_prints_its_document(run):

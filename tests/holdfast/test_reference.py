@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from holdfast import reference
 from models.keys import fields_of
 from models.records import TABLES
 from models.scenario import Scenario
+from scenarios.parquet import units_of
+from scenarios.run_store import DERIVED, RAW, STORED, write_run
 
 
 @pytest.mark.parametrize("name", ["scenario.md", "cli.md", "records.md"])
@@ -19,7 +25,39 @@ def test_a_page_is_up_to_date(name: str) -> None:
 def test_every_key_and_every_record_is_on_its_page() -> None:
     pages = reference.pages()
     assert all(f"| `{key}` |" in pages["scenario.md"] for key in fields_of(Scenario))
-    assert all(f"## `{name}`" in pages["records.md"] for name in TABLES)
+    assert all(f"### `{name}.parquet`" in pages["records.md"] for name in (*TABLES, *DERIVED))
+
+
+def rows_of(page: str) -> dict[str, list[list[str]]]:
+    """File -> [column, type, unit, meaning] of each row of its table."""
+    found: dict[str, list[list[str]]] = {}
+    for part in page.split("### `")[1:]:
+        name, _, table = part.partition("`")
+        rows = [line for line in table.splitlines() if line.startswith("| `")]
+        found[name] = [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+    return found
+
+
+def test_the_page_of_records_describes_the_files_of_a_run(make: Any, tmp_path: Path) -> None:
+    write_run(tmp_path / "run", "", {}, [make.random(1)], raw=True)
+    files = sorted((tmp_path / "run").glob("*.parquet"))
+    rows = rows_of(reference.records_page())
+    assert sorted(rows) == [path.name for path in files]
+    for path in files:
+        units = units_of(path)
+        assert [(row[0].strip("`"), row[2]) for row in rows[path.name]] == [(k, u or "-") for k, u in units.items()]
+        assert rows[path.name][0][:2] == ["`replication`", "int32"]
+
+
+def test_the_page_of_records_says_what_raw_adds_and_speaks_of_names() -> None:
+    page = reference.records_page()
+    always, raw = page.split("## Only with `--raw`")
+    assert list(rows_of(always)) == [f"{name}.parquet" for name in (*DERIVED, *STORED)]
+    assert list(rows_of(raw)) == [f"{name}.parquet" for name in RAW]
+    kinds = {row[0]: row[1] for rows in rows_of(page).values() for row in rows}
+    assert {kinds[f"`{name}`"] for name in ("operator", "task", "host", "owner", "holder", "target")} == {"text"}
+    assert "index into" not in page
+    assert "-1" not in page
 
 
 def test_every_row_of_a_table_has_a_meaning() -> None:

@@ -1,6 +1,7 @@
-"""The verifier catches plans broken on purpose, one kind of break each."""
+"""The verifier catches plans broken on purpose, one kind of break each; oracle for bounds: brute force."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.solution import Status
 from optimizer.checkpoint_allocation import solve
-from optimizer.verify import verify_checkpoints
+from optimizer.verify import constraint_violations, verify_checkpoints
 
 
 @pytest.fixture(name="problem")
@@ -58,3 +59,119 @@ def test_each_kind_of_false_claim_is_caught(problem, changes, words):
     assert (plan.status, plan.objective) == (Status.OPTIMAL, 5.0)
     violations = verify_checkpoints(problem, dataclasses.replace(plan, **changes)).violations
     assert any(violation.kind == "claim" and words in violation.text for violation in violations), violations
+
+
+def brute_force(problem):
+    """The least cost of all assignments that keep every constraint; None without any."""
+    every = map(np.array, itertools.product(range(problem.n_nodes), repeat=problem.n_checkpoints))
+    return min((problem.objective(one) for one in every if not constraint_violations(problem, one)), default=None)
+
+
+def claims(problem, plan, **more):
+    return [one.text for one in verify_checkpoints(problem, plan, **more).violations if one.kind == "claim"]
+
+
+@pytest.mark.parametrize("gap", [0.5, 1e-5, -1.0, float("inf"), float("nan")])
+def test_a_gap_that_is_not_that_of_objective_and_bound_is_caught(problem, gap):
+    assert any("says gap" in text for text in claims(problem, solve(problem), gap=gap))
+
+
+def test_a_gap_is_compared_to_one_in_a_million():
+    problem = CheckpointAllocation(cost=[[3.0]], load=[1])
+    plan = CheckpointPlan(status=Status.FEASIBLE, objective=3.0, bound=2.0, assignment=np.array([0]))
+    assert claims(problem, plan, gap=0.5 * (1 + 1e-7)) == []
+    assert len(claims(problem, plan, gap=0.5 * (1 + 1e-5))) == 1
+    assert len(claims(problem, dataclasses.replace(plan, bound=None), gap=0.5)) == 1
+
+
+def test_a_bound_above_the_cheapest_nodes_together_is_refuted():
+    problem = CheckpointAllocation(cost=[[1, 2], [2, 1]], load=[1, 1])
+    dear = CheckpointPlan(status=Status.OPTIMAL, objective=4.0, bound=4.0, assignment=np.array([1, 0]))
+    verdict = verify_checkpoints(problem, dear, gap=0.0)
+    assert not verdict.holds
+    assert "costs 2.0 (each checkpoint on its cheapest allowed node)" in verdict.violations[0].text
+    assert verdict.counterexample == (0, 1)
+    assert verdict.not_checked == ()
+
+
+def test_a_bound_is_refuted_by_a_repair_where_the_cheapest_nodes_overflow():
+    problem = CheckpointAllocation(cost=[[0, 9, 9], [0, 1, 9], [0, 2, 3]], load=[1, 1, 1], capacity=[1, 1, 1])
+    dear = CheckpointPlan(status=Status.OPTIMAL, objective=12.0, bound=12.0, assignment=np.array([1, 0, 2]))
+    verdict = verify_checkpoints(problem, dear)
+    assert (verdict.counterexample, brute_force(problem)) == ((0, 1, 2), 4.0)
+
+
+def test_a_bound_is_refuted_by_one_move_from_the_plan_itself():
+    problem = CheckpointAllocation(cost=[[0, 5], [0, 5]], load=[1, 1], capacity_min=[1, 1], current=[1, 1], max_moves=1)
+    dear = CheckpointPlan(status=Status.OPTIMAL, objective=5.0, bound=5.0, assignment=np.array([0, 1]))
+    assert verify_checkpoints(problem, dear).ok
+    free = CheckpointAllocation(cost=[[0, 5], [0, 5]], load=[1, 1], capacity_min=[1, 0])
+    assert verify_checkpoints(free, dear).counterexample == (0, 0)
+
+
+def test_infeasible_is_refuted_by_an_assignment_that_keeps_everything(problem):
+    said = CheckpointPlan(status=Status.INFEASIBLE)
+    verdict = verify_checkpoints(problem, said)
+    assert verdict.holds is False
+    assert constraint_violations(problem, np.array(verdict.counterexample)) == []
+
+
+@pytest.mark.parametrize("status", [Status.INFEASIBLE, Status.UNKNOWN])
+def test_without_an_assignment_nothing_holds_and_nothing_is_violated(status):
+    tight = CheckpointAllocation(cost=[[1.0], [1.0]], load=[1, 1], capacity=[1])
+    verdict = verify_checkpoints(tight, CheckpointPlan(status=status))
+    assert (verdict.ok, verdict.holds, verdict.checked) == (True, None, ())
+    infeasible = ("the infeasibility, which takes a solver",) if status is Status.INFEASIBLE else ()
+    assert verdict.not_checked == infeasible
+
+
+def test_what_was_not_checked_is_said(problem):
+    verdict = verify_checkpoints(problem, solve(problem), gap=0.0)
+    assert verdict.holds
+    assert verdict.not_checked == ('the bound, and so "optimal", which takes a solver',)
+    assert verdict.checked == ("every constraint", "the objective", "the gap", "the bound against cheap assignments")
+
+
+def test_a_bound_that_the_cheapest_nodes_prove_is_checked():
+    problem = CheckpointAllocation(cost=[[1, 2], [2, 1]], load=[1, 1])
+    verdict = verify_checkpoints(problem, solve(problem))
+    assert verdict.not_checked == ()
+    assert verdict.checked[-1] == "the bound, which the cheapest allowed nodes prove"
+
+
+def random_problem(random):
+    j, n = int(random.integers(1, 6)), int(random.integers(1, 4))
+    fields = {}
+    load = random.integers(1, 5, j)
+    if random.random() < 0.7:
+        fields["capacity"] = np.full(n, np.ceil(load.sum() / n * random.choice([1.0, 1.3, 2.0])))
+    if random.random() < 0.3:
+        fields["capacity_min"] = np.full(n, np.floor(load.sum() / n * 0.5))
+    if random.random() < 0.4:
+        fields |= {"current": random.integers(0, n, j), "max_moves": int(random.integers(0, j + 1))}
+    if random.random() < 0.4:
+        fields["apart"] = [(a, b) for a in range(j) for b in range(a) if random.random() < 0.2]
+    forbidden = np.argwhere(random.random((j, n)) < 0.15)
+    return CheckpointAllocation(cost=random.integers(-5, 20, (j, n)), load=load, forbidden=forbidden, **fields)
+
+
+def test_only_false_bounds_and_false_infeasibility_are_refuted():
+    """Brute force says which claims are false: true ones are never refuted, and most false ones are."""
+    random = np.random.default_rng(5)
+    false = refuted = 0
+    for _ in range(300):
+        problem = random_problem(random)
+        best = brute_force(problem)
+        infeasible = verify_checkpoints(problem, CheckpointPlan(status=Status.INFEASIBLE))
+        assert infeasible.ok or best is not None
+        if best is None:
+            continue
+        bounded = CheckpointPlan(status=Status.UNKNOWN, bound=best)
+        assert verify_checkpoints(problem, bounded).ok
+        verdict = verify_checkpoints(problem, dataclasses.replace(bounded, bound=best + 3))
+        false, refuted = false + 2, refuted + (not verdict.ok) + (not infeasible.ok)
+        for one in (verdict, infeasible):
+            if one.counterexample is not None:
+                assert constraint_violations(problem, np.array(one.counterexample)) == []
+    assert false > 300
+    assert refuted > 0.9 * false

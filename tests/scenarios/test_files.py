@@ -143,9 +143,9 @@ def law(**fields: Any) -> st.SearchStrategy[dict[str, Any]]:
 services = st.one_of(
     law(distribution="deterministic", value_s=positive),
     law(distribution="exponential", mean_s=positive),
-    law(distribution="gamma", mean_s=positive, shape=positive),
+    law(distribution="gamma", mean_s=positive, shape=st.floats(0.001, 1e6)),
     law(distribution="erlang", mean_s=positive, shape=counts),
-    law(distribution="lognormal", mean_s=positive, cv=positive),
+    law(distribution="lognormal", mean_s=positive, cv=st.floats(0.001, 100)),
     law(distribution="uniform", low_s=st.floats(0, 1), high_s=st.floats(2, 3)),
 )
 rates = st.one_of(
@@ -176,7 +176,9 @@ failures = st.one_of(
 def scenarios(draw: st.DrawFn) -> Scenario:
     """Valid scenarios with a source, a map, a keyed aggregate and a sink; quantities are any numbers."""
     duration = draw(st.floats(10, 1e6))
-    arrivals = st.one_of(st.sampled_from(["poisson", "deterministic"]), law(distribution="gamma", shape=positive))
+    arrivals = st.one_of(
+        st.sampled_from(["poisson", "deterministic"]), law(distribution="gamma", shape=st.floats(0.001, 1e6))
+    )
     tables = {
         "name": draw(words),
         "seed": draw(st.integers(0, 2**63 - 1)),

@@ -13,6 +13,7 @@ from scenarios.planning_files import (
     plan_to_dict,
     problem_to_dict,
     read_plan,
+    read_plan_and_gap,
     read_problem,
     write_problem,
     write_text,
@@ -122,11 +123,21 @@ def test_a_plan_has_the_agreed_keys_and_never_nan(tmp_path):
     assert (again.status, again.objective, again.assignment.tolist()) == (Status.FEASIBLE, None, [1, -1])
 
 
+def test_the_gap_that_a_file_claims_is_read_beside_the_plan(tmp_path):
+    (tmp_path / "plan.json").write_text('{"status": "feasible", "objective": 3, "bound": 2, "gap": 0.7}')
+    plan, gap = read_plan_and_gap(tmp_path / "plan.json")
+    assert (plan.gap, gap) == (0.5, 0.7)
+    (tmp_path / "plan.json").write_text('{"status": "unknown"}')
+    assert read_plan_and_gap(tmp_path / "plan.json")[1] is None
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ('{"status": "best"}', "status = best"),
         ('{"status": "optimal", "objective": "1"}', "objective = 1"),
+        ('{"status": "optimal", "gap": "0"}', "gap = 0"),
+        ('{"status": "optimal", "bound": 1' + "0" * 400 + "}", "bound = 1000"),
         ('{"status": "optimal", "assignment": [0.5]}', "assignment[0] = 0.5"),
         ('{"status": "optimal", "assignment": 3}', "assignment = 3"),
     ],

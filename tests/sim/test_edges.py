@@ -173,7 +173,7 @@ def test_phases_of_a_recovery_follow_each_other() -> None:
 def test_what_was_born_while_nobody_was_alive_is_sent_to_live_tasks(guarantee: str) -> None:
     tolerance = {"method": "checkpoint", "store": "remote", "guarantee": guarantee}
     world = drain(job(1, ("2500 ms", "h-0", "3 s"), fault_tolerance=tolerance)).world
-    back = [at for _, _, at, why in world.recorder.rows["dropped"] if at >= 5500 * 10**6 and why == "crash"]
+    back = [at for *_, at, why in world.recorder.rows["dropped"] if at >= 5500 * 10**6 and why == "crash"]
     assert back == []
 
 

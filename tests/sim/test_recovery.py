@@ -196,7 +196,7 @@ def test_the_campaign_meets_every_kind_of_trouble() -> None:
     for seed in range(120):
         world = drain(random_job(Random(seed))).world
         rows = world.recorder.rows
-        failures = sorted((failed, detected) for _, failed, detected, _ in rows["failures"])
+        failures = sorted((failed, detected) for _, failed, detected, *_ in rows["failures"])
         world.recovery.write()
         recovered = rows["recoveries"]
         units = Counter((row[1], row[2]) for row in recovered)

@@ -1,0 +1,139 @@
+"""When an outage is worked off: checked against queue lengths that are counted from the visits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from small_jobs import NS, scenario
+
+from models.records import NEVER, RunRecords
+from sim.engine import simulate
+
+LATENCY_NS = 200_000
+
+
+def chain(placement: dict[str, str], duration: str = "120 s", **changes: Any) -> RunRecords:
+    """100 tuples/s through a fast operator and one that is busy for 80 %; host `a` dies at 29.5 s."""
+    times = {"fast": "1 ms", "slow": "8 ms"}
+    operators: dict[str, Any] = {"src": {"kind": "source"}}
+    for name, upstream in (("fast", "src"), ("slow", "fast")):
+        operators[name] = {
+            "kind": "map",
+            "inputs": {upstream: "key"},
+            "service": {"distribution": "deterministic", "value": times[name]},
+        }
+    operators["out"] = {"kind": "sink", "inputs": {"slow": "shuffle"}}
+    raw = {
+        "duration": duration,
+        "workload": {"src": {"rate": "100 /s", "arrivals": "deterministic"}},
+        "operators": operators,
+        "hosts": {"front": {}, "a": {}, "b": {}, "c": {}},
+        "placement": {"operators": {"src": "front", "out": "front", **placement}},
+        "fault_tolerance": {"method": "checkpoint", "interval": "1 s", "store": "remote"},
+        "detector": {"heartbeat": "500 ms", "timeout": "20 s"},
+        "events": {"crash": {"at": "29.5 s", "kind": "host-failure", "host": "a-0"}},
+        **changes,
+    }
+    return simulate(scenario(raw))
+
+
+def in_system(records: RunRecords, operator: str, at_ns: int) -> int:
+    """Tuples of an operator that had arrived before an instant and were not done before it."""
+    visits = records.tables["visits"]
+    own = visits["operator"] == records.operators.index(operator)
+    arrival, end = visits["arrival_ns"][own], visits["end_ns"][own]
+    return int(((arrival < at_ns) & ((end == NEVER) | (end > at_ns))).sum())
+
+
+def caught_up(records: RunRecords, operator: str) -> int:
+    rows = records.tables["recoveries"]
+    (at,) = rows["caught_up_ns"][rows["operator"] == records.operators.index(operator)]
+    return int(at)
+
+
+def test_a_unit_downstream_has_not_caught_up_before_the_backlog_from_upstream_is_done() -> None:
+    records = chain({"fast": "a", "slow": "a"}, duration="200 s")
+    fast, slow = caught_up(records, "fast"), caught_up(records, "slow")
+    (whole,) = records.tables["failures"]["caught_up_ns"]
+    assert fast < slow <= whole
+    # The outage lasted 20 s at 100/s and 8 ms a tuple: the slow operator works it off in 16 / (1 - 0.8) s.
+    assert abs((slow - 49.5 * NS) - 80 * NS) < 6 * NS
+    assert in_system(records, "slow", slow) == 0
+    visits = records.tables["visits"]
+    ends = visits["end_ns"][visits["operator"] == records.operators.index("slow")]
+    between = ends[(ends > fast + LATENCY_NS) & (ends < slow)]
+    assert between.size > 1000
+    assert all(in_system(records, "slow", int(at)) > 0 for at in between[::50])
+
+
+def test_a_failure_is_worked_off_when_the_tasks_that_stayed_alive_downstream_are_idle_again() -> None:
+    records = chain({"fast": "a", "slow": "b"}, duration="200 s")
+    (whole,) = records.tables["failures"]["caught_up_ns"]
+    fast = caught_up(records, "fast")
+    assert fast < 53 * NS
+    assert abs((whole - 49.5 * NS) - 80 * NS) < 6 * NS
+    assert in_system(records, "slow", int(whole)) == 0
+
+
+def test_a_failure_upstream_of_nothing_slow_is_worked_off_soon() -> None:
+    records = chain({"fast": "b", "slow": "b"}, events={"x": {"at": "29.5 s", "kind": "host-failure", "host": "c-0"}})
+    (row,) = zip(*(column.tolist() for column in records.tables["failures"].values()), strict=True)
+    assert row[-2:] == (0, NEVER)  # nothing was on that host
+
+
+def test_a_run_that_ends_before_the_backlog_is_done_says_so() -> None:
+    records = chain({"fast": "a", "slow": "a"}, duration="60 s")
+    assert caught_up(records, "fast") != NEVER
+    assert caught_up(records, "slow") == NEVER
+    assert records.tables["failures"]["caught_up_ns"].tolist() == [NEVER]
+
+
+def test_samples_count_tuples_and_not_the_writing_of_checkpoints() -> None:
+    slow_write = {"serialise": "100 B/s", "state": {"model": "fixed", "bytes": "20 B"}}
+    records = simulate(
+        scenario(
+            {
+                "duration": "30 s",
+                "workload": {"src": {"rate": "1 /s", "arrivals": "deterministic"}},
+                "operators": {
+                    "src": {"kind": "source"},
+                    "work": {
+                        "kind": "aggregate",
+                        "inputs": {"src": "key"},
+                        "key_groups": 16,
+                        "service": {"distribution": "deterministic", "value": "1 ms"},
+                        **slow_write,
+                    },
+                    "out": {"kind": "sink", "inputs": {"work": "shuffle"}},
+                },
+                "hosts": {"h": {"count": 3}},
+                "fault_tolerance": {"method": "checkpoint", "interval": "5 s"},
+            }
+        )
+    )
+    samples, visits = records.tables["samples"], records.tables["visits"]
+    work = records.operators.index("work")
+    own = visits["operator"] == work
+    for at, task, queue in zip(samples["at_ns"], samples["task"], samples["queue"], strict=True):
+        if records.task_operator[task] == work:
+            waiting = (visits["arrival_ns"][own] < at) & (visits["start_ns"][own] >= at)
+            left = records.tables["waiting"]["arrival_ns"] < at
+            assert queue == waiting.sum() + left.sum()
+    assert np.any(samples["queue"] > 0)
+
+
+def test_a_checkpoint_that_takes_longer_than_the_interval_does_not_starve_the_task() -> None:
+    records = chain(
+        {"fast": "a", "slow": "a"},
+        duration="20 s",
+        events={},
+        network={"latency": "3 s"},
+        fault_tolerance={"method": "checkpoint", "interval": "1 s"},
+    )
+    rows = records.tables["checkpoints"]
+    for operator in np.unique(rows["operator"]):
+        own = rows["operator"] == operator
+        taken, stored = rows["taken_ns"][own], rows["stored_ns"][own]
+        assert taken.size >= 4
+        assert np.all(taken[1:] >= stored[:-1])
