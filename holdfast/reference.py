@@ -213,9 +213,10 @@ def _option_default(value: object) -> str:
 
 def records_page() -> str:
     """Every Parquet file of a run's directory with its columns, types, units and meanings, read out of the files."""
-    from scenarios.run_store import DERIVED, RAW, STORED  # noqa: PLC0415
+    from scenarios.run_store import DERIVED, RAW, STORED, write_run  # noqa: PLC0415
 
-    parts = ["# Records of a run\n", _WRITTEN, _RECORDS]
+    interval_s = inspect.signature(write_run).parameters["interval_ns"].default / 1e9
+    parts = ["# Records of a run\n", _WRITTEN, _RECORDS, f"An interval is {interval_s:g} s.\n"]
     schemas = _schemas_of_a_run()
     for title, names in (("Always there", (*DERIVED, *STORED)), ("Only with `--raw`", RAW)):
         parts.append(f"## {title}\n")
@@ -227,8 +228,8 @@ def records_page() -> str:
 
 
 _RECORDS = """\
-`holdfast run FILE --out DIR` writes `scenario.toml`, `summary.json` and these Parquet files into DIR. Every file
-holds all replications, told apart by the column `replication`.
+`holdfast run FILE --out DIR` writes `scenario.toml`, `summary.json`, `report.html` and these Parquet files into DIR.
+Every Parquet file holds all replications, told apart by the column `replication`.
 
 Instants are whole nanoseconds since the run began. Operators, tasks and hosts stand with their names. Null is an
 instant that did not come before the end of the run, a quantile of an interval without a delivery, and a host where

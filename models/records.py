@@ -94,7 +94,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _HOST,
         _OPERATOR,
         _GROUP,
-        Column("target", "int32", "", "host index where the group resumed"),
+        Column("target", "int32", "", "index into `hosts`: where the group resumed"),
         _time("failed_ns", "the host died"),
         _time("detected_ns", "the failure was noticed and recovery began"),
         _time("restored_ns", "state installed"),
