@@ -87,3 +87,14 @@ def test_docstrings_with_examples_are_true() -> None:
     assert modules
     done = subprocess.run([sys.executable, "-c", code, *modules], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.spark
+def test_the_first_command_of_the_readme_ends_with_a_report(folder: Path, tmp_path: Path) -> None:
+    recipe = re.search(r"^study:.*\n\t\$\(BIN\)/holdfast (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe
+    words = [str(tmp_path / "out") if word == "study" and k else word for k, word in enumerate(recipe[1].split())]
+    done = _run([str(_HOLDFAST), *words], folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 lost, 0 duplicated" in " ".join(done.stdout.split())
+    assert (tmp_path / "out" / "report.html").is_file()

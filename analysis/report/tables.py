@@ -12,7 +12,7 @@ MEANING = {
     "detection": "from the failure until the detector notices it",
     "restoring": "until the state of the last key group is installed at its new task",
     "replay": "until the last replayed tuple is processed or recognised as a duplicate",
-    "catching up": "until the last queue that had built up is empty",
+    "catching up": "until every task, from those that took over down to the sinks, has come to rest in turn",
 }
 _MOST = 60
 

@@ -48,7 +48,8 @@ def _show(found: object, out: Path) -> None:
         "useable   on the profile: of the key groups on overloaded hosts, those whose\n"
         "          checkpoint is on a host with room for them\n"
         "assisted  on the profile: of all moves, those to the host of the checkpoint\n"
-        "recovery  in the plan's run: from the crash until the queues were empty again\n",
+        "recovery  in the plan's run: from the crash until every task downstream of the\n"
+        "          recovered ones had come to rest again\n",
         run_tables.recoveries_table(summary),
         f"(the run with {found.method}) {run_tables.guarantee_line(summary)}",
         f"Report: {out / 'report.html'}",
