@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -130,6 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    logging.disable(logging.CRITICAL)  # libraries log what they raise, with its stack; what we say is in the exception
     given = list(sys.argv[1:] if arguments is None else arguments)
     code = _guarded(given or ["--help"])
     sys.exit(code)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,7 +97,7 @@ def _start(name: str, java: Java, scratch: Path, cores: int, memory: str) -> tup
         "SPARK_CONF_DIR": str(scratch),  # one machine's defaults are not another's
     }
     log = scratch / "jvm.log"
-    with _environment(environment), log.open("wb") as talk:
+    with _environment(environment), _own_interrupt(), log.open("wb") as talk:
         try:
             gateway = launch_gateway(conf, {"stdout": talk, "stderr": talk})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
@@ -108,8 +110,9 @@ def _start(name: str, java: Java, scratch: Path, cores: int, memory: str) -> tup
 def _stop(session: SparkSession, gateway: Any) -> None:
     from pyspark import SparkContext  # noqa: PLC0415
 
-    session.stop()
-    gateway.shutdown()
+    with contextlib.suppress(Exception):  # after an interrupt the machine may not answer any more: it ends below
+        session.stop()
+        gateway.shutdown()
     if gateway.proc is not None:
         gateway.proc.stdin.close()  # the JVM ends when its standard input does
         gateway.proc.wait(timeout=60)
@@ -133,6 +136,17 @@ def _set(values: dict[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Ctrl-C stays what it was: Spark's own handler talks to Java first, and its failure is a page of tracebacks."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager
