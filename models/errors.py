@@ -7,7 +7,8 @@ operators.count.parallelism = 0: must be at least 1
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 _LONGEST_VALUE = 80
@@ -46,6 +47,16 @@ class InputError(ValueError):
 
 class MissingTool(RuntimeError):
     """Something outside Python is missing (Java, a browser); the message says in one sentence what to do."""
+
+
+@contextmanager
+def named(path: str) -> Iterator[None]:
+    """Faults of what is read inside stand under the `path` of the key that names the file."""
+    try:
+        yield
+    except InputError as error:
+        faults = (InputFault(f"{path}: {one.path}", one.value, one.rule, one.hint) for one in error.faults)
+        raise InputError(*faults) from None
 
 
 def raise_if_any(faults: Iterable[InputFault]) -> None:

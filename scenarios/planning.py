@@ -13,7 +13,7 @@ from models import layout
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.checkpoint_correlation import allocation_from_correlation
 from models.correlation import pearson
-from models.errors import InputError
+from models.errors import InputError, named
 from models.fault_tolerance import PlanFile
 from models.profile import Profile
 from models.scenario import Scenario
@@ -92,7 +92,9 @@ def holders_of(scenario: Scenario, folder: Path, profiles: Mapping[str, Profile]
         return {}
     allocation = tolerance.allocation
     if isinstance(allocation, PlanFile):
-        return _from_plan(scenario, read_plan(folder / allocation.plan), allocation.plan)
+        with named("fault_tolerance.allocation"):
+            plan = read_plan(folder / allocation.plan)
+        return _from_plan(scenario, plan, allocation.plan)
     if profiles:
         _, (planned,) = compare_allocations(scenario, profiles, (allocation,))
         return planned.holders

@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError.at("file", str(path), f"cannot be read: {error.strerror}") from error
     try:
-        found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+        found = json.loads(text, parse_constant=_no_constant(path), object_pairs_hook=_no_duplicates)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InputError.at("file", str(path), f"is not JSON: {error.msg} at {where}") from error
@@ -219,8 +220,12 @@ def _unknown(key: str) -> InputFault:
     return InputFault(key, NO_VALUE, "is not a key of a checkpoint problem", hint)
 
 
-def _no_constant(name: str) -> Any:
-    raise InputError.at("file", name, "is not a JSON number", "write null where there is no value")
+def _no_constant(path: Path) -> Callable[[str], Any]:
+    def refuse(name: str) -> Any:
+        rule, hint = f"holds {name}, which is not a JSON number", "write null where there is no value"
+        raise InputError.at("file", str(path), rule, hint)
+
+    return refuse
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

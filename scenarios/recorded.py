@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.errors import InputError, InputFault, raise_if_any
+from models.errors import InputError, InputFault, named, raise_if_any
 from models.inputs import RateSeries
 from models.layout import topological
 from models.profile import Profile
@@ -23,11 +23,12 @@ _MOST_TUPLES = 1e12  # in one step
 
 def profiles_of(scenario: Scenario, folder: Path) -> dict[str, Profile]:
     """Source -> the profile that gives its rate; paths are relative to the scenario's folder."""
-    return {
-        source: read_profile(folder / workload.rate.profile)
-        for source, workload in scenario.workload.items()
-        if isinstance(workload.rate, ProfileRate)
-    }
+    found = {}
+    for source, workload in scenario.workload.items():
+        if isinstance(workload.rate, ProfileRate):
+            with named(f"workload.{source}.rate.profile"):
+                found[source] = read_profile(folder / workload.rate.profile)
+    return found
 
 
 def rates_of(scenario: Scenario, folder: Path, profiles: Mapping[str, Profile]) -> dict[str, RateSeries]:

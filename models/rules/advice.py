@@ -9,6 +9,7 @@ from itertools import chain
 from models import units
 from models.cluster import ScheduledFailures
 from models.inputs import RunInputs
+from models.layout import host_name, placement, task_name
 from models.load import Load, expected_load
 from models.scenario import Scenario
 from models.words import path_text
@@ -30,7 +31,37 @@ class Advice:
 def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | None = None) -> list[Advice]:
     """What deserves a second look in a valid scenario; `load` where it was computed already."""
     known = load or expected_load(scenario, inputs)
-    return list(chain(_of_load(scenario, known), _of_times(scenario), _of_failures(scenario), _of_hosts(known)))
+    return list(
+        chain(
+            _of_load(scenario, known),
+            _of_memory(scenario, known),
+            _of_times(scenario),
+            _of_failures(scenario),
+            _of_hosts(known),
+            _of_sweep(scenario),
+        )
+    )
+
+
+def _of_memory(scenario: Scenario, load: Load) -> Iterator[Advice]:
+    """State beyond the memory of a host: the simulator does not stop there."""
+    placed = placement(scenario)
+    needed: dict[str, float] = {}
+    for name, operator in scenario.operators.items():
+        for index in range(operator.parallelism):
+            host = placed[task_name(name, index)]
+            share = float(load.operators[name].task_shares[index])
+            needed[host] = needed.get(host, 0.0) + load.operators[name].state_bytes * share
+    for name, group in scenario.hosts.items():
+        most = max((needed.get(host_name(name, k), 0.0) for k in range(group.count)), default=0.0)
+        if group.memory_bytes is not None and most > group.memory_bytes:
+            text = f"a host would hold {most:.3g} B of state at the end; the run goes on as if it fitted"
+            yield Advice(path_text(("hosts", name, "memory")), text)
+
+
+def _of_sweep(scenario: Scenario) -> Iterator[Advice]:
+    if scenario.sweep:
+        yield Advice("sweep", "is not executed yet: run simulates the scenario as it stands")
 
 
 def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:

@@ -354,3 +354,13 @@ def test_a_huge_scenario_is_checked_without_making_lists_of_its_tasks() -> None:
     with pytest.raises(InputError) as caught:
         read({"operators/clean/parallelism": 10**9, "hosts/worker/count": 10**9})
     assert [fault.path for fault in caught.value.faults] == ["operators.clean.parallelism", "hosts"]
+
+
+def test_state_beyond_the_memory_of_a_host_is_worth_a_warning() -> None:
+    found = [str(one) for one in rules.warnings(read({"hosts/worker/memory": "1 B"}))]
+    assert any(text.startswith("hosts.worker.memory: a host would hold") for text in found)
+    assert not any("memory" in str(one) for one in rules.warnings(read({"hosts/worker/memory": "8 GiB"})))
+
+
+def test_a_sweep_is_worth_a_warning_as_long_as_nothing_executes_it() -> None:
+    assert "sweep" in [one.path for one in rules.warnings(read({"sweep": {"seed": [1, 2]}}))]

@@ -53,7 +53,7 @@ def test_null_and_missing_mean_the_same(tmp_path):
         ('{"cost": null, "load": [1]}', "cost: is missing"),
         ('{"cost": [[1]], "load": [1], "capacty": [1]}', "did you mean capacity?"),
         ('{"cost": [[1]], "load": [1], "load": [2]}', "load: is given twice"),
-        ('{"cost": [[NaN]], "load": [1]}', "NaN: is not a JSON number"),
+        ('{"cost": [[NaN]], "load": [1]}', "holds NaN, which is not a JSON number"),
         ('{"cost": [[1e999]], "load": [1]}', "cost[0][0] = inf"),
         ('{"cost": [["1"]], "load": [1]}', "cost[0][0] = 1: must be a number"),
         ('{"cost": {"a": 1}, "load": [1]}', "cost: must hold numbers"),
