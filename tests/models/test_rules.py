@@ -356,8 +356,11 @@ def test_a_huge_scenario_is_checked_without_making_lists_of_its_tasks() -> None:
     assert [fault.path for fault in caught.value.faults] == ["operators.clean.parallelism", "hosts"]
 
 
+STATE = {"model": "fixed", "bytes": "1 MB"}
+
+
 def test_state_beyond_the_memory_of_a_host_is_worth_a_warning() -> None:
-    found = [str(one) for one in rules.warnings(read({"hosts/worker/memory": "1 B"}))]
+    found = [str(one) for one in rules.warnings(read({"hosts/worker/memory": "1 B", "operators/count/state": STATE}))]
     assert any(text.startswith("hosts.worker.memory: a host would hold") for text in found)
     assert not any("memory" in str(one) for one in rules.warnings(read({"hosts/worker/memory": "8 GiB"})))
 
