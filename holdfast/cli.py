@@ -11,6 +11,7 @@ import errno
 import importlib
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -147,6 +148,7 @@ def _guarded(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except (KeyboardInterrupt, typer.Abort):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would only disturb the leaving
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except SystemExit as left:

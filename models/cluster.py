@@ -52,7 +52,7 @@ class HostGroup(Description):
     """`dedicated`: each thread has a core of its own. `shared`: all tasks of a host queue for its cores,
     first come first served. `processor-sharing`: tasks share the cores evenly.
     """
-    speed: float = Field(default=1.0, gt=0, strict=True)
+    speed: float = Field(default=1.0, ge=1e-6, strict=True)
     """Speed of the cores: a service of mean 1 ms takes 0.5 ms at speed 2."""
     slots: Count | None = None
     """Tasks one host takes; without it there is no bound."""

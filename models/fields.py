@@ -114,6 +114,10 @@ def _positive(value: float) -> bool:
     return value > 0
 
 
+def _measurable(value: float) -> bool:
+    return value >= 0.001
+
+
 def _not_negative(value: float) -> bool:
     return value >= 0
 
@@ -122,7 +126,7 @@ Seconds = Annotated[float, *_quantity("s", "must not be negative", _not_negative
 PositiveSeconds = Annotated[float, *_quantity("s", "must be longer than zero", _positive)]
 Bytes = Annotated[float, *_quantity("B", "must not be negative", _not_negative)]
 PositiveBytes = Annotated[float, *_quantity("B", "must be more than zero", _positive)]
-BytesPerSecond = Annotated[float, *_quantity("B/s", "must be more than zero", _positive)]
+BytesPerSecond = Annotated[float, *_quantity("B/s", "must be at least 0.001 B/s", _measurable)]
 PerSecond = Annotated[float, *_quantity("1/s", "must not be negative", _not_negative)]
 PricePerSecond = Annotated[float, *_quantity("USD/s", "must not be negative", _not_negative)]
 

@@ -64,7 +64,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _TASK,
         _HOST,
         Column("queue", "int64", "tuples", "in the queue or held back, without those in service"),
-        Column("busy_ns", "int64", "ns", "service time completed since the run began"),
+        Column(
+            "busy_ns",
+            "int64",
+            "ns",
+            "completed work on tuples, snapshots and installs so far",
+        ),
         Column("buffered", "int64", "tuples", "kept in the output buffers for replay"),
     ),
     "lag": (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,8 +44,10 @@ def execute(jobs: Sequence[Job], *, workers: int = 1, on_progress: Progress | No
     # A fresh interpreter for each worker: a fork would copy whatever threads the caller runs.
     context = multiprocessing.get_context("spawn")
     progress = context.Array("d", len(jobs), lock=False)
-    with ProcessPoolExecutor(min(workers, len(jobs)), context, _begin, (progress, os.getpid())) as pool:
-        futures = [pool.submit(_one, job, k) for k, job in enumerate(jobs)]
+    stop = context.Value("b", False, lock=False)
+    with ProcessPoolExecutor(min(workers, len(jobs)), context, _begin, (progress, stop, os.getpid())) as pool:
+        with _not_interrupted():  # Ctrl-C is for the caller: workers are told to stop
+            futures = [pool.submit(_one, job, k) for k, job in enumerate(jobs)]
         try:
             left = set(futures)
             while left:
@@ -52,6 +56,7 @@ def execute(jobs: Sequence[Job], *, workers: int = 1, on_progress: Progress | No
                     future.result()
                 report(sum(progress) / len(jobs))
         except BaseException:
+            stop.value = True
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         return [future.result() for future in futures]
@@ -62,15 +67,28 @@ def _part(report: Progress, index: int, jobs: int) -> Progress:
     return lambda done: report((index + done) / jobs)
 
 
-def _begin(progress: Any, parent: int) -> None:
+@contextmanager
+def _not_interrupted() -> Iterator[None]:
+    """Processes that are started inside do not get Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _begin(progress: Any, stop: Any, parent: int) -> None:
     global _shared  # noqa: PLW0603 - the only way to hand shared memory to a pool's workers
     _shared = progress
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_end_with, args=(stop, parent), daemon=True).start()
 
 
-def _end_with(parent: int) -> None:
-    """A worker must not outlive a caller that was killed: nobody would wait for what it does."""
-    while os.getppid() == parent:
+def _end_with(stop: Any, parent: int) -> None:
+    """A worker ends when nobody waits for what it does: the caller gave up, or was killed."""
+    while os.getppid() == parent and not stop.value:
         time.sleep(_LOOK_S)
     os._exit(1)
 

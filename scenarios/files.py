@@ -45,6 +45,8 @@ def read_scenario(path: Path | str, overrides: Sequence[str] = ()) -> LoadedScen
 def tables_of(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; raises InputError where it cannot be read, with the line at fault."""
     shown = str(path)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError.at(shown, NO_VALUE, "is not a plain file")
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST_BYTES + 1)

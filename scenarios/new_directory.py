@@ -54,7 +54,8 @@ def check_place(path: Path, *, force: bool = False, ours: Callable[[Path], bool]
 
 def _sweep_away_left_overs(target: Path) -> None:
     """Remove what a process that was killed had begun to write for this place."""
-    for left in target.parent.glob(f".{glob.escape(target.name)}.new-*"):
+    kinds = ("new", "old") if target.exists() else ("new",)  # an old one without its successor is all there is
+    for left in (found for kind in kinds for found in target.parent.glob(f".{glob.escape(target.name)}.{kind}-*")):
         owner = left.name.split("-")[-2]
         if owner.isdigit() and not _is_alive(int(owner)):
             shutil.rmtree(left, ignore_errors=True)

@@ -163,6 +163,8 @@ def _write_bytes(path: Path, data: bytes, *, force: bool) -> None:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError.at("file", str(path), "is not a plain file")
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InputError.at("file", str(path), "is not UTF-8 text") from error

@@ -82,7 +82,6 @@ class Failures:
         for task in tasks:
             for visit in task.crash(now):
                 world.drop(visit, task, "crash")
-            world.recovery.died(task)
         for unit in lost:
             for visit in unit.forget_volatile():
                 assert unit.task is not None
@@ -97,6 +96,8 @@ class Failures:
         detect_at = self._detection_ns(failed)
         yield clock.sleep(detect_at if back_at is None else min(detect_at, back_at))
         rows[row] = (*rows[row][:2], clock.now_ns(), *rows[row][3:])
+        if not lost:
+            rows[row] = (*rows[row][:-1], clock.now_ns())
         self.world.recovery.recover([Loss(unit, host, failed, row) for unit in lost])
         if back_at is None:
             return

@@ -66,7 +66,10 @@ class Recovery:
         An upstream unit that is down itself replays when it is live again. All are assigned before one goes on:
         what a source has waiting must not be sent to a task that is dead.
         """
-        begun = [entry for loss in losses if (entry := self._assign(loss))]
+        before = [loss.unit.task for loss in losses]
+        assigned = [self._assign(loss) for loss in losses]
+        begun = [entry for entry in assigned if entry]
+        self._hand_over(before, assigned)
         if begun:
             self._watch(begun)
         for entry in begun:
@@ -98,25 +101,42 @@ class Recovery:
 
     def _watch(self, begun: list[Entry]) -> None:
         """Note when the tasks of these recoveries settle, and when the last task downstream of them does."""
-        of_task: dict[Task, list[Entry]] = {}
-        for entry in begun:
-            of_task.setdefault(entry.task, []).append(entry)
 
         def ready(task: Task) -> bool:
-            entries = of_task.get(task, [])
+            entries = [entry for entry in self._open.values() if entry.task is task]
             return all(entry.restored_ns != NEVER and not entry.pending for entry in entries)
 
         def settled(task: Task) -> None:
-            for entry in of_task.get(task, []):
-                entry.caught_up_ns = self.world.clock.now_ns()
-                self._open.pop(entry.unit, None)
+            for entry in begun:
+                if entry.unit.task is task and entry.caught_up_ns == NEVER:
+                    self._caught_up(entry)
 
         def finished() -> None:
             self._settling.remove(settling)
             self._note_caught_up(begun)
 
-        settling = Settling(self.world, list(of_task), ready, settled, finished)
+        tasks = list(dict.fromkeys(entry.task for entry in begun))
+        settling = Settling(self.world, tasks, ready, settled, finished)
         self._settling.append(settling)
+
+    def _hand_over(self, before: list[Task | None], assigned: list[Entry | None]) -> None:
+        """What earlier outages wait for at a task that died is to be done where its units are now."""
+        successors: dict[Task, list[Task]] = {}
+        for dead, entry in zip(before, assigned, strict=True):
+            if dead is not None and entry is not None:
+                successors.setdefault(dead, []).append(entry.task)
+        for dead, tasks in successors.items():
+            for settling in self._settling:
+                settling.replace(dead, list(dict.fromkeys(tasks)))
+
+    def _caught_up(self, entry: Entry) -> None:
+        """The recovery is over; where the unit was lost again meanwhile, its last recovery says how it ended."""
+        last = next(other for other in reversed(self.entries) if other.unit is entry.unit)
+        entry.restored_ns = max(entry.restored_ns, last.restored_ns)
+        entry.replayed_ns = max(entry.replayed_ns, last.replayed_ns)
+        entry.caught_up_ns = self.world.clock.now_ns()
+        if entry is last:
+            self._open.pop(entry.unit, None)
 
     def _note_caught_up(self, begun: list[Entry]) -> None:
         """Write the end into the rows of the failures that have nothing left open or lost again."""
@@ -214,11 +234,6 @@ class Recovery:
         """The unit was lost before it had caught up: its row stays in the books as far as it came."""
         self._open.pop(unit, None)
 
-    def died(self, task: Task) -> None:
-        """Nobody waits for a task that is dead."""
-        for settling in list(self._settling):
-            settling.forget(task)
-
     def write(self) -> None:
         """The rows of all recoveries."""
         self.world.recorder.rows["recoveries"] = [
@@ -230,7 +245,7 @@ class Recovery:
                 entry.failed_ns,
                 entry.detected_ns,
                 entry.restored_ns,
-                NEVER if entry.pending else entry.replayed_ns,
+                NEVER if entry.pending and entry.caught_up_ns == NEVER else entry.replayed_ns,
                 entry.caught_up_ns,
                 entry.replayed,
                 entry.bytes,

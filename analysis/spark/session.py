@@ -42,8 +42,11 @@ def spark_session(name: str = "holdfast", *, cores: int | None = None, memory: s
         return
     java = ensure_java()
     with _quiet_loggers(), tempfile.TemporaryDirectory(prefix="holdfast-spark-") as scratch:
-        session, gateway = _start(name, java, Path(scratch), cores, memory)
+        with _own_interrupt() as pressed:
+            session, gateway = _start(name, java, Path(scratch), cores, memory)
         try:
+            if pressed:
+                raise KeyboardInterrupt
             yield session
         finally:
             _stop(session, gateway)
@@ -97,7 +100,7 @@ def _start(name: str, java: Java, scratch: Path, cores: int, memory: str) -> tup
         "SPARK_CONF_DIR": str(scratch),  # one machine's defaults are not another's
     }
     log = scratch / "jvm.log"
-    with _environment(environment), _own_interrupt(), log.open("wb") as talk:
+    with _environment(environment), log.open("wb") as talk:
         try:
             gateway = launch_gateway(conf, {"stdout": talk, "stderr": talk})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
@@ -139,14 +142,20 @@ def _set(values: dict[str, str | None]) -> None:
 
 
 @contextlib.contextmanager
-def _own_interrupt() -> Iterator[None]:
-    """Ctrl-C stays what it was: Spark's own handler talks to Java first, and its failure is a page of tracebacks."""
-    before = signal.getsignal(signal.SIGINT)
+def _own_interrupt() -> Iterator[list[int]]:
+    """Ctrl-C waits until Spark has started, and then is what it was; gives the signals that came.
+
+    A machine that is half started would stay for ever, and Spark's own handler ends in a page of tracebacks.
+    """
+    pressed: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
-        yield
+        yield pressed
     finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

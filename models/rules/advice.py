@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
 from models import units
 from models.cluster import ScheduledFailures
+from models.events import HostFailure
 from models.inputs import RunInputs
 from models.layout import host_name, placement, task_name
 from models.load import Load, expected_load
@@ -100,13 +102,12 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
     if scenario.warmup_s > duration / 2:
         yield Advice("warmup", "is more than half of the run")
     if tolerance.method == "checkpoint" and tolerance.interval_s >= duration:
-        text = f"is longer than the run of {units.show(duration, 's')}: no checkpoint will be taken"
+        text = f"is not shorter than the run of {units.show(duration, 's')}: no checkpoint will be taken"
         yield Advice("fault_tolerance.interval", text)
     if scenario.detector.timeout_s < scenario.detector.heartbeat_s:
         yield Advice("detector.timeout", "is shorter than the heartbeat: healthy hosts count as dead")
     for name, event in scenario.events.items():
-        detected = event.at_s + scenario.detector.timeout_s
-        if event.kind == "host-failure" and detected >= duration:
+        if isinstance(event, HostFailure) and _noticed_s(scenario, event) >= duration:
             text = "is so late that the failure is not noticed before the run ends"
             yield Advice(path_text(("events", name, "at")), text)
     for name, group in scenario.hosts.items():
@@ -117,6 +118,14 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
         if steps and steps[-1].at_s >= duration:
             where = path_text(("workload", name, "rate", "steps", len(steps) - 1, "at"))
             yield Advice(where, "is after the end of the run")
+
+
+def _noticed_s(scenario: Scenario, failure: HostFailure) -> float:
+    """When a failure is noticed: a time-out after the last heartbeat before it, or at the repair."""
+    heartbeat_s = scenario.detector.heartbeat_s
+    last = max(0.0, math.ceil(failure.at_s / heartbeat_s) - 1) * heartbeat_s
+    noticed = max(failure.at_s, last + scenario.detector.timeout_s)
+    return noticed if failure.repair_s is None else min(noticed, failure.at_s + failure.repair_s)
 
 
 def _of_failures(scenario: Scenario) -> Iterator[Advice]:

@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(file: Path, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["x.toml"]
 
 
-positive = st.floats(1e-9, 1e6, allow_nan=False)
+positive = st.floats(1e-3, 1e6, allow_nan=False)
 counts = st.integers(1, 1000)
 words = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=20)
 

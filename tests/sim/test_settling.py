@@ -79,7 +79,7 @@ def test_a_failure_is_worked_off_when_the_tasks_that_stayed_alive_downstream_are
 def test_a_failure_upstream_of_nothing_slow_is_worked_off_soon() -> None:
     records = chain({"fast": "b", "slow": "b"}, events={"x": {"at": "29.5 s", "kind": "host-failure", "host": "c-0"}})
     (row,) = zip(*(column.tolist() for column in records.tables["failures"].values()), strict=True)
-    assert row[-2:] == (0, NEVER)  # nothing was on that host
+    assert row[-2:] == (0, row[2])  # nothing was on that host: over when it is detected
 
 
 def test_a_run_that_ends_before_the_backlog_is_done_says_so() -> None:
@@ -137,3 +137,44 @@ def test_a_checkpoint_that_takes_longer_than_the_interval_does_not_starve_the_ta
         taken, stored = rows["taken_ns"][own], rows["stored_ns"][own]
         assert taken.size >= 4
         assert np.all(taken[1:] >= stored[:-1])
+
+
+def test_a_source_and_a_task_that_resume_at_once_are_not_settled_before_the_lag_has_arrived() -> None:
+    for tolerance in ({"method": "none"}, {"method": "checkpoint", "guarantee": "at-most-once"}):
+        records = chain(
+            {"src": "a", "fast": "b", "slow": "a"},
+            duration="200 s",
+            hosts={"front": {}, "a": {}, "b": {}},
+            fault_tolerance={**tolerance},
+        )
+        (whole,) = records.tables["failures"]["caught_up_ns"]
+        # 2,000 tuples wait at the source for 20 s; the slow operator works them off in 16 / (1 - 0.8) s
+        assert abs((whole - 49.5 * NS) - 80 * NS) < 6 * NS
+        assert in_system(records, "slow", caught_up(records, "slow")) == 0
+
+
+def test_an_outage_that_a_second_one_interrupts_ends_with_it() -> None:
+    crashes = {
+        "first": {"at": "29.5 s", "kind": "host-failure", "host": "a-0"},
+        "second": {"at": "60 s", "kind": "host-failure", "host": "b-0"},
+    }
+    records = chain({"fast": "a", "slow": "b"}, duration="400 s", events=crashes)
+    first, second = records.tables["failures"]["caught_up_ns"].tolist()
+    assert first == second > 80 * NS  # 20 s more of nothing done by the slow operator
+    assert in_system(records, "slow", first) == 0
+    early = chain({"fast": "a", "slow": "b"}, duration="75 s", events=crashes)
+    assert early.tables["failures"]["caught_up_ns"].tolist() == [NEVER, NEVER]
+
+
+def test_a_unit_that_is_lost_again_has_caught_up_when_its_last_recovery_has() -> None:
+    crashes = {
+        "first": {"at": "29.5 s", "kind": "host-failure", "host": "a-0"},
+        "second": {"at": "49.6 s", "kind": "host-failure", "host": "b-0"},
+    }
+    tolerance = {"method": "checkpoint", "interval": "1 s", "store": "nodes"}
+    records = chain({"fast": "a", "slow": "c"}, duration="400 s", events=crashes, fault_tolerance=tolerance)
+    rows = records.tables["recoveries"]
+    for operator in np.unique(rows["operator"]):
+        ends = rows["caught_up_ns"][rows["operator"] == operator]
+        assert np.all(ends == ends[-1])
+    assert NEVER not in records.tables["failures"]["caught_up_ns"]
