@@ -17,7 +17,7 @@ from models.errors import raise_if_any
 
 @dataclass(frozen=True)
 class UseableShares:
-    """Counts (windows,) and the shares they make; a share of nothing is nan by window, None on the whole.
+    """Counts (windows,) and the shares they make; a share of nothing is None.
 
     at_risk: key groups on overloaded nodes; useable: of them, those whose checkpoint's node has room for
     them. assisted, direct: moves that one round of the manager makes; stuck: nodes that it leaves overloaded
@@ -29,11 +29,6 @@ class UseableShares:
     assisted: IntArray
     direct: IntArray
     stuck: IntArray
-
-    @property
-    def useable_by_window(self) -> FloatArray:
-        """useable / at_risk (windows,)."""
-        return _ratio(self.useable, self.at_risk)
 
     @property
     def useable_share(self) -> float | None:
@@ -149,12 +144,6 @@ def _first_move(resting: list[int], load: FloatArray, util: FloatArray, cluster:
             if fits and target != node:
                 return group, target
     return None
-
-
-def _ratio(part: IntArray, whole: IntArray) -> FloatArray:
-    result = np.full(whole.shape, np.nan)
-    np.divide(part, whole, out=result, where=whole > 0)
-    return result
 
 
 def _share(part: IntArray, whole: IntArray) -> float | None:

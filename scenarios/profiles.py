@@ -14,7 +14,7 @@ import numpy as np
 from analysis.correlation import between_streams, between_totals, pearson
 from models.errors import NO_VALUE, InputError
 from models.profile import Profile
-from scenarios.new_directory import new_directory
+from scenarios.new_directory import check_place, new_directory
 from scenarios.parquet import Field, write_parquet
 
 if TYPE_CHECKING:
@@ -65,11 +65,7 @@ def check_target(directory: Path | str, *, force: bool = False) -> None:
     """Raise InputError where `write_profile` would, before the work is done."""
     path = Path(directory)
     _refuse_link(path)
-    if path.is_dir() and any(path.iterdir()) and not (force and _is_profile(path)):
-        rule = "is not overwritten" if not force else "holds other files and is not overwritten"
-        raise InputError.at("out", str(path), rule, "use --force" if not force else "choose a new directory")
-    if path.exists() and not path.is_dir():
-        raise InputError.at("out", str(path), "is a file", "choose a new directory")
+    check_place(path, force=force, ours=_is_profile)
 
 
 def read_profile(directory: Path | str) -> Profile:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.report import render_report
-from models.errors import InputError
 from scenarios.files import scenario_text, with_files
-from scenarios.new_directory import new_directory
+from scenarios.new_directory import check_place, new_directory
 from scenarios.planning_files import plan_to_dict, problem_to_dict
 from scenarios.profiles import profile_summary, write_profile
 from scenarios.report_content import study_content
@@ -29,14 +28,7 @@ def is_study(directory: Path) -> bool:
 
 def check_target(directory: Path | str, *, force: bool) -> None:
     """Raise InputError where `write_study` would, before the work is done."""
-    path = Path(directory)
-    if path.exists() and not path.is_dir():
-        raise InputError.at("out", str(path), "is a file", "choose a new directory")
-    if path.is_dir() and any(path.iterdir()):
-        if not force:
-            raise InputError.at("out", str(path), "is not overwritten", "use --force")
-        if not is_study(path):
-            raise InputError.at("out", str(path), "holds other files and is not overwritten", "choose a new directory")
+    check_place(Path(directory), force=force, ours=is_study)
 
 
 def findings(study: Study) -> dict[str, Any]:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def ingest(
@@ -35,15 +31,16 @@ def ingest(
     Exit code 0: the profile is written; 2: bad input.
     """
     from analysis.spark.ingest import ingest as profile_of  # noqa: PLC0415
+    from holdfast.progress import progress  # noqa: PLC0415
     from holdfast.terminal import print_json  # noqa: PLC0415
     from scenarios.profiles import check_target, profile_summary, write_profile  # noqa: PLC0415
 
     bin_s, streams = _seconds(bin_), _streams(stream)
     check_target(out, force=force)
-    with _talk() as talk:
+    with progress() as talk:
         profile, quarantine = profile_of(
             files, key=key, time=time, where=where, streams=streams, key_groups=key_groups, bin_s=bin_s,
-            schema=schema, max_bad_share=max_bad_share, talk=talk,
+            schema=schema, max_bad_share=max_bad_share, talk=lambda text: talk(text, None),
         )  # fmt: skip
         write_profile(profile, out, quarantine, force=force)
     summary = profile_summary(profile)
@@ -80,19 +77,6 @@ def _streams(given: list[str] | None) -> dict[str, str] | None:
             found[name.strip()] = sql
     raise_if_any(faults)
     return found
-
-
-@contextmanager
-def _talk() -> Iterator[Callable[[str], None]]:
-    """A function that says on the terminal what is going on; silent where stderr is none."""
-    from rich.console import Console  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda text: None
-        return
-    with console.status("reading the files' columns") as status:
-        yield status.update
 
 
 def _show(summary: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from scenarios.files import LoadedScenario
+    from scenarios.runs import RunResult
 
 _TARGET_MISSED = 4
 
@@ -60,14 +61,13 @@ def run(
         raise typer.Exit(_TARGET_MISSED)
 
 
-def _write(out: Path, file: str, result: object, loaded: LoadedScenario, *, force: bool, raw: bool) -> None:
+def _write(out: Path, file: str, result: RunResult, loaded: LoadedScenario, *, force: bool, raw: bool) -> None:
     from analysis.report import render_report  # noqa: PLC0415
     from scenarios.files import moved, scenario_text  # noqa: PLC0415
     from scenarios.report_content import run_content  # noqa: PLC0415
     from scenarios.run_store import write_run  # noqa: PLC0415
-    from scenarios.runs import RunResult, inputs_of  # noqa: PLC0415
+    from scenarios.runs import inputs_of  # noqa: PLC0415
 
-    assert isinstance(result, RunResult)
     page = render_report(
         run_content(result, inputs_of(result.scenario, loaded.folder, holders={}), command=f"holdfast run {file}")
     )
@@ -82,11 +82,9 @@ def _write(out: Path, file: str, result: object, loaded: LoadedScenario, *, forc
     )
 
 
-def _show(result: object) -> None:
+def _show(result: RunResult) -> None:
     from holdfast import run_tables, terminal  # noqa: PLC0415
-    from scenarios.runs import RunResult  # noqa: PLC0415
 
-    assert isinstance(result, RunResult)
     terminal.show(run_tables.operators_table(result.summary), run_tables.latency_table(result.summary))
     if result.summary["recoveries"]:
         terminal.show(run_tables.recoveries_table(result.summary))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from scenarios.study import Study
 
 
 def study(
@@ -37,11 +40,9 @@ def study(
     _show(found, out)
 
 
-def _show(found: object, out: Path) -> None:
+def _show(found: Study, out: Path) -> None:
     from holdfast import run_tables, terminal  # noqa: PLC0415
-    from scenarios.study import Study  # noqa: PLC0415
 
-    assert isinstance(found, Study)
     summary = found.runs[found.method].summary
     terminal.show(
         *run_tables.study_tables(found),

@@ -83,14 +83,12 @@ def test_averages_weigh_windows_by_their_groups_at_risk() -> None:
     found = useable_shares(load, [0, 0, 1, 2], [2, 1, 0, 0], outside=[0, 0, 0], speed=[1, 1, 1], theta=0.85)
     assert found.at_risk.tolist() == [2, 2]
     assert found.useable.tolist() == [2, 1]
-    assert found.useable_by_window.tolist() == [1.0, 0.5]
     assert found.useable_share == 0.75
 
 
 def test_nothing_overloaded_has_no_share() -> None:
     found = useable_shares([[0.1]], [0], [1], outside=[0, 0], speed=[1, 1])
     assert (found.useable_share, found.assisted_share) == (None, None)
-    assert np.isnan(found.useable_by_window).all()
 
 
 def test_anti_correlated_example_gives_all_half_and_none() -> None:
