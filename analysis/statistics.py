@@ -1,7 +1,8 @@
-"""Means with 95 % intervals over replications, and exact quantiles of integer nanoseconds.
+"""Means with 95 % intervals over replications, and quantiles of integer nanoseconds.
 
-Quantiles are observations, not interpolations: the smallest value that at least the share q of all values
-does not exceed (numpy's 'inverted_cdf'). Means of replications of different size are ratio estimates.
+Quantiles of values are exact, those of histograms off by at most 0.4 %; all else is exact from both. Quantiles are
+observations, not interpolations: the smallest value that at least the share q of all values does not exceed (numpy's
+'inverted_cdf'). Means of replications of different size are ratio estimates.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.histogram import Ints, exact_sum, rank_of
+from models.histogram import Histogram, Ints, exact_sum, histogram, merge, rank_of
 
 NS_PER_S = 1_000_000_000
+
+Times = Ints | Histogram  # durations [ns]: each of them, or how many are in each bin
 
 
 @dataclass(frozen=True)
@@ -65,27 +68,52 @@ def quantiles(values: Ints, shares: Sequence[float]) -> list[int]:
     return [int(ordered[rank]) for rank in ranks]
 
 
+def count_of(times: Times) -> int:
+    """How many durations there are."""
+    return times.count if isinstance(times, Histogram) else int(times.size)
+
+
 def seconds(value_ns: int | float) -> float:
     """Nanoseconds as seconds."""
     return value_ns / NS_PER_S
 
 
-def times_s(replications: Sequence[Ints], shares: dict[str, float], *, with_count: bool = False) -> dict[str, object]:
-    """Mean, `shares` (name -> q), max and ci95 [s] of durations [ns], one array for each replication, pooled.
+def times_s(replications: Sequence[Times], shares: dict[str, float], *, with_count: bool = False) -> dict[str, object]:
+    """Mean, `shares` (name -> q), max and ci95 [s] of durations [ns], one part for each replication, pooled.
 
     All are None when there is no value. The interval is as in `ratio_mean`.
     """
-    pooled = np.concatenate(replications) if replications else np.empty(0, np.int64)
-    count = {"count": int(pooled.size)} if with_count else {}
-    if not pooled.size:
+    pooled = _pooled(replications)
+    size = count_of(pooled)
+    count = {"count": size} if with_count else {}
+    if not size:
         return dict.fromkeys(["mean", *shares, "max"]) | count | {"ci95": None}
-    mean = ratio_mean([exact_sum(part) for part in replications], [part.size for part in replications])
+    mean = ratio_mean([_sum(part) for part in replications], [count_of(part) for part in replications])
     assert mean.mean is not None  # there is a value
-    read = dict(zip(shares, quantiles(pooled, list(shares.values())), strict=True))
+    *read, greatest = _read(pooled, [*shares.values()])
     return {
         "mean": seconds(mean.mean),
-        **{name: seconds(value) for name, value in read.items()},
-        "max": seconds(int(pooled.max())),
+        **{name: seconds(value) for name, value in zip(shares, read, strict=True)},
+        "max": seconds(greatest),
         **count,
         "ci95": None if mean.ci95 is None else [seconds(edge) for edge in mean.ci95],
     }
+
+
+def _pooled(parts: Sequence[Times]) -> Times:
+    arrays = [part for part in parts if not isinstance(part, Histogram)]
+    if len(arrays) == len(parts):
+        return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
+    return merge(*(part if isinstance(part, Histogram) else histogram(part) for part in parts))
+
+
+def _sum(times: Times) -> int:
+    return times.sum_ns if isinstance(times, Histogram) else exact_sum(times)
+
+
+def _read(times: Times, shares: Sequence[float]) -> list[int | float]:
+    """The quantiles of durations of which there are some, and the greatest of all."""
+    if not isinstance(times, Histogram):
+        return [*quantiles(times, shares), int(times.max())]
+    read = [times.quantile(share) for share in shares]
+    return [value for value in (*read, times.max_ns) if value is not None]

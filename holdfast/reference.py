@@ -213,12 +213,16 @@ def _option_default(value: object) -> str:
 
 def records_page() -> str:
     """Every Parquet file of a run's directory with its columns, types, units and meanings, read out of the files."""
-    from scenarios.run_store import DERIVED, RAW, STORED, write_run  # noqa: PLC0415
+    from scenarios.run_store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run  # noqa: PLC0415
 
     interval_s = inspect.signature(write_run).parameters["interval_ns"].default / 1e9
     parts = ["# Records of a run\n", _WRITTEN, _RECORDS, f"An interval is {interval_s:g} s.\n"]
     schemas = _schemas_of_a_run()
-    for title, names in (("Always there", (*DERIVED, *STORED)), ("Only with `--raw`", RAW)):
+    for title, names in (
+        ("Always there", (*DERIVED, *STORED)),
+        ("Only of a run recorded as histograms", OF_HISTOGRAMS),
+        ("Only with `--raw`", RAW),
+    ):
         parts.append(f"## {title}\n")
         for name in names:
             parts.append(f"### `{name}.parquet`\n\n| column | type | unit | meaning |\n|---|---|---|---|")
@@ -234,19 +238,28 @@ Every Parquet file holds all replications, told apart by the column `replication
 Instants are whole nanoseconds since the run began. Operators, tasks and hosts stand with their names. Null is an
 instant that did not come before the end of the run, a quantile of an interval without a delivery, and a host where
 there is none. Unit and meaning of each column are in the file too, as metadata of its field.
+
+A run is recorded by tuples or as histograms (`recording.detail`). From histograms quantiles are off by at most 0.4 %,
+`--raw` cannot give visits and deliveries, and intervals are longer than stated below in runs of more than an hour.
 """
 _PARQUET_TYPES = {"double": "float64", "string": "text"}
 
 
 def _schemas_of_a_run() -> dict[str, Any]:
-    """Table -> Arrow schema, of a run without records: what is written is the definition."""
+    """Table -> Arrow schema, of runs in which nothing happened: what is written is the definition."""
     import pyarrow.parquet as pq  # noqa: PLC0415  slow to load
 
+    from models.records import FOLDED, TABLES, RunRecords, table  # noqa: PLC0415
     from scenarios.run_store import write_run  # noqa: PLC0415
 
+    nothing = {name: table(name, []) for name in (*TABLES, *FOLDED)}
+    folded = RunRecords(0, 0, 1, (), (), (), (), (), nothing)
     with tempfile.TemporaryDirectory() as folder:
-        written = write_run(Path(folder) / "run", "", {}, [], raw=True)
-        return {path.stem: pq.read_schema(path) for path in sorted(written.glob("*.parquet"))}
+        written = [
+            *write_run(Path(folder) / "histograms", "", {}, [folded]).glob("*.parquet"),
+            *write_run(Path(folder) / "tuples", "", {}, [], raw=True).glob("*.parquet"),
+        ]
+        return {path.stem: pq.read_schema(path) for path in sorted(written)}
 
 
 def _record_row(field: Any) -> str:

@@ -11,15 +11,22 @@ from models.errors import InputFault, raise_if_any
 from models.flow import flows
 from models.inputs import RateSeries, RunInputs
 from models.layout import topological
+from models.recording import Detail
+from models.records import bucket_ns
 from models.scenario import Scenario
+from models.units import to_ns
 
-# Measured by benchmarks/plain_engine.py and on the airline study; a step is one tuple at one operator, an event one
+# Measured by benchmarks/data_plane.py and on the airline study; a step is one tuple at one operator, an event one
 # checkpoint of a key group or one task in a sample.
 SECONDS_PER_STEP = 14e-6
 SECONDS_PER_EVENT = 14e-6
 BYTES_PER_STEP = 300.0
 BYTES_PER_EVENT = 300.0
 MOST_SAMPLES = 1000
+# Recorded as histograms, at the most: waits and sojourns of an operator; latencies of a sink that fill some 14
+# powers of two in each interval, with the tables made of them.
+BYTES_PER_OPERATOR = 150e3
+BYTES_PER_SINK_AND_INTERVAL = 40e3
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,7 @@ class Estimate:
     events: float  # checkpoints of key groups, tasks in samples
     memory_bytes: float
     time_s: float
+    detail: Detail  # how much is recorded
 
 
 def estimate(
@@ -44,13 +52,25 @@ def estimate(
     tuples = sum(rates[name].rate_out.mean_per_s for name in scenario.workload) * over
     steps = sum(rates[name].rate_in.mean_per_s for name in topological(scenario)) * over
     events = _control_rows(scenario) * scenario.replications
+    rows_bytes, control_bytes = steps * BYTES_PER_STEP, events * BYTES_PER_EVENT
+    detail = scenario.recording.chosen(steps, rows_bytes + control_bytes <= scenario.limits.memory_bytes)
     return Estimate(
         tuples,
         steps,
         events,
-        steps * BYTES_PER_STEP + events * BYTES_PER_EVENT,
+        control_bytes + (rows_bytes if detail == "tuples" else _histogram_bytes(scenario)),
         steps * SECONDS_PER_STEP + events * SECONDS_PER_EVENT,
+        detail,
     )
+
+
+def _histogram_bytes(scenario: Scenario) -> float:
+    """Memory of the histograms of all replications, however many tuples they count."""
+    duration_ns = max(1, to_ns(scenario.duration_s))
+    intervals = -(-duration_ns // bucket_ns(duration_ns))
+    sinks = sum(operator.kind == "sink" for operator in scenario.operators.values())
+    once = len(scenario.operators) * BYTES_PER_OPERATOR + sinks * intervals * BYTES_PER_SINK_AND_INTERVAL
+    return once * scenario.replications
 
 
 def _control_rows(scenario: Scenario) -> float:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 MANTISSA_BITS = 7
 BINS = 63 * 2**MANTISSA_BITS + 1  # 0 and every value below 2^63 ns
+QUANTILE_ERROR = 2.0 ** -(MANTISSA_BITS + 1)  # relative, at most
 
 _SHIFT = 52 - MANTISSA_BITS
 _FIRST = 1023 << MANTISSA_BITS  # exponent and leading mantissa bits of 1.0
@@ -109,6 +110,16 @@ def histogram(values_ns: npt.ArrayLike) -> Histogram:
     if not values.size:
         return Histogram(counts, 0, None, None)
     return Histogram(counts, exact_sum(values), int(values.min()), int(values.max()))
+
+
+def from_bins(bins: npt.ArrayLike, counts: npt.ArrayLike, sum_ns: int, min_ns: int, max_ns: int) -> Histogram:
+    """The histogram with these counts (same shape as `bins`); sum, min and max are not looked at when nothing was
+    counted.
+    """
+    dense = np.zeros(BINS, np.int64)
+    np.add.at(dense, np.asarray(bins, dtype=np.int64), np.asarray(counts, dtype=np.int64))
+    dense.setflags(write=False)
+    return Histogram(dense, sum_ns, min_ns, max_ns) if dense.any() else Histogram(dense, 0, None, None)
 
 
 def merge(*parts: Histogram) -> Histogram:

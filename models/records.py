@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.recording import Detail
+
 NEVER = -1  # an instant that did not come before the end of the run
 
 
@@ -129,11 +131,64 @@ TABLES: dict[str, tuple[Column, ...]] = {
     ),
 }
 
+_WHAT = Column("what", "str", "", "wait | sojourn | latency | waiting | busy")
+_BEGIN = _time("at_ns", "begin of the interval")
+_BIN = _index("bin", "0: no time; 1 + 128 e + m: from 2^e (1 + m/128) ns on, below the begin of the next")
+_HIGH = Column("sum_high", "int64", "2^32 ns", "sum, without the part below 2^32 ns")
+_LOW = Column("sum_low", "int64", "ns", "the part of the sum below 2^32 ns")
+
+# In place of `visits` and `deliveries` where histograms are recorded. Which tuples count: wait, sojourn and latency as
+# in the summary, after warm-up; waiting and busy are every visit's time in the queue and in service within the window
+# [warm-up, duration); intervals (`bucket_ns`) cover the whole run.
+FOLDED: dict[str, tuple[Column, ...]] = {
+    "times": (
+        _OPERATOR,
+        _WHAT,
+        Column("count", "int64", "tuples", "tuples that count; for waiting and busy all visits"),
+        _HIGH,
+        _LOW,
+        _time("min_ns", "least, -1 if there is none"),
+        _time("max_ns", "greatest, -1 if there is none"),
+    ),
+    "time_bins": (
+        _OPERATOR,
+        _WHAT,
+        _BIN,
+        Column("count", "int64", "tuples", "tuples whose time is in the bin"),
+    ),
+    "ended": (_BEGIN, _OPERATOR, Column("count", "int64", "tuples", "services that ended in the interval")),
+    "delivered": (
+        _BEGIN,
+        _OPERATOR,
+        Column("count", "int64", "tuples", "deliveries in the interval"),
+        _HIGH,
+        _LOW,
+        _time("max_ns", "greatest latency of them"),
+    ),
+    "delivered_bins": (  # by far the largest of them, so its columns are narrow
+        Column("interval", "int32", "", "number of the interval, from 0"),
+        Column("operator", "int16", "", "index into `operators`"),
+        Column("bin", "int16", "", "as in `time_bins`"),
+        Column("count", "int32", "tuples", "deliveries in the interval with a latency in the bin"),
+    ),
+}
+_MOST_BUCKETS = 3600
+_SECOND = 1_000_000_000
+
+
+def bucket_ns(duration_ns: int) -> int:
+    """Length [ns] of the intervals of the folded tables: a second, or whole seconds so that at most 3600 cover the
+    run.
+    """
+    return _SECOND * max(1, -(-duration_ns // (_MOST_BUCKETS * _SECOND)))
+
 
 @dataclass(frozen=True)
 class RunRecords:
     """All rows of one replication; columns are numpy arrays of equal length, read-only.
 
+    `tables` are TABLES; where histograms were recorded `visits` and `deliveries` are empty, and the tables FOLDED are
+    there as well.
     `operators`, `tasks` and `hosts` are the names that indices refer to; `tasks` grows when recovery starts a task
     on a host that had none; `task_operator` (n_tasks,) gives each task's operator.
     """
@@ -148,10 +203,15 @@ class RunRecords:
     servers: tuple[int, ...]  # per operator: threads of all its tasks at the start
     tables: Mapping[str, Mapping[str, np.ndarray]]
 
+    @property
+    def detail(self) -> Detail:
+        """How much of what happened to single tuples is in the tables."""
+        return "histograms" if FOLDED.keys() <= self.tables.keys() else "tuples"
+
 
 def table(name: str, rows: list[tuple[object, ...]] | Mapping[str, object]) -> dict[str, np.ndarray]:
-    """The rows as read-only columns of the table's schema; raises KeyError for a table that is not in TABLES."""
-    columns = TABLES[name]
+    """The rows as read-only columns of the table's schema; raises KeyError for a table that is in none of them."""
+    columns = TABLES[name] if name in TABLES else FOLDED[name]
     if isinstance(rows, Mapping):
         given = [rows[column.name] for column in columns]
     else:

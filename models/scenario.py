@@ -11,6 +11,7 @@ from models.events import Elasticity, Event, Limits, Targets
 from models.fault_tolerance import Detector, FaultTolerance
 from models.fields import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, frozen
 from models.job import Operator
+from models.recording import Recording
 from models.workload import SourceWorkload
 
 FORMAT: Final = 1
@@ -55,6 +56,8 @@ class Scenario(Description):
     """What happens in the run: one table for each event."""
     targets: Targets | None = None
     """What the run must meet; a missed target makes exit code 4."""
+    recording: Recording = Recording()
+    """How much of what happens to single tuples is kept."""
     limits: Limits = Limits()
     """A scenario whose estimate is above one of these is refused."""
     sweep: ReadOnlyMap[Annotated[tuple[Any, ...], AfterValidator(frozen)]] = Field(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from analysis.report.content import (
     ReportContent,
     Topology,
 )
-from analysis.timelines import latency_timeline, queues, throughput
+from analysis.timelines import fitting_interval, latency_timeline, queues, throughput
 from models import layout
 from models.correlation import pearson
 from models.events import HostFailure
@@ -72,7 +72,7 @@ def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> R
         recoveries=_recoveries(summary),
         guarantee=_guarantee(scenario, summary),
         operators=_operators(summary),
-        assumptions=ENGINE_ASSUMPTIONS,
+        assumptions=ENGINE_ASSUMPTIONS + _recording_assumptions(records),
         versions=_versions(),
         seed=scenario.seed,
         command=command,
@@ -97,7 +97,16 @@ def study_content(study: Study, inputs: RunInputs, *, command: str = "") -> Repo
         correlation=_correlation(study.loads),
         allocation=tuple(_allocation_row(one, study) for one in study.planned),
         reasons=_reasons(chosen, study.loads),
-        assumptions=_study_assumptions(study) + ENGINE_ASSUMPTIONS,
+        assumptions=_study_assumptions(study) + page.assumptions,
+    )
+
+
+def _recording_assumptions(records: Sequence[RunRecords]) -> tuple[str, ...]:
+    if all(one.detail == "tuples" for one in records):
+        return ()
+    return (
+        "No row was kept for single tuples: quantiles are read from histograms and off by at most 0.4 %; counts, "
+        "means, greatest values, queues and utilisation are exact.",
     )
 
 
@@ -170,7 +179,7 @@ def _topology(scenario: Scenario, inputs: RunInputs) -> Topology:
 
 def _interval_ns(one: RunRecords, points: int) -> int:
     """Whole seconds, so long that a line gets no more points than this."""
-    return -(-one.duration_ns // (points * _SECOND_NS)) * _SECOND_NS
+    return fitting_interval(one, -(-one.duration_ns // (points * _SECOND_NS)) * _SECOND_NS)
 
 
 def _latency(one: RunRecords) -> Latency:

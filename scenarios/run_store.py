@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from analysis.statistics import NS_PER_S
-from analysis.timelines import latency_bins, latency_timeline, throughput
+from analysis.timelines import BinCounts, fitting_interval, latency_bin_parts, latency_timeline, throughput
 from models.errors import InputError
 from models.histogram import bounds
-from models.records import TABLES, Column, RunRecords
+from models.records import FOLDED, TABLES, Column, RunRecords
 from scenarios.new_directory import check_place, new_directory
 from scenarios.parquet import Field, read_parquet, write_parquet
 
@@ -27,6 +27,8 @@ FORMAT = 1
 SCENARIO, SUMMARY = "scenario.toml", "summary.json"
 STORED = ("samples", "lag", "checkpoints", "failures", "recoveries", "messages", "decisions", "ledger")
 RAW = ("visits", "waiting", "deliveries", "dropped")
+OF_TUPLES = ("visits", "deliveries")  # of the raw tables: not there where histograms were recorded
+OF_HISTOGRAMS = ("times", "time_bins")  # only there; the other folded tables are those of DERIVED
 DERIVED = ("latency", "timeline", "throughput")
 _HOSTS = ("host", "owner", "holder", "target")
 _REPLICATION = Field("replication", "int32", "", "number of the replication")
@@ -57,7 +59,9 @@ def write_run(
 ) -> Path:
     """The directory, written whole or not at all; `scenario` is the text of its file.
 
-    `raw` adds a row for each visit, delivery, drop and tuple left in a queue; `pages` are HTML files by name
+    `raw` adds a row for each visit, delivery, drop and tuple left in a queue (visits and deliveries only where tuples
+    were recorded); where histograms were recorded, those of each operator are added, and an interval that the records
+    do not have is lengthened to one that they have. `pages` are HTML files by name
     (they end in .html) that stand beside the tables. A run that is there already is
     replaced only with `force`, once the new one is complete; other directories never: raises InputError.
     """
@@ -68,9 +72,10 @@ def write_run(
         text = json.dumps({"format": FORMAT, **summary}, indent=2, ensure_ascii=False, allow_nan=False)
         (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
         _write_derived(folder, records, interval_ns)
-        for name in STORED + (RAW if raw else ()):
+        for name in _tables_of(records, raw=raw):
             parts = ({"replication": _repeat(one, name), **_named(one, name)} for one in records)
-            write_parquet(folder / f"{name}.parquet", [_REPLICATION, *map(_field, TABLES[name])], parts)
+            columns = TABLES[name] if name in TABLES else FOLDED[name]
+            write_parquet(folder / f"{name}.parquet", [_REPLICATION, *map(_field, columns)], parts)
         for page, html in pages.items():
             (folder / page).write_text(html, encoding="utf-8")
     return target
@@ -88,13 +93,14 @@ def read_run(directory: Path | str) -> StoredRun:
         raise InputError.at(str(folder / SUMMARY), "", "must be JSON", str(error)) from None
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
         raise InputError.at(str(folder / SUMMARY), "", f"must be a summary of format {FORMAT}")
-    names = [*DERIVED, *STORED, *(name for name in RAW if (folder / f"{name}.parquet").exists())]
+    more = [name for name in (*RAW, *OF_HISTOGRAMS) if (folder / f"{name}.parquet").exists()]
+    names = [*DERIVED, *STORED, *more]
     return StoredRun(scenario, content, {name: read_parquet(folder / f"{name}.parquet") for name in names})
 
 
 def is_run(directory: Path) -> bool:
     """Whether everything in the directory is a file that `write_run` writes, the summary among them."""
-    known = {SCENARIO, SUMMARY, *(f"{name}.parquet" for name in (*DERIVED, *STORED, *RAW))}
+    known = {SCENARIO, SUMMARY, *(f"{name}.parquet" for name in (*DERIVED, *STORED, *RAW, *OF_HISTOGRAMS))}
     found = {entry.name for entry in directory.iterdir() if not _is_page(entry)}
     return SUMMARY in found and found <= known
 
@@ -102,6 +108,13 @@ def is_run(directory: Path) -> bool:
 def check_target(directory: Path | str, *, force: bool = False) -> None:
     """Raise the InputError that `write_run` would raise for this place, before any work is done."""
     check_place(Path(directory), force=force, ours=is_run)
+
+
+def _tables_of(records: Sequence[RunRecords], *, raw: bool) -> list[str]:
+    """The tables of records that are stored as they are."""
+    folded = any(one.detail == "histograms" for one in records)
+    names = [*STORED, *(RAW if raw else ()), *(OF_HISTOGRAMS if folded else ())]
+    return [name for name in names if not (folded and name in OF_TUPLES)]
 
 
 def _is_page(entry: Path) -> bool:
@@ -115,6 +128,8 @@ def _check_pages(pages: Mapping[str, str]) -> None:
 
 
 def _write_derived(folder: Path, records: Sequence[RunRecords], interval_ns: int) -> None:
+    if records:
+        interval_ns = max(fitting_interval(one, interval_ns) for one in records)
     write_parquet(
         folder / "latency.parquet",
         [
@@ -124,7 +139,7 @@ def _write_derived(folder: Path, records: Sequence[RunRecords], interval_ns: int
             Field("high_ns", "float64", "ns", "end of the bin, not in it"),
             Field("count", "int64", "tuples", "deliveries in the interval with a latency in the bin"),
         ],
-        (_latency_part(one, interval_ns) for one in records),
+        (_latency_part(one, cells) for one in records for cells in latency_bin_parts(one, interval_ns)),
     )
     quantiles = {"mean_ns": "mean", "p50_ns": "median", "p99_ns": "99 % quantile", "max_ns": "greatest"}
     write_parquet(
@@ -149,8 +164,7 @@ def _write_derived(folder: Path, records: Sequence[RunRecords], interval_ns: int
     )
 
 
-def _latency_part(one: RunRecords, interval_ns: int) -> _Columns:
-    cells = latency_bins(one, interval_ns)
+def _latency_part(one: RunRecords, cells: BinCounts) -> _Columns:
     low, high = bounds(cells.bin)
     replication = np.full(cells.bin.size, one.replication, np.int32)
     return {

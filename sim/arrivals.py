@@ -99,7 +99,7 @@ def births(
         # Task k of p takes every p-th tuple: all tasks together are evenly spaced.
         points = np.arange(task + 1, total * (1 + 1e-12) + 1e-9, parallelism)
     else:
-        points = parallelism * _renewal_points(_gaps(workload, rng), total / parallelism)
+        points = parallelism * _renewal_points(gap_sampler(workload, rng), total / parallelism)
     counts = np.minimum(points * mean_batch, curve.cumulative()[-1])
     if isinstance(workload.batch, BatchSize):
         counts = np.repeat(counts, rng.geometric(1 / workload.batch.mean, counts.size))
@@ -113,7 +113,7 @@ def births(
     return times_ns[inside], keys
 
 
-def _gaps(workload: SourceWorkload, rng: np.random.Generator) -> Callable[[int], np.ndarray]:
+def gap_sampler(workload: SourceWorkload, rng: np.random.Generator) -> Callable[[int], np.ndarray]:
     """A function that draws n gaps with mean 1."""
     law = workload.arrivals
     if isinstance(law, (GammaGaps, ErlangGaps)):

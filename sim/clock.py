@@ -13,6 +13,8 @@ from typing import Any
 
 import simpy
 
+from sim.data_plane import Key
+
 Process = Generator[simpy.Event, Any, None]
 
 _CLASS = 1 << 48  # SimPy's own priorities 0 and 1 (control) come before all of these
@@ -35,15 +37,42 @@ class Happening(simpy.Event):
         self._ok = True
 
 
+class _Numbers:
+    """0, 1, 2, ... where what comes next can be seen without being taken."""
+
+    def __init__(self) -> None:
+        self.next = 0
+
+    def __next__(self) -> int:
+        number = self.next
+        self.next = number + 1
+        return number
+
+
 class Clock(simpy.Environment):
-    """A SimPy environment on integer nanoseconds."""
+    """A SimPy environment on integer nanoseconds, whose events are numbered as they are made."""
 
     def __init__(self) -> None:
         super().__init__(initial_time=0)
+        self._eid = _Numbers()  # type: ignore[assignment]  # SimPy only ever asks for the next
 
     def now_ns(self) -> int:
         """The current instant [ns]."""
         return self._now  # type: ignore[return-value]
+
+    def head(self) -> Key | None:
+        """The place of the next event in the order of all, or None without one."""
+        return self._queue[0][:3] if self._queue else None  # type: ignore[return-value]
+
+    def next_number(self) -> int:
+        """The number that the next event will get."""
+        return self._eid.next  # type: ignore[attr-defined, no-any-return]
+
+    def move_to(self, time_ns: int) -> None:
+        """Make `time_ns` the current instant; raises ValueError if that is over."""
+        if time_ns < self._now:
+            raise ValueError(f"cannot go back from {self._now} to {time_ns}")
+        self._now = time_ns
 
     def at(self, time_ns: int, rank: int, call: Callable[[Any], None]) -> None:
         """Call `call` at `time_ns`, at its `rank` within that instant; equal ranks in order of these calls.

@@ -28,6 +28,7 @@ from models.workload import OutputKeys, UniformKeys, ZipfKeys
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _NS = 1e9
+_BELOW_ONE = 1 - 2.0**-53  # the largest of the hashes would round to 1
 
 
 def mix(x: int) -> int:
@@ -55,7 +56,7 @@ def child_id(parent: int, operator_code: int, index: int) -> int:
 
 def uniform(tuple_id: int, stream_code: int) -> float:
     """A number strictly between 0 and 1 for this tuple and purpose."""
-    return ((mix((tuple_id + stream_code) & _MASK) >> 11) + 0.5) * 2.0**-53
+    return min(((mix((tuple_id + stream_code) & _MASK) >> 11) + 0.5) * 2.0**-53, _BELOW_ONE)
 
 
 def generator(seed: int, replication: int, *name: object) -> np.random.Generator:

@@ -27,6 +27,12 @@ class Edge:
 
     down: OperatorPlan
     targets: Targets
+    partitioning: str
+    key_count: int  # number of keys upstream, where it partitions by them
+    grouped: bool  # whether the keys upstream are the key groups of a profile
+    shuffle_code: int
+    takes_code: int
+    share: float = 1.0  # of the tuples that go over the edge
     copy_code: int | None = None  # of a broadcast
 
     def id_for(self, tuple_id: int, receiver: int) -> int:
@@ -85,15 +91,17 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
     domains = _key_domains(scenario)
     for name, plan in plans.items():
         for upstream, partitioning in plan.description.inputs.items():
-            targets = _targets(
-                plan.description, partitioning, code_of(seed, replication, upstream, name, "shuffle"), domains[upstream]
-            )
+            shuffle_code = code_of(seed, replication, upstream, name, "shuffle")
+            takes_code = code_of(seed, replication, upstream, name, "takes")
+            targets = _targets(plan.description, partitioning, shuffle_code, domains[upstream])
             taken = plan.description.takes.get(upstream, 1.0)
             share = shares[taken] if isinstance(taken, str) else taken
             if share < 1:
-                targets = _thinned(targets, share, code_of(seed, replication, upstream, name, "takes"))
+                targets = _thinned(targets, share, takes_code)
             copy_code = code_of("copy", upstream, name) if partitioning == "broadcast" else None
-            plans[upstream].edges.append(Edge(plan, targets, copy_code))
+            plans[upstream].edges.append(
+                Edge(plan, targets, partitioning, *domains[upstream], shuffle_code, takes_code, share, copy_code)
+            )
     return tuple(plans.values())
 
 

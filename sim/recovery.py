@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from models.records import NEVER
 from sim.clock import MESSAGE, channel
+from sim.data_plane import REMOTE
 from sim.settling import Settling
-from sim.task import Task, Work
-from sim.unit import Unit
-from sim.world import REMOTE
 
 if TYPE_CHECKING:
-    from sim.host import Host
-    from sim.world import World
+    from sim.control import Control
 
 _NS = 1_000_000_000
 
@@ -26,19 +23,22 @@ _NS = 1_000_000_000
 class Loss(NamedTuple):
     """A unit that was on a host when it failed."""
 
-    unit: Unit
-    host: Host
+    unit: int
+    host: int
     failed_ns: int
     failure: int  # row in the table of failures
 
 
 @dataclass(eq=False)
 class Entry:
-    """The recovery of one unit, as far as it has come."""
+    """The recovery of one unit, as far as it has come.
+
+    `pending` and `processed_ns` of replayed tuples are with the plane as long as the recovery is not over.
+    """
 
     host: int
-    unit: Unit
-    task: Task
+    unit: int
+    task: int
     failure: int  # row in the table of failures
     failed_ns: int
     detected_ns: int
@@ -49,14 +49,19 @@ class Entry:
     replayed: int = 0
     bytes: int = 0
 
+    def note(self, pending: int, processed_ns: int) -> None:
+        """What the plane says about the replayed tuples; those of before the restore ended with their sender."""
+        self.pending, self.replayed_ns = pending, max(self.restored_ns, processed_ns)
+
 
 class Recovery:
     """Brings the units of dead hosts back elsewhere."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, control: Control) -> None:
+        self.control, self.cluster = control, control.cluster
+        self.clock, self.recorder, self.plan = control.clock, control.recorder, control.plan
         self.entries: list[Entry] = []
-        self._open: dict[Unit, Entry] = {}  # recoveries that are not over
+        self._open: dict[int, Entry] = {}  # unit -> recovery that is not over
         self._settling: list[Settling] = []
         self._orphans: list[Loss] = []  # while no host is alive
 
@@ -66,15 +71,15 @@ class Recovery:
         An upstream unit that is down itself replays when it is live again. All are assigned before one goes on:
         what a source has waiting must not be sent to a task that is dead.
         """
-        before = [loss.unit.task for loss in losses]
+        before = [self.cluster.unit_task[loss.unit] for loss in losses]
         assigned = [self._assign(loss) for loss in losses]
         begun = [entry for entry in assigned if entry]
         self._hand_over(before, assigned)
         if begun:
             self._watch(begun)
         for entry in begun:
-            for sender in sorted(entry.unit.senders, key=_place):
-                if sender.live:
+            for sender in self.control.plane.senders(entry.unit):
+                if self.cluster.unit_live[sender]:
                     self._replay(sender, entry.unit)
         for entry in begun:
             self._restore(entry)
@@ -85,30 +90,41 @@ class Recovery:
         self.recover(orphans)
 
     def _assign(self, loss: Loss) -> Entry | None:
-        world, now, unit = self.world, self.world.clock.now_ns(), loss.unit
+        now, unit = self.clock.now_ns(), loss.unit
         target, why = self._target(unit)
         if target is None:
-            world.recorder.decision(now, f"{unit.name} stays down", "no host is alive")
+            self.recorder.decision(now, f"{self.cluster.unit_name(unit)} stays down", "no host is alive")
             self._orphans.append(loss)
             return None
-        world.recorder.decision(now, f"{unit.name} resumes on {target.name}", why)
-        unit.task = world.task_on(unit.operator, target)
-        unit.incarnation += 1
-        entry = Entry(loss.host.index, unit, unit.task, loss.failure, loss.failed_ns, now)
+        self.recorder.decision(now, f"{self.cluster.unit_name(unit)} resumes on {self.plan.host_names[target]}", why)
+        task = self._task_on(self.cluster.unit_operator[unit], target)
+        self.cluster.unit_task[unit] = task
+        self.control.plane.assign(unit, task)
+        entry = Entry(loss.host, unit, task, loss.failure, loss.failed_ns, now)
         self.entries.append(entry)
         self._open[unit] = entry
         return entry
 
+    def _task_on(self, operator: int, host: int) -> int:
+        """The operator's task on that host; a new one where there is none."""
+        task = self.cluster.task_on(operator, host)
+        if task is None:
+            task = self.cluster.new_task(operator, host)
+            self.control.plane.add_task(task)
+        return task
+
     def _watch(self, begun: list[Entry]) -> None:
         """Note when the tasks of these recoveries settle, and when the last task downstream of them does."""
 
-        def ready(task: Task) -> bool:
-            entries = [entry for entry in self._open.values() if entry.task is task]
-            return all(entry.restored_ns != NEVER and not entry.pending for entry in entries)
+        def ready(task: int) -> bool:
+            entries = [entry for entry in self._open.values() if entry.task == task]
+            return all(
+                entry.restored_ns != NEVER and not self.control.plane.replayed(entry.unit)[0] for entry in entries
+            )
 
-        def settled(task: Task) -> None:
+        def settled(task: int) -> None:
             for entry in begun:
-                if entry.unit.task is task and entry.caught_up_ns == NEVER:
+                if self.cluster.unit_task[entry.unit] == task and entry.caught_up_ns == NEVER:
                     self._caught_up(entry)
 
         def finished() -> None:
@@ -116,14 +132,19 @@ class Recovery:
             self._note_caught_up(begun)
 
         tasks = list(dict.fromkeys(entry.task for entry in begun))
-        settling = Settling(self.world, tasks, ready, settled, finished)
+        settling = Settling(self.control, tasks, ready, settled, finished, self._watch_tasks)
         self._settling.append(settling)
+        self._watch_tasks()
 
-    def _hand_over(self, before: list[Task | None], assigned: list[Entry | None]) -> None:
+    def _watch_tasks(self) -> None:
+        """Ask the plane for the tasks that any outage waits for."""
+        self.control.plane.watch(dict.fromkeys(task for settling in self._settling for task in settling.awaited()))
+
+    def _hand_over(self, before: list[int], assigned: list[Entry | None]) -> None:
         """What earlier outages wait for at a task that died is to be done where its units are now."""
-        successors: dict[Task, list[Task]] = {}
+        successors: dict[int, list[int]] = {}
         for dead, entry in zip(before, assigned, strict=True):
-            if dead is not None and entry is not None:
+            if entry is not None:
                 successors.setdefault(dead, []).append(entry.task)
         for dead, tasks in successors.items():
             for settling in self._settling:
@@ -131,117 +152,115 @@ class Recovery:
 
     def _caught_up(self, entry: Entry) -> None:
         """The recovery is over; where the unit was lost again meanwhile, its last recovery says how it ended."""
-        last = next(other for other in reversed(self.entries) if other.unit is entry.unit)
+        last = next(other for other in reversed(self.entries) if other.unit == entry.unit)
+        if self._open.get(entry.unit) is last:
+            last.note(*self.control.plane.replayed(entry.unit))
         entry.restored_ns = max(entry.restored_ns, last.restored_ns)
         entry.replayed_ns = max(entry.replayed_ns, last.replayed_ns)
-        entry.caught_up_ns = self.world.clock.now_ns()
+        entry.caught_up_ns = self.clock.now_ns()
         if entry is last:
-            self._open.pop(entry.unit, None)
+            self._close(entry.unit)
+
+    def _close(self, unit: int) -> None:
+        """What the plane still says of the recovery of the unit, if it has one that is not over."""
+        entry = self._open.pop(unit, None)
+        if entry:
+            entry.note(*self.control.plane.close_books(unit))
 
     def _note_caught_up(self, begun: list[Entry]) -> None:
         """Write the end into the rows of the failures that have nothing left open or lost again."""
-        rows = self.world.recorder.rows["failures"]
+        rows = self.recorder.rows["failures"]
         for failure in sorted({entry.failure for entry in begun}):
             own = [entry for entry in self.entries if entry.failure == failure]
             waits = any(loss.failure == failure for loss in self._orphans)
             if not waits and all(entry.caught_up_ns != NEVER for entry in own):
-                rows[failure] = (*rows[failure][:-1], self.world.clock.now_ns())
+                rows[failure] = (*rows[failure][:-1], self.clock.now_ns())
 
-    def _target(self, unit: Unit) -> tuple[Host | None, str]:
-        hosts, checkpoint = self.world.hosts, unit.checkpoint
-        if checkpoint and checkpoint.holder != REMOTE:
-            return hosts[checkpoint.holder], "it holds the checkpoint"
-        units = [0] * len(hosts)
-        for other in self.world.all_units():
-            if other.task is not None:
-                units[other.task.host.index] += 1
-        live = [host for host in hosts if host.alive]
-        least = min(live, key=lambda host: (units[host.index], host.index), default=None)
+    def _target(self, unit: int) -> tuple[int | None, str]:
+        holder = self.control.plane.holder(unit)
+        if holder is not None and holder != REMOTE:
+            return holder, "it holds the checkpoint"
+        units = [0] * len(self.cluster.host_alive)
+        for task in self.cluster.unit_task:
+            units[self.cluster.task_host[task]] += 1
+        live = [host for host, alive in enumerate(self.cluster.host_alive) if alive]
+        least = min(live, key=lambda host: (units[host], host), default=None)
         return least, "it has the fewest key groups and tasks of the live hosts"
 
     def _restore(self, entry: Entry) -> None:
         """Fetch the checkpoint where it is not on the host already, then install it."""
-        checkpoint, clock = entry.unit.checkpoint, self.world.clock
-        size = checkpoint.size_bytes() if checkpoint else 0
+        plane, now = self.control.plane, self.clock.now_ns()
+        size = plane.checkpoint_bytes(entry.unit)
         entry.bytes += size
-        if checkpoint is None or checkpoint.holder != REMOTE:
+        if plane.holder(entry.unit) != REMOTE:
             self._install(entry, size)
             return
-        self.world.recorder.message(clock.now_ns(), "restore", 1, size)
-        arrival = self.world.remote.arrival_ns(clock.now_ns(), size)
-        rank = channel(MESSAGE, entry.task.index, entry.task.index)
-        clock.at(arrival, rank, lambda _: self._fetched(entry, size))
+        self.recorder.restore(now, size)
+        rank = channel(MESSAGE, entry.task, entry.task)
+        self.clock.at(plane.fetch_ns(size), rank, lambda _: self._fetched(entry, size))
 
     def _fetched(self, entry: Entry, size: int) -> None:
         if self._open.get(entry.unit) is entry:
             self._install(entry, size)
 
     def _install(self, entry: Entry, size: int) -> None:
-        rate = entry.unit.operator.description.deserialise_bytes_per_s
-        if rate is None or size == 0 or entry.unit.operator.service_ns is None:
+        operator = self.plan.operators[self.cluster.unit_operator[entry.unit]]
+        rate = operator.description.deserialise_bytes_per_s
+        if rate is None or size == 0 or operator.service_ns is None:
             self._installed(entry)
             return
-        work = Work(max(1, round(size * _NS / rate)), entry.task.host.ticket(), lambda: self._installed(entry))
-        entry.task.put_in_front([work])
+        self.control.work(entry.task, max(1, round(size * _NS / rate)), lambda: self._installed(entry))
 
     def _installed(self, entry: Entry) -> None:
         """The unit is live again: it sends what it still keeps, then goes on with what was held."""
-        unit, now = entry.unit, self.world.clock.now_ns()
-        if not (unit.operator.is_source or unit.operator.is_sink):  # what a sink delivered is outside
-            missing = unit.install(unit.checkpoint)
+        unit, now, plane = entry.unit, self.clock.now_ns(), self.control.plane
+        operator = self.plan.operators[self.cluster.unit_operator[unit]]
+        if not (operator.is_source or operator.is_sink):  # what a sink delivered is outside
+            missing = plane.install(unit)
             if missing:
-                self.world.recorder.decision(
+                self.recorder.decision(
                     now,
-                    f"state of {unit.name} is lost",
+                    f"state of {self.cluster.unit_name(unit)} is lost",
                     f"no checkpoint has {missing} tuples that upstream let go",
                 )
-        unit.live = True
-        entry.restored_ns = entry.replayed_ns = now
-        for receiver in sorted(unit.kept, key=_place):
+        self.cluster.unit_live[unit] = True
+        plane.open(unit)
+        entry.restored_ns = now
+        for receiver in plane.receivers(unit):
             self._replay(unit, receiver)
-        held, unit.held = unit.held, []
-        entry.task.put_in_front(held)
-        for source in self.world.sources:
-            if source.unit is unit:
-                source.resume()
+        plane.release(unit)
+        if operator.is_source:
+            plane.resume(unit)
         self.notice_empty(entry.task)
 
-    def _replay(self, sender: Unit, receiver: Unit) -> None:
-        if receiver.task is None or not receiver.task.alive:
+    def _replay(self, sender: int, receiver: int) -> None:
+        if not self.cluster.task_alive[self.cluster.unit_task[receiver]]:
             return  # it will be sent again when the receiver has been assigned
-        rows, size = self.world.replay(sender, receiver)
+        rows, size = self.control.plane.replay(sender, receiver)
         entry = self._open.get(receiver)
-        if entry and rows:
-            entry.pending += rows
+        if entry:
             entry.replayed += rows
             entry.bytes += size
 
-    def one_replayed(self, unit: Unit, task: Task) -> None:
-        """A replayed tuple was processed, recognised as a duplicate, or lost with its sender."""
-        entry = self._open.get(unit)
-        if entry and entry.task is task:
-            entry.pending -= 1
-            entry.replayed_ns = self.world.clock.now_ns()
-            if not entry.pending:
-                self.notice_empty(task)
-
-    def notice_empty(self, task: Task) -> None:
+    def notice_empty(self, task: int) -> None:
         """A task may have settled."""
         for settling in list(self._settling):
             settling.look(task)
 
-    def lost_again(self, unit: Unit) -> None:
+    def lost_again(self, unit: int) -> None:
         """The unit was lost before it had caught up: its row stays in the books as far as it came."""
-        self._open.pop(unit, None)
+        self._close(unit)
 
-    def write(self) -> None:
-        """The rows of all recoveries."""
-        self.world.recorder.rows["recoveries"] = [
+    def rows(self) -> list[tuple[int, ...]]:
+        """The rows of all recoveries, as far as they have come."""
+        for unit, entry in self._open.items():
+            entry.note(*self.control.plane.replayed(unit))
+        return [
             (
                 entry.host,
-                entry.unit.operator.index,
-                entry.unit.index,
-                entry.task.host.index,
+                self.cluster.unit_operator[entry.unit],
+                self.cluster.unit_index[entry.unit],
+                self.cluster.task_host[entry.task],
                 entry.failed_ns,
                 entry.detected_ns,
                 entry.restored_ns,
@@ -252,7 +271,3 @@ class Recovery:
             )
             for entry in self.entries
         ]
-
-
-def _place(unit: Unit) -> tuple[int, int]:
-    return unit.operator.index, unit.index

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sim.clock import SETTLED
+from sim.operator_plan import OperatorPlan
 
 if TYPE_CHECKING:
-    from sim.operator_plan import OperatorPlan
-    from sim.task import Task
-    from sim.world import World
+    from sim.control import Control
 
 
 class Settling:
@@ -20,55 +19,65 @@ class Settling:
     what they had sent until then has arrived: only then is no more of the outage on its way to it. A task
     that dies before is replaced by those that take its units over. `ready` says of a task whether its units are
     restored and their replay is done; `settled` is told each task as it settles, and `finished` is called after the
-    last.
+    last; `changed` is called when other tasks than before are awaited.
     """
 
     def __init__(
         self,
-        world: World,
-        tasks: list[Task],
-        ready: Callable[[Task], bool],
-        settled: Callable[[Task], None],
+        control: Control,
+        tasks: list[int],
+        ready: Callable[[int], bool],
+        settled: Callable[[int], None],
         finished: Callable[[], None],
+        changed: Callable[[], None],
     ) -> None:
-        self.world, self._ready, self._settled, self._finished = world, ready, settled, finished
-        touched = {task.operator for task in tasks}
-        after = _downstream(touched)
-        self._left: dict[OperatorPlan, dict[Task, None]] = {}  # by operator: tasks that have not settled
-        for plan in world.operators:
-            if plan in touched or plan in after:
-                own = [task for task in tasks if task.operator is plan]
-                others = [task for task in world.tasks if task.alive and task.operator is plan and plan in after]
-                self._left[plan] = dict.fromkeys([*own, *others])
-        self._from_ns: dict[Task, int] = {}  # when what came from upstream has arrived; missing: not known yet
-        self._open: set[OperatorPlan] = set()
+        self.clock, self.plane, self.cluster = control.clock, control.plane, control.cluster
+        self._ready, self._settled, self._finished, self._changed = ready, settled, finished, changed
+        self._operators = control.plan.operators
+        operator_of, alive = self.cluster.task_operator, self.cluster.task_alive
+        touched = {operator_of[task] for task in tasks}
+        after = _downstream(self._operators, touched)
+        self._left: dict[int, dict[int, None]] = {}  # by operator: tasks that have not settled
+        for operator in range(len(self._operators)):
+            if operator in touched or operator in after:
+                own = [task for task in tasks if operator_of[task] == operator]
+                others = [t for t, o in enumerate(operator_of) if o == operator and alive[t] and operator in after]
+                self._left[operator] = dict.fromkeys([*own, *others])
+        self._from_ns: dict[int, int] = {}  # when what came from upstream has arrived; missing: not known yet
+        self._open: set[int] = set()
         self._open_gates()
 
-    def look(self, task: Task) -> None:
+    def awaited(self) -> list[int]:
+        """The tasks that have not settled and may do so as soon as they have nothing to do."""
+        return [task for tasks in self._left.values() for task in tasks if task in self._from_ns]
+
+    def look(self, task: int) -> None:
         """Something ended at the task: it may have settled.
 
         Not yet at the very instant at which the last from upstream arrives, which may still be to come.
         """
-        if task in self._from_ns and self.world.clock.now_ns() > self._from_ns[task]:
+        if task in self._from_ns and self.clock.now_ns() > self._from_ns[task]:
             self._check(task)
 
-    def replace(self, dead: Task, successors: list[Task]) -> None:
+    def replace(self, dead: int, successors: list[int]) -> None:
         """The units of a task that died are with other tasks now: wait for these."""
-        tasks = self._left.get(dead.operator, {})
+        operator = self.cluster.task_operator[dead]
+        tasks = self._left.get(operator, {})
         if dead in tasks:
             del tasks[dead]
             tasks.update(dict.fromkeys(successors))
-            if dead.operator in self._open:
+            if operator in self._open:
                 self._await_arrivals(successors)
+            self._changed()
 
-    def _look_later(self, task: Task, at_ns: int) -> None:
-        self.world.clock.at(at_ns, SETTLED, lambda _: self._check(task))
+    def _look_later(self, task: int, at_ns: int) -> None:
+        self.clock.at(at_ns, SETTLED, lambda _: self._check(task))
 
-    def _check(self, task: Task) -> None:
-        tasks = self._left[task.operator]
-        if task not in tasks or self.world.clock.now_ns() < self._from_ns[task]:
+    def _check(self, task: int) -> None:
+        tasks = self._left[self.cluster.task_operator[task]]
+        if task not in tasks or self.clock.now_ns() < self._from_ns[task]:
             return
-        if not task.alive or not task.empty or not self._ready(task):
+        if not self.cluster.task_alive[task] or not self.plane.empty(task) or not self._ready(task):
             return
         self._settled(task)
         del tasks[task]
@@ -76,35 +85,34 @@ class Settling:
             self._finished()
         elif not tasks:
             self._open_gates()
+        self._changed()
 
     def _open_gates(self) -> None:
         """Tasks whose upstream has settled may settle once what was sent to them has arrived."""
-        for plan, tasks in self._left.items():
-            if plan not in self._open and not any(self._left[up] for up in self._upstream(plan)):
-                self._open.add(plan)
+        for operator, tasks in self._left.items():
+            if operator not in self._open and not any(self._left[up] for up in self._upstream(operator)):
+                self._open.add(operator)
                 self._await_arrivals(list(tasks))
 
-    def _await_arrivals(self, tasks: list[Task]) -> None:
-        now = self.world.clock.now_ns()
+    def _await_arrivals(self, tasks: Sequence[int]) -> None:
+        now = self.clock.now_ns()
         for task in tasks:
-            self._from_ns[task] = now
-        for visit, task in self.world.wire.items():
-            if task in self._from_ns and task in tasks and visit.origin.operator in self._left:
-                self._from_ns[task] = max(self._from_ns[task], visit.arrival_ns)
-        for task in tasks:
+            last = self.plane.last_arrival_ns(task, self._left)
+            self._from_ns[task] = now if last is None else max(now, last)
             self._look_later(task, self._from_ns[task])
 
-    def _upstream(self, plan: OperatorPlan) -> list[OperatorPlan]:
-        return [up for up in self._left if any(edge.down is plan for edge in up.edges)]
+    def _upstream(self, operator: int) -> list[int]:
+        plan = self._operators[operator]
+        return [up for up in self._left if any(edge.down is plan for edge in self._operators[up].edges)]
 
 
-def _downstream(operators: set[OperatorPlan]) -> set[OperatorPlan]:
+def _downstream(plans: Sequence[OperatorPlan], operators: set[int]) -> set[int]:
     """All operators that are reached from these, over at least one edge."""
-    found: set[OperatorPlan] = set()
+    found: set[int] = set()
     todo = list(operators)
     while todo:
-        for edge in todo.pop().edges:
-            if edge.down not in found:
-                found.add(edge.down)
-                todo.append(edge.down)
+        for edge in plans[todo.pop()].edges:
+            if edge.down.index not in found:
+                found.add(edge.down.index)
+                todo.append(edge.down.index)
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -88,13 +90,25 @@ def random_records(seed: int, replication: int = 0) -> RunRecords:
     return small_records(replication, **rows)
 
 
+def folded_records(one: RunRecords) -> RunRecords:
+    """The same replication recorded as histograms; every operator may deliver."""
+    from sim.recording import HistogramRecording  # noqa: PLC0415 - loads a compiler, which few tests need
+
+    count = len(one.operators)
+    recording = HistogramRecording(count, range(count), one.warmup_ns, one.duration_ns)
+    for name, add in (("visits", recording.add_visits), ("deliveries", recording.add_deliveries)):
+        add(np.stack([column.astype(np.int64) for column in one.tables[name].values()], axis=1))
+    return replace(one, tables={**one.tables, **recording.tables()})
+
+
 @pytest.fixture
 def make():
-    """The makers of small records as one object: `make.scenario`, `make.records`, `make.random`."""
+    """The makers of small records as one object: `make.scenario`, `make.records`, `make.random`, `make.folded`."""
 
     class Makers:
         scenario = staticmethod(small_scenario)
         records = staticmethod(small_records)
         random = staticmethod(random_records)
+        folded = staticmethod(folded_records)
 
     return Makers

@@ -80,6 +80,11 @@ def _write(out: Path, file: str, result: RunResult, loaded: LoadedScenario, *, f
         raw=raw,
         pages={"report.html": page},
     )
+    if raw and any(one.detail == "histograms" for one in result.records):
+        typer.echo(
+            "note: recorded as histograms, so there is no row per tuple: --set recording.detail=tuples keeps them",
+            err=True,
+        )
 
 
 def _show(result: RunResult) -> None:

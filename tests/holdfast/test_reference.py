@@ -13,7 +13,7 @@ from models.keys import fields_of
 from models.records import TABLES
 from models.scenario import Scenario
 from scenarios.parquet import units_of
-from scenarios.run_store import DERIVED, RAW, STORED, write_run
+from scenarios.run_store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run
 
 
 @pytest.mark.parametrize("name", ["scenario.md", "cli.md", "records.md"])
@@ -40,7 +40,9 @@ def rows_of(page: str) -> dict[str, list[list[str]]]:
 
 def test_the_page_of_records_describes_the_files_of_a_run(make: Any, tmp_path: Path) -> None:
     write_run(tmp_path / "run", "", {}, [make.random(1)], raw=True)
-    files = sorted((tmp_path / "run").glob("*.parquet"))
+    write_run(tmp_path / "folded", "", {}, [make.folded(make.random(1))])
+    added = [tmp_path / "folded" / f"{name}.parquet" for name in OF_HISTOGRAMS]
+    files = sorted([*(tmp_path / "run").glob("*.parquet"), *added], key=lambda path: path.name)
     rows = rows_of(reference.records_page())
     assert sorted(rows) == [path.name for path in files]
     for path in files:
@@ -52,7 +54,7 @@ def test_the_page_of_records_describes_the_files_of_a_run(make: Any, tmp_path: P
 def test_the_page_of_records_says_what_raw_adds_and_speaks_of_names() -> None:
     page = reference.records_page()
     always, raw = page.split("## Only with `--raw`")
-    assert list(rows_of(always)) == [f"{name}.parquet" for name in (*DERIVED, *STORED)]
+    assert list(rows_of(always)) == [f"{name}.parquet" for name in (*DERIVED, *STORED, *OF_HISTOGRAMS)]
     assert list(rows_of(raw)) == [f"{name}.parquet" for name in RAW]
     kinds = {row[0]: row[1] for rows in rows_of(page).values() for row in rows}
     assert {kinds[f"`{name}`"] for name in ("operator", "task", "host", "owner", "holder", "target")} == {"text"}

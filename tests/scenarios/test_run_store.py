@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import scenarios.run_store as store
 from models.errors import InputError
 from scenarios.new_directory import new_directory
 from scenarios.parquet import read_parquet, units_of
-from scenarios.run_store import RAW, STORED, check_target, is_run, read_run, write_run
+from scenarios.run_store import (
+    DERIVED,
+    OF_HISTOGRAMS,
+    OF_TUPLES,
+    RAW,
+    STORED,
+    check_target,
+    is_run,
+    read_run,
+    write_run,
+)
 
 S = 10**9
 TEXT = 'name = "by hand"\n'
@@ -72,6 +84,30 @@ def test_raw_rows_are_written_on_request(make, tmp_path):
     assert not set(RAW) & set(read_run(tmp_path / "plain").tables)
     assert set(RAW) <= set(read_run(tmp_path / "raw").tables)
     assert len(read_run(tmp_path / "raw").tables["visits"]["start_ns"]) == 60
+
+
+def test_a_run_recorded_as_histograms_has_the_same_tables_and_its_histograms(make, tmp_path):
+    records = [make.random(1, 0), make.random(2, 1)]
+    write_run(tmp_path / "rows", TEXT, SUMMARY, records)
+    write_run(tmp_path / "folded", TEXT, SUMMARY, [make.folded(one) for one in records], raw=True)
+    rows, folded = read_run(tmp_path / "rows").tables, read_run(tmp_path / "folded").tables
+    assert set(folded) == {*DERIVED, *STORED, *OF_HISTOGRAMS, *RAW} - set(OF_TUPLES)
+    assert is_run(tmp_path / "folded")
+    for name in (*STORED, "latency", "throughput"):
+        assert rows[name] == folded[name], name
+    assert rows["timeline"]["mean_ns"] == folded["timeline"]["mean_ns"]
+    waits = [
+        count for what, count in zip(folded["times"]["what"], folded["times"]["count"], strict=True) if what == "wait"
+    ]
+    bins = zip(folded["time_bins"]["what"], folded["time_bins"]["count"], strict=True)
+    assert sum(waits) == sum(count for what, count in bins if what == "wait") > 0
+    assert not set(OF_HISTOGRAMS) & set(rows)
+
+
+def test_a_long_run_recorded_as_histograms_is_written_in_its_own_intervals(make, tmp_path):
+    one = make.folded(replace(make.random(1), duration_ns=10_000 * S))
+    write_run(tmp_path / "run", TEXT, SUMMARY, [one])
+    assert read_run(tmp_path / "run").tables["timeline"]["at_ns"][:3] == [0, 3 * S, 6 * S]
 
 
 def test_the_same_records_give_the_same_bytes(make, tmp_path):

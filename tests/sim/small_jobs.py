@@ -4,21 +4,67 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from reference.ledger import accounts
+from reference.unit import Unit, Visit
+from reference.world import World
+
+from models.inputs import RunInputs
 from models.records import RunRecords
 from models.rules import faults
 from models.rules.support import not_simulated
 from models.scenario import Scenario
+from sim import engine
+from sim.control import Control, PlaneFactory
 from sim.draws import source_id
-from sim.engine import build
-from sim.ledger import accounts
-from sim.unit import Unit, Visit
-from sim.world import World
 
 NS = 10**9
+_plane: PlaneFactory = World  # what `simulate` runs on where a test does not say
+
+
+@contextmanager
+def running_on(plane: PlaneFactory) -> Iterator[None]:
+    """Inside, `simulate` runs on this data plane."""
+    global _plane  # noqa: PLW0603 - the one place where tests of behaviour are told what they are about
+    before, _plane = _plane, plane
+    try:
+        yield
+    finally:
+        _plane = before
+
+
+def simulate(
+    made: Scenario,
+    inputs: RunInputs | None = None,
+    replication: int = 0,
+    on_progress: Callable[[float], None] | None = None,
+    plane: PlaneFactory | None = None,
+) -> RunRecords:
+    """The rows of one replication on the data plane that is being tested."""
+    return engine.simulate(made, inputs, replication, on_progress, plane or _plane)
+
+
+def build(made: Scenario, inputs: RunInputs | None = None, replication: int = 0) -> Control:
+    """A run on the plain data plane, for tests that look inside."""
+    return engine.build(made, inputs, replication, World)
+
+
+def world_of(control: Control) -> World:
+    """The plain data plane of a run."""
+    assert isinstance(control.plane, World)
+    return control.plane
+
+
+def built(made: Scenario, inputs: RunInputs | None = None, until_ns: int = 0) -> World:
+    """The plain data plane of a scenario that has run up to an instant."""
+    control = build(made, inputs)
+    control.run(until_ns)
+    return world_of(control)
 
 
 def scenario(raw: dict[str, Any]) -> Scenario:
@@ -180,12 +226,22 @@ def storm(draw: Random, **fixed: Any) -> dict[str, Any]:
 
 @dataclass
 class Run:
-    """A world that has run until nothing was left to do, and what the books said before (time, lost)."""
+    """A run until nothing was left to do, and what the books said before (time, lost)."""
 
-    world: World
+    control: Control
     replayed: int
     cuts: list[tuple[int, dict[int, set[tuple[int, int]]], bool]]
     drained: bool
+
+    @property
+    def world(self) -> World:
+        """Its plain data plane."""
+        return world_of(self.control)
+
+    @property
+    def rows(self) -> dict[str, list[tuple[Any, ...]]]:
+        """The rows of all tables but the two large ones, as they are now."""
+        return self.control.recorder.rows | self.world.recorder.rows | {"recoveries": [*self.control.recovery.rows()]}
 
 
 def without_crashes(raw: dict[str, Any]) -> dict[str, Any]:
@@ -198,24 +254,24 @@ def drain(raw: dict[str, Any], cuts_ns: tuple[int, ...] = (), most_s: int = 400)
     events = raw["events"]
     # Crashes may come after the last birth: the rule that events lie within the duration is about files.
     made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
-    world = build(made)
-    run = Run(world, 0, [], False)
+    control = build(made)
+    run, world = Run(control, 0, [], False), world_of(control)
     send_again = world.replay
 
-    def counted(sender: Unit, receiver: Unit) -> tuple[int, int]:
+    def counted(sender: int, receiver: int) -> tuple[int, int]:
         rows, size = send_again(sender, receiver)
         run.replayed += rows
         return rows, size
 
     world.replay = counted  # type: ignore[method-assign]
     for cut in sorted(set(cuts_ns)):
-        world.clock.run(until=cut)
+        control.run(cut)
         lost = {index: account.lost for index, account in accounts(world).items()}
         run.cuts.append((cut, lost, all(unit.live for unit in world.all_units())))
     after = 14 if events else 0  # the last crash, its detection and its repair
     until = max(int(made.duration_s), after, 1 + max(cuts_ns, default=0) // NS) * NS
     while not run.drained and until < most_s * NS:
-        world.clock.run(until=until)
+        control.run(until)
         run.drained = idle(world)
         until += 2 * NS
     return run
@@ -263,11 +319,11 @@ def paths(world: World) -> dict[tuple[int, int], dict[int, tuple[Any, tuple[int,
     return found
 
 
-def state_losses(world: World) -> list[tuple[int, str]]:
+def state_losses(run: Run) -> list[tuple[int, str]]:
     """(instant, unit's name) of each loss of state that the run reported."""
     return [
         (int(at), str(what).removeprefix("state of ").removesuffix(" is lost"))
-        for at, what, _ in world.recorder.rows["decisions"]
+        for at, what, _ in run.rows["decisions"]
         if str(what).endswith(" is lost")
     ]
 

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from small_jobs import NS, queue, scenario
+from small_jobs import NS, queue, scenario, simulate
 
 from models.queueing import SteadyState, batch_mg1, drain, jackson, md1, mg1, mm1, mmc
 from models.records import NEVER, RunRecords
 from models.scenario import Scenario
-from sim.engine import simulate
 
 CONFIDENCE = 0.999
 EXPONENTIAL = {"distribution": "exponential", "mean": "10 ms"}

@@ -12,10 +12,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from small_jobs import applied, digest, drain, random_job, rows_of, scenario
+from small_jobs import applied, digest, drain, random_job, rows_of, scenario, simulate
 
 from models.scenario import Scenario
-from sim.engine import simulate
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,7 +53,7 @@ def test_replications_and_seeds_differ() -> None:
 
 def test_the_hash_seed_of_python_does_not_matter() -> None:
     code = "from test_determinism import run_digest; print(*map(run_digest, range(3)))"
-    path = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(Path(__file__).parent)])
     found = {
         subprocess.run(
             [sys.executable, "-c", code],

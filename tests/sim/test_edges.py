@@ -6,10 +6,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from small_jobs import NS, applied, drain, idle, scenario, state_losses, without_crashes
+from small_jobs import NS, applied, built, drain, idle, scenario, simulate, state_losses, without_crashes
 
 from models.records import NEVER, RunRecords
-from sim.engine import build, simulate
 
 
 def job(hosts: int = 3, *crashes: tuple[str, str, str | None], **changes: Any) -> dict[str, Any]:
@@ -50,7 +49,7 @@ def clean(raw: dict[str, Any]) -> None:
     """Drained, nothing lost, nothing twice, and no loss of state was reported."""
     run = drain(raw)
     assert run.drained
-    assert not state_losses(run.world)
+    assert not state_losses(run)
     assert applied(run.world) == applied(drain(without_crashes(raw)).world)
 
 
@@ -65,7 +64,7 @@ def test_the_last_host_of_one_comes_back_and_reads_the_log_again() -> None:
     raw = job(1, ("2500 ms", "h-0", "2 s"))
     clean(raw)
     # Nobody could hold a checkpoint, so nothing was trimmed and all is replayed from the source.
-    assert drain(raw).world.recorder.rows["checkpoints"] == []
+    assert drain(raw).rows["checkpoints"] == []
 
 
 def test_all_hosts_dead_at_once_and_one_comes_back() -> None:
@@ -73,8 +72,8 @@ def test_all_hosts_dead_at_once_and_one_comes_back() -> None:
     raw = job(3, ("2500 ms", "h-0", None), ("2500 ms", "h-1", "1 s"), ("2500 ms", "h-2", None))
     run = drain(raw)
     assert run.drained
-    assert {name for _, name in state_losses(run.world)} == {f"count[{group}]" for group in range(4)}
-    assert all(unit.task is not None and unit.task.host.name == "h-1" for unit in run.world.all_units())
+    assert {name for _, name in state_losses(run)} == {f"count[{group}]" for group in range(4)}
+    assert all(unit.task.host.name == "h-1" for unit in run.world.all_units())
 
 
 def test_all_hosts_dead_for_good_stand_still_and_lose_nothing_that_was_not_checkpointed() -> None:
@@ -84,7 +83,7 @@ def test_all_hosts_dead_for_good_stand_still_and_lose_nothing_that_was_not_check
     assert records.tables["lag"]["lag"][-1] > 350
     # Before the first checkpoint the log of the source covers everything.
     assert [lost for _, lost, _ in ledger_of(records)] == [0, 0]
-    assert not idle(build(scenario(raw)))
+    assert not idle(built(scenario(raw)))
 
 
 def test_a_host_that_is_back_before_the_time_out_says_so_itself() -> None:
@@ -172,8 +171,8 @@ def test_phases_of_a_recovery_follow_each_other() -> None:
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-most-once"])
 def test_what_was_born_while_nobody_was_alive_is_sent_to_live_tasks(guarantee: str) -> None:
     tolerance = {"method": "checkpoint", "store": "remote", "guarantee": guarantee}
-    world = drain(job(1, ("2500 ms", "h-0", "3 s"), fault_tolerance=tolerance)).world
-    back = [at for *_, at, why in world.recorder.rows["dropped"] if at >= 5500 * 10**6 and why == "crash"]
+    run = drain(job(1, ("2500 ms", "h-0", "3 s"), fault_tolerance=tolerance))
+    back = [at for *_, at, why in run.rows["dropped"] if at >= 5500 * 10**6 and why == "crash"]
     assert back == []
 
 

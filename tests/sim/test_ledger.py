@@ -6,12 +6,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from small_jobs import NS, drain, random_job, scenario, without_crashes
+from reference.ledger import Account, accounts, ledger
+from reference.world import World
+from small_jobs import NS, built, drain, random_job, scenario, simulate, without_crashes
 
 from models.inputs import RateSeries, RunInputs
-from sim.engine import build, simulate
-from sim.ledger import Account, accounts, ledger
-from sim.world import World
 
 
 def finished(seed: int = 3) -> World:
@@ -107,8 +106,7 @@ def test_a_named_share_thins_an_edge() -> None:
         }
     )
     rates = {"src": RateSeries(np.array([0.0, 50.0]), np.array([100.0]))}
-    world = build(made, RunInputs(rates=rates, shares={"delayed": 0.25}))
-    world.clock.run(until=50 * NS)
+    world = built(made, RunInputs(rates=rates, shares={"delayed": 0.25}), 50 * NS)
     sent = world.sources[0].emitted
     # 99.9 % of a binomial of 5000 draws is within 3.3 standard deviations.
     assert abs(len(world.units[1][0].applied) - sent / 4) < 3.3 * (sent * 3 / 16) ** 0.5

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from small_jobs import rows_of, scenario
+from reference.host import Link
+from small_jobs import built, rows_of, scenario, simulate
 
 from models.records import RunRecords
-from sim.engine import build, simulate
-from sim.host import Link
 
 MS = 10**6
 
@@ -140,8 +139,7 @@ def test_the_remote_store_writes_in_order_of_arrival(first: str) -> None:
 def test_channels_keep_their_order() -> None:
     raw = job(duration="20 s", hosts={"near": {"network": "10 kB/s"}, "far": {}})
     raw["workload"]["src"] = {"rate": "80 /s", "batch": 3}
-    world = build(scenario(raw))
-    world.clock.run(until=20 * 10**9)
+    world = built(scenario(raw), until_ns=20 * 10**9)
     sent = world.sources[0].emitted
     places = {row: k for k, row in enumerate(_ids(world))}
     got = [places[i] for i in world.units[1][0].applied]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from small_jobs import NS, queue, rows_of, scenario
+from small_jobs import NS, built, queue, rows_of, scenario, simulate
 
 from sim.clock import ARRIVAL, MESSAGE, SERVICE, Clock, Process, channel
 from sim.draws import source_id
-from sim.engine import build, simulate
 
 MS = 10**6
 
@@ -63,6 +62,22 @@ def test_the_order_within_an_instant_is_control_messages_services_arrivals() -> 
     ]
 
 
+def test_the_clock_says_what_comes_next_and_never_goes_back() -> None:
+    clock = Clock()
+    assert clock.head() is None
+    number = clock.next_number()
+    assert clock.next_number() == number
+    clock.at(7, SERVICE, lambda _: None)
+    clock.at(5, ARRIVAL, lambda _: None)
+    assert clock.head() == (5, ARRIVAL, number + 1)
+    assert clock.next_number() == number + 2
+    clock.step()
+    clock.move_to(6)
+    assert (clock.now_ns(), clock.head()) == (6, (7, SERVICE, number))
+    with pytest.raises(ValueError, match="cannot go back from 6 to 5"):
+        clock.move_to(5)
+
+
 def test_a_deterministic_queue_by_hand() -> None:
     # Every 10 ms for 10 ms: each service ends as the next tuple arrives, and nobody waits.
     made = queue(fixed(10), workload={"src": {"rate": "100 /s", "arrivals": "deterministic"}}, duration="50 ms")
@@ -112,8 +127,7 @@ def test_a_checkpoint_holds_what_ended_before_its_instant() -> None:
         {"src": "100 /s"},
         fault_tolerance={"method": "checkpoint", "interval": "100 ms"},
     )
-    world = build(scenario(raw))
-    world.clock.run(until=101 * MS)
+    world = built(scenario(raw), until_ns=101 * MS)
     unit = world.units[1][0]
     assert unit.checkpoint is not None
     assert unit.checkpoint.count == 8  # services of the tuples of 10 .. 80 ms ended by 90 ms
@@ -131,8 +145,7 @@ def test_tuples_of_one_instant_arrive_by_sender_then_as_sent() -> None:
     )
     for name in ("a", "b"):
         raw["workload"][name]["batch"] = 2
-    world = build(scenario(raw))
-    world.clock.run(until=150 * MS)
+    world = built(scenario(raw), until_ns=150 * MS)
     names = {
         source_id(source.code, sequence): f"{source.unit.operator.name}{sequence}"
         for source in world.sources

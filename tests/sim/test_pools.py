@@ -6,17 +6,16 @@ import heapq
 from typing import Any
 
 import pytest
-from small_jobs import NS, queue, rows_of
+from small_jobs import NS, built, queue, rows_of, simulate
 
 from models.scenario import Scenario
 from sim.draws import source_id
-from sim.engine import build, simulate
 
 
 def recursion(made: Scenario, servers: int) -> list[tuple[int, int, int]]:
     """(arrival, start, end) of every tuple in order of arrival, from the births and the drawn services alone."""
-    world = build(made)
-    source, operator = world.sources[0], world.operators[1]
+    world = built(made)
+    source, operator = world.sources[0], world.plan.operators[1]
     assert operator.service_ns is not None
     free = [0] * servers
     rows = []

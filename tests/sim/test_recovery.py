@@ -15,8 +15,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from reference.checkpoint import CheckpointCoordinator
+from reference.ledger import accounts
+from reference.task import Task
+from reference.unit import Unit
+from reference.world import World
 from small_jobs import (
     NS,
+    Run,
     applied,
     drain,
     in_progress,
@@ -28,14 +34,9 @@ from small_jobs import (
 )
 
 from models.records import NEVER
-from sim.checkpoint import CheckpointCoordinator
-from sim.failures import Failures
-from sim.ledger import accounts
+from sim.data_plane import REMOTE
+from sim.engine import records
 from sim.operator_plan import Edge
-from sim.recovery import Recovery
-from sim.task import Task
-from sim.unit import Unit
-from sim.world import REMOTE, World
 
 GUARANTEES = ("exactly-once", "at-least-once", "at-most-once", "none")
 
@@ -51,30 +52,30 @@ def check_job(raw: dict[str, Any], guarantee: str, cuts: tuple[int, ...] = ()) -
     """The same for a given job."""
     run = drain(raw, cuts)
     world = run.world
-    conserved(world, run.replayed)
+    conserved(run)
     trimmed_rows_are_covered(world)
-    every_unit_has_one_owner(world)
-    losses_are_legitimate(world)
+    every_unit_has_one_owner(run)
+    losses_are_legitimate(run)
     clean = drain(without_crashes(raw))
     if not (run.drained and clean.drained):
-        return not any(host.alive for host in world.hosts)  # a dead cluster stands still
+        return not any(run.control.cluster.host_alive)  # a dead cluster stands still
     books_equal_the_run_without_crashes(world, applied(clean.world))
-    the_guarantee_holds(world, guarantee)
-    what_was_called_lost_never_came(world, run.cuts)
-    if guarantee == "exactly-once" and not state_losses(world):  # an old copy may fill a gap of lost state, late
+    the_guarantee_holds(run, guarantee)
+    what_was_called_lost_never_came(run)
+    if guarantee == "exactly-once" and not state_losses(run):  # an old copy may fill a gap of lost state, late
         rows_that_took_one_path_are_in_order(world)
     return True
 
 
-def conserved(world: World, replayed: int) -> None:
+def conserved(run: Run) -> None:
     """Tuples sent = processed + dropped + under way."""
-    sent = replayed + sum(
-        total[0] for (_, kind), total in world.recorder._messages.items() if kind in ("data", "local")
-    )
-    visits = world.recorder.tables()["visits"]["operator"]
-    sources = [plan.index for plan in world.operators if plan.is_source]
-    processed = sum(1 for operator in visits.tolist() if operator not in sources)
-    assert sent == processed + len(world.recorder.rows["dropped"]) + in_progress(world)
+    world = run.world
+    sent = run.replayed + sum(total[0] for (_, kind), total in world.messages().items() if kind in ("data", "local"))
+    visits = world.tables()["visits"]
+    sources = [plan.index for plan in world.plan.operators if plan.is_source]
+    ended = visits["operator"][visits["end_ns"] != NEVER]
+    processed = sum(1 for operator in ended.tolist() if operator not in sources)
+    assert sent == processed + len(run.rows["dropped"]) + in_progress(world)
 
 
 def trimmed_rows_are_covered(world: World) -> None:
@@ -88,25 +89,28 @@ def trimmed_rows_are_covered(world: World) -> None:
         assert set(unit.applied[: unit.trimmed]) <= set(saved), unit.name
 
 
-def every_unit_has_one_owner(world: World) -> None:
+def every_unit_has_one_owner(run: Run) -> None:
     """A live unit is at a task of its own operator on a live host; no two tasks of an operator share a host
     after recovery unless the placement began so."""
-    for unit in world.all_units():
-        assert unit.task is not None
+    cluster = run.control.cluster
+    for unit in run.world.all_units():
+        assert cluster.unit_task[unit.number] == unit.task.index
+        assert cluster.unit_live[unit.number] == unit.live
+        assert cluster.task_alive[unit.task.index] == unit.task.alive
         assert unit.task.operator is unit.operator
-        assert not unit.live or (unit.task.alive and unit.task.host.alive)
+        assert not unit.live or (unit.task.alive and cluster.host_alive[unit.task.host.index])
         for visit in unit.held:
             assert not unit.live, f"{unit.name} is live and still holds {visit.row}"
 
 
-def losses_are_legitimate(world: World) -> None:
+def losses_are_legitimate(run: Run) -> None:
     """Reported state losses have a reason: the holder of the last stored checkpoint died after it was stored."""
-    checkpoints, failures = world.recorder.rows["checkpoints"], world.recorder.rows["failures"]
-    for at, name in state_losses(world):
+    checkpoints, failures, operators = run.rows["checkpoints"], run.rows["failures"], run.control.plan.operators
+    for at, name in state_losses(run):
         stored = [
             row
             for row in checkpoints
-            if f"{world.operators[row[0]].name}[{row[1]}]" == name and row[4] < at and NEVER != row[5] <= at
+            if f"{operators[row[0]].name}[{row[1]}]" == name and row[4] < at and NEVER != row[5] <= at
         ]
         assert stored, f"{name}: nothing was stored, so nothing can have been trimmed"
         last = max(stored, key=lambda row: row[5])
@@ -126,8 +130,8 @@ def books_equal_the_run_without_crashes(world: World, clean: dict[tuple[int, int
             assert final[unit].keys() <= clean[unit].keys(), "something that no source tuple explains"
 
 
-def the_guarantee_holds(world: World, guarantee: str) -> None:
-    reported = {name for _, name in state_losses(world)}
+def the_guarantee_holds(run: Run, guarantee: str) -> None:
+    world, reported = run.world, {name for _, name in state_losses(run)}
     lost = {index: account.lost for index, account in accounts(world).items() if account.lost}
     duplicated = sum(account.duplicated for account in accounts(world).values())
     if guarantee in ("exactly-once", "at-most-once", "none"):
@@ -139,33 +143,31 @@ def the_guarantee_holds(world: World, guarantee: str) -> None:
 def unexplained(world: World, lost: dict[int, set[tuple[int, int]]], reported: set[str]) -> None:
     """Every lost tuple belongs to a unit that reported a loss of state, or to an operator below such a unit."""
     below: set[int] = set()
-    for plan in world.operators:  # file order is topological here
+    for plan in world.plan.operators:  # file order is topological here
         if any(name.startswith(f"{plan.name}[") for name in reported) or plan.index in below:
             below.update(edge.down.index for edge in plan.edges)
     for index, tuples in lost.items():
         for unit, tuple_id in tuples:
-            name = f"{world.operators[index].name}[{unit}]"
+            name = f"{world.plan.operators[index].name}[{unit}]"
             assert name in reported or index in below, f"{name} lost {tuple_id} and nobody said so"
 
 
-def what_was_called_lost_never_came(
-    world: World, cuts: list[tuple[int, dict[int, set[tuple[int, int]]], bool]]
-) -> None:
+def what_was_called_lost_never_came(run: Run) -> None:
     """With no crash after the cut and every unit live, lost at the cut = lost at the end.
 
     While a unit is down the verdict is not final: a checkpoint that is on its way may still save something, a trim
     that is on its way may still take something, and without replay what is sent to a dead task is lost as well.
     """
-    last = max((row[1] for row in world.recorder.rows["failures"]), default=-1)
-    end = {index: account.lost for index, account in accounts(world).items()}
-    for cut, lost, all_live in cuts:
+    last = max((row[1] for row in run.rows["failures"]), default=-1)
+    end = {index: account.lost for index, account in accounts(run.world).items()}
+    for cut, lost, all_live in run.cuts:
         if all_live and last < cut:
             assert lost == end
 
 
 def rows_that_took_one_path_are_in_order(world: World) -> None:
     """Tuples that went through the same units are applied in the order of their source; pools keep no order."""
-    pools = {plan.index for plan in world.operators if plan.description.threads > 1}
+    pools = {plan.index for plan in world.plan.operators if plan.description.threads > 1}
     known = paths(world)
     for unit in world.all_units():
         here = (unit.operator.index, unit.index)
@@ -194,16 +196,15 @@ def test_weaker_guarantees_keep_their_half(guarantee: str) -> None:
 def test_the_campaign_meets_every_kind_of_trouble() -> None:
     met: Counter[str] = Counter()
     for seed in range(120):
-        world = drain(random_job(Random(seed))).world
-        rows = world.recorder.rows
+        run = drain(random_job(Random(seed)))
+        rows, operators = run.rows, run.control.plan.operators
         failures = sorted((failed, detected) for _, failed, detected, *_ in rows["failures"])
-        world.recovery.write()
         recovered = rows["recoveries"]
         units = Counter((row[1], row[2]) for row in recovered)
-        kinds = {world.operators[row[1]].description.kind for row in recovered}
+        kinds = {operators[row[1]].description.kind for row in recovered}
         met.update(
             {
-                "loss of state": bool(state_losses(world)),
+                "loss of state": bool(state_losses(run)),
                 "crash while another is not noticed": any(a[1] > b[0] for a, b in pairwise(failures)),
                 "several hosts at once": any(a[0] == b[0] for a, b in pairwise(failures)),
                 "crash of a dead host": any("ignored" in what for _, what, _ in rows["decisions"]),
@@ -214,7 +215,7 @@ def test_the_campaign_meets_every_kind_of_trouble() -> None:
                 ),
                 "duplicates": any(reason == "duplicate" for *_, reason in rows["dropped"]),
                 "a checkpoint that was not stored": any(row[5] == NEVER for row in rows["checkpoints"]),
-                "a restore from the remote store": ("restore" in {kind for _, kind in world.recorder._messages}),
+                "a restore from the remote store": restored_from_the_store(run),
                 "a source's host": "source" in kinds,
                 "a sink's host": "sink" in kinds,
                 "a holder that owns the group": any("owns the group" in why for *_, why in rows["decisions"]),
@@ -225,6 +226,11 @@ def test_the_campaign_meets_every_kind_of_trouble() -> None:
     missing = [kind for kind, count in met.items() if count < 2]
     assert not missing, missing
     assert len(met) == 15
+
+
+def restored_from_the_store(run: Run) -> bool:
+    tables = records(run.control, run.control.clock.now_ns()).tables
+    return "restore" in tables["messages"]["kind"]
 
 
 @pytest.mark.slow
@@ -295,16 +301,16 @@ def late_checkpoint_of_an_old_incarnation(patch: pytest.MonkeyPatch) -> None:
 
 
 def checkpoints_survive_their_holder(patch: pytest.MonkeyPatch) -> None:
-    def make(fail: Any) -> Any:
-        def broken(self: Any, host: Any, repair_ns: Any) -> None:
-            before = {unit: unit.checkpoint for unit in self.world.all_units()}
-            fail(self, host, repair_ns)
+    def make(crash: Any) -> Any:
+        def broken(self: World, host: int) -> None:
+            before = {unit: unit.checkpoint for unit in self.all_units()}
+            crash(self, host)
             for unit, checkpoint in before.items():
                 unit.checkpoint = checkpoint
 
         return broken
 
-    _wrapped(patch, Failures, "fail", make)
+    _wrapped(patch, World, "crash", make)
 
 
 def holder_life_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -335,14 +341,15 @@ def broadcast_copies_share_an_id(patch: pytest.MonkeyPatch) -> None:
 
 
 def held_tuples_forgotten(patch: pytest.MonkeyPatch) -> None:
-    def make(installed: Any) -> Any:
-        def broken(self: Any, entry: Any) -> None:
-            entry.unit.held = entry.unit.held[1:]
-            installed(self, entry)
+    def make(release: Any) -> Any:
+        def broken(self: World, number: int) -> None:
+            unit = next(unit for unit in self.all_units() if unit.number == number)
+            unit.held = unit.held[1:]
+            release(self, number)
 
         return broken
 
-    _wrapped(patch, Recovery, "_installed", make)
+    _wrapped(patch, World, "release", make)
 
 
 def restored_unit_does_not_resend(patch: pytest.MonkeyPatch) -> None:
@@ -421,7 +428,8 @@ def late_checkpoint_job() -> dict[str, Any]:
 def test_a_late_checkpoint_of_an_old_incarnation_is_ignored() -> None:
     job = late_checkpoint_job()
     assert check_job(job, "exactly-once")
-    world = drain(job).world
-    assert not state_losses(world)
-    first = next(row for row in world.recorder.rows["checkpoints"] if world.operators[row[0]].name == "count")
+    run = drain(job)
+    assert not state_losses(run)
+    operators = run.control.plan.operators
+    first = next(row for row in run.rows["checkpoints"] if operators[row[0]].name == "count")
     assert first[4:6] == (NS, NEVER)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from small_jobs import NS, scenario
+from small_jobs import NS, scenario, simulate
 
 from models.records import NEVER, RunRecords
-from sim.engine import simulate
 
 LATENCY_NS = 200_000
 

@@ -14,8 +14,8 @@ from models.job import FixedState, PerKeyState, PerTupleState
 from models.records import NEVER
 
 if TYPE_CHECKING:
+    from reference.task import Task
     from sim.operator_plan import OperatorPlan
-    from sim.task import Task
 
 
 class Row(NamedTuple):
@@ -68,10 +68,10 @@ class Unit:
     of arrival.
     """
 
-    def __init__(self, operator: OperatorPlan, index: int) -> None:
-        self.operator, self.index = operator, index
-        self.task: Task | None = None
-        self.live = False
+    def __init__(self, operator: OperatorPlan, index: int, number: int, task: Task) -> None:
+        self.operator, self.index, self.number = operator, index, number
+        self.task = task
+        self.live = True
         self.incarnation = 0
         self.applied: list[int] = []
         self.trimmed = 0  # upstream was told to forget the first so many applied tuples
@@ -85,12 +85,20 @@ class Unit:
         self.held: list[Visit] = []
         self.checkpoint: Checkpoint | None = None
         self.saving = False  # a checkpoint of this incarnation is being written or is under way
-        self.planned_holder: int | None = None
+        self.books_open = False  # replayed tuples are counted
+        self.pending = 0  # replayed tuples that are on their way or in the queue
+        self.processed_ns = NEVER  # when the last replayed tuple was
 
     @property
     def name(self) -> str:
         """For decisions: OPERATOR[index]."""
         return f"{self.operator.name}[{self.index}]"
+
+    def assign(self, task: Task) -> None:
+        """The unit is with that task from now on, which counts what is replayed to it."""
+        self.task = task
+        self.incarnation += 1
+        self.books_open, self.pending, self.processed_ns = True, 0, NEVER
 
     def apply(self, row: Row) -> None:
         """The tuple's effect on the state."""
@@ -179,7 +187,7 @@ class Unit:
         A source reads a durable log: what it keeps is the part of the log that is not acknowledged yet. The
         list of applied tuples stays, for the books.
         """
-        self.live = self.saving = False
+        self.live = self.saving = self.books_open = False
         held, self.held = self.held, []
         if not self.operator.is_source:
             self.kept.clear()

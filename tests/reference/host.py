@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models.cluster import HostGroup
-from sim.task import Cores, Task
+from reference.task import Cores, Task
 
 _NS = 1_000_000_000
 
@@ -34,7 +34,6 @@ class Host:
 
     def __init__(self, index: int, name: str, group: HostGroup, latency_ns: int) -> None:
         self.index, self.name, self.group = index, name, group
-        self.alive = True
         self.life = 0  # how often the host has died
         self.tickets = 0
         self.latency_ns = latency_ns
@@ -57,7 +56,6 @@ class Host:
 
     def crash(self) -> list[Task]:
         """The host dies; returns its tasks."""
-        self.alive = False
         self.life += 1
         tasks, self.tasks = self.tasks, []
         self.cores = Cores(self.group.cores)

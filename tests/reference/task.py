@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from reference.unit import Visit
 from sim.clock import SERVICE
-from sim.unit import Visit
 
 if TYPE_CHECKING:
-    from sim.host import Host
+    from reference.host import Host
+    from reference.world import World
     from sim.operator_plan import OperatorPlan
-    from sim.world import World
 
 
 class Work:
@@ -136,7 +136,8 @@ class Task:
         else:
             self._complete(item, self.world.clock.now_ns())
         self.cores.dispatch()
-        self.world.recovery.notice_empty(self)
+        self.world.notice(self)
+        self.world.tell()
 
     def _complete(self, visit: Visit, now: int) -> None:
         """Effect and output of a tuple, at the end of its service."""
@@ -151,7 +152,7 @@ class Task:
         for child, key in self.operator.outputs(row.id, row.key) if self.operator.edges else ():
             self.world.emit(unit, child, row.birth_ns, key)
         if visit.replayed:
-            self.world.recovery.one_replayed(unit, self)
+            self.world.one_replayed(unit, self)
 
     def crash(self, now_ns: int) -> list[Visit]:
         """The host died; returns the tuples that are gone with it."""

@@ -12,11 +12,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from reference.unit import Unit, Visit
 from sim.draws import source_id
-from sim.unit import Unit, Visit
 
 if TYPE_CHECKING:
-    from sim.world import World
+    from reference.world import World
 
 
 @dataclass
@@ -39,7 +39,7 @@ def accounts(world: World) -> dict[int, Account]:
     """The account of each operator but the sources, by its index."""
     coming = _coming(world)
     final = {unit: _final_ids(unit) for unit in world.all_units()}
-    books = {plan.index: Account() for plan in world.operators if not plan.is_source}
+    books = {plan.index: Account() for plan in world.plan.operators if not plan.is_source}
     todo: list[tuple[Unit, int, int]] = []
     for source in world.sources:
         for sequence in range(source.emitted):
@@ -98,7 +98,7 @@ def _coming(world: World) -> defaultdict[Unit, set[int]]:
 
 def _will_be_replayed(world: World, unit: Unit, coming: defaultdict[Unit, set[int]]) -> None:
     """What a unit that is down will be sent once more, and what it will send once more itself."""
-    if not world.replays:
+    if not world.plan.replays:
         return
     for sender in unit.senders:
         coming[unit].update(row.id for row in sender.kept.get(unit, ()))

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from models.records import NEVER
-from models.units import to_ns
+from reference.task import Task, Work
+from reference.unit import Checkpoint, Unit
 from sim.clock import MESSAGE, Process, channel
-from sim.task import Task, Work
-from sim.unit import Checkpoint, Unit
-from sim.world import REMOTE
+from sim.data_plane import NO_HOST, REMOTE
 
 if TYPE_CHECKING:
-    from sim.host import Host
-    from sim.world import World
+    from reference.host import Host
+    from reference.world import World
 
 _HOST_RECEIVER = 1 << 20  # hosts as receivers come after all tasks
 _NS = 1_000_000_000
@@ -45,25 +44,21 @@ class CheckpointCoordinator:
     the interval.
     """
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.description = world.scenario.fault_tolerance
-        self.interval_ns = max(1, to_ns(self.description.interval_s))
-        self.units = [unit for unit in world.all_units() if not unit.operator.is_source]
+    def __init__(self, world: World, units: list[Unit], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        self.world, self.units, self.offsets_ns, self.interval_ns = world, units, offsets_ns, interval_ns
+        self.description = world.plan.scenario.fault_tolerance
 
     def run(self) -> Process:
         """The SimPy process."""
         clock = self.world.clock
-        offsets = [0] * len(self.units)
-        if self.description.staggered:
-            offsets = [k * self.interval_ns // len(self.units) for k in range(len(self.units))]
         begin = self.interval_ns
         while True:
-            for unit, offset in zip(self.units, offsets, strict=True):
+            for unit, offset in zip(self.units, self.offsets_ns, strict=True):
                 if begin + offset > clock.now_ns():
                     yield clock.sleep(begin + offset)
                 if unit.live and not unit.saving:
                     self._take(unit)
+                    self.world.tell()
             begin += self.interval_ns
 
     def _take(self, unit: Unit) -> None:
@@ -71,9 +66,8 @@ class CheckpointCoordinator:
             self._trim_later(unit, len(unit.applied))  # what is delivered is outside: the sink only acknowledges
             return
         task, now = unit.task, self.world.clock.now_ns()
-        assert task is not None
         holder = self._holder(unit, task.host)
-        if holder is None:
+        if holder == NO_HOST:
             return
         full = self.description.kind == "full" or unit.checkpoint is None or unit.checkpoint.holder != holder
         size = unit.state_bytes() + unit.kept_bytes() if full else unit.changed_bytes() + unit.new_kept_bytes
@@ -93,35 +87,25 @@ class CheckpointCoordinator:
             )
             task.put_in_front([work])
 
-    def _holder(self, unit: Unit, owner: Host) -> int | None:
-        """The planned holder; where that is the owner or dead, the other live host with fewest planned."""
+    def _holder(self, unit: Unit, owner: Host) -> int:
+        """The planned holder, or where that is the owner or dead the last one; else control has to choose."""
         if self.description.store == "remote":
             return REMOTE
-        hosts = self.world.hosts
-        current = unit.checkpoint.holder if unit.checkpoint else unit.planned_holder
-        for candidate in (unit.planned_holder, current):
-            if candidate is not None and candidate != owner.index and hosts[candidate].alive:
+        cluster = self.world.cluster
+        planned = cluster.planned_holder[unit.number]
+        current = unit.checkpoint.holder if unit.checkpoint else planned
+        for candidate in (planned, current):
+            if candidate is not None and candidate != owner.index and cluster.host_alive[candidate]:
                 return candidate
-        others = [host.index for host in hosts if host.alive and host is not owner]
-        if not others:
-            return None
-        held = Counter(other.planned_holder for other in self.units)
-        chosen = min(others, key=lambda index: (held[index], index))
-        why = "none was planned" if unit.planned_holder is None else "the planned holder is dead or owns the group"
-        self.world.recorder.decision(
-            self.world.clock.now_ns(), f"checkpoints of {unit.name} go to {hosts[chosen].name}", why
-        )
-        unit.planned_holder = chosen
-        return chosen
+        return self.world.listener.holder(unit.number)
 
     def _ship(self, unit: Unit, checkpoint: Checkpoint, incarnation: int, size: int, row: int) -> None:
         task, clock = unit.task, self.world.clock
-        assert task is not None
         self.world.recorder.message(clock.now_ns(), "checkpoint", 1, size)
         departure = task.host.link.departure_ns(clock.now_ns(), size)
         transfer = _Transfer(unit, checkpoint, incarnation, task, departure, size, row)
         arrive = self._at_remote if checkpoint.holder == REMOTE else self._stored
-        clock.at(departure + self.world.latency_ns, _rank(transfer), lambda _: arrive(transfer))
+        clock.at(departure + self.world.plan.latency_ns, _rank(transfer), lambda _: arrive(transfer))
 
     def _life(self, holder: int) -> int:
         return 0 if holder == REMOTE else self.world.hosts[holder].life
@@ -155,17 +139,12 @@ class CheckpointCoordinator:
         if not senders:
             return
         self.world.recorder.message(clock.now_ns(), "trim", len({sender.task for sender in senders}), 0)
-        task = unit.task
-        assert task is not None
         incarnation = unit.incarnation
-        rank = channel(MESSAGE, task.index, task.index)
-        clock.at(
-            clock.now_ns() + self.world.latency_ns,
-            rank,
-            lambda _: self._trim(unit, senders, count, incarnation),
-        )
+        rank = channel(MESSAGE, unit.task.index, unit.task.index)
+        clock.at(clock.now_ns() + self.world.plan.latency_ns, rank, lambda _: self._trim(unit, count, incarnation))
 
-    def _trim(self, unit: Unit, senders: list[Unit], count: int, incarnation: int) -> None:
+    def _trim(self, unit: Unit, count: int, incarnation: int) -> None:
         if incarnation == unit.incarnation:
-            for sender in senders:
-                sender.trim(unit, count)
+            for sender in unit.senders:
+                if sender.kept.get(unit):
+                    sender.trim(unit, count)

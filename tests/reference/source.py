@@ -9,8 +9,8 @@ from sim.clock import SERVICE
 from sim.draws import code_of, source_id
 
 if TYPE_CHECKING:
-    from sim.unit import Unit
-    from sim.world import World
+    from reference.unit import Unit
+    from reference.world import World
 
 
 class Source:
@@ -28,9 +28,7 @@ class Source:
 
     def _wait_for(self, index: int) -> None:
         if index < len(self.births_ns):
-            task = self.unit.task
-            assert task is not None
-            self.world.clock.at(self.births_ns[index], SERVICE + task.index, lambda _: self._born(index))
+            self.world.clock.at(self.births_ns[index], SERVICE + self.unit.task.index, lambda _: self._born(index))
 
     def _born(self, index: int) -> None:
         """All tuples of one instant."""
@@ -45,7 +43,6 @@ class Source:
 
     def _emit(self, upto: int) -> None:
         task, now = self.unit.task, self.world.clock.now_ns()
-        assert task is not None
         for index in range(self.emitted, upto):
             birth = self.births_ns[index]
             self.world.recorder.visit(task, birth, now, now)

@@ -1,0 +1,102 @@
+"""What the folded tables of one replication say: histograms, exact sums, and counts by interval in place of rows.
+
+See `models.records.FOLDED`. Sums are Python integers: exact, whatever the order. Quantiles are those of
+`models.histogram`, off by at most 1/256.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from models.histogram import BINS, Histogram, Ints, from_bins, merge, representative
+from models.records import NEVER, RunRecords, bucket_ns
+
+_Table = Mapping[str, np.ndarray]
+_AT_ONCE = 64
+
+
+def times_of(one: RunRecords, what: str, operator: int) -> Histogram:
+    """The histogram of "wait", "sojourn" or "latency" of the operator with this index; empty where it has none."""
+    rows = _of(one, "times", what, operator)
+    if not rows["count"].sum():
+        return merge()
+    bins = _of(one, "time_bins", what, operator)
+    return from_bins(
+        bins["bin"], bins["count"], exact_total(rows), int(rows["min_ns"].min()), int(rows["max_ns"].max())
+    )
+
+
+def latencies_of(one: RunRecords) -> Histogram:
+    """The histogram of the latencies of all sinks."""
+    return merge(*(times_of(one, "latency", operator) for operator in range(len(one.operators))))
+
+
+def total_of(one: RunRecords, what: str, operator: int) -> tuple[int, int]:
+    """Visits of the operator with this index, and the sum [ns] of their "waiting" or "busy" times in the window."""
+    rows = _of(one, "times", what, operator)
+    return int(rows["count"].sum()), exact_total(rows)
+
+
+def exact_total(rows: _Table) -> int:
+    """The sum over all rows with columns sum_high and sum_low."""
+    high, low = (sum(int(part) for part in rows[name].tolist()) for name in ("sum_high", "sum_low"))
+    return (high << 32) + low
+
+
+def intervals_of(one: RunRecords, interval_ns: int) -> int:
+    """How many intervals of the folded tables make one of this length; raises ValueError where they do not add up."""
+    length = bucket_ns(one.duration_ns)
+    if interval_ns % length:
+        raise ValueError(f"a run recorded as histograms has intervals of multiples of {length} ns, not {interval_ns}")
+    return interval_ns // length
+
+
+def delivered_histograms(one: RunRecords, interval_ns: int, intervals: int) -> Iterator[tuple[int, Ints]]:
+    """Number of an interval, and how many latencies of all sinks are in each bin (n, BINS) in it and the next ones."""
+    rows, together = one.tables["delivered_bins"], intervals_of(one, interval_ns)
+    for first in range(0, intervals, _AT_ONCE):
+        last = min(first + _AT_ONCE, intervals)
+        # The rows are sorted; a few intervals at a time, because in full histograms are large.
+        begin, end = np.searchsorted(rows["interval"], [first * together, last * together])
+        interval = rows["interval"][begin:end] // together - first
+        counts = np.zeros((last - first, BINS), np.int64)
+        np.add.at(counts, (interval, rows["bin"][begin:end]), rows["count"][begin:end])
+        yield first, counts
+
+
+def delivered_sums(one: RunRecords, interval_ns: int, intervals: int) -> tuple[Ints, Ints, Ints]:
+    """Deliveries, mean latency rounded down and greatest latency [ns] (intervals,); NEVER where there is none."""
+    rows = one.tables["delivered"]
+    intervals_of(one, interval_ns)
+    interval = rows["at_ns"] // interval_ns
+    count, high, low = (np.zeros(intervals, np.int64) for _ in range(3))
+    greatest = np.full(intervals, NEVER, np.int64)
+    np.add.at(count, interval, rows["count"])
+    np.add.at(high, interval, rows["sum_high"])
+    np.add.at(low, interval, rows["sum_low"])
+    np.maximum.at(greatest, interval, rows["max_ns"])
+    totals = zip(high.tolist(), low.tolist(), count.tolist(), strict=True)
+    mean = [((above << 32) + below) // n if n else NEVER for above, below, n in totals]
+    return count, np.array(mean, dtype=np.int64), greatest
+
+
+def quantiles_by_interval(counts: Ints, shares: Sequence[str]) -> list[Ints]:
+    """For each share the quantile [ns] of each row of counts (n, BINS), rounded down; NEVER where nothing is."""
+    reached = np.cumsum(counts, axis=1)
+    total = reached[:, -1]
+    columns = []
+    for share in map(Fraction, shares):
+        rank = np.maximum(-(-share.numerator * total // share.denominator), 1)
+        found = (reached < rank[:, None]).sum(axis=1)
+        read = representative(np.minimum(found, BINS - 1)).astype(np.int64)
+        columns.append(np.where(total > 0, read, NEVER))
+    return columns
+
+
+def _of(one: RunRecords, table: str, what: str, operator: int) -> dict[str, np.ndarray]:
+    rows = one.tables[table]
+    own = (rows["operator"] == operator) & (rows["what"] == what)
+    return {name: column[own] for name, column in rows.items()}

@@ -1,0 +1,334 @@
+"""What a step of the engine costs beside its rivals, how fast large runs are, and what the first run costs.
+
+A step is one tuple at one operator. Each line has its aim beside it. Run it alone on the machine:
+
+    .venv/bin/python benchmarks/data_plane.py [SECTION ...] [--scale 1] [--repeats 5]
+
+Rivals and engine take turns in one process; figures are medians over the turns, a ratio is the median of the turns'
+ratios. What is compared is the time of a run from description to rows, without the first run of the process. Memory,
+imports and compilation are measured in processes of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import math
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rivals import Job, Outcome, by_hand, plain
+
+RIVAL_TUPLES, ENGINE_TUPLES = 80_000, 480_000  # of one turn, at scale 1
+KEYS = 6000
+MIB = 2**20
+
+
+# -- scenarios
+
+
+def scenario(job: Job, duration_s: float, checkpoints: bool = False) -> Any:
+    """The job on 25 hosts: one task of both operators on each of 20, sources and sinks on the other five."""
+    from models.reading import scenario_from  # noqa: PLC0415 - imports are measured, too
+
+    operator = {
+        "kind": "aggregate",
+        "parallelism": job.tasks,
+        "key_groups": job.groups,
+        "service": {"distribution": "exponential", "mean": f"{job.service_s!r} s"},
+        "state": {"model": "per-key", "bytes": "1 kB"},
+    }
+    keys = {"distribution": "uniform", "count": KEYS}
+    return scenario_from(
+        {
+            "duration": f"{duration_s!r} s",
+            "workload": {"in": {"rate": f"{job.rate_per_s!r} /s", "keys": keys}},
+            "operators": {
+                "in": {"kind": "source", "parallelism": 5},
+                "one": operator | {"inputs": {"in": "key"}, "output": {"keys": keys}},
+                "two": operator | {"inputs": {"one": "key"}},
+                "out": {"kind": "sink", "parallelism": 5, "inputs": {"two": "shuffle"}},
+            },
+            "hosts": {
+                "worker": {"count": job.tasks, "cpu": "shared" if job.shared else "dedicated"},
+                "edge": {"count": 5},
+            },
+            "placement": {"operators": {"in": "edge", "one": "worker", "two": "worker", "out": "edge"}},
+            "network": {"latency": f"{job.latency_s!r} s"},
+            "fault_tolerance": {"method": "checkpoint", "interval": "5 s", "staggered": True}
+            if checkpoints
+            else {"method": "none"},
+        }
+    )
+
+
+def stream(rate_per_s: float, duration_s: float, selectivity: float) -> Any:
+    """One stateful operator of 64 tasks at utilisation 0.7, each with a core of its own, behind 16 source tasks."""
+    from models.reading import scenario_from  # noqa: PLC0415
+
+    tasks = 64
+    return scenario_from(
+        {
+            "duration": f"{duration_s!r} s",
+            "workload": {"in": {"rate": f"{rate_per_s!r} /s", "keys": {"distribution": "uniform", "count": 1_000_000}}},
+            "operators": {
+                "in": {"kind": "source", "parallelism": 16},
+                "count": {
+                    "kind": "aggregate",
+                    "inputs": {"in": "key"},
+                    "parallelism": tasks,
+                    "key_groups": 4 * tasks,
+                    "service": {"distribution": "exponential", "mean": f"{0.7 * tasks / rate_per_s!r} s"},
+                    "state": {"model": "fixed", "bytes": "1 MB"},
+                    "selectivity": selectivity,
+                },
+                "out": {"kind": "sink", "parallelism": 16, "inputs": {"count": "shuffle"}},
+            },
+            "hosts": {"worker": {"count": tasks}, "edge": {"count": 16}},
+            "placement": {"operators": {"in": "edge", "count": "worker", "out": "edge"}},
+            "network": {"latency": "0.5 ms"},
+        }
+    )
+
+
+# -- measuring
+
+
+def engine(job: Job, duration_s: float, seed: int) -> Outcome:
+    """The engine as a rival of its rivals; the seed is the number of the replication."""
+    from sim.engine import simulate  # noqa: PLC0415
+
+    records = simulate(scenario(job, duration_s), replication=seed)
+    delivered = records.tables["deliveries"]
+    latencies = delivered["delivered_ns"] - delivered["birth_ns"]
+    return Outcome(applied(records, "one", "two"), float(latencies.mean()) / 1e9 if latencies.size else float("nan"))
+
+
+def applied(records: Any, *operators: str) -> int:
+    """Tuples whose service at one of the operators ended, by the ledger of a run in which no host dies."""
+    ledger = records.tables["ledger"]
+    own = [records.operators.index(name) for name in operators]
+    return sum(
+        int(expected)
+        for operator, expected in zip(ledger["operator"], ledger["expected"], strict=True)
+        if operator in own
+    )
+
+
+def timed(run: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds and result, with nothing of an earlier run left to collect."""
+    gc.collect()
+    began = time.perf_counter()
+    result = run()
+    return time.perf_counter() - began, result
+
+
+def turns(what: dict[str, Callable[[int], Outcome]], repeats: int) -> tuple[dict[str, list[float]], dict[str, float]]:
+    """ns per step of each in each turn, and the mean time from birth to sink [s] that each found."""
+    cost: dict[str, list[float]] = {name: [] for name in what}
+    latency: dict[str, list[float]] = {name: [] for name in what}
+    for turn in range(repeats):
+        for name, run in what.items():
+            took, outcome = timed(partial(run, turn))
+            cost[name].append(took / max(1, outcome.steps) * 1e9)
+            latency[name].append(outcome.latency_s)
+    return cost, {name: statistics.fmean(values) for name, values in latency.items()}
+
+
+def peak_bytes() -> int:
+    """Peak of the resident memory of this process; `ru_maxrss` would count its parent's before it was replaced."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+# -- lines of the table
+
+
+def line(what: str, value: str, aim: str = "", reached: bool | None = None) -> None:
+    """One line: what, how much, its aim, and whether it is reached."""
+    verdict = "" if reached is None else "reached" if reached else "NOT REACHED"
+    print(f"  {what:<58} {value:>14}   {aim:<10} {verdict}".rstrip(), flush=True)
+
+
+def at_least(what: str, value: float, aim: float, unit: str = "x") -> None:
+    """A line whose value is to be `aim` or more."""
+    line(what, f"{value:,.3g} {unit}", f">= {aim:g} {unit}", value >= aim)
+
+
+def at_most(what: str, value: float, aim: float, unit: str = "x") -> None:
+    """A line whose value is to be `aim` or less."""
+    line(what, f"{value:,.3g} {unit}", f"<= {aim:g} {unit}", value <= aim)
+
+
+def ratio(slow: list[float], fast: list[float]) -> float:
+    """Median over the turns of how many times longer one takes."""
+    return statistics.median(a / b for a, b in zip(slow, fast, strict=True))
+
+
+def compared(job: Job, scale: float, repeats: int) -> dict[str, list[float]]:
+    """ns per step of rivals and engine on a job, each printed with the mean latency that it found."""
+    few, many = (max(0.2, scale * tuples / job.rate_per_s) for tuples in (RIVAL_TUPLES, ENGINE_TUPLES))
+    engine(job, 0.2, 0)  # imports, compilation
+    cost, latency = turns(
+        {
+            "plain SimPy": partial(plain, job, few),
+            "by hand": partial(by_hand, job, few),
+            "holdfast": partial(engine, job, many),
+        },
+        repeats,
+    )
+    for name, values in cost.items():
+        found = "" if math.isnan(latency[name]) else f" (mean latency {latency[name] * 1e3:.1f} ms)"
+        line(f"{name}{found}", f"{statistics.median(values):,.0f} ns/step")
+    return cost
+
+
+def cores(shared: bool) -> str:
+    """Which kind of core, in words."""
+    return "shared cores" if shared else "dedicated cores"
+
+
+# -- sections
+
+
+def loop(scale: float, repeats: int) -> None:
+    """Two operators of 20 tasks, 8,000 tuples/s, utilisation 0.7: the event loop beside its rivals."""
+    for shared in (False, True):
+        print(f" {cores(shared)}")
+        cost = compared(Job(shared=shared), scale, repeats)
+        at_least("plain SimPy / holdfast", ratio(cost["plain SimPy"], cost["holdfast"]), 40)
+        line("by hand / holdfast", f"{ratio(cost['by hand'], cost['holdfast']):,.3g} x")
+
+
+def scan(scale: float, repeats: int) -> None:
+    """Dedicated cores, 2,000 or more tuples per operator and span; spans end where samples are taken, each second."""
+    for rate_per_s in (2000.0, 20_000.0):
+        print(f" {rate_per_s:,.0f} tuples per operator and span of 1 s")
+        cost = compared(Job(rate_per_s=rate_per_s), scale, repeats)
+        at_least("plain SimPy / holdfast", ratio(cost["plain SimPy"], cost["holdfast"]), 100)
+        at_least("by hand / holdfast", ratio(cost["by hand"], cost["holdfast"]), 50)
+
+
+def overload(scale: float, repeats: int) -> None:
+    """Utilisation 1.3 beside 0.7: a backlog that grows must not make a step dearer."""
+    seconds = max(0.2, scale * ENGINE_TUPLES / Job().rate_per_s)
+    for shared in (False, True):
+        engine(Job(shared=shared), 0.2, 0)
+        cost, _ = turns(
+            {f"{load}": partial(engine, Job(shared=shared, utilisation=load), seconds) for load in (0.7, 1.3)},
+            repeats,
+        )
+        for load, values in cost.items():
+            line(f"{cores(shared)}, utilisation {load}", f"{statistics.median(values):,.0f} ns/step")
+        at_most(f"{cores(shared)}, 1.3 / 0.7", ratio(cost["1.3"], cost["0.7"]), 1.5)
+
+
+def million(scale: float, repeats: int) -> None:
+    """4 million records/s through one stateful operator of 64 tasks, 3 s at scale 1."""
+    rate_per_s, seconds = 4e6, max(0.02, 3 * scale)
+    child("stream", rate_per_s, 0.005, 1.0)  # compiles: its memory is not that of the runs
+    for selectivity in (0.01, 1.0):
+        runs = [child("stream", rate_per_s, seconds, selectivity) for _ in range(repeats)]
+        took, steps, peak = (statistics.median(column) for column in zip(*runs, strict=True))
+        label = f"one output for {1 / selectivity:.0f} inputs"
+        line(label, f"{took / max(1, steps) * 1e9:,.0f} ns/step")
+        line(f"{label}, peak memory", f"{peak / MIB:,.0f} MiB")
+        at_least(f"{label}, real time / run time", seconds / took, 2)
+
+
+def long(scale: float, repeats: int) -> None:
+    """48 minutes at 8,000 tuples/s on 25 hosts, each key group checkpointed every 5 s (staggered), samples; one run."""
+    seconds = max(6.0, 2880 * scale)
+    for shared, aim in ((True, 60), (False, 150)):
+        child("long", shared, 6.0)  # compiles
+        took, steps, peak = child("long", shared, seconds)
+        line(f"{cores(shared)}, {seconds:,.0f} s simulated", f"{took / max(1, steps) * 1e9:,.0f} ns/step")
+        at_least(f"{cores(shared)}, real time / run time", seconds / took, aim)
+        at_most(f"{cores(shared)}, peak memory", peak / MIB, 500, "MiB")
+
+
+def start(scale: float, repeats: int) -> None:
+    """What a process pays once: import, and the first run with an empty and with a warm cache of compiled code."""
+    with tempfile.TemporaryDirectory() as empty:
+        for cache in ("empty", "warm"):
+            imported, one, two = child("first", NUMBA_CACHE_DIR=empty)
+            line(f"import sim.engine, {cache} cache", f"{imported:.2f} s")
+            line(f"first run of 1 s simulated, {cache} cache", f"{one:.2f} s")
+            line("the same again in that process", f"{two:.2f} s")
+
+
+SECTIONS = {section.__name__: section for section in (loop, scan, overload, million, long, start)}
+
+
+# -- processes of their own
+
+
+def child(task: str, *arguments: object, **environment: str) -> list[float]:
+    """What the task of that name returns in a new process."""
+    command = [sys.executable, __file__, "--child", json.dumps([task, *arguments])]
+    done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True)
+    return [float(value) for value in json.loads(done.stdout.splitlines()[-1])]
+
+
+def large(made: Any, *operators: str) -> list[float]:
+    """Seconds, steps at the operators, and peak memory [B] of a run, after a short one has compiled everything."""
+    from sim.engine import simulate  # noqa: PLC0415
+
+    rate_per_s = made.workload["in"].rate.constant_per_s
+    simulate(made.model_copy(update={"duration_s": min(made.duration_s, 20_000 / rate_per_s)}))
+    took, records = timed(lambda: simulate(made))
+    return [took, applied(records, *operators), peak_bytes()]
+
+
+def first() -> list[float]:
+    """Seconds of the import of the engine, of the first run after it, and of the same again."""
+    run = partial(engine, Job(), 1.0, 0)
+    return [timed(task)[0] for task in (lambda: import_module("sim.engine"), run, run)]
+
+
+CHILDREN: dict[str, Callable[..., list[float]]] = {
+    "stream": lambda rate_per_s, seconds, selectivity: large(stream(rate_per_s, seconds, selectivity), "count"),
+    "long": lambda shared, seconds: large(scenario(Job(shared=shared), seconds, checkpoints=True), "one", "two"),
+    "first": first,
+}
+
+
+def main() -> None:
+    """Print the sections that were asked for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"{', '.join(SECTIONS)}; all without")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor on all simulated times")
+    parser.add_argument("--repeats", type=int, default=5, help="turns of which the median counts")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        task, *arguments = json.loads(given.child)
+        print(json.dumps(CHILDREN[task](*arguments)))
+        return
+    unknown = sorted(set(given.sections) - set(SECTIONS))
+    if unknown or given.scale <= 0 or given.repeats < 1:
+        parser.error(f"no section {', '.join(unknown)}" if unknown else "scale and repeats must be positive")
+    if given.scale < 1:
+        print(f"scale {given.scale:g}: the aims are about larger runs")
+    for name in given.sections or SECTIONS:
+        print(f"{name}: {(SECTIONS[name].__doc__ or '').splitlines()[0]}")
+        SECTIONS[name](given.scale, given.repeats)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Who is where: hosts, tasks and units of a run as numbers, kept by the control plane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from models import layout
+from models.cluster import HostGroup
+from models.events import HostFailure
+from models.inputs import RunInputs
+from models.scenario import Scenario
+from models.units import to_ns
+from sim.operator_plan import OperatorPlan, plan_operators
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What does not change during a replication."""
+
+    scenario: Scenario
+    inputs: RunInputs
+    replication: int
+    operators: tuple[OperatorPlan, ...]
+    host_names: tuple[str, ...]
+    host_groups: tuple[HostGroup, ...]
+    latency_ns: int
+    drops_duplicates: bool
+    replays: bool
+    may_fail: bool  # whether a host can die
+    first_unit: tuple[int, ...]  # per operator: number of its unit 0; one entry more than operators
+
+    @classmethod
+    def of(cls, scenario: Scenario, inputs: RunInputs, replication: int) -> RunPlan:
+        """The plan of one replication of a scenario."""
+        tolerance = scenario.fault_tolerance
+        checkpointed = tolerance.method == "checkpoint"
+        operators = plan_operators(scenario, replication, inputs.shares)
+        hosts = layout.hosts(scenario)
+        first = [0]
+        for plan in operators:
+            first.append(first[-1] + plan.description.groups)
+        return cls(
+            scenario=scenario,
+            inputs=inputs,
+            replication=replication,
+            operators=operators,
+            host_names=tuple(hosts),
+            host_groups=tuple(hosts.values()),
+            latency_ns=to_ns(scenario.network.latency_s),
+            drops_duplicates=checkpointed and tolerance.guarantee == "exactly-once",
+            replays=checkpointed and tolerance.guarantee != "at-most-once",
+            may_fail=any(isinstance(event, HostFailure) for event in scenario.events.values())
+            or any(group.failures is not None for group in hosts.values()),
+            first_unit=tuple(first),
+        )
+
+
+class Cluster:
+    """Hosts, tasks and units as they are now.
+
+    Task t of the run is an operator's place on a host; tasks are numbered as they are started and never come back
+    once their host died. Unit u is what has state and is recovered as one: a key group, or a whole task where nothing
+    is keyed; units are numbered by operator and index. `unit_task` is where tuples of a unit are sent.
+    """
+
+    def __init__(self, plan: RunPlan) -> None:
+        self.plan = plan
+        self.host_alive = [True] * len(plan.host_names)
+        self.host_tasks: list[list[int]] = [[] for _ in plan.host_names]
+        self.task_operator: list[int] = []
+        self.task_host: list[int] = []
+        self.task_alive: list[bool] = []
+        self.unit_operator = [o for o, op in enumerate(plan.operators) for _ in range(op.description.groups)]
+        self.unit_index = [k for op in plan.operators for k in range(op.description.groups)]
+        self.unit_task = [-1] * len(self.unit_operator)
+        self.unit_live = [True] * len(self.unit_operator)
+        self.planned_holder: list[int | None] = self._holders(plan.inputs.holders)
+        self._place(layout.placement(plan.scenario))
+
+    def _holders(self, holders: Mapping[tuple[str, int], str]) -> list[int | None]:
+        number = {name: index for index, name in enumerate(self.plan.host_names)}
+        names = [
+            holders.get((self.plan.operators[operator].name, index))
+            for operator, index in zip(self.unit_operator, self.unit_index, strict=True)
+        ]
+        return [None if name is None else number[name] for name in names]
+
+    def _place(self, placement: Mapping[str, str]) -> None:
+        number = {name: index for index, name in enumerate(self.plan.host_names)}
+        for index, plan in enumerate(self.plan.operators):
+            parallelism = plan.description.parallelism
+            placed = [
+                self.new_task(index, number[placement[layout.task_name(plan.name, k)]]) for k in range(parallelism)
+            ]
+            for k in range(plan.description.groups):
+                self.unit_task[self.plan.first_unit[index] + k] = placed[layout.task_of_group(k, parallelism)]
+
+    def new_task(self, operator: int, host: int) -> int:
+        """The number of a new task of the operator on that host."""
+        task = len(self.task_operator)
+        self.task_operator.append(operator)
+        self.task_host.append(host)
+        self.task_alive.append(True)
+        self.host_tasks[host].append(task)
+        return task
+
+    def task_on(self, operator: int, host: int) -> int | None:
+        """The operator's task on that host, or None."""
+        return next((task for task in self.host_tasks[host] if self.task_operator[task] == operator), None)
+
+    def units_on(self, host: int) -> list[int]:
+        """The units whose task is on that host, rising."""
+        tasks = set(self.host_tasks[host])
+        return [unit for unit, task in enumerate(self.unit_task) if task in tasks]
+
+    def lose_tasks(self, host: int) -> None:
+        """The host died: its tasks are over, and the units there are not live."""
+        for unit in self.units_on(host):
+            self.unit_live[unit] = False
+        for task in self.host_tasks[host]:
+            self.task_alive[task] = False
+        self.host_tasks[host] = []
+
+    def unit_name(self, unit: int) -> str:
+        """For decisions: OPERATOR[index]."""
+        return f"{self.plan.operators[self.unit_operator[unit]].name}[{self.unit_index[unit]}]"

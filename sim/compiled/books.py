@@ -1,0 +1,308 @@
+"""The books at the end of a run, as in the ledger of the specification: expected, lost and duplicated inputs.
+
+The expected inputs of every unit follow from the sources' tuples by the same pure functions that the run uses. A tuple
+that is not in the final state but on its way, or will be sent again, is neither lost nor expected yet; nor is
+anything that would follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.birth_stream import BirthStream
+from sim.compiled.cache import helper, kernel
+from sim.compiled.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
+from sim.compiled.pointer import State
+from sim.compiled.state import BROADCAST, CHUNK, FORWARD, GROUPED, KEYED, NONE, SHUFFLE, TUPLE
+from sim.compiled.tables import slot_of
+
+ENTRY = np.dtype([("id", "u8"), ("unit", "i4"), ("flags", "i4")], align=True)  # unit NONE: empty
+_THERE, _COMING = 1, 2
+
+
+@kernel
+def _entry(table: np.ndarray, unit: Any, tuple_id: int) -> int:
+    size = table.shape[0]
+    k = slot_of(tuple_id, unit, size)
+    while table[k].unit != NONE and not (table[k].unit == unit and table[k].id == tuple_id):
+        k = (k + 1) & (size - 1)
+    return k
+
+
+@kernel
+def _mark(table: np.ndarray, unit: int, tuple_id: int, flag: int) -> bool:
+    """Set a flag; whether it was not set before."""
+    e = table[_entry(table, unit, tuple_id)]
+    if e.unit == NONE:
+        e.unit = unit
+        e.id = tuple_id
+        e.flags = 0
+    new = e.flags & flag == 0
+    e.flags |= flag
+    return new
+
+
+def settle(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Expected, lost and duplicated inputs, each (n_operators,); `streams` repeat the births of each source.
+
+    Where a host may fail every id is looked for. Where none can, only number and sum of the ids are known of each
+    operator, and that they are what follows from the sources is checked; raises RuntimeError if they are not, which
+    would be an error of the engine.
+    """
+    if s.g["logs"][0]:
+        return _by_id(s, streams)
+    return _by_sum(s, streams)
+
+
+def _by_id(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    expected, lost, duplicated = (np.zeros(s.operators.shape[0], np.int64) for _ in range(3))
+    size = 2
+    while size < 2 * entries(s):
+        size *= 2
+    table = np.zeros(size, ENTRY)
+    table["unit"] = NONE
+    open_books(s, table, duplicated)
+    stack = _stack(s)
+    for source, first, keys in _emitted(s, streams):
+        enter(s, table, source, first, keys, expected, lost, stack)
+    return expected, lost, duplicated
+
+
+def _by_sum(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    count, total = np.zeros(s.operators.shape[0], np.int64), np.zeros(s.operators.shape[0], np.uint64)
+    stack = _stack(s)
+    for source, first, keys in _emitted(s, streams):
+        add_up(s, source, first, keys, count, total, stack)
+    take_off_coming(s, count, total, stack)
+    applied = s.operators["applied"]
+    if not np.array_equal(count, applied) or not np.array_equal(total, s.operators["sum"]):
+        raise RuntimeError("the books do not balance: tuples were lost or processed twice although no host failed")
+    nothing = np.zeros(s.operators.shape[0], np.int64)
+    return applied.copy(), nothing, nothing
+
+
+def _stack(s: State) -> np.ndarray:
+    """Room for all that one source tuple can have open at a time."""
+    return np.zeros((int(s.g["fan_out"][0]) * (s.operators.shape[0] + 1) + 1, 3), np.uint64)
+
+
+def _emitted(s: State, streams: Sequence[BirthStream]) -> Iterator[tuple[int, int, np.ndarray]]:
+    """(source, sequence number of the first, keys) of all that was emitted."""
+    for source, stream in enumerate(streams):
+        first, emitted = 0, int(s.sources["emitted"][source])
+        for _, keys in stream:
+            if first >= emitted:
+                break
+            yield source, first, keys[: emitted - first]
+            first += keys.size
+
+
+@kernel
+def entries(s: State) -> int:
+    """An upper bound of the entries of the table."""
+    total = s.visits.shape[0] + s.nodes.shape[0] * 2
+    for unit in range(s.units.shape[0]):
+        total += s.units[unit].applied
+    return total
+
+
+@kernel
+def open_books(s: State, table: np.ndarray, duplicated: np.ndarray) -> None:
+    """Note what is in the final state of each unit, and what is on its way; `duplicated` by operator."""
+    for unit in range(s.units.shape[0]):
+        u = s.units[unit]
+        final = u.applied if u.live or u.is_sink else (u.stored_count if u.stored else 0)
+        chunk, pos = u.log_first, 0
+        while chunk != NONE and pos < final:
+            for k in range(min(CHUNK, final - pos)):
+                if not _mark(table, unit, s.log[chunk * CHUNK + k], _THERE):
+                    duplicated[u.operator] += 1
+            pos += CHUNK
+            chunk = s.log_next[chunk]
+        _mark_chain(s, table, u.held_head)
+        if not u.live and s.g[0].replays:
+            _mark_replay(s, table, unit)
+    for v in range(s.visits.shape[0]):
+        e = s.visits[v]
+        if e.wire and s.tasks[e.task].alive:
+            _mark(table, e.unit, e.id, _COMING)
+    for task in range(s.g[0].tasks):
+        t = s.tasks[task]
+        _mark_chain(s, table, t.front_head)
+        _mark_chain(s, table, t.queue_head)
+        _mark_chain(s, table, t.serving_head)
+
+
+@kernel
+def _mark_chain(s: State, table: np.ndarray, head: int) -> None:
+    while head != NONE:
+        e = s.visits[head]
+        if e.kind == TUPLE:
+            _mark(table, e.unit, e.id, _COMING)
+        head = e.next
+
+
+@kernel
+def _mark_replay(s: State, table: np.ndarray, unit: int) -> None:
+    """What a unit that is down will be sent once more, and what it will send once more itself."""
+    u = s.units[unit]
+    pair = u.in_pair
+    while pair != NONE:
+        p = s.pairs[pair]
+        n = p.live
+        while n != NONE:
+            _mark(table, unit, s.nodes[n].id, _COMING)
+            n = s.nodes[n].next
+        pair = p.next_in
+    pair = u.out_pair
+    while pair != NONE:
+        p = s.pairs[pair]
+        if u.is_source:
+            n, left = p.live, p.end_seq - p.live_seq if p.live != NONE else 0
+        else:
+            n, left = p.first, p.stored_end - p.stored_begin if u.stored else 0
+            skip = p.stored_begin - p.first_seq
+            while left > 0 and skip > 0:
+                n = s.nodes[n].next
+                skip -= 1
+        while left > 0:
+            _mark(table, p.receiver, s.nodes[n].id, _COMING)
+            n = s.nodes[n].next
+            left -= 1
+        pair = p.next_out
+
+
+@kernel
+def _sent_to(s: State, edge_number: int, tuple_id: int, key: int, index: int, k: int) -> int:
+    """The k-th unit that an output goes to over an edge, or NONE after the last."""
+    edge = s.edges[edge_number]
+    if k > 0 and edge.kind != BROADCAST:
+        return NONE
+    if edge.takes < 1.0 and not takes(tuple_id, edge.takes_code, edge.takes):
+        return NONE
+    if edge.kind == KEYED:
+        return edge.first_unit + s.key_tables[edge.table + key]
+    if edge.kind == SHUFFLE:
+        return edge.first_unit + shuffle_target(tuple_id, edge.code, edge.units)
+    if edge.kind == GROUPED:
+        return edge.first_unit + key
+    if edge.kind == FORWARD:
+        return edge.first_unit + index % edge.units
+    return edge.first_unit + k if k < edge.units else NONE
+
+
+@kernel
+def enter(
+    s: State,
+    table: np.ndarray,
+    source: int,
+    first: int,
+    keys: np.ndarray,
+    expected: np.ndarray,
+    lost: np.ndarray,
+    stack: np.ndarray,
+) -> None:
+    """Follow the tuples `first` .. of a source through the job; `keys` (n,), `expected` and `lost` by operator.
+
+    `stack` (depth, 3) has room for all that one source tuple can have open at a time.
+    """
+    b = s.sources[source]
+    for sequence in range(keys.shape[0]):
+        depth = _push_outputs(s, stack, 0, b.unit, source_id(b.code, first + sequence), keys[sequence])
+        while depth > 0:
+            depth -= 1
+            unit, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
+            k = _entry(table, unit, tuple_id)
+            there = table[k].unit != NONE and table[k].flags & _THERE != 0
+            if not there and table[k].unit != NONE and table[k].flags & _COMING != 0:
+                continue
+            operator = s.units[unit].operator
+            expected[operator] += 1
+            if not there:
+                lost[operator] += 1
+            op = s.operators[operator]
+            if op.edges > 0:
+                draws = s.draws[operator]
+                for index in range(output_count(draws, tuple_id)):
+                    child = child_id(tuple_id, op.code, index)
+                    depth = _push_outputs(s, stack, depth, unit, child, output_key(draws, s.cumulative, child, key))
+
+
+@helper
+def add_up(
+    s: State, source: int, first: int, keys: np.ndarray, count: np.ndarray, total: np.ndarray, stack: np.ndarray
+) -> None:
+    """Add number and ids of all inputs that follow from the tuples `first` .. of a source, by operator."""
+    b = s.sources[source]
+    for sequence in range(keys.shape[0]):
+        depth = _push_outputs(s, stack, 0, b.unit, source_id(b.code, first + sequence), keys[sequence])
+        _add(s, depth, np.int64(1), count, total, stack)
+
+
+@helper
+def take_off_coming(s: State, count: np.ndarray, total: np.ndarray, stack: np.ndarray) -> None:
+    """Subtract what is still on its way, and all that would follow from it."""
+    waits = np.zeros(s.visits.shape[0], np.bool_)
+    for v in range(s.visits.shape[0]):
+        waits[v] = s.visits[v].wire
+    for unit in range(s.units.shape[0]):
+        _note_chain(s, waits, s.units[unit].held_head)
+    for task in range(s.g[0].tasks):
+        _note_chain(s, waits, s.tasks[task].front_head)
+        _note_chain(s, waits, s.tasks[task].queue_head)
+        _note_chain(s, waits, s.tasks[task].serving_head)
+    for v in range(s.visits.shape[0]):
+        if waits[v]:
+            e = s.visits[v]
+            stack[0, 0] = e.unit
+            stack[0, 1] = e.id
+            stack[0, 2] = e.key
+            _add(s, 1, np.int64(-1), count, total, stack)
+
+
+@helper
+def _note_chain(s: State, waits: np.ndarray, head: int) -> None:
+    while head != NONE:
+        if s.visits[head].kind == TUPLE:
+            waits[head] = True
+        head = s.visits[head].next
+
+
+@helper
+def _add(s: State, depth: int, sign: Any, count: np.ndarray, total: np.ndarray, stack: np.ndarray) -> None:
+    while depth > 0:
+        depth -= 1
+        unit, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
+        operator = s.units[unit].operator
+        count[operator] += sign
+        total[operator] += np.uint64(sign) * tuple_id
+        op = s.operators[operator]
+        if op.edges > 0:
+            draws = s.draws[operator]
+            for index in range(output_count(draws, tuple_id)):
+                child = child_id(tuple_id, op.code, index)
+                depth = _push_outputs(s, stack, depth, unit, child, output_key(draws, s.cumulative, child, key))
+
+
+@kernel
+def _push_outputs(s: State, stack: np.ndarray, depth: int, unit: Any, tuple_id: int, key: int) -> int:
+    u = s.units[unit]
+    op = s.operators[u.operator]
+    for edge in range(op.first_edge, op.first_edge + op.edges):
+        k = 0
+        while True:
+            target = _sent_to(s, edge, tuple_id, key, u.index, k)
+            if target == NONE:
+                break
+            sent = tuple_id
+            if s.edges[edge].kind == BROADCAST:
+                sent = child_id(tuple_id, s.edges[edge].copy_code, k)
+            stack[depth, 0] = target
+            stack[depth, 1] = sent
+            stack[depth, 2] = key
+            depth += 1
+            k += 1
+    return depth

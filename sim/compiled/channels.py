@@ -1,0 +1,213 @@
+"""Tuples on their way: links between hosts, sending, replay."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.compiled.buffers import keep
+from sim.compiled.cache import kernel
+from sim.compiled.draws import child_id, shuffle_target, takes
+from sim.compiled.events import push
+from sim.compiled.pointer import State
+from sim.compiled.state import (
+    ARRIVE,
+    BROADCAST,
+    DATA,
+    FORWARD,
+    GROUPED,
+    KEYED,
+    LOCAL,
+    NONE,
+    REPLAY,
+    REPLAYED,
+    SHUFFLE,
+    TUPLE,
+)
+
+_NS = 1e9
+_SECOND = 1_000_000_000
+_CLASS = 1 << 48
+_RECEIVER = 1 << 24
+MESSAGE, SERVICE, ARRIVAL = _CLASS, 2 * _CLASS, 3 * _CLASS  # as in `sim.clock`
+
+
+@kernel
+def count_message(s: State, kind: int, number: int, size: int) -> None:
+    """So many messages of a kind were sent in the current second."""
+    g = s.g[0]
+    if g.now >= g.second + _SECOND:
+        flush_messages(s)
+    g.messages[kind, 0] += number
+    g.messages[kind, 1] += size
+
+
+@kernel
+def flush_messages(s: State) -> None:
+    """Write the rows of the second that is over."""
+    g = s.g[0]
+    for kind in range(g.messages.shape[0]):
+        if g.messages[kind, 0] > 0:
+            row = s.message_rows[g.message_rows]
+            row.second = g.second
+            row.kind = kind
+            row.count = g.messages[kind, 0]
+            row.bytes = g.messages[kind, 1]
+            g.message_rows += 1
+            g.messages[kind, 0] = 0
+            g.messages[kind, 1] = 0
+    g.second = g.now - g.now % _SECOND
+
+
+@kernel
+def departure(s: State, host: int, size: int) -> int:
+    """When what the host sends now has left its link, which it holds for its bytes."""
+    h = s.hosts[host]
+    begin = max(s.g[0].now, h.link_free)
+    if h.rate > 0:
+        begin += np.int64(np.rint(size * _NS / h.rate))
+    h.link_free = begin
+    return begin
+
+
+@kernel
+def remote_departure(s: State, size: int) -> int:
+    """The same for the link of the remote store."""
+    g = s.g[0]
+    begin = max(g.now, g.remote_free)
+    if g.remote_rate > 0:
+        begin += np.int64(np.rint(size * _NS / g.remote_rate))
+    g.remote_free = begin
+    return begin
+
+
+@kernel
+def new_visit(s: State) -> int:
+    """A place for a visit."""
+    g = s.g[0]
+    v = g.free_visit
+    g.free_visit = s.visits[v].next
+    g.visits_left -= 1
+    return v
+
+
+@kernel
+def free_visit(s: State, v: int) -> None:
+    """The visit is over."""
+    g = s.g[0]
+    s.visits[v].next = g.free_visit
+    g.free_visit = v
+    g.visits_left += 1
+
+
+@kernel
+def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int, node: int) -> None:
+    """Send a tuple to a unit: at once inside a host, over the link of the sender's host otherwise."""
+    g = s.g[0]
+    origin, task = s.units[sender].task, s.units[receiver].task
+    host = s.tasks[origin].host
+    if host == s.tasks[task].host:
+        arrival = g.now
+        count_message(s, LOCAL, 1, size)
+    else:
+        arrival = departure(s, host, size) + g.latency
+        count_message(s, DATA, 1, size)
+    v = new_visit(s)
+    e = s.visits[v]
+    e.id = tuple_id
+    e.birth = birth
+    e.key = key
+    e.arrival = arrival
+    e.start = NONE
+    serial = g.serial
+    g.serial = serial + 1
+    e.serial = serial
+    e.next = NONE
+    e.unit = receiver
+    e.origin = origin
+    e.task = task
+    e.node = node
+    e.kind = TUPLE
+    e.wire = 1
+    e.arrived = 0
+    e.replayed = 0
+    push(s, arrival, ARRIVAL + task * _RECEIVER + origin, serial, ARRIVE, v)
+
+
+@kernel
+def emit_to(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
+    """An output for one unit: kept until that has saved it, and sent."""
+    node = keep(s, sender, receiver, tuple_id, birth, key, size) if s.g[0].replays else NONE
+    send(s, sender, receiver, tuple_id, birth, key, size, node)
+
+
+@kernel
+def emit(s: State, sender: int, tuple_id: int, birth: int, key: int) -> None:
+    """An output of a unit, over every edge of its operator."""
+    u = s.units[sender]
+    op = s.operators[u.operator]
+    size = op.bytes
+    for k in range(op.first_edge, op.first_edge + op.edges):
+        edge = s.edges[k]
+        if edge.takes < 1.0 and not takes(tuple_id, edge.takes_code, edge.takes):
+            continue
+        first = edge.first_unit
+        if edge.kind == KEYED:
+            emit_to(s, sender, first + s.key_tables[edge.table + key], tuple_id, birth, key, size)
+        elif edge.kind == SHUFFLE:
+            target = shuffle_target(tuple_id, edge.code, edge.units)
+            emit_to(s, sender, first + target, tuple_id, birth, key, size)
+        elif edge.kind == GROUPED:
+            emit_to(s, sender, first + key, tuple_id, birth, key, size)
+        elif edge.kind == FORWARD:
+            emit_to(s, sender, first + u.index % edge.units, tuple_id, birth, key, size)
+        elif edge.kind == BROADCAST:
+            for target in range(edge.units):
+                emit_to(s, sender, first + target, child_id(tuple_id, edge.copy_code, target), birth, key, size)
+
+
+@kernel
+def replay(s: State, sender: int, pair: int) -> tuple[int, int]:
+    """Send all that is kept in the pair again, as one message; (tuples, bytes)."""
+    g, p = s.g[0], s.pairs[pair]
+    if p.live == NONE:
+        return 0, 0
+    receiver = p.receiver
+    rows = p.end_seq - p.live_seq
+    size = rows * s.operators[s.units[sender].operator].bytes
+    origin, task = s.units[sender].task, s.units[receiver].task
+    host = s.tasks[origin].host
+    arrival = g.now if host == s.tasks[task].host else departure(s, host, size) + g.latency
+    count_message(s, REPLAYED, 1, size)
+    head, tail, n = NONE, NONE, p.live
+    while n != NONE:
+        node = s.nodes[n]
+        v = new_visit(s)
+        e = s.visits[v]
+        e.id = node.id
+        e.birth = node.birth
+        e.key = node.key
+        e.arrival = arrival
+        e.start = NONE
+        e.serial = g.serial
+        g.serial += 1
+        e.next = NONE
+        e.unit = receiver
+        e.origin = origin
+        e.task = task
+        e.node = NONE
+        e.kind = TUPLE
+        e.wire = 1
+        e.arrived = 0
+        e.replayed = 1
+        if head == NONE:
+            head = v
+        else:
+            s.visits[tail].next = v
+        tail = v
+        n = node.next
+    s.visits[head].ticket = rows  # read when the message arrives
+    push(s, arrival, MESSAGE + task * _RECEIVER + origin, g.serial, REPLAY, head)
+    g.serial += 1
+    if s.units[receiver].replay_task != NONE:
+        s.units[receiver].replay_pending += rows
+    return rows, size

@@ -1,0 +1,253 @@
+"""The event loop: everything before a limit, in order."""
+
+from __future__ import annotations
+
+from sim.compiled.cache import kernel
+from sim.compiled.channels import SERVICE, emit, free_visit
+from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
+from sim.compiled.draws import source_id
+from sim.compiled.events import pop, push
+from sim.compiled.pointer import State
+from sim.compiled.service import (
+    admit,
+    complete,
+    dispatch,
+    drop,
+    note_idle,
+    put_in_front,
+    put_in_queue,
+    record_visit,
+    stop_serving,
+    ticket,
+)
+from sim.compiled.state import (
+    ARRIVE,
+    ASKED,
+    AT_REMOTE,
+    BORN,
+    CONTROL,
+    CRASHED,
+    END,
+    GROW,
+    LIMIT,
+    NONE,
+    REFILL,
+    REPLAY,
+    ROUND,
+    SNAPSHOT,
+    STORED,
+    TOLD,
+    TRIM,
+    WORKED,
+)
+
+_RECEIVER = 1 << 24
+
+
+@kernel
+def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int:  # noqa: PLR0912, PLR0915 - one switch
+    """Do all events before the limit; returns why it stopped."""
+    g = s.g[0]
+    if g.dispatch != NONE:  # an end of work was told: now its core goes on
+        task = g.dispatch
+        g.dispatch = NONE
+        dispatch(s, s.tasks[task].cores)
+        note_idle(s, task)
+        if g.notices > 0:
+            return TOLD
+    if g.asked != NONE:
+        g.asked = NONE
+        if not round_goes_on(s, False):
+            return ASKED
+        if g.notices > 0:
+            return TOLD
+    while g.events > 0:
+        first = s.heap[0]
+        time = first.time
+        if time > limit_time:
+            return LIMIT
+        rank = first.rank
+        if time == limit_time and (rank > limit_rank or (rank == limit_rank and first.seq >= limit_seq)):
+            return LIMIT
+        kind, ref = first.kind, first.ref
+        if not room(s, kind, ref):
+            return GROW
+        if kind == BORN and not has_births(s, ref, time):
+            g.refill = ref
+            return REFILL
+        pop(s)
+        g.now = time
+        if kind == ARRIVE:
+            arrive(s, ref)
+        elif kind == END:
+            task = rank - SERVICE
+            t = s.tasks[task]
+            if t.alive:
+                v = ref
+                stop_serving(s, v, task)
+                s.cores[t.cores].free += 1
+                t.idle_threads += 1
+                e = s.visits[v]
+                what = e.kind
+                t.busy += time - e.start
+                if what == CONTROL:
+                    g.token = e.id
+                    free_visit(s, v)
+                    g.dispatch = task
+                    return WORKED
+                if what == SNAPSHOT:
+                    ship(s, e.id)
+                else:
+                    complete(s, v, task)
+                free_visit(s, v)
+                dispatch(s, t.cores)
+                note_idle(s, task)
+        elif kind == BORN:
+            born(s, ref, time)
+        elif kind == STORED:
+            stored(s, ref)
+        elif kind == TRIM:
+            trim_now(s, ref)
+        elif kind == REPLAY:
+            replay_arrives(s, ref)
+        elif kind == AT_REMOTE:
+            at_remote(s, ref)
+        elif kind == ROUND and not round_goes_on(s, True):
+            return ASKED
+        if g.notices > 0:
+            return TOLD
+    return LIMIT
+
+
+@kernel
+def room(s: State, kind: int, ref: int) -> bool:
+    """Whether the pools have room for whatever the event may need; otherwise `g.need` says for how many tuples."""
+    g = s.g[0]
+    need = g.fan_out + 2
+    if kind == BORN:
+        need += g.fan_out * waiting_births(s, ref)
+    elif kind == REPLAY:
+        need += (g.fan_out + 2) * s.visits[ref].ticket
+    elif kind == ROUND:
+        need += 2 * s.round_units.shape[0]
+    if (
+        g.visits_left < need
+        or g.nodes_left < need
+        or g.chunks_left < need
+        or g.transfers_left < need
+        or g.events + need > s.heap.shape[0]
+        or g.pairs_used + need > s.pairs.shape[0]
+        or 2 * (g.positions_used + need) > s.positions.shape[0]
+        or 2 * (g.keys_used + need) > s.keys.shape[0]
+        or g.visit_rows + need > s.visit_rows.shape[0]
+        or g.delivery_rows + need > s.delivery_rows.shape[0]
+        or g.checkpoint_rows + need > s.checkpoint_rows.shape[0]
+        or g.message_rows + 16 > s.message_rows.shape[0]
+        or g.dropped_rows + s.visits.shape[0] > s.dropped_rows.shape[0]
+        or s.visits.shape[0] > s.notices.shape[0]
+    ):
+        g.need = need
+        return False
+    return True
+
+
+@kernel
+def waiting_births(s: State, source: int) -> int:
+    """Births that are not emitted, up to all of the next instant."""
+    b = s.sources[source]
+    last = b.offset - b.base
+    time, upto = s.births[last + b.born].time, b.born
+    while upto < b.have and s.births[last + upto].time == time:
+        upto += 1
+    return upto - b.emitted
+
+
+@kernel
+def arrive(s: State, v: int) -> None:
+    """A tuple has come over its channel."""
+    e = s.visits[v]
+    if not e.wire:
+        free_visit(s, v)  # its sender died before it had left
+        return
+    e.wire = 0
+    task = e.task
+    t = s.tasks[task]
+    if not t.alive:
+        drop(s, v, task, CRASHED)
+        free_visit(s, v)
+        return
+    e.ticket = ticket(s, t.host)
+    e.arrived = 1
+    if not t.has_service:
+        admit(s, v, task)
+        return
+    put_in_queue(s, v, task)
+    dispatch(s, t.cores)
+
+
+@kernel
+def replay_arrives(s: State, head: int) -> None:
+    """Tuples that were sent again as one message come in front of the queue."""
+    task = s.visits[head].task
+    t = s.tasks[task]
+    v = head
+    while v != NONE:
+        e = s.visits[v]
+        following = e.next
+        if not e.wire:
+            free_visit(s, v)
+        elif not t.alive:
+            e.wire = 0
+            drop(s, v, task, CRASHED)
+            free_visit(s, v)
+        else:
+            e.wire = 0
+            e.ticket = ticket(s, t.host)
+            e.arrived = 1
+            put_in_front(s, v, task)
+        v = following
+    if t.alive and t.has_service:
+        dispatch(s, t.cores)
+
+
+@kernel
+def has_births(s: State, source: int, time: int) -> bool:
+    """Whether the buffer holds all births of this instant, and the first after it if there is one."""
+    b = s.sources[source]
+    return not b.more or s.births[b.offset + b.have - 1 - b.base].time > time
+
+
+@kernel
+def born(s: State, source: int, time: int) -> None:
+    """All tuples of one instant."""
+    b = s.sources[source]
+    upto = b.born
+    while upto < b.have and s.births[b.offset + upto - b.base].time == time:
+        upto += 1
+    if s.units[b.unit].live:
+        emit_births(s, source, upto)
+    b.born = upto
+    wait_for_birth(s, source)
+
+
+@kernel
+def wait_for_birth(s: State, source: int) -> None:
+    """Set the event of the next birth."""
+    b, g = s.sources[source], s.g[0]
+    if b.born < b.have:
+        time = s.births[b.offset + b.born - b.base].time
+        push(s, time, SERVICE + s.units[b.unit].task, g.serial, BORN, source)
+        g.serial += 1
+
+
+@kernel
+def emit_births(s: State, source: int, upto: int) -> None:
+    """Emit what was born up to this sequence number and waits."""
+    b, g = s.sources[source], s.g[0]
+    unit = b.unit
+    task, operator = s.units[unit].task, s.units[unit].operator
+    for k in range(b.emitted, upto):
+        birth = s.births[b.offset + k - b.base]
+        record_visit(s, operator, task, birth.time, g.now, g.now)
+        emit(s, unit, source_id(b.code, k), birth.time, birth.key)
+    b.emitted = max(b.emitted, upto)

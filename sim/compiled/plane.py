@@ -1,0 +1,401 @@
+"""The compiled plane behind the interface of `sim.data_plane`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from models.records import NEVER, table
+from sim.birth_stream import BirthStream
+from sim.clock import Clock, Process
+from sim.cluster import Cluster, RunPlan
+from sim.compiled import books, buffers, channels, loop, pools, setup, verbs
+from sim.compiled.pointer import State
+from sim.compiled.state import (
+    ASKED,
+    CHECKPOINT,
+    DELIVERY_ROW,
+    DROPPED,
+    GROW,
+    LIMIT,
+    MESSAGE_KINDS,
+    MESSAGE_ROW,
+    NONE,
+    REASONS,
+    REFILL,
+    ROUND,
+    TUPLE,
+    VISIT_ROW,
+    WORKED,
+)
+from sim.data_plane import NO_HOST, Key, Listener, Row
+from sim.recording import recording_of
+
+_BIRTHS = 2**20  # in the buffers of all sources together
+_ROWS = 2**15
+
+
+class CompiledPlane:
+    """Tuples, queues, links, buffers and checkpoints on arrays; every event is done by the kernel of `loop`."""
+
+    def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
+        self._plan, self._cluster, self._clock, self._listener = plan, cluster, clock, listener
+        self.recording = recording_of(plan.scenario, plan.inputs)
+        self._checkpoints: list[np.ndarray] = []
+        self._block = max(256, min(2**16, _BIRTHS // max(1, self._source_count())))
+        self._streams = self._birth_streams()
+        self.s = self._state()
+        for task in range(len(cluster.task_operator)):
+            self.add_task(task)
+        for source in range(self.s.sources.shape[0]):
+            self._refill(source)
+            loop.wait_for_birth(self.s, source)
+
+    def _source_count(self) -> int:
+        return sum(self._plan.operators[operator].is_source for operator in self._cluster.unit_operator)
+
+    def _birth_streams(self) -> list[BirthStream]:
+        plan, cluster = self._plan, self._cluster
+        return [
+            BirthStream(
+                plan.scenario,
+                plan.operators[operator].name,
+                cluster.unit_index[unit],
+                plan.replication,
+                plan.inputs.rates.get(plan.operators[operator].name),
+                self._block,
+            )
+            for unit, operator in enumerate(cluster.unit_operator)
+            if plan.operators[operator].is_source
+        ]
+
+    def _state(self) -> State:
+        plan, cluster = self._plan, self._cluster
+        operators = setup.operator_records(plan)
+        edges, key_tables = setup.edge_records(plan)
+        draws, cumulative = setup.draw_records(plan)
+        hosts, cores = setup.host_records(plan)
+        sources = setup.source_records(plan, cluster, 2 * self._block)
+        empty = pools.empty()
+        return State(
+            g=setup.global_record(plan, operators, edges),
+            tasks=setup.task_records(max(4, 2 * len(cluster.task_operator))),
+            cores=cores,
+            hosts=hosts,
+            units=setup.unit_records(plan, cluster),
+            operators=operators,
+            draws=draws,
+            edges=edges,
+            key_tables=key_tables,
+            cumulative=cumulative,
+            sources=sources,
+            births=pools.births(max(1, sources.shape[0]) * 2 * self._block),
+            round_units=np.zeros(0, np.int64),
+            round_offsets=np.zeros(0, np.int64),
+            visit_rows=np.zeros(_ROWS, VISIT_ROW),
+            delivery_rows=np.zeros(_ROWS, DELIVERY_ROW),
+            dropped_rows=np.zeros(64, DROPPED),
+            checkpoint_rows=np.zeros(64, CHECKPOINT),
+            message_rows=np.zeros(1024, MESSAGE_ROW),
+            notices=np.zeros(64, np.int64),
+            **empty,
+        )
+
+    # -- time
+
+    def advance(self, limit: Key) -> bool:
+        """Do all that comes before `limit`; True if the listener was told something."""
+        while True:
+            g = self.s.g
+            g["clock_number"] = self._clock.next_number()
+            self.s.hosts["alive"] = self._cluster.host_alive
+            why = loop.advance(self.s, *limit)
+            if why == LIMIT:
+                return False
+            if why == GROW:
+                self._grow(int(g["need"][0]))
+            elif why == REFILL:
+                self._refill(int(g["refill"][0]))
+            else:
+                self._clock.move_to(int(g["now"][0]))
+                if why == WORKED:
+                    self._listener.work_done(int(g["token"][0]))
+                elif why == ASKED:
+                    unit = int(g["asked"][0])
+                    chosen = self._listener.holder(unit)
+                    g["answer"] = chosen
+                    if chosen != NO_HOST:
+                        self.s.units["planned"][unit] = chosen
+                self._tell()
+                return True
+
+    def _tell(self) -> None:
+        """Tell what came up, in order."""
+        g = self.s.g
+        count = int(g["notices"][0])
+        if count:
+            tasks = self.s.notices[:count].tolist()
+            g["notices"] = 0
+            for task in tasks:
+                self._listener.idle(task)
+
+    def _now(self) -> None:
+        """Verbs act at the instant of the clock."""
+        self.s.g["now"] = self._clock.now_ns()
+
+    def _room(self, need: int) -> None:
+        """Make room for so many sendings, and for all drops that a verb can cause."""
+        self._now()
+        g = self.s.g
+        g["need"] = need
+        self._grow(need)
+
+    def _grow(self, need: int) -> None:
+        """Give the kernel larger arrays where room for `need` tuples is missing, and empty those that are read out."""
+        pools.grown(self.s, need, self._flush)
+
+    def _flush(self) -> None:
+        """Hand the rows of tuples over."""
+        g = self.s.g
+        self.recording.add_visits(_plain(self.s.visit_rows[: int(g["visit_rows"][0])]))
+        self.recording.add_deliveries(_plain(self.s.delivery_rows[: int(g["delivery_rows"][0])]))
+        g["visit_rows"] = g["delivery_rows"] = 0
+
+    def _refill(self, source: int) -> None:
+        """The next births of a source behind those that are not emitted yet."""
+        pools.refilled(self.s, source, self._streams[source])
+
+    # -- tasks and units
+
+    def add_task(self, task: int) -> None:
+        """A new, empty task."""
+        cluster = self._cluster
+        operator, host = cluster.task_operator[task], cluster.task_host[task]
+        threads = self._plan.operators[operator].description.threads
+        pools.with_task(self.s, task)
+        if self._plan.host_groups[host].cpu == "shared":
+            cores = int(self.s.hosts["cores"][host])
+        else:
+            cores = pools.with_cores(self.s, threads)
+        verbs.add_task(self.s, task, operator, host, cores, threads)
+
+    def crash(self, host: int) -> None:
+        """The host dies with its tasks and units."""
+        self._room(int(buffers.positions_missing(self.s)))
+        buffers.note_positions(self.s)
+        tasks = list(self._cluster.host_tasks[host])
+        own = set(tasks)
+        units = [unit for unit, task in enumerate(self._cluster.unit_task) if task in own]
+        verbs.crash_host(self.s, host, np.array(tasks, np.int64), np.array(units, np.int64))
+        cores = pools.with_cores(self.s, self._plan.host_groups[host].cores)
+        self.s.hosts["cores"][host] = cores
+        self._tell()
+
+    def assign(self, unit: int, task: int) -> None:
+        """Tuples for the unit go to this task."""
+        verbs.assign(self.s, unit, task)
+
+    def install(self, unit: int) -> int:
+        """The state of the stored checkpoint becomes that of the unit."""
+        self._now()
+        return int(verbs.install(self.s, unit))
+
+    def open(self, unit: int) -> None:
+        """The unit is live."""
+        self.s.units["live"][unit] = 1
+
+    def release(self, unit: int) -> None:
+        """What the unit held goes in front of its task's queue."""
+        fan = int(self.s.g["fan_out"][0])
+        self._room((fan + 2) * (int(self.s.units["held_n"][unit]) + 2))
+        verbs.release(self.s, unit)
+        self._tell()
+
+    def resume(self, unit: int) -> None:
+        """A source unit emits what was born before now."""
+        source = int(np.flatnonzero(self.s.sources["unit"] == unit)[0])
+        b = self.s.sources[source]
+        self._room((int(self.s.g["fan_out"][0]) + 2) * (int(b["born"] - b["emitted"]) + 1))
+        verbs.resume(self.s, source)
+        self._tell()
+
+    def replay(self, sender: int, receiver: int) -> tuple[int, int]:
+        """Send all that is kept for the receiver again."""
+        self._room(int(self.s.units["kept_rows"][sender]) + 2)
+        rows, size = verbs.replay_between(self.s, sender, receiver)
+        return int(rows), int(size)
+
+    def work(self, task: int, ns: int, token: int) -> None:
+        """Occupy the task for a time, ahead of its queue."""
+        self._room(int(self.s.g["fan_out"][0]) + 2)
+        verbs.work(self.s, task, ns, token)
+        self._tell()
+
+    def close_books(self, unit: int) -> tuple[int, int]:
+        """`replayed` of the unit now; its replayed tuples are not counted any more."""
+        found = self.replayed(unit)
+        self.s.units["replay_task"][unit] = NONE
+        return found
+
+    # -- questions
+
+    def replayed(self, unit: int) -> tuple[int, int]:
+        """(replayed tuples that are not processed yet, when the last was)."""
+        u = self.s.units[unit]
+        return int(u["replay_pending"]), int(u["replayed_at"])
+
+    def holder(self, unit: int) -> int | None:
+        """Who holds the stored checkpoint."""
+        u = self.s.units[unit]
+        return int(u["stored_holder"]) if u["stored"] else None
+
+    def checkpoint_bytes(self, unit: int) -> int:
+        """Size of all that a restore reads."""
+        u = self.s.units[unit]
+        return int(u["stored_bytes"]) if u["stored"] else 0
+
+    def senders(self, unit: int) -> list[int]:
+        """Units that keep outputs for this one."""
+        return [int(found) for found in verbs.partners(self.s, unit, True)]
+
+    def receivers(self, unit: int) -> list[int]:
+        """Units that this one keeps outputs for."""
+        return [int(found) for found in verbs.partners(self.s, unit, False)]
+
+    def empty(self, task: int) -> bool:
+        """Whether nothing waits at the task and nothing is served."""
+        t = self.s.tasks[task]
+        return bool(t["front_head"] == NONE and t["queue_head"] == NONE and t["serving_head"] == NONE)
+
+    def last_arrival_ns(self, task: int, operators: Collection[int]) -> int | None:
+        """When the last tuple under way to the task from these operators arrives."""
+        marked = np.zeros(len(self._plan.operators), np.bool_)
+        marked[list(operators)] = True
+        last = int(verbs.last_arrival(self.s, task, marked))
+        return None if last == NONE else last
+
+    def watch(self, tasks: Collection[int]) -> None:
+        """Exactly these tasks are watched."""
+        verbs.watch(self.s, np.array(sorted(tasks), np.int64))
+
+    # -- the store, checkpoints
+
+    def fetch_ns(self, size_bytes: int) -> int:
+        """When so many bytes from the remote store have arrived."""
+        self._now()
+        return int(channels.remote_departure(self.s, size_bytes)) + self._plan.latency_ns
+
+    def start_checkpoints(self, units: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        """Take checkpoints of these units each interval."""
+        if not units:
+            return
+        self.s.round_units = np.array(units, np.int64)
+        self.s.round_offsets = np.array(offsets_ns, np.int64)
+        g = self.s.g
+        g["interval"], g["round_begin"], g["round_next"] = interval_ns, interval_ns, 0
+        self._clock.process(self._first_round(interval_ns + int(offsets_ns[0])))
+
+    def _first_round(self, at_ns: int) -> Process:
+        """Set the first checkpoint where a process would: after the timers of processes that were started before."""
+        pools.push(self.s, at_ns, 1, self._clock.next_number(), ROUND, 0)
+        return
+        yield
+
+    # -- records
+
+    def samples(self) -> list[Row]:
+        """A row for each live task."""
+        rows = np.zeros((int(self.s.g["tasks"][0]), 5), np.int64)
+        count = verbs.sample(self.s, rows)
+        return [tuple(row) for row in rows[:count].tolist()]
+
+    def lag(self) -> list[tuple[int, int]]:
+        """(operator, tuples born and not emitted) for each source unit."""
+        return [(int(self.s.units["operator"][b["unit"]]), int(b["born"] - b["emitted"])) for b in self.s.sources]
+
+    def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
+        """(begin of the second, kind) -> (messages, bytes)."""
+        channels.flush_messages(self.s)
+        found: dict[tuple[int, str], list[int]] = {}
+        for row in self.s.message_rows[: int(self.s.g["message_rows"][0])].tolist():
+            second, kind, count, size = row
+            found[second, MESSAGE_KINDS[kind]] = [count, size]
+        return found
+
+    def ledger(self) -> list[tuple[int, int, int, int]]:
+        """Rows (operator, expected, lost, duplicated)."""
+        operators = self._plan.operators
+        expected, lost, duplicated = books.settle(self.s, self._birth_streams())
+        return [
+            (index, int(expected[index]), int(lost[index]), int(duplicated[index]))
+            for index, plan in enumerate(operators)
+            if not plan.is_source
+        ]
+
+    def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
+        """The tables of tuples and checkpoints."""
+        unfinished, waiting = self._unfinished()
+        self._flush()
+        if unfinished:
+            self.recording.add_visits(np.array(unfinished, np.int64))
+        g = self.s.g
+        dropped = self.s.dropped_rows[: int(g["dropped_rows"][0])]
+        checkpoints = self.s.checkpoint_rows[: int(g["checkpoint_rows"][0])]
+        made = dict(self.recording.tables())
+        made["waiting"] = table("waiting", waiting)
+        made["dropped"] = table(
+            "dropped",
+            {
+                "operator": dropped["operator"],
+                "task": dropped["task"],
+                "arrival_ns": dropped["arrival"],
+                "start_ns": dropped["start"],
+                "at_ns": dropped["at"],
+                "reason": np.array(REASONS)[dropped["reason"]],
+            },
+        )
+        made["checkpoints"] = table(
+            "checkpoints",
+            {
+                "operator": checkpoints["operator"],
+                "key_group": checkpoints["unit"],
+                "owner": checkpoints["owner"],
+                "holder": checkpoints["holder"],
+                "taken_ns": checkpoints["taken"],
+                "stored_ns": checkpoints["stored"],
+                "bytes": checkpoints["bytes"],
+                "full": checkpoints["full"] != 0,
+            },
+        )
+        return made
+
+    def _unfinished(self) -> tuple[list[Row], list[Row]]:
+        """Rows of what is in service, and of what is in a queue or held."""
+        s, cluster = self.s, self._cluster
+        held: dict[int, list[int]] = {}
+        for unit in np.flatnonzero(s.units["held_n"] > 0).tolist():
+            held.setdefault(int(s.units["task"][unit]), []).extend(self._chain(int(s.units["held_head"][unit])))
+        serving: list[Row] = []
+        waiting: list[Row] = []
+        for task in range(int(s.g["tasks"][0])):
+            operator, t = cluster.task_operator[task], s.tasks[task]
+            for v in self._chain(int(t["serving_head"])):
+                serving.append((operator, task, int(s.visits["arrival"][v]), int(s.visits["start"][v]), NEVER))
+            lanes = [*held.get(task, []), *self._chain(int(t["front_head"])), *self._chain(int(t["queue_head"]))]
+            waiting += [(operator, task, int(s.visits["arrival"][v])) for v in lanes]
+        return serving, waiting
+
+    def _chain(self, head: int) -> list[int]:
+        """Tuples of a list, without work."""
+        found = []
+        while head != NONE:
+            if self.s.visits["kind"][head] == TUPLE:
+                found.append(head)
+            head = int(self.s.visits["next"][head])
+        return found
+
+
+def _plain(rows: np.ndarray) -> np.ndarray:
+    """Records of 64-bit integers as a matrix with a column for each field."""
+    return rows.view(np.int64).reshape(-1, len(rows.dtype.names or ()))

@@ -1,0 +1,134 @@
+"""How compiled functions see the state: one pointer to a table of arrays.
+
+A tuple of thirty arrays as an argument costs two hundred words and sixty counted references at every call; a pointer
+costs nothing. `State` keeps the arrays alive and hands the kernel the address of a table of (address, length), in the
+order of `ARRAYS`. In a compiled function `s.visits` is the array, without a reference count: nothing compiled here may
+keep one beyond the call, and only Python replaces arrays, between two calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.core.extending import NativeValue, models, register_model, typeof_impl, unbox
+from numba.core.imputils import lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.np.arrayobj import populate_array
+from numba.np.numpy_support import from_dtype
+
+from sim.compiled.state import ARRAYS
+
+_PLACE = {name: place for place, name in enumerate(ARRAYS)}
+
+
+class State:
+    """All arrays of the plane by name; assigning one tells the kernel where it is now."""
+
+    g: np.ndarray
+    heap: np.ndarray
+    visits: np.ndarray
+    tasks: np.ndarray
+    cores: np.ndarray
+    hosts: np.ndarray
+    units: np.ndarray
+    operators: np.ndarray
+    draws: np.ndarray
+    edges: np.ndarray
+    key_tables: np.ndarray
+    cumulative: np.ndarray
+    pairs: np.ndarray
+    pair_index: np.ndarray
+    nodes: np.ndarray
+    positions: np.ndarray
+    keys: np.ndarray
+    log: np.ndarray
+    log_next: np.ndarray
+    transfers: np.ndarray
+    sources: np.ndarray
+    births: np.ndarray
+    round_units: np.ndarray
+    round_offsets: np.ndarray
+    visit_rows: np.ndarray
+    delivery_rows: np.ndarray
+    dropped_rows: np.ndarray
+    checkpoint_rows: np.ndarray
+    message_rows: np.ndarray
+    notices: np.ndarray
+
+    def __init__(self, **arrays: np.ndarray) -> None:
+        self._table = np.zeros((len(ARRAYS), 2), np.int64)
+        self.address = int(self._table.ctypes.data)
+        for name in ARRAYS:
+            setattr(self, name, arrays[name])
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Raises TypeError for an array of another type than ARRAYS says."""
+        if name in ARRAYS:
+            if not isinstance(value, np.ndarray) or value.dtype != ARRAYS[name] or not value.flags.c_contiguous:
+                raise TypeError(f"{name} is not a plain array of {ARRAYS[name]}")
+            self._table[_PLACE[name]] = value.ctypes.data, value.shape[0]
+        super().__setattr__(name, value)
+
+
+class _StateType(types.Type):
+    def __init__(self) -> None:
+        super().__init__(name="holdfast.State")
+
+
+_STATE = _StateType()
+register_model(_StateType)(models.OpaqueModel)
+
+
+@typeof_impl.register(State)
+def _typeof(_value: State, _context: object) -> _StateType:
+    return _STATE
+
+
+@unbox(_StateType)
+def _unbox(_type: _StateType, value: Any, c: Any) -> Any:
+    """The address of the table."""
+    address = c.pyapi.object_getattr_string(value, "address")
+    number = c.pyapi.long_as_longlong(address)
+    c.pyapi.decref(address)
+    pointer = c.builder.inttoptr(number, c.context.get_value_type(_STATE))
+    return NativeValue(pointer, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
+
+
+def _array_type(name: str) -> Any:
+    return types.Array(from_dtype(ARRAYS[name]), 1, "C", aligned=True)
+
+
+@infer_getattr
+class _StateAttributes(AttributeTemplate):
+    key = _StateType
+
+    def generic_resolve(self, _type: _StateType, name: str) -> Any:
+        return _array_type(name) if name in ARRAYS else None
+
+
+@lower_getattr_generic(_StateType)
+def _get(context: Any, builder: Any, _type: _StateType, value: Any, name: str) -> Any:
+    """The array at its place in the table."""
+    array_type = _array_type(name)
+    word = context.get_value_type(types.intp)
+    table = builder.bitcast(value, word.as_pointer())
+    loaded = []
+    for k in range(2):
+        place = builder.gep(table, [context.get_constant(types.intp, 2 * _PLACE[name] + k)])
+        one = builder.load(place)
+        one.set_metadata("invariant.load", builder.module.add_metadata([]))  # only Python writes it, between calls
+        loaded.append(one)
+    made = context.make_array(array_type)(context, builder)
+    itemsize = context.get_constant(types.intp, ARRAYS[name].itemsize)
+    populate_array(
+        made,
+        data=builder.inttoptr(loaded[0], made.data.type),
+        shape=[loaded[1]],
+        strides=[itemsize],
+        itemsize=itemsize,
+        meminfo=None,
+    )
+    return made._getvalue()

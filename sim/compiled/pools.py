@@ -1,0 +1,175 @@
+"""Room in the arrays of the compiled plane: made at the start, and more of it when the kernel asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from sim.compiled import events, tables
+from sim.compiled.pointer import State
+from sim.compiled.state import (
+    BIRTH,
+    CHUNK,
+    CORES,
+    DELIVERY_ROW,
+    EVENT,
+    KEY,
+    NODE,
+    NONE,
+    PAIR,
+    POSITION,
+    TRANSFER,
+    VISIT,
+    VISIT_ROW,
+)
+
+_START = 64
+
+push = events.push
+
+
+def empty() -> dict[str, np.ndarray]:
+    """The pools and tables before anything is in them."""
+    return {
+        "heap": np.zeros(_START, EVENT),
+        "visits": np.zeros(0, VISIT),
+        "nodes": np.zeros(0, NODE),
+        "pairs": np.zeros(_START, PAIR),
+        "pair_index": np.full(2 * _START, NONE, np.int32),
+        "positions": _vacant(np.zeros(2 * _START, POSITION)),
+        "keys": _vacant(np.zeros(2 * _START, KEY)),
+        "log": np.zeros(0, np.uint64),
+        "log_next": np.zeros(0, np.int32),
+        "transfers": np.zeros(0, TRANSFER),
+    }
+
+
+def births(room: int) -> np.ndarray:
+    """An empty buffer of births."""
+    return np.zeros(room, BIRTH)
+
+
+def _vacant(table: np.ndarray) -> np.ndarray:
+    table["unit"] = NONE
+    return table
+
+
+def _longer(array: np.ndarray, room: int) -> np.ndarray:
+    """The same with at least so many places, and at least twice as many as before."""
+    made = np.zeros((max(room, 2 * array.shape[0], _START), *array.shape[1:]), array.dtype)
+    made[: array.shape[0]] = array
+    return made
+
+
+def _chained(links: np.ndarray, old: int, free: int) -> None:
+    """Put the places from `old` on into the list of free ones, whose head was `free`."""
+    links[old:-1] = np.arange(old + 1, links.shape[0])
+    links[-1] = free
+
+
+def grown(s: State, need: int, flush: Callable[[], None]) -> None:
+    """Make room for `need` tuples, events and rows; `flush` empties the rows of tuples."""
+    g = s.g
+    for pool, left, head in (
+        ("visits", "visits_left", "free_visit"),
+        ("nodes", "nodes_left", "free_node"),
+        ("transfers", "transfers_left", "free_transfer"),
+    ):
+        missing = need - int(g[left][0])
+        if missing > 0:
+            old = getattr(s, pool)
+            made = _longer(old, old.shape[0] + missing)
+            _chained(made["next"], old.shape[0], int(g[head][0]))
+            g[head] = old.shape[0]
+            g[left] += made.shape[0] - old.shape[0]
+            setattr(s, pool, made)
+    missing = need - int(g["chunks_left"][0])
+    if missing > 0:
+        before = s.log_next.shape[0]
+        links = _longer(s.log_next, before + missing)
+        _chained(links, before, int(g["free_chunk"][0]))
+        g["free_chunk"] = before
+        g["chunks_left"] += links.shape[0] - before
+        log = np.zeros(links.shape[0] * CHUNK, np.uint64)
+        log[: s.log.shape[0]] = s.log
+        s.log, s.log_next = log, links
+    if int(g["events"][0]) + need > s.heap.shape[0]:
+        s.heap = _longer(s.heap, int(g["events"][0]) + need)
+    if int(g["pairs_used"][0]) + need > s.pairs.shape[0]:
+        pairs = _longer(s.pairs, int(g["pairs_used"][0]) + need)
+        index = np.full(_power(2 * pairs.shape[0]), NONE, np.int32)
+        tables.rehash_pairs(pairs, int(g["pairs_used"][0]), index)
+        s.pairs, s.pair_index = pairs, index
+    if 2 * (int(g["positions_used"][0]) + need) > s.positions.shape[0]:
+        made = _vacant(np.zeros(_power(4 * (int(g["positions_used"][0]) + need)), POSITION))
+        tables.rehash_positions(s.positions, made)
+        s.positions = made
+    if 2 * (int(g["keys_used"][0]) + need) > s.keys.shape[0]:
+        made = _vacant(np.zeros(_power(4 * (int(g["keys_used"][0]) + need)), KEY))
+        tables.rehash_keys(s.keys, made)
+        s.keys = made
+    _more_rows(s, need, flush)
+
+
+def _more_rows(s: State, need: int, flush: Callable[[], None]) -> None:
+    g = s.g
+    room = s.visit_rows.shape[0]
+    if int(g["visit_rows"][0]) + need > room or int(g["delivery_rows"][0]) + need > room:
+        flush()
+        if need > room:
+            rows = 2 * need
+            s.visit_rows, s.delivery_rows = np.zeros(rows, VISIT_ROW), np.zeros(rows, DELIVERY_ROW)
+    if int(g["checkpoint_rows"][0]) + need > s.checkpoint_rows.shape[0]:
+        s.checkpoint_rows = _longer(s.checkpoint_rows, int(g["checkpoint_rows"][0]) + need)
+    if int(g["message_rows"][0]) + 16 > s.message_rows.shape[0]:
+        s.message_rows = _longer(s.message_rows, 0)
+    visits = s.visits.shape[0]
+    if int(g["dropped_rows"][0]) + visits > s.dropped_rows.shape[0]:
+        s.dropped_rows = _longer(s.dropped_rows, int(g["dropped_rows"][0]) + visits)
+    if visits > s.notices.shape[0]:
+        s.notices = _longer(s.notices, visits)
+
+
+def _power(least: int) -> int:
+    """The smallest power of two that is not less."""
+    return 1 << max(1, (least - 1).bit_length())
+
+
+def with_task(s: State, task: int) -> None:
+    """Make room for a task with this number."""
+    if task >= s.tasks.shape[0]:
+        s.tasks = _longer(s.tasks, task + 1)
+
+
+def with_cores(s: State, count: int) -> int:
+    """The number of so many more cores that nobody shares yet."""
+    number = s.cores.shape[0]
+    made = np.zeros(number + 1, CORES)
+    made[:number] = s.cores
+    made[number] = (count, NONE, NONE, 0)
+    s.cores = made
+    return number
+
+
+def refilled(s: State, source: int, stream: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
+    """The next block of births behind those that are not emitted yet."""
+    b = s.sources[source]
+    block = next(stream, None)
+    if block is None:
+        b["more"] = 0
+        return
+    times, keys = block
+    begin, first = int(b["offset"]), int(b["emitted"])
+    kept = s.births[begin + first - int(b["base"]) : begin + int(b["have"]) - int(b["base"])].copy()
+    if kept.shape[0] + times.size > int(b["room"]):
+        begin, room = s.births.shape[0], 2 * (kept.shape[0] + times.size)
+        births_ = np.zeros(begin + room, BIRTH)
+        births_[:begin] = s.births
+        s.births = births_
+        b["offset"], b["room"] = begin, room
+    end = begin + kept.shape[0]
+    s.births[begin:end] = kept
+    s.births["time"][end : end + times.size] = times
+    s.births["key"][end : end + times.size] = keys
+    b["base"], b["have"] = first, first + kept.shape[0] + times.size

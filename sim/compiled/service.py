@@ -1,0 +1,241 @@
+"""Tasks and the cores that serve them, first come first served and without interruption."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.compiled.buffers import apply
+from sim.compiled.cache import kernel
+from sim.compiled.channels import SERVICE, emit, free_visit
+from sim.compiled.draws import child_id, output_count, output_key, service_ns
+from sim.compiled.events import push
+from sim.compiled.pointer import State
+from sim.compiled.state import DUPLICATE, END, NONE, PER_KEY, TUPLE
+from sim.compiled.tables import position, touch_key
+
+
+@kernel
+def is_empty(s: State, task: int) -> bool:
+    """Whether nothing waits at the task and nothing is served."""
+    t = s.tasks[task]
+    return t.front_head == NONE and t.queue_head == NONE and t.serving_head == NONE
+
+
+@kernel
+def note_idle(s: State, task: int) -> None:
+    """Tell that a watched task has nothing to do just now."""
+    if s.tasks[task].watched and is_empty(s, task):
+        s.notices[s.g[0].notices] = task
+        s.g[0].notices += 1
+
+
+@kernel
+def one_replayed(s: State, unit: int, task: int) -> None:
+    """A replayed tuple was processed, recognised as a duplicate, or lost with its sender."""
+    u = s.units[unit]
+    if u.replay_task == task:
+        u.replay_pending -= 1
+        u.replayed_at = s.g[0].now
+        if u.replay_pending == 0:
+            note_idle(s, task)
+
+
+@kernel
+def drop(s: State, v: int, task: int, reason: int) -> None:
+    """A tuple ends here, without effect; its place is not freed."""
+    g, e = s.g[0], s.visits[v]
+    row = s.dropped_rows[g.dropped_rows]
+    g.dropped_rows += 1
+    row.operator = s.tasks[task].operator
+    row.task = task
+    row.arrival = e.arrival if e.arrived else NONE
+    row.start = e.start
+    row.at = g.now
+    row.reason = reason
+    if e.replayed:
+        one_replayed(s, e.unit, task)
+
+
+@kernel
+def record_visit(s: State, operator: int, task: int, arrival: int, start: int, end: int) -> None:
+    """A row of `visits`."""
+    n = s.g[0].visit_rows
+    s.g[0].visit_rows = n + 1
+    row = s.visit_rows[n]
+    row.operator = operator
+    row.task = task
+    row.arrival = arrival
+    row.start = start
+    row.end = end
+
+
+@kernel
+def complete(s: State, v: int, task: int) -> None:
+    """Effect and output of a tuple, at the end of its service."""
+    g, e = s.g[0], s.visits[v]
+    unit = e.unit
+    if g.drops and not g.clean and position(s, unit, e.id) != NONE:
+        drop(s, v, task, DUPLICATE)  # a twin on another thread was first
+        return
+    u = s.units[unit]
+    operator = u.operator
+    op = s.operators[operator]
+    record_visit(s, operator, task, e.arrival, e.start, g.now)
+    if op.state_model == PER_KEY:
+        touch_key(s, unit, e.key, u.applied)
+    apply(s, unit, e.id, e.node)
+    if op.is_sink:
+        n = g.delivery_rows
+        g.delivery_rows = n + 1
+        row = s.delivery_rows[n]
+        row.operator = operator
+        row.birth = e.birth
+        row.delivered = g.now
+    if op.edges > 0:
+        draws = s.draws[operator]
+        for index in range(output_count(draws, e.id)):
+            child = child_id(e.id, op.code, index)
+            emit(s, unit, child, e.birth, output_key(draws, s.cumulative, child, e.key))
+    if e.replayed:
+        one_replayed(s, unit, task)
+
+
+@kernel
+def hold(s: State, v: int) -> None:
+    """The unit of the tuple is not live: it waits aside."""
+    u = s.units[s.visits[v].unit]
+    s.visits[v].next = NONE
+    if u.held_tail == NONE:
+        u.held_head = v
+    else:
+        s.visits[u.held_tail].next = v
+    u.held_tail = v
+    u.held_n += 1
+
+
+@kernel
+def serve(s: State, v: int, task: int, ns: int) -> None:
+    """Begin a service."""
+    g, t = s.g[0], s.tasks[task]
+    s.cores[t.cores].free -= 1
+    t.idle_threads -= 1
+    s.visits[v].next = NONE
+    if t.serving_tail == NONE:
+        t.serving_head = v
+    else:
+        s.visits[t.serving_tail].next = v
+    t.serving_tail = v
+    push(s, g.now + ns, SERVICE + task, g.serial, END, v)
+    g.serial += 1
+
+
+@kernel
+def admit(s: State, v: int, task: int) -> None:
+    """The item whose turn has come: serve it, hold it or drop it."""
+    g, e, t = s.g[0], s.visits[v], s.tasks[task]
+    if e.kind != TUPLE:
+        e.start = g.now
+        serve(s, v, task, e.birth)
+        return
+    if not s.units[e.unit].live:
+        hold(s, v)
+    elif g.drops and not g.clean and position(s, e.unit, e.id) != NONE:
+        drop(s, v, task, DUPLICATE)
+        free_visit(s, v)
+    elif not t.has_service:
+        e.start = g.now
+        complete(s, v, task)
+        free_visit(s, v)
+    else:
+        e.start = g.now
+        ns = service_ns(s.draws[t.operator], e.id)
+        speed = s.hosts[t.host].speed
+        if speed != 1.0:
+            ns = max(1, np.int64(np.rint(ns / speed)))
+        serve(s, v, task, ns)
+
+
+@kernel
+def dispatch(s: State, cores: int) -> None:
+    """Start services until no core is free or no task can go on; what arrived first at the host comes first."""
+    c = s.cores[cores]
+    while c.free > 0:
+        best, first = NONE, 0
+        task = c.first
+        while task != NONE:
+            t = s.tasks[task]
+            if t.idle_threads > 0:
+                head = t.front_head if t.front_head != NONE else t.queue_head
+                if head != NONE and (best == NONE or s.visits[head].ticket < first):
+                    best, first = task, s.visits[head].ticket
+            task = t.next_on_cores
+        if best == NONE:
+            return
+        t = s.tasks[best]
+        if t.front_head != NONE:
+            v = t.front_head
+            t.front_head = s.visits[v].next
+            if t.front_head == NONE:
+                t.front_tail = NONE
+            if s.visits[v].kind == TUPLE:
+                t.front_n -= 1
+        else:
+            v = t.queue_head
+            t.queue_head = s.visits[v].next
+            if t.queue_head == NONE:
+                t.queue_tail = NONE
+            t.queue_n -= 1
+        admit(s, v, best)
+
+
+@kernel
+def put_in_front(s: State, v: int, task: int) -> None:
+    """Ahead of the queue, behind what is already in front; nothing is dispatched yet."""
+    t = s.tasks[task]
+    if not t.has_service:
+        admit(s, v, task)
+        return
+    s.visits[v].next = NONE
+    if t.front_tail == NONE:
+        t.front_head = v
+    else:
+        s.visits[t.front_tail].next = v
+    t.front_tail = v
+    if s.visits[v].kind == TUPLE:
+        t.front_n += 1
+
+
+@kernel
+def put_in_queue(s: State, v: int, task: int) -> None:
+    """Behind all others; nothing is dispatched yet."""
+    t = s.tasks[task]
+    s.visits[v].next = NONE
+    if t.queue_tail == NONE:
+        t.queue_head = v
+    else:
+        s.visits[t.queue_tail].next = v
+    t.queue_tail = v
+    t.queue_n += 1
+
+
+@kernel
+def stop_serving(s: State, v: int, task: int) -> None:
+    """Take an item off the list of those in service."""
+    t = s.tasks[task]
+    before, one = NONE, t.serving_head
+    while one != v:
+        before, one = one, s.visits[one].next
+    following = s.visits[v].next
+    if before == NONE:
+        t.serving_head = following
+    else:
+        s.visits[before].next = following
+    if t.serving_tail == v:
+        t.serving_tail = before
+
+
+@kernel
+def ticket(s: State, host: int) -> int:
+    """The next place in the order of arrivals at this host."""
+    s.hosts[host].tickets += 1
+    return s.hosts[host].tickets

@@ -1,0 +1,333 @@
+"""What the compiled plane knows, as arrays of records; numbers of records take the place of references.
+
+A pool (visits, nodes, chunks of the log) is one array and a list of free
+places in it; when it runs low the kernel stops between two events and Python gives it a larger one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.compiled.draws import OPERATOR_DRAWS
+
+NONE = -1
+CHUNK = 128  # applied tuples in one chunk of a log
+
+_i8, _i4, _u8, _f8, _b = "i8", "i4", "u8", "f8", "u1"
+
+# One record: counters, heads of free lists, and what the kernel wants from Python.
+GLOBAL = np.dtype(
+    [
+        ("now", _i8),
+        ("serial", _i8),  # events and sendings so far: equal ranks act in this order
+        ("latency", _i8),
+        ("drops", _b),  # duplicates are recognised and dropped
+        ("replays", _b),  # outputs are kept for replay
+        ("logs", _b),  # ids of applied tuples are kept: a host may fail
+        ("clean", _b),  # no host has died yet: no tuple can come twice
+        ("full_kind", _b),  # checkpoints are always full
+        ("remote_store", _b),
+        ("free_visit", _i4),
+        ("free_node", _i4),
+        ("free_chunk", _i4),
+        ("free_transfer", _i4),
+        ("visits_left", _i8),
+        ("nodes_left", _i8),
+        ("chunks_left", _i8),
+        ("transfers_left", _i8),
+        ("pairs_used", _i8),
+        ("positions_used", _i8),
+        ("keys_used", _i8),
+        ("events", _i8),
+        ("tasks", _i8),
+        ("visit_rows", _i8),
+        ("delivery_rows", _i8),
+        ("dropped_rows", _i8),
+        ("checkpoint_rows", _i8),
+        ("message_rows", _i8),
+        ("second", _i8),  # begin of the second that `messages` counts
+        ("messages", _i8, (5, 2)),  # by kind: number, bytes
+        ("remote_free", _i8),
+        ("remote_rate", _f8),
+        ("fan_out", _i8),  # most tuples that one service can send
+        ("need", _i8),  # sendings that the event at the head of the heap may need
+        ("dispatch", _i4),  # task whose end of work was told: its cores are still to be dispatched
+        ("token", _i8),
+        ("notices", _i8),
+        ("mark", _i8),
+        ("round_begin", _i8),
+        ("round_next", _i8),
+        ("interval", _i8),
+        ("asked", _i4),  # unit whose holder Python is to choose
+        ("answer", _i4),
+        ("refill", _i4),  # source whose births have run out
+        ("clock_number", _i8),  # number of the next control event
+    ],
+    align=True,
+)
+
+EVENT = np.dtype([("time", _i8), ("rank", _i8), ("seq", _i8), ("kind", _i4), ("ref", _i4)], align=True)
+
+VISIT = np.dtype(
+    [
+        ("id", _u8),
+        ("birth", _i8),
+        ("key", _i8),
+        ("arrival", _i8),
+        ("start", _i8),
+        ("serial", _i8),
+        ("ticket", _i8),
+        ("next", _i4),
+        ("unit", _i4),
+        ("origin", _i4),
+        ("task", _i4),
+        ("node", _i4),  # where it is kept, as long as no host has died
+        ("kind", _b),
+        ("wire", _b),
+        ("arrived", _b),
+        ("replayed", _b),
+    ],
+    align=True,
+)
+
+TASK = np.dtype(
+    [
+        ("busy", _i8),
+        ("died", _i8),
+        ("queue_n", _i8),
+        ("front_n", _i8),  # tuples, without work
+        ("operator", _i4),
+        ("host", _i4),
+        ("cores", _i4),
+        ("next_on_cores", _i4),
+        ("idle_threads", _i4),
+        ("front_head", _i4),
+        ("front_tail", _i4),
+        ("queue_head", _i4),
+        ("queue_tail", _i4),
+        ("serving_head", _i4),
+        ("serving_tail", _i4),
+        ("alive", _b),
+        ("watched", _b),
+        ("has_service", _b),
+        ("mark", _i8),
+    ],
+    align=True,
+)
+
+CORES = np.dtype([("free", _i4), ("first", _i4), ("last", _i4), ("unused", _i4)], align=True)
+
+HOST = np.dtype(
+    [
+        ("life", _i8),
+        ("tickets", _i8),
+        ("link_free", _i8),
+        ("rate", _f8),  # bytes per second, 0: no bound
+        ("speed", _f8),
+        ("cores", _i4),  # the shared ones, or NONE
+        ("core_count", _i4),
+        ("alive", _b),
+        ("shared", _b),
+    ],
+    align=True,
+)
+
+UNIT = np.dtype(
+    [
+        ("applied", _i8),
+        ("trimmed", _i8),
+        ("at_snapshot", _i8),
+        ("new_kept_bytes", _i8),
+        ("kept_rows", _i8),
+        ("keys", _i8),
+        ("touched", _i8),
+        ("epoch", _i8),  # counts snapshots: a key of an older one is not touched
+        ("held_n", _i8),
+        ("stored_count", _i8),
+        ("stored_bytes", _i8),  # state and kept outputs
+        ("replay_pending", _i8),
+        ("replayed_at", _i8),
+        ("incarnation", _i8),
+        ("operator", _i4),
+        ("index", _i4),
+        ("task", _i4),
+        ("held_head", _i4),
+        ("held_tail", _i4),
+        ("planned", _i4),
+        ("stored_holder", _i4),
+        ("replay_task", _i4),
+        ("log_first", _i4),
+        ("log_last", _i4),
+        ("out_pair", _i4),
+        ("in_pair", _i4),
+        ("live", _b),
+        ("saving", _b),
+        ("stored", _b),
+        ("is_source", _b),
+        ("is_sink", _b),
+    ],
+    align=True,
+)
+
+# Outputs that one unit keeps for another, numbered as they come: those of the last stored checkpoint, of the one that
+# is under way, and the live ones are three ranges of the same numbers.
+PAIR = np.dtype(
+    [
+        ("first_seq", _i8),  # of the oldest node there is
+        ("live_seq", _i8),
+        ("end_seq", _i8),
+        ("stored_begin", _i8),
+        ("stored_end", _i8),
+        ("pending_begin", _i8),
+        ("pending_end", _i8),
+        ("first", _i4),
+        ("live", _i4),
+        ("last", _i4),
+        ("sender", _i4),
+        ("receiver", _i4),
+        ("next_out", _i4),
+        ("next_in", _i4),
+    ],
+    align=True,
+)
+
+# `pos` is where the receiver has applied it, as long as no host has died; after that `positions` says so.
+NODE = np.dtype([("id", _u8), ("birth", _i8), ("key", _i8), ("pos", _i8), ("next", _i4)], align=True)
+
+POSITION = np.dtype([("id", _u8), ("pos", _i8), ("unit", _i4)], align=True)  # unit NONE: empty place
+KEY = np.dtype([("key", _i8), ("since", _i8), ("epoch", _i8), ("unit", _i4)], align=True)
+
+# A checkpoint on its way to its holder, or the note to upstream that follows.
+TRANSFER = np.dtype(
+    [
+        ("incarnation", _i8),
+        ("departure", _i8),
+        ("bytes", _i8),
+        ("count", _i8),
+        ("stored_bytes", _i8),
+        ("life", _i8),
+        ("row", _i8),
+        ("unit", _i4),
+        ("origin", _i4),
+        ("holder", _i4),
+        ("next", _i4),
+    ],
+    align=True,
+)
+
+SOURCE = np.dtype(
+    [
+        ("code", _u8),
+        ("base", _i8),  # sequence number of the first birth in the buffer
+        ("have", _i8),  # sequence number after the last in the buffer
+        ("offset", _i8),  # where the buffer begins
+        ("room", _i8),
+        ("born", _i8),  # sequence number of the next birth event
+        ("emitted", _i8),
+        ("unit", _i4),
+        ("more", _b),  # whether births come after those in the buffer
+    ],
+    align=True,
+)
+
+EDGE = np.dtype(
+    [
+        ("code", _u8),
+        ("takes_code", _u8),
+        ("copy_code", _u8),
+        ("takes", _f8),
+        ("units", _i8),
+        ("first_unit", _i8),
+        ("table", _i8),  # offset of the group of each key
+        ("kind", _i4),
+        ("down", _i4),
+    ],
+    align=True,
+)
+
+OPERATOR = np.dtype(
+    [
+        ("code", _u8),
+        ("bytes", _i8),
+        ("threads", _i8),
+        ("state_entry", _f8),
+        ("applied", _i8),  # tuples
+        ("sum", _u8),  # of their ids: a fingerprint where no log is kept
+        ("serialise", _f8),  # bytes per second, 0: costs nothing
+        ("state_model", _i4),
+        ("first_edge", _i4),
+        ("edges", _i4),
+        ("has_service", _b),
+        ("is_source", _b),
+        ("is_sink", _b),
+    ],
+    align=True,
+)
+
+VISIT_ROW = np.dtype([("operator", _i8), ("task", _i8), ("arrival", _i8), ("start", _i8), ("end", _i8)])
+DELIVERY_ROW = np.dtype([("operator", _i8), ("birth", _i8), ("delivered", _i8)])
+BIRTH = np.dtype([("time", _i8), ("key", _i8)], align=True)
+DROPPED = np.dtype(
+    [("operator", _i8), ("task", _i8), ("arrival", _i8), ("start", _i8), ("at", _i8), ("reason", _i8)], align=True
+)
+CHECKPOINT = np.dtype(
+    [
+        ("operator", _i8),
+        ("unit", _i8),
+        ("owner", _i8),
+        ("holder", _i8),
+        ("taken", _i8),
+        ("stored", _i8),
+        ("bytes", _i8),
+        ("full", _i8),
+    ],
+    align=True,
+)
+MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes", _i8)], align=True)
+
+# Kinds of events, edges, states, messages, visits.
+ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM = range(8)
+BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
+NO_STATE, PER_KEY, PER_TUPLE, FIXED = range(4)
+DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED = range(5)
+MESSAGE_KINDS = ("data", "local", "replay", "checkpoint", "trim")
+TUPLE, SNAPSHOT, CONTROL = range(3)
+CRASHED, DUPLICATE = range(2)
+REASONS = ("crash", "duplicate")
+
+# Why the kernel returns.
+LIMIT, TOLD, ASKED, WORKED, GROW, REFILL = range(6)
+
+
+ARRAYS: dict[str, np.dtype] = {
+    "g": GLOBAL,
+    "heap": EVENT,
+    "visits": VISIT,
+    "tasks": TASK,
+    "cores": CORES,
+    "hosts": HOST,
+    "units": UNIT,
+    "operators": OPERATOR,
+    "draws": OPERATOR_DRAWS,
+    "edges": EDGE,
+    "key_tables": np.dtype("i4"),
+    "cumulative": np.dtype("f8"),
+    "pairs": PAIR,
+    "pair_index": np.dtype("i4"),
+    "nodes": NODE,
+    "positions": POSITION,
+    "keys": KEY,
+    "log": np.dtype("u8"),
+    "log_next": np.dtype("i4"),
+    "transfers": TRANSFER,
+    "sources": SOURCE,
+    "births": BIRTH,
+    "round_units": np.dtype("i8"),
+    "round_offsets": np.dtype("i8"),
+    "visit_rows": VISIT_ROW,
+    "delivery_rows": DELIVERY_ROW,
+    "dropped_rows": DROPPED,
+    "checkpoint_rows": CHECKPOINT,
+    "message_rows": MESSAGE_ROW,
+    "notices": np.dtype("i8"),
+}

@@ -1,0 +1,252 @@
+"""What the control plane does to tuples: crash, assign, install, release, replay; and what it asks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.compiled.buffers import cut_log, forget_live, forget_stored, restore_kept
+from sim.compiled.cache import helper, kernel
+from sim.compiled.channels import free_visit, new_visit, replay
+from sim.compiled.checkpoints import free_transfer
+from sim.compiled.loop import emit_births
+from sim.compiled.pointer import State
+from sim.compiled.service import dispatch, drop, put_in_front, ticket
+from sim.compiled.state import CONTROL, CRASHED, NONE, SNAPSHOT
+from sim.compiled.tables import cut_keys, find_pair
+
+
+@kernel
+def add_task(s: State, task: int, operator: int, host: int, cores: int, idle_threads: int) -> None:
+    """A new, empty task on these cores."""
+    t = s.tasks[task]
+    t.operator = operator
+    t.host = host
+    t.cores = cores
+    t.next_on_cores = NONE
+    t.idle_threads = idle_threads
+    t.front_head = t.front_tail = t.queue_head = t.queue_tail = t.serving_head = t.serving_tail = NONE
+    t.alive = 1
+    t.has_service = s.operators[operator].has_service
+    c = s.cores[cores]
+    if c.first == NONE:
+        c.first = task
+    else:
+        s.tasks[c.last].next_on_cores = task
+    c.last = task
+    s.g[0].tasks = max(s.g[0].tasks, task + 1)
+
+
+@kernel
+def _drop_chain(s: State, head: int, task: int) -> None:
+    while head != NONE:
+        e = s.visits[head]
+        following = e.next
+        if e.kind == SNAPSHOT:
+            free_transfer(s, np.int64(e.id))
+        elif e.kind != CONTROL:
+            drop(s, head, task, CRASHED)
+        free_visit(s, head)
+        head = following
+
+
+@kernel
+def crash_task(s: State, task: int) -> None:
+    """The task ends with what it has in service and in its lanes."""
+    t = s.tasks[task]
+    t.alive = 0
+    t.died = s.g[0].now
+    serving, front, queue = t.serving_head, t.front_head, t.queue_head
+    t.serving_head = t.serving_tail = t.front_head = t.front_tail = t.queue_head = t.queue_tail = NONE
+    t.front_n = t.queue_n = 0
+    _drop_chain(s, serving, task)
+    _drop_chain(s, front, task)
+    _drop_chain(s, queue, task)
+
+
+@kernel
+def lose_unit(s: State, unit: int) -> None:
+    """What the unit kept in memory is gone; a source reads a durable log and keeps it."""
+    u = s.units[unit]
+    u.live = 0
+    u.saving = 0
+    u.replay_task = NONE
+    held = u.held_head
+    u.held_head = u.held_tail = NONE
+    u.held_n = 0
+    _drop_chain(s, held, u.task)
+    if not u.is_source:
+        forget_live(s, unit)
+
+
+@helper
+def cut_links(s: State, host: int) -> None:
+    """What a dead host had not sent yet is gone; its tuples are dropped in the order of sending."""
+    g = s.g[0]
+    found = np.empty(s.visits.shape[0] - g.visits_left, np.int64)
+    n = 0
+    for v in range(s.visits.shape[0]):
+        e = s.visits[v]
+        if e.wire and s.tasks[e.origin].host == host:
+            origin = s.tasks[e.origin]
+            if not origin.alive and origin.died <= e.arrival - g.latency:
+                found[n] = v
+                n += 1
+    serials = np.empty(n, np.int64)
+    for k in range(n):
+        serials[k] = s.visits[found[k]].serial
+        s.visits[found[k]].wire = 0  # the event of its arrival frees the place
+    for k in np.argsort(serials):
+        drop(s, found[k], s.visits[found[k]].task, CRASHED)
+
+
+@helper
+def crash_host(s: State, host: int, tasks: np.ndarray, units: np.ndarray) -> None:
+    """The host dies with these tasks and units."""
+    h = s.hosts[host]
+    h.alive = 0
+    h.life += 1
+    h.link_free = 0
+    for k in range(tasks.shape[0]):
+        crash_task(s, tasks[k])
+    for k in range(units.shape[0]):
+        lose_unit(s, units[k])
+    cut_links(s, host)
+    for unit in range(s.units.shape[0]):
+        if s.units[unit].stored and s.units[unit].stored_holder == host:
+            forget_stored(s, unit)
+
+
+@kernel
+def assign(s: State, unit: int, task: int) -> None:
+    """Tuples for the unit go to this task; a new incarnation."""
+    u = s.units[unit]
+    u.task = task
+    u.incarnation += 1
+    u.replay_task = task
+    u.replay_pending = 0
+    u.replayed_at = NONE
+
+
+@kernel
+def install(s: State, unit: int) -> int:
+    """The state of the stored checkpoint, or none; how many tuples are missing that upstream may have forgotten."""
+    u = s.units[unit]
+    count = u.stored_count if u.stored else 0
+    missing = max(0, u.trimmed - count)
+    u.trimmed = min(u.trimmed, count)
+    cut_log(s, unit, count)
+    cut_keys(s, unit, count)
+    u.touched = 0
+    u.epoch += 1
+    u.at_snapshot = count
+    u.new_kept_bytes = 0
+    restore_kept(s, unit)
+    return missing
+
+
+@kernel
+def release(s: State, unit: int) -> None:
+    """What the unit held goes in front of the queue of its task, in order."""
+    u = s.units[unit]
+    held = u.held_head
+    u.held_head = u.held_tail = NONE
+    u.held_n = 0
+    while held != NONE:
+        following = s.visits[held].next
+        put_in_front(s, held, u.task)
+        held = following
+    if s.tasks[u.task].has_service:
+        dispatch(s, s.tasks[u.task].cores)
+
+
+@kernel
+def resume(s: State, source: int) -> None:
+    """Emit what was born before now and waits."""
+    b = s.sources[source]
+    upto = b.born
+    while upto > b.emitted and s.births[b.offset + upto - 1 - b.base].time >= s.g[0].now:
+        upto -= 1
+    emit_births(s, source, upto)
+
+
+@kernel
+def replay_between(s: State, sender: int, receiver: int) -> tuple[int, int]:
+    """Send all that is kept for the receiver again; (tuples, bytes)."""
+    pair = find_pair(s, sender, receiver)
+    if pair == NONE:
+        return 0, 0
+    return replay(s, sender, pair)
+
+
+@kernel
+def work(s: State, task: int, ns: int, token: int) -> None:
+    """Occupy the task for a time, ahead of its queue."""
+    v = new_visit(s)
+    e = s.visits[v]
+    e.kind = CONTROL
+    e.id = token
+    e.birth = ns
+    e.ticket = ticket(s, s.tasks[task].host)
+    e.wire = 0
+    e.replayed = 0
+    put_in_front(s, v, task)
+    dispatch(s, s.tasks[task].cores)
+
+
+@helper
+def partners(s: State, unit: int, incoming: bool) -> np.ndarray:
+    """Units that keep outputs for this one, or for which this one keeps outputs, rising."""
+    n = 0
+    pair = s.units[unit].in_pair if incoming else s.units[unit].out_pair
+    found = np.empty(s.units.shape[0], np.int64)
+    while pair != NONE:
+        p = s.pairs[pair]
+        if p.live != NONE:
+            found[n] = p.sender if incoming else p.receiver
+            n += 1
+        pair = p.next_in if incoming else p.next_out
+    return np.sort(found[:n])
+
+
+@kernel
+def last_arrival(s: State, task: int, operators: np.ndarray) -> int:
+    """When the last tuple under way to the task from tasks of the marked operators arrives, or NONE."""
+    last = NONE
+    for v in range(s.visits.shape[0]):
+        e = s.visits[v]
+        if e.wire and e.task == task and operators[s.tasks[e.origin].operator]:
+            last = max(last, e.arrival)
+    return last
+
+
+@kernel
+def watch(s: State, tasks: np.ndarray) -> None:
+    """Exactly these tasks are watched."""
+    for task in range(s.g[0].tasks):
+        s.tasks[task].watched = 0
+    for k in range(tasks.shape[0]):
+        s.tasks[tasks[k]].watched = 1
+
+
+@kernel
+def sample(s: State, rows: np.ndarray) -> int:
+    """Rows (task, host, queue, busy, buffered) of the live tasks; how many."""
+    for task in range(s.g[0].tasks):
+        rows[task, 2] = s.tasks[task].queue_n + s.tasks[task].front_n
+        rows[task, 4] = 0
+    for unit in range(s.units.shape[0]):
+        u = s.units[unit]
+        if u.task != NONE:
+            rows[u.task, 2] += u.held_n
+            rows[u.task, 4] += u.kept_rows
+    n = 0
+    for task in range(s.g[0].tasks):
+        t = s.tasks[task]
+        if t.alive:
+            rows[n, 0] = task
+            rows[n, 1] = t.host
+            rows[n, 2] = rows[task, 2]
+            rows[n, 3] = t.busy
+            rows[n, 4] = rows[task, 4]
+            n += 1
+    return n

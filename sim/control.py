@@ -1,0 +1,92 @@
+"""The control plane of one replication: what decides, and drives the data plane from one decision to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from models.units import to_ns
+from sim.clock import Clock, Process
+from sim.cluster import Cluster, RunPlan
+from sim.data_plane import DataPlane, Listener
+from sim.failures import Failures
+from sim.holders import Holders
+from sim.recorder import Recorder
+from sim.recovery import Recovery
+
+PlaneFactory = Callable[[RunPlan, Cluster, Clock, Listener], DataPlane]
+
+_SAMPLES = 1000  # at most, per run
+_SECOND = 1_000_000_000
+
+
+class Control:
+    """Clock, books and decisions of a run, and the listener of its data plane.
+
+    Hosts, operators, tasks and units are numbers here; of tuples only the plane knows.
+    """
+
+    def __init__(self, plan: RunPlan, plane: PlaneFactory) -> None:
+        self.plan, self.clock, self.recorder, self.cluster = plan, Clock(), Recorder(), Cluster(plan)
+        self._holders = Holders(self.clock, self.recorder, self.cluster)
+        self._works: dict[int, Callable[[], None]] = {}  # token -> what is to be done after the work
+        self._tokens = 0
+        self.plane = plane(plan, self.cluster, self.clock, self)
+        self.recovery = Recovery(self)
+
+    def start(self) -> None:
+        """Start the processes in the order in which they act where they meet at one instant.
+
+        Events and failures, then checkpoints, then samples.
+        """
+        Failures(self).start()
+        if self.plan.scenario.fault_tolerance.method == "checkpoint":
+            self._start_checkpoints()
+        self.clock.process(self._sample(max(_SECOND, to_ns(self.plan.scenario.duration_s) // _SAMPLES)))
+
+    def run(self, until_ns: int) -> None:
+        """Everything strictly before an instant, which then is the current one."""
+        clock, end = self.clock, (until_ns, -1, 0)
+        while True:
+            head = clock.head()
+            limit = end if head is None or head[0] >= until_ns else head
+            if self.plane.advance(limit):
+                continue  # what the listener was told may have changed the head
+            if limit is end:
+                break
+            clock.step()
+        clock.move_to(until_ns)
+
+    def work(self, task: int, ns: int, done: Callable[[], None]) -> None:
+        """Occupy the task for a time, ahead of its queue; then call `done`, unless its host dies before."""
+        token, self._tokens = self._tokens, self._tokens + 1
+        self._works[token] = done
+        self.plane.work(task, ns, token)
+
+    # -- the listener
+
+    def work_done(self, token: int) -> None:
+        self._works.pop(token)()
+
+    def idle(self, task: int) -> None:
+        self.recovery.notice_empty(task)
+
+    def holder(self, unit: int) -> int:
+        return self._holders.choose(unit)
+
+    # -- processes
+
+    def _start_checkpoints(self) -> None:
+        tolerance, operators = self.plan.scenario.fault_tolerance, self.plan.operators
+        units = [unit for unit, index in enumerate(self.cluster.unit_operator) if not operators[index].is_source]
+        interval_ns = max(1, to_ns(tolerance.interval_s))
+        offsets = [k * interval_ns // len(units) if tolerance.staggered else 0 for k in range(len(units))]
+        self.plane.start_checkpoints(units, offsets, interval_ns)
+
+    def _sample(self, every_ns: int) -> Process:
+        """Queue lengths, work done, buffers and source lag at regular instants; reads only."""
+        clock, rows = self.clock, self.recorder.rows
+        while True:
+            yield clock.sleep(clock.now_ns() + every_ns)
+            now = clock.now_ns()
+            rows["samples"] += [(now, *row) for row in self.plane.samples()]
+            rows["lag"] += [(now, *row) for row in self.plane.lag()]

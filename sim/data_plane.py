@@ -1,0 +1,147 @@
+"""The data plane: all that happens to single tuples, behind one interface.
+
+The control plane (failures, detection, recovery, the laws of checkpoints) sees operators, hosts, tasks and units as
+numbers: task t and unit u as in `sim.cluster.Cluster`, host h and operator o in file order. It acts on tuples only by
+the verbs below, each at the current instant of the clock. Two planes speak it and give equal rows: the compiled one
+(`sim.compiled`), and one event at a time in the tests, which is its specification (docs/simulator.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+REMOTE = -1  # in place of a host: the remote checkpoint store
+NO_HOST = -2  # no host can hold a checkpoint now
+
+Key = tuple[int, int, int]  # (instant [ns], rank, number of the event): what is done at `Key` comes after all below it
+Row = tuple[object, ...]
+
+
+class Listener(Protocol):
+    """What the plane tells the control plane, at the instant at which it happens and after the event or verb."""
+
+    def work_done(self, token: int) -> None:
+        """The work that was given with this token is done; the core it held is free, but nothing has started on it."""
+
+    def idle(self, task: int) -> None:
+        """A watched task has nothing to do: a service ended, or the last replayed tuple was recognised, just now."""
+
+    def holder(self, unit: int) -> int:
+        """Who is to hold the checkpoint of this unit, whose planned holder cannot: a host, or NO_HOST."""
+
+
+class DataPlane(Protocol):
+    """Tuples, queues, cores, links, buffers and checkpoints of one replication.
+
+    Verbs of control do not return to a state of before; what they set off for the same instant (a tuple inside a
+    host, a message without latency) takes its place in the order of the instant.
+    """
+
+    # -- time
+
+    def advance(self, limit: Key) -> bool:
+        """Do all that comes before `limit`; True if it stopped earlier because the listener was told something.
+
+        Then control may have set new timers: look for the limit again.
+        """
+
+    # -- tasks and units
+
+    def add_task(self, task: int) -> None:
+        """A new, empty task, which the cluster knows already."""
+
+    def crash(self, host: int) -> None:
+        """The host dies: its tasks with their queues and services, what it had not sent, the checkpoints it holds.
+
+        The cluster still says which tasks and units are there, and the host counts as dead already. The tuples
+        that end here are among the rows of `dropped`: task by task (in service, front, queue), then what units
+        held, then its link in the order of sending.
+        """
+
+    def assign(self, unit: int, task: int) -> None:
+        """Tuples for the unit go to this task from now on, which holds them; a new incarnation begins.
+
+        Replayed tuples are counted from zero.
+        """
+
+    def install(self, unit: int) -> int:
+        """The state of the stored checkpoint, or none, becomes that of the unit.
+
+        Returns how many tuples are missing from it that upstream may have forgotten.
+        """
+
+    def open(self, unit: int) -> None:
+        """The unit is live: tuples for it are processed at their turn."""
+
+    def release(self, unit: int) -> None:
+        """What the unit held goes in front of the queue of its task, in order."""
+
+    def resume(self, unit: int) -> None:
+        """A source unit emits what was born before now and waits."""
+
+    def replay(self, sender: int, receiver: int) -> tuple[int, int]:
+        """Send all that `sender` keeps for `receiver` again, as one message: (tuples, bytes)."""
+
+    def work(self, task: int, ns: int, token: int) -> None:
+        """Occupy the task for a time, ahead of its queue; `Listener.work_done` when that is over."""
+
+    def close_books(self, unit: int) -> tuple[int, int]:
+        """`replayed` of the unit now; from here on its replayed tuples are not counted."""
+
+    # -- questions
+
+    def replayed(self, unit: int) -> tuple[int, int]:
+        """(replayed tuples that are not processed yet, when the last was processed or NEVER), since `assign`."""
+
+    def holder(self, unit: int) -> int | None:
+        """The host that holds the stored checkpoint, REMOTE, or None without one."""
+
+    def checkpoint_bytes(self, unit: int) -> int:
+        """Size of all that a restore reads: state and kept outputs; 0 without a checkpoint."""
+
+    def senders(self, unit: int) -> list[int]:
+        """Units that keep outputs for this one, rising."""
+
+    def receivers(self, unit: int) -> list[int]:
+        """Units that this one keeps outputs for, rising."""
+
+    def empty(self, task: int) -> bool:
+        """Whether nothing waits at the task and nothing is served."""
+
+    def last_arrival_ns(self, task: int, operators: Collection[int]) -> int | None:
+        """When the last tuple that is under way to the task from tasks of these operators arrives."""
+
+    def watch(self, tasks: Collection[int]) -> None:
+        """Tell the listener from now on when one of exactly these tasks is idle."""
+
+    # -- the store, checkpoints
+
+    def fetch_ns(self, size_bytes: int) -> int:
+        """When so many bytes that are asked of the remote store now have arrived; holds its link."""
+
+    def start_checkpoints(self, units: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        """Take a checkpoint of unit k at `offsets_ns[k]` after each multiple of the interval, from the first on.
+
+        A control action at its instant, set at the one before it. The whole life of a checkpoint is the plane's:
+        the snapshot, writing it, its way to the holder, and that upstream forgets.
+        """
+
+    # -- records
+
+    def samples(self) -> list[Row]:
+        """A row of `samples` without its instant for each live task: (task, host, queue, busy_ns, buffered)."""
+
+    def lag(self) -> list[tuple[int, int]]:
+        """(operator, tuples that are born before now and not emitted) for each source unit."""
+
+    def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
+        """(begin of the second, kind) -> (messages, bytes) of all that the plane sent."""
+
+    def ledger(self) -> list[tuple[int, int, int, int]]:
+        """Rows (operator, expected, lost, duplicated), one for each operator but the sources."""
+
+    def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
+        """The tables visits, waiting, deliveries, dropped, checkpoints, as they are at the end of the run."""

@@ -1,0 +1,36 @@
+"""Who holds a checkpoint when the planned host cannot."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from sim.clock import Clock
+from sim.cluster import Cluster
+from sim.data_plane import NO_HOST
+from sim.recorder import Recorder
+
+
+class Holders:
+    """Chooses a holder in place of the planned one, which is the planned one from then on."""
+
+    def __init__(self, clock: Clock, recorder: Recorder, cluster: Cluster) -> None:
+        self._clock, self._recorder, self._cluster = clock, recorder, cluster
+        operators = cluster.plan.operators
+        self._units = [unit for unit, index in enumerate(cluster.unit_operator) if not operators[index].is_source]
+
+    def choose(self, unit: int) -> int:
+        """The live host with the fewest planned checkpoints that is not the owner, or NO_HOST."""
+        cluster = self._cluster
+        owner, planned = cluster.task_host[cluster.unit_task[unit]], cluster.planned_holder
+        others = [host for host, alive in enumerate(cluster.host_alive) if alive and host != owner]
+        if not others:
+            return NO_HOST
+        held = Counter(planned[other] for other in self._units)
+        chosen = min(others, key=lambda host: (held[host], host))
+        self._recorder.decision(
+            self._clock.now_ns(),
+            f"checkpoints of {cluster.unit_name(unit)} go to {cluster.plan.host_names[chosen]}",
+            "none was planned" if planned[unit] is None else "the planned holder is dead or owns the group",
+        )
+        planned[unit] = chosen
+        return chosen

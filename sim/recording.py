@@ -1,0 +1,258 @@
+"""Two ways of recording what happens to tuples: every row, or histograms and exact sums of them.
+
+The engine hands over blocks of rows of 64-bit integers, in any order and of any size: visits (n, 5) operator, task,
+arrival_ns, start_ns, end_ns (NEVER if the service had not ended at the end of the run), and deliveries (n, 3)
+operator, birth_ns, delivered_ns. A block is not kept: the engine may use its memory again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from models.estimate import estimate
+from models.histogram import BINS
+from models.inputs import RunInputs
+from models.recording import Detail
+from models.records import FOLDED, NEVER, TABLES, bucket_ns, table
+from models.scenario import Scenario
+from models.units import to_ns
+from sim.compiled import folds
+from sim.compiled.folds import PAGE, PAGES
+
+Tables = dict[str, Mapping[str, np.ndarray]]
+
+_FIRST_PAGES = 64
+_AT_ONCE = 64  # intervals
+_NOTHING = 2**63 - 1  # the least of no values
+_LOW_BITS = 0xFFFFFFFF
+_VISIT, _DELIVERY = len(TABLES["visits"]), len(TABLES["deliveries"])
+
+
+class Recording(Protocol):
+    """What the engine sees of either."""
+
+    @property
+    def detail(self) -> Detail:
+        """How much is kept; stands in the records."""
+
+    def add_visits(self, block: np.ndarray) -> None:
+        """Services that began, each once. Raises ValueError for a row that cannot be."""
+
+    def add_deliveries(self, block: np.ndarray) -> None:
+        """Tuples that a sink accepted. Raises ValueError for a row that cannot be."""
+
+    def tables(self) -> Tables:
+        """The tables visits and deliveries, and those of FOLDED where histograms are kept."""
+
+
+def recording_of(scenario: Scenario, inputs: RunInputs) -> Recording:
+    """An empty recording of one replication, of the kind that the scenario asks for."""
+    if estimate(scenario, inputs.rates, inputs.shares).detail == "tuples":
+        return TupleRecording()
+    return HistogramRecording(
+        len(scenario.operators),
+        [index for index, operator in enumerate(scenario.operators.values()) if operator.kind == "sink"],
+        to_ns(scenario.warmup_s),
+        max(1, to_ns(scenario.duration_s)),
+    )
+
+
+class TupleRecording:
+    """Every row, in the order in which they came."""
+
+    detail: Detail = "tuples"
+
+    def __init__(self) -> None:
+        self._visits: list[np.ndarray] = []
+        self._deliveries: list[np.ndarray] = []
+
+    def add_visits(self, block: np.ndarray) -> None:
+        """Keep a copy of the block."""
+        self._visits.append(_rows(block, _VISIT).copy())
+
+    def add_deliveries(self, block: np.ndarray) -> None:
+        """Keep a copy of the block."""
+        self._deliveries.append(_rows(block, _DELIVERY).copy())
+
+    def tables(self) -> Tables:
+        """The tables visits and deliveries."""
+        return {"visits": _columns("visits", self._visits), "deliveries": _columns("deliveries", self._deliveries)}
+
+
+class HistogramRecording:
+    """Histograms, exact counts, sums and extremes, as `models.records.FOLDED` has them, in memory that does not grow
+    with the number of tuples.
+
+    `operators`: how many there are; `sinks`: which of them deliver.
+    """
+
+    detail: Detail = "histograms"
+
+    def __init__(self, operators: int, sinks: Collection[int], warmup_ns: int, duration_ns: int) -> None:
+        length = bucket_ns(duration_ns)
+        intervals = max(1, -(-duration_ns // length))
+        self._window = (warmup_ns, duration_ns, length)
+        self._sums = np.zeros((operators, folds.SUMS), np.int64)
+        self._extremes = np.tile(np.array([_NOTHING, NEVER], np.int64), (operators, 2))
+        self._waits = np.zeros((operators, BINS), np.int64)
+        self._sojourns = np.zeros((operators, BINS), np.int64)
+        self._ended = np.zeros((operators, intervals), np.int64)
+        self._sinks = np.array(sorted(sinks), np.int64)
+        self._sink_of = np.full(operators, -1, np.int64)
+        self._sink_of[self._sinks] = np.arange(self._sinks.size)
+        self._latency_sums = np.zeros((self._sinks.size, 2), np.int64)
+        self._latency_extremes = np.tile(np.array([_NOTHING, NEVER], np.int64), (self._sinks.size, 1))
+        self._latencies = np.zeros((self._sinks.size, BINS), np.int64)
+        self._intervals = np.zeros((self._sinks.size, intervals, 4), np.int64)
+        self._directory = np.zeros((self._sinks.size, intervals, PAGES), np.int32)
+        self._pages = np.zeros((_FIRST_PAGES, PAGE), np.int32)  # a run has less than 2^31 tuples (`limits.steps`)
+        self._used = np.ones(1, np.int64)  # page 0 means none
+
+    def add_visits(self, block: np.ndarray) -> None:
+        """Add the rows to the sums and histograms of their operators."""
+        rows = _rows(block, _VISIT)
+        wrong = folds.fold_visits(
+            rows, self._window, self._sums, self._extremes, self._waits, self._sojourns, self._ended
+        )
+        if wrong >= 0:
+            raise ValueError(f"a visit cannot be {rows[wrong].tolist()}: operator, task, arrival, start, end [ns]")
+        _carry(self._sums[:, folds.WAIT :])
+
+    def add_deliveries(self, block: np.ndarray) -> None:
+        """Add the rows to the sums and histograms of their sinks."""
+        rows = _rows(block, _DELIVERY)
+        done = 0
+        while done < len(rows):
+            done, wrong = folds.fold_deliveries(
+                rows,
+                done,
+                self._window,
+                self._sink_of,
+                self._latency_sums,
+                self._latency_extremes,
+                self._latencies,
+                self._intervals,
+                self._directory,
+                self._pages,
+                self._used,
+            )
+            if wrong:
+                raise ValueError(f"a delivery cannot be {rows[done].tolist()}: operator, birth, delivered [ns]")
+            if self._used[0] == len(self._pages):
+                # New zeros take no memory before they are written.
+                more = np.zeros((2 * len(self._pages), PAGE), self._pages.dtype)
+                more[: len(self._pages)] = self._pages
+                self._pages = more
+        _carry(self._latency_sums)
+
+    def tables(self) -> Tables:
+        """Empty tables visits and deliveries, and all of FOLDED, sorted by their first columns."""
+        made: dict[str, Any] = {
+            "times": self._times(),
+            "time_bins": self._time_bins(),
+            "ended": self._ended_rows(),
+            "delivered": self._delivered(),
+            "delivered_bins": self._delivered_bins(),
+        }
+        assert made.keys() == FOLDED.keys()
+        return {name: table(name, made.get(name, [])) for name in ("visits", "deliveries", *made)}
+
+    def _times(self) -> list[tuple[object, ...]]:
+        rows: list[tuple[object, ...]] = []
+        for index, sums in enumerate(self._sums.tolist()):
+
+            def pair(column: int, sums: list[int] = sums) -> tuple[int, int]:
+                return sums[column], sums[column + 1]
+
+            least = [NEVER if value == _NOTHING else value for value in self._extremes[index].tolist()]
+            waits = int(self._waits[index].sum())
+            visits = waits + sums[folds.OTHERS]
+            rows.append((index, "wait", waits, *pair(folds.WAIT), *least[:2]))
+            rows.append((index, "sojourn", int(self._sojourns[index].sum()), *pair(folds.SOJOURN), *least[2:]))
+            rows.append((index, "waiting", visits, *pair(folds.WAITING), NEVER, NEVER))
+            rows.append((index, "busy", visits, *pair(folds.BUSY), NEVER, NEVER))
+            sink = int(self._sink_of[index])
+            if sink >= 0:
+                high, low = self._latency_sums[sink].tolist()
+                ends = [NEVER if value == _NOTHING else value for value in self._latency_extremes[sink].tolist()]
+                rows.append((index, "latency", int(self._latencies[sink].sum()), high, low, *ends))
+        return rows
+
+    def _time_bins(self) -> dict[str, object]:
+        parts = []
+        for what, counts, names in (
+            ("wait", self._waits, None),
+            ("sojourn", self._sojourns, None),
+            ("latency", self._latencies, self._sinks),
+        ):
+            row, in_bin = np.nonzero(counts)
+            operator = row if names is None else names[row]
+            parts.append((operator, np.full(row.size, what, dtype="<U7"), in_bin, counts[row, in_bin]))
+        operator, what_of, in_bin, count = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(operator, kind="stable")
+        return {"operator": operator[order], "what": what_of[order], "bin": in_bin[order], "count": count[order]}
+
+    def _ended_rows(self) -> dict[str, object]:
+        interval, operator = np.nonzero(self._ended.T)
+        return {
+            "at_ns": interval * self._window[2],
+            "operator": operator,
+            "count": self._ended[operator, interval],
+        }
+
+    def _delivered(self) -> dict[str, object]:
+        interval, sink = np.nonzero(self._intervals[:, :, folds.COUNT].T)
+        cells = self._intervals[sink, interval]
+        low = cells[:, folds.LOW]
+        return {
+            "at_ns": interval * self._window[2],
+            "operator": self._sinks[sink],
+            "count": cells[:, folds.COUNT],
+            "sum_high": cells[:, folds.HIGH] + (low >> 32),
+            "sum_low": low & _LOW_BITS,
+            "max_ns": cells[:, folds.GREATEST],
+        }
+
+    def _delivered_bins(self) -> dict[str, object]:
+        parts = [self._cells(first) for first in range(0, self._directory.shape[1], _AT_ONCE)]
+        return {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}
+
+    def _cells(self, first: int) -> dict[str, np.ndarray]:
+        """Rows of delivered_bins of some intervals, in the types of the table: all at once would take much memory."""
+        interval, sink, page = np.nonzero(self._directory[:, first : first + _AT_ONCE].transpose(1, 0, 2))
+        counts = self._pages[self._directory[sink, interval + first, page]]
+        row, within = np.nonzero(counts)
+        return {
+            "interval": (interval[row] + first).astype(np.int32),
+            "operator": self._sinks[sink[row]].astype(np.int16),
+            "bin": (page[row] * PAGE + within).astype(np.int16),
+            "count": counts[row, within],
+        }
+
+
+def _rows(block: np.ndarray, columns: int) -> np.ndarray:
+    if block.ndim != 2 or block.shape[1] != columns or block.dtype != np.int64:
+        raise ValueError(f"a block is int64 (n, {columns}), not {block.dtype} {block.shape}")
+    return np.ascontiguousarray(block)
+
+
+def _columns(name: str, blocks: list[np.ndarray]) -> dict[str, np.ndarray]:
+    """The columns of all blocks; each is copied once, so that the blocks can go."""
+    nothing = np.empty((0, len(TABLES[name])), np.int64)
+    return table(
+        name,
+        {
+            column.name: np.concatenate([nothing[:, k], *(b[:, k] for b in blocks)])
+            for k, column in enumerate(TABLES[name])
+        },
+    )
+
+
+def _carry(sums: np.ndarray) -> None:
+    """Bring the low part of each pair (high, low) below 2^32 again."""
+    low = sums[:, 1::2]
+    sums[:, ::2] += low >> 32
+    low &= _LOW_BITS

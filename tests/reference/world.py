@@ -1,0 +1,338 @@
+"""The plain data plane: hosts, tasks, units, and the channels between tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from models.records import NEVER
+from reference.checkpoint import CheckpointCoordinator
+from reference.host import Host, Link
+from reference.ledger import ledger
+from reference.recorder import Recorder
+from reference.source import Source
+from reference.task import Task, Work
+from reference.unit import Row, Unit, Visit
+from sim.arrivals import births
+from sim.clock import ARRIVAL, MESSAGE, Clock, channel
+from sim.cluster import Cluster, RunPlan
+from sim.data_plane import Key, Listener
+from sim.data_plane import Row as TableRow
+
+
+class World:
+    """Everything that lives in one replication, and the sending of tuples; a `sim.data_plane.DataPlane`.
+
+    Routing is by unit: `unit.task` is where its tuples are sent. One FIFO channel joins each pair of tasks;
+    tuples between hosts hold the sender's link for their bytes, tuples inside a host arrive at once. `wire`
+    holds every tuple that is under way, with the task it goes to, in the order of sending.
+
+    Each step of a tuple is an event of the clock that control uses too, so there is nothing to advance. The listener
+    is told who is idle after the event, or after the verb.
+    """
+
+    def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
+        self.plan, self.cluster, self.clock, self.listener = plan, cluster, clock, listener
+        self.recorder = Recorder()
+        self.drops_duplicates = plan.drops_duplicates
+        self.remote = Link(plan.scenario.fault_tolerance.remote_bytes_per_s, plan.latency_ns)
+        self.hosts = [
+            Host(index, name, group, plan.latency_ns)
+            for index, (name, group) in enumerate(zip(plan.host_names, plan.host_groups, strict=True))
+        ]
+        self.tasks: list[Task] = []
+        for task in range(len(cluster.task_host)):
+            self.add_task(task)
+        self.units: list[list[Unit]] = [[] for _ in plan.operators]
+        for number, (operator, index) in enumerate(zip(cluster.unit_operator, cluster.unit_index, strict=True)):
+            made = Unit(plan.operators[operator], index, number, self.tasks[cluster.unit_task[number]])
+            self.units[operator].append(made)
+        self._numbered = list(self.all_units())
+        self.wire: dict[Visit, Task] = {}
+        self._watched: frozenset[int] = frozenset()
+        self._idle: list[int] = []  # tasks of which the listener is to be told
+        self.sources = [source for each in plan.operators if each.is_source for source in self._sources(each.index)]
+
+    def _sources(self, operator: int) -> Iterator[Source]:
+        plan, name = self.plan, self.plan.operators[operator].name
+        for unit in self.units[operator]:
+            times, keys = births(plan.scenario, name, unit.index, plan.replication, plan.inputs.rates.get(name))
+            yield Source(self, unit, times.tolist(), keys.tolist())
+
+    def all_units(self) -> Iterator[Unit]:
+        """Every unit, by operator and index."""
+        for units in self.units:
+            yield from units
+
+    # -- time
+
+    def advance(self, limit: Key) -> bool:
+        """False: all steps of tuples are events of the clock."""
+        return False
+
+    def notice(self, task: Task) -> None:
+        """Something ended at the task: the listener is told if it has nothing to do now."""
+        if task.index in self._watched and task.empty:
+            self._idle.append(task.index)
+
+    def tell(self) -> None:
+        """The event or the verb is over: tell the listener what came up."""
+        while self._idle:
+            self.listener.idle(self._idle.pop(0))
+
+    # -- tasks and units
+
+    def add_task(self, task: int) -> None:
+        """A new task of an operator on a host."""
+        operator, host = self.plan.operators[self.cluster.task_operator[task]], self.hosts[self.cluster.task_host[task]]
+        made = Task(self, operator, task, host, host.cores_for(operator.description.threads))
+        host.tasks.append(made)
+        self.tasks.append(made)
+
+    def crash(self, host: int) -> None:
+        """End the host's tasks, and forget what they and the host had."""
+        dead, now = self.hosts[host], self.clock.now_ns()
+        tasks = dead.crash()
+        lost = [unit for unit in self._numbered if unit.task in tasks]
+        for unit in lost:
+            unit.books_open = False
+        for task in tasks:
+            for visit in task.crash(now):
+                self.drop(visit, task, "crash")
+        for unit in lost:
+            for visit in unit.forget_volatile():
+                self.drop(visit, unit.task, "crash")
+        self._cut_links(dead)
+        for unit in self._numbered:
+            if unit.checkpoint and unit.checkpoint.holder == host:
+                unit.checkpoint = None
+        self.tell()
+
+    def _cut_links(self, dead: Host) -> None:
+        """What a dead host had not sent yet is gone."""
+        cut = [
+            (visit, task)
+            for visit, task in self.wire.items()
+            if visit.origin.host is dead and visit.origin.died_by(visit.arrival_ns - self.plan.latency_ns)
+        ]
+        for visit, _ in cut:
+            del self.wire[visit]
+        for visit, task in cut:
+            self.drop(visit, task, "crash")
+
+    def assign(self, unit: int, task: int) -> None:
+        """The unit is with that task from now on."""
+        self._numbered[unit].assign(self.tasks[task])
+
+    def install(self, unit: int) -> int:
+        """The state of the stored checkpoint, or none; how many tuples are missing that upstream may have forgotten."""
+        return self._numbered[unit].install(self._numbered[unit].checkpoint)
+
+    def open(self, unit: int) -> None:
+        """The unit is live."""
+        self._numbered[unit].live = True
+
+    def release(self, unit: int) -> None:
+        """What the unit held goes in front of the queue."""
+        opened = self._numbered[unit]
+        held, opened.held = opened.held, []
+        opened.task.put_in_front(held)
+        self.tell()
+
+    def resume(self, unit: int) -> None:
+        """A source unit emits what waits."""
+        for source in self.sources:
+            if source.unit.number == unit:
+                source.resume()
+
+    def work(self, task: int, ns: int, token: int) -> None:
+        """Occupy the task for a time, ahead of its queue."""
+        busy = self.tasks[task]
+        busy.put_in_front([Work(ns, busy.host.ticket(), lambda: self.listener.work_done(token))])
+        self.tell()
+
+    def close_books(self, unit: int) -> tuple[int, int]:
+        """`replayed` now; not counted any more."""
+        self._numbered[unit].books_open = False
+        return self.replayed(unit)
+
+    # -- questions
+
+    def replayed(self, unit: int) -> tuple[int, int]:
+        """(pending replayed tuples, when the last was processed)."""
+        asked = self._numbered[unit]
+        return asked.pending, asked.processed_ns
+
+    def holder(self, unit: int) -> int | None:
+        """Who holds the stored checkpoint."""
+        checkpoint = self._numbered[unit].checkpoint
+        return checkpoint.holder if checkpoint else None
+
+    def checkpoint_bytes(self, unit: int) -> int:
+        """Size of all that a restore reads."""
+        checkpoint = self._numbered[unit].checkpoint
+        return checkpoint.size_bytes() if checkpoint else 0
+
+    def senders(self, unit: int) -> list[int]:
+        """Units that keep outputs for this one."""
+        receiver = self._numbered[unit]
+        return sorted(sender.number for sender in receiver.senders if sender.kept.get(receiver))
+
+    def receivers(self, unit: int) -> list[int]:
+        """Units that this one keeps outputs for."""
+        return sorted(receiver.number for receiver, rows in self._numbered[unit].kept.items() if rows)
+
+    def empty(self, task: int) -> bool:
+        """Whether the task has nothing to do."""
+        return self.tasks[task].empty
+
+    def last_arrival_ns(self, task: int, operators: Collection[int]) -> int | None:
+        """When the last of the wire from these operators arrives at the task."""
+        goal = self.tasks[task]
+        return max(
+            (
+                visit.arrival_ns
+                for visit, receiver in self.wire.items()
+                if receiver is goal and visit.origin.operator.index in operators
+            ),
+            default=None,
+        )
+
+    def watch(self, tasks: Collection[int]) -> None:
+        """Tell of exactly these tasks."""
+        self._watched = frozenset(tasks)
+
+    # -- the store, checkpoints
+
+    def fetch_ns(self, size_bytes: int) -> int:
+        """When so many bytes have come from the remote store."""
+        return self.remote.arrival_ns(self.clock.now_ns(), size_bytes)
+
+    def start_checkpoints(self, units: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        """Checkpoints of these units from the first interval on."""
+        taken = [self._numbered[unit] for unit in units]
+        self.clock.process(CheckpointCoordinator(self, taken, offsets_ns, interval_ns).run())
+
+    # -- tuples
+
+    def emit(self, unit: Unit, tuple_id: int, birth_ns: int, key: int) -> None:
+        """An output of `unit`: kept until its receivers have saved it, and sent to them."""
+        size = unit.operator.output_bytes
+        row = Row(tuple_id, birth_ns, key, size)
+        for edge in unit.operator.edges:
+            receivers = self.units[edge.down.index]
+            for index in edge.targets(tuple_id, key, unit.index):
+                receiver = receivers[index]
+                sent = row if edge.copy_code is None else row._replace(id=edge.id_for(tuple_id, index))
+                if self.plan.replays:
+                    unit.keep(receiver, sent)
+                self._send(unit, receiver, sent)
+
+    def _send(self, sender: Unit, receiver: Unit, row: Row) -> None:
+        origin, task = sender.task, receiver.task
+        now = self.clock.now_ns()
+        if origin.host is task.host:
+            arrival, kind = now, "local"
+        else:
+            arrival, kind = origin.host.link.arrival_ns(now, row.bytes), "data"
+        self.recorder.message(now, kind, 1, row.bytes)
+        visit = Visit(row, receiver, origin, arrival, replayed=False)
+        self.wire[visit] = task
+        self.clock.at(arrival, channel(ARRIVAL, task.index, origin.index), lambda _: self._arrive(visit, task))
+
+    def _arrive(self, visit: Visit, task: Task) -> None:
+        if self.wire.pop(visit, None) is None:
+            return  # its sender died before it had left
+        if not task.alive:
+            self.drop(visit, task, "crash")
+            return
+        visit.ticket, visit.arrived = task.host.ticket(), True
+        task.arrive(visit)
+        self.tell()
+
+    def replay(self, sender: int, receiver: int) -> tuple[int, int]:
+        """Send all that `sender` keeps for `receiver` again, as one message; returns (tuples, bytes)."""
+        from_unit, to_unit = self._numbered[sender], self._numbered[receiver]
+        rows = tuple(from_unit.kept.get(to_unit, ()))
+        if not rows:
+            return 0, 0
+        origin, task = from_unit.task, to_unit.task
+        now, size = self.clock.now_ns(), sum(row.bytes for row in rows)
+        arrival = now if origin.host is task.host else origin.host.link.arrival_ns(now, size)
+        self.recorder.message(now, "replay", 1, size)
+        visits = [Visit(row, to_unit, origin, arrival, replayed=True) for row in rows]
+        self.wire.update(dict.fromkeys(visits, task))
+        rank = channel(MESSAGE, task.index, origin.index)
+        self.clock.at(arrival, rank, lambda _: self._replay_arrives(visits, task))
+        if to_unit.books_open:
+            to_unit.pending += len(rows)
+        return len(rows), size
+
+    def _replay_arrives(self, visits: list[Visit], task: Task) -> None:
+        arrived = [visit for visit in visits if self.wire.pop(visit, None) is not None]
+        if not task.alive:
+            for visit in arrived:
+                self.drop(visit, task, "crash")
+            return
+        for visit in arrived:
+            visit.ticket, visit.arrived = task.host.ticket(), True
+        task.put_in_front(arrived)
+        self.tell()
+
+    def one_replayed(self, unit: Unit, task: Task) -> None:
+        """A replayed tuple was processed, recognised as a duplicate, or lost with its sender."""
+        if unit.books_open and unit.task is task:
+            unit.pending -= 1
+            unit.processed_ns = self.clock.now_ns()
+            if not unit.pending:
+                self.notice(task)
+
+    def drop(self, visit: Visit, task: Task, reason: str) -> None:
+        """A tuple ends here, without effect."""
+        now = self.clock.now_ns()
+        arrival = visit.arrival_ns if visit.arrived else NEVER
+        self.recorder.rows["dropped"].append((task.operator.index, task.index, arrival, visit.start_ns, now, reason))
+        if visit.replayed:
+            self.one_replayed(visit.unit, task)
+
+    # -- records
+
+    def samples(self) -> list[TableRow]:
+        """(task, host, queue, busy_ns, buffered) of each live task."""
+        buffered, held = dict.fromkeys(self.tasks, 0), dict.fromkeys(self.tasks, 0)
+        for unit in self._numbered:
+            buffered[unit.task] += unit.kept_rows()
+            held[unit.task] += len(unit.held)
+        return [
+            (task.index, task.host.index, held[task] + task.waiting(), task.busy_ns, buffered[task])
+            for task in self.tasks
+            if task.alive
+        ]
+
+    def lag(self) -> list[tuple[int, int]]:
+        """(operator, tuples that are born before now and not emitted) for each source unit."""
+        now = self.clock.now_ns()
+        return [(source.unit.operator.index, source.lag(now)) for source in self.sources]
+
+    def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
+        """(begin of the second, kind) -> (messages, bytes)."""
+        return self.recorder.messages
+
+    def ledger(self) -> list[tuple[int, int, int, int]]:
+        """Rows (operator, expected, lost, duplicated)."""
+        return ledger(self)
+
+    def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
+        """All rows so far, with what is still in service, in a queue, or held for a unit that is not live."""
+        held: dict[Task, list[Visit]] = {task: [] for task in self.tasks}
+        for unit in self._numbered:
+            held[unit.task] += unit.held
+        serving, waiting = [], []
+        for task in self.tasks:
+            here = task.operator.index, task.index
+            serving += [(*here, item.arrival_ns, item.start_ns) for item in task.serving if isinstance(item, Visit)]
+            waiting += [
+                (*here, item.arrival_ns) for item in (*held[task], *task.front, *task.queue) if isinstance(item, Visit)
+            ]
+        return self.recorder.tables(serving, waiting)
