@@ -68,6 +68,10 @@ class Clock(simpy.Environment):
         """The number that the next event will get."""
         return self._eid.next  # type: ignore[attr-defined, no-any-return]
 
+    def take_numbers(self, upto: int) -> None:
+        """The numbers below `upto` have been given to events that are not here."""
+        self._eid.next = upto  # type: ignore[attr-defined]
+
     def move_to(self, time_ns: int) -> None:
         """Make `time_ns` the current instant; raises ValueError if that is over."""
         if time_ns < self._now:

@@ -70,6 +70,12 @@ class Control:
     def idle(self, task: int) -> None:
         self.recovery.notice_empty(task)
 
+    def message(self, token: int, task: int) -> None:
+        """Nobody sends messages yet."""
+
+    def aligned(self, token: int, task: int) -> None:
+        """Nobody sends barriers yet."""
+
     def holder(self, unit: int) -> int:
         return self._holders.choose(unit)
 

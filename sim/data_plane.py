@@ -9,25 +9,48 @@ the verbs below, each at the current instant of the clock. Two planes speak it a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 REMOTE = -1  # in place of a host: the remote checkpoint store
 NO_HOST = -2  # no host can hold a checkpoint now
+CONTROL = -1  # in place of a task: the control plane as the sender of a message
 
 Key = tuple[int, int, int]  # (instant [ns], rank, number of the event): what is done at `Key` comes after all below it
 Row = tuple[object, ...]
 
 
+class Timed(NamedTuple):
+    """One action that the plane does by itself at its instant, as control: the name of a verb, and its arguments.
+
+    `verb` is pause, unpause, mute, speed, send or unalign with the arguments of `DataPlane`, all by position, or chore
+    with (task, ns): work of which nobody is told.
+    """
+
+    at_ns: int
+    verb: str
+    arguments: tuple[Any, ...]
+
+
 class Listener(Protocol):
-    """What the plane tells the control plane, at the instant at which it happens and after the event or verb."""
+    """What the plane tells the control plane, at the instant at which it happens and after the event or verb.
+
+    Each thing is told after the one before, with what the listener did about that; verbs inside do not tell more. The
+    plane is never asked for its next event: `advance` runs up to it, tells, and returns.
+    """
 
     def work_done(self, token: int) -> None:
         """The work that was given with this token is done; the core it held is free, but nothing has started on it."""
 
     def idle(self, task: int) -> None:
         """A watched task has nothing to do: a service ended, or the last replayed tuple was recognised, just now."""
+
+    def message(self, token: int, task: int) -> None:
+        """A message has come to the task, or its turn has. The task starts nothing before this returns."""
+
+    def aligned(self, token: int, task: int) -> None:
+        """The same for a barrier, which has come over all its channels."""
 
     def holder(self, unit: int) -> int:
         """Who is to hold the checkpoint of this unit, whose planned holder cannot: a host, or NO_HOST."""
@@ -90,6 +113,58 @@ class DataPlane(Protocol):
 
     def close_books(self, unit: int) -> tuple[int, int]:
         """`replayed` of the unit now; from here on its replayed tuples are not counted."""
+
+    # -- what protocols need
+
+    def pause(self, task: int, until_ns: int | None) -> None:
+        """The task starts nothing before that instant, or (None) before `unpause`; sources emit nothing.
+
+        It ends as a service would, and never shortens another pause.
+        """
+
+    def unpause(self, task: int) -> None:
+        """The pause is over now; sources emit what was born meanwhile."""
+
+    def hold(self, task: int, unit: int | None, origin: int | None) -> None:
+        """Tuples for the unit from that task (None: all) go to a side list; asked at their turn, at no cost."""
+
+    def unhold(self, task: int, unit: int | None) -> None:
+        """End the rules for just this unit (None: all rules); what none holds any more goes in front, in order."""
+
+    def mute(self, unit: int, muted: bool) -> None:
+        """Whether the unit, from the services that end from now on, applies what comes but emits nothing."""
+
+    def speed(self, host: int, speed: float) -> None:
+        """Services that begin on the host from now on take their drawn time over `speed`."""
+
+    def send(
+        self,
+        sender: int,
+        receiver: int,
+        token: int,
+        turn: bool = False,
+        size_bytes: int = 0,
+        work_ns: int = 0,
+        channels: int = 0,
+    ) -> None:
+        """A message from task to task, or from CONTROL, behind all that left the sender for the receiver before.
+
+        It holds the link for its bytes and arrives as a tuple does; CONTROL sends with the latency alone, and its
+        channel comes last. With `turn` it goes through the queue, and at its turn occupies the task for `work_ns`
+        (nothing, where tasks have no service); then, or else as it arrives, the listener is told. With `channels` it is
+        a barrier: what comes behind it on its channel is held back until barriers of the same token have come over so
+        many channels; then one of them enters the queue, and behind it what was held back, in order of arrival.
+        A message is gone with its receiver, or if its sender dies before it has left.
+        """
+
+    def unalign(self, task: int) -> None:
+        """Forget the oldest barriers that wait at the task; what they held back arrives now."""
+
+    def start_actions(self, actions: Sequence[Timed]) -> None:
+        """Do these, given in order of time and after now, at their instants.
+
+        Control actions, each set when the one before has been done; several at an instant follow each other.
+        """
 
     # -- questions
 

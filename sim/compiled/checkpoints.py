@@ -117,6 +117,7 @@ def round_goes_on(s: State, ask: bool) -> bool:
             g.round_next = 0
             g.round_begin += g.interval
     push(s, g.round_begin + s.round_offsets[g.round_next], 1, g.clock_number, ROUND, 0)
+    g.clock_number += 1
     return True
 
 

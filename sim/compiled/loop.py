@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from sim.compiled.actions import act, come, held_back, needed, pause_ends
+from sim.compiled.births import emit_births
 from sim.compiled.cache import kernel
-from sim.compiled.channels import SERVICE, emit, free_visit
+from sim.compiled.channels import SERVICE, free_visit
 from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
-from sim.compiled.draws import source_id
 from sim.compiled.events import pop, push
 from sim.compiled.pointer import State
+from sim.compiled.rules import take_in_hand
 from sim.compiled.service import (
     admit,
     complete,
@@ -16,20 +18,22 @@ from sim.compiled.service import (
     note_idle,
     put_in_front,
     put_in_queue,
-    record_visit,
     stop_serving,
     ticket,
 )
 from sim.compiled.state import (
+    ACT,
     ARRIVE,
     ASKED,
     AT_REMOTE,
     BORN,
+    COME,
     CONTROL,
     CRASHED,
     END,
     GROW,
     LIMIT,
+    MAIL,
     NONE,
     REFILL,
     REPLAY,
@@ -38,6 +42,8 @@ from sim.compiled.state import (
     STORED,
     TOLD,
     TRIM,
+    TUPLE,
+    UNPAUSE,
     WORKED,
 )
 
@@ -60,6 +66,13 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
         if not round_goes_on(s, False):
             return ASKED
         if g.notices > 0:
+            return TOLD
+    if g.acting != NONE:
+        ref = g.acting
+        if not room(s, ACT, ref):
+            return GROW
+        g.acting = NONE
+        if not act(s, ref):
             return TOLD
     while g.events > 0:
         first = s.heap[0]
@@ -95,11 +108,14 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
                     free_visit(s, v)
                     g.dispatch = task
                     return WORKED
-                if what == SNAPSHOT:
-                    ship(s, e.id)
-                else:
+                if what == TUPLE:
                     complete(s, v, task)
-                free_visit(s, v)
+                elif what == SNAPSHOT:
+                    ship(s, e.id)
+                if what == MAIL:
+                    take_in_hand(s, v, task)
+                else:
+                    free_visit(s, v)
                 dispatch(s, t.cores)
                 note_idle(s, task)
         elif kind == BORN:
@@ -112,8 +128,15 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             replay_arrives(s, ref)
         elif kind == AT_REMOTE:
             at_remote(s, ref)
-        elif kind == ROUND and not round_goes_on(s, True):
-            return ASKED
+        elif kind == ROUND:
+            if not round_goes_on(s, True):
+                return ASKED
+        elif kind == COME:
+            come(s, ref)
+        elif kind == UNPAUSE:
+            pause_ends(s, ref)
+        elif kind == ACT:
+            act(s, ref)
         if g.notices > 0:
             return TOLD
     return LIMIT
@@ -130,6 +153,8 @@ def room(s: State, kind: int, ref: int) -> bool:
         need += (g.fan_out + 2) * s.visits[ref].ticket
     elif kind == ROUND:
         need += 2 * s.round_units.shape[0]
+    elif kind >= COME:
+        need += needed(s, kind, ref)
     if (
         g.visits_left < need
         or g.nodes_left < need
@@ -178,6 +203,8 @@ def arrive(s: State, v: int) -> None:
         return
     e.ticket = ticket(s, t.host)
     e.arrived = 1
+    if t.barriers != NONE and held_back(s, v, task):
+        return
     if not t.has_service:
         admit(s, v, task)
         return
@@ -238,16 +265,3 @@ def wait_for_birth(s: State, source: int) -> None:
         time = s.births[b.offset + b.born - b.base].time
         push(s, time, SERVICE + s.units[b.unit].task, g.serial, BORN, source)
         g.serial += 1
-
-
-@kernel
-def emit_births(s: State, source: int, upto: int) -> None:
-    """Emit what was born up to this sequence number and waits."""
-    b, g = s.sources[source], s.g[0]
-    unit = b.unit
-    task, operator = s.units[unit].task, s.units[unit].operator
-    for k in range(b.emitted, upto):
-        birth = s.births[b.offset + k - b.base]
-        record_visit(s, operator, task, birth.time, g.now, g.now)
-        emit(s, unit, source_id(b.code, k), birth.time, birth.key)
-    b.emitted = max(b.emitted, upto)

@@ -8,9 +8,10 @@ import numpy as np
 
 from models.records import NEVER, table
 from sim.birth_stream import BirthStream
-from sim.clock import Clock, Process
+from sim.clock import Clock
 from sim.cluster import Cluster, RunPlan
-from sim.compiled import books, buffers, channels, loop, pools, setup, verbs
+from sim.compiled import books, buffers, channels, loop, pools, service, setup, verbs
+from sim.compiled.acting import Actions
 from sim.compiled.pointer import State
 from sim.compiled.state import (
     ASKED,
@@ -25,6 +26,8 @@ from sim.compiled.state import (
     REASONS,
     REFILL,
     ROUND,
+    RULE,
+    TIMED,
     TUPLE,
     VISIT_ROW,
     WORKED,
@@ -36,7 +39,7 @@ _BIRTHS = 2**20  # in the buffers of all sources together
 _ROWS = 2**15
 
 
-class CompiledPlane:
+class CompiledPlane(Actions):
     """Tuples, queues, links, buffers and checkpoints on arrays; every event is done by the kernel of `loop`."""
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
@@ -99,6 +102,8 @@ class CompiledPlane:
             checkpoint_rows=np.zeros(64, CHECKPOINT),
             message_rows=np.zeros(1024, MESSAGE_ROW),
             notices=np.zeros(64, np.int64),
+            rules=np.zeros(0, RULE),
+            timed=np.zeros(0, TIMED),
             **empty,
         )
 
@@ -111,6 +116,7 @@ class CompiledPlane:
             g["clock_number"] = self._clock.next_number()
             self.s.hosts["alive"] = self._cluster.host_alive
             why = loop.advance(self.s, *limit)
+            self._clock.take_numbers(int(g["clock_number"][0]))
             if why == LIMIT:
                 return False
             if why == GROW:
@@ -129,16 +135,6 @@ class CompiledPlane:
                         self.s.units["planned"][unit] = chosen
                 self._tell()
                 return True
-
-    def _tell(self) -> None:
-        """Tell what came up, in order."""
-        g = self.s.g
-        count = int(g["notices"][0])
-        if count:
-            tasks = self.s.notices[:count].tolist()
-            g["notices"] = 0
-            for task in tasks:
-                self._listener.idle(task)
 
     def _now(self) -> None:
         """Verbs act at the instant of the clock."""
@@ -265,8 +261,7 @@ class CompiledPlane:
 
     def empty(self, task: int) -> bool:
         """Whether nothing waits at the task and nothing is served."""
-        t = self.s.tasks[task]
-        return bool(t["front_head"] == NONE and t["queue_head"] == NONE and t["serving_head"] == NONE)
+        return bool(service.is_empty(self.s, task))
 
     def last_arrival_ns(self, task: int, operators: Collection[int]) -> int | None:
         """When the last tuple under way to the task from these operators arrives."""
@@ -294,13 +289,7 @@ class CompiledPlane:
         self.s.round_offsets = np.array(offsets_ns, np.int64)
         g = self.s.g
         g["interval"], g["round_begin"], g["round_next"] = interval_ns, interval_ns, 0
-        self._clock.process(self._first_round(interval_ns + int(offsets_ns[0])))
-
-    def _first_round(self, at_ns: int) -> Process:
-        """Set the first checkpoint where a process would: after the timers of processes that were started before."""
-        pools.push(self.s, at_ns, 1, self._clock.next_number(), ROUND, 0)
-        return
-        yield
+        self._clock.process(self._start(interval_ns + int(offsets_ns[0]), ROUND, 0))
 
     # -- records
 
@@ -383,6 +372,7 @@ class CompiledPlane:
             for v in self._chain(int(t["serving_head"])):
                 serving.append((operator, task, int(s.visits["arrival"][v]), int(s.visits["start"][v]), NEVER))
             lanes = [*held.get(task, []), *self._chain(int(t["front_head"])), *self._chain(int(t["queue_head"]))]
+            lanes += [*self._chain(int(t["back_head"])), *self._chain(int(t["side_head"]))]
             waiting += [(operator, task, int(s.visits["arrival"][v])) for v in lanes]
         return serving, waiting
 

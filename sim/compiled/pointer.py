@@ -57,6 +57,8 @@ class State:
     checkpoint_rows: np.ndarray
     message_rows: np.ndarray
     notices: np.ndarray
+    rules: np.ndarray
+    timed: np.ndarray
 
     def __init__(self, **arrays: np.ndarray) -> None:
         self._table = np.zeros((len(ARRAYS), 2), np.int64)

@@ -127,13 +127,30 @@ def _more_rows(s: State, need: int, flush: Callable[[], None]) -> None:
     visits = s.visits.shape[0]
     if int(g["dropped_rows"][0]) + visits > s.dropped_rows.shape[0]:
         s.dropped_rows = _longer(s.dropped_rows, int(g["dropped_rows"][0]) + visits)
-    if visits > s.notices.shape[0]:
-        s.notices = _longer(s.notices, visits)
+    told = int(g["notices"][0])
+    if told + visits > s.notices.shape[0]:
+        s.notices = _longer(s.notices, told + visits)
 
 
 def _power(least: int) -> int:
     """The smallest power of two that is not less."""
     return 1 << max(1, (least - 1).bit_length())
+
+
+def with_rule(s: State) -> None:
+    """Make room for one more rule of a task."""
+    if int(s.g["free_rule"][0]) == NONE:
+        old = s.rules.shape[0]
+        made = _longer(s.rules, old + 1)
+        _chained(made["next"], old, NONE)
+        s.g["free_rule"], s.rules = old, made
+
+
+def with_actions(s: State, timed: np.ndarray) -> int:
+    """Put timed actions behind those there are; the number of the first."""
+    first = s.timed.shape[0]
+    s.timed = np.concatenate([s.timed, timed])
+    return first
 
 
 def with_task(s: State, task: int) -> None:

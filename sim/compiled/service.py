@@ -10,7 +10,8 @@ from sim.compiled.channels import SERVICE, emit, free_visit
 from sim.compiled.draws import child_id, output_count, output_key, service_ns
 from sim.compiled.events import push
 from sim.compiled.pointer import State
-from sim.compiled.state import DUPLICATE, END, NONE, PER_KEY, TUPLE
+from sim.compiled.rules import held_by_rule, put_aside, turn
+from sim.compiled.state import DUPLICATE, END, MAIL, NONE, PER_KEY, TUPLE
 from sim.compiled.tables import position, touch_key
 
 
@@ -18,7 +19,8 @@ from sim.compiled.tables import position, touch_key
 def is_empty(s: State, task: int) -> bool:
     """Whether nothing waits at the task and nothing is served."""
     t = s.tasks[task]
-    return t.front_head == NONE and t.queue_head == NONE and t.serving_head == NONE
+    lanes = t.front_head == NONE and t.queue_head == NONE and t.serving_head == NONE
+    return lanes and t.hand_head == NONE and t.side_head == NONE and t.back_head == NONE
 
 
 @kernel
@@ -91,7 +93,7 @@ def complete(s: State, v: int, task: int) -> None:
         row.operator = operator
         row.birth = e.birth
         row.delivered = g.now
-    if op.edges > 0:
+    if op.edges > 0 and not u.muted:
         draws = s.draws[operator]
         for index in range(output_count(draws, e.id)):
             child = child_id(e.id, op.code, index)
@@ -135,9 +137,13 @@ def admit(s: State, v: int, task: int) -> None:
     g, e, t = s.g[0], s.visits[v], s.tasks[task]
     if e.kind != TUPLE:
         e.start = g.now
+        if e.kind == MAIL and turn(s, v, task):
+            return
         serve(s, v, task, e.birth)
         return
-    if not s.units[e.unit].live:
+    if t.rules != NONE and held_by_rule(s, v, task):
+        put_aside(s, v, task)
+    elif not s.units[e.unit].live:
         hold(s, v)
     elif g.drops and not g.clean and position(s, e.unit, e.id) != NONE:
         drop(s, v, task, DUPLICATE)

@@ -42,6 +42,7 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
     made["remote_rate"] = tolerance.remote_bytes_per_s or 0.0
     for name in ("free_visit", "free_node", "free_chunk", "free_transfer", "dispatch", "asked", "refill"):
         made[name] = NONE
+    made["free_rule"] = made["acting"] = NONE
     most = 1
     for index, operator in enumerate(operators):
         own = edges[operator["first_edge"] : operator["first_edge"] + operator["edges"]]

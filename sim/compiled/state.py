@@ -46,7 +46,7 @@ GLOBAL = np.dtype(
         ("checkpoint_rows", _i8),
         ("message_rows", _i8),
         ("second", _i8),  # begin of the second that `messages` counts
-        ("messages", _i8, (5, 2)),  # by kind: number, bytes
+        ("messages", _i8, (6, 2)),  # by kind: number, bytes
         ("remote_free", _i8),
         ("remote_rate", _f8),
         ("fan_out", _i8),  # most tuples that one service can send
@@ -62,6 +62,8 @@ GLOBAL = np.dtype(
         ("answer", _i4),
         ("refill", _i4),  # source whose births have run out
         ("clock_number", _i8),  # number of the next control event
+        ("free_rule", _i4),
+        ("acting", _i4),  # timed action that comes next at this instant, once what came up has been told
     ],
     align=True,
 )
@@ -109,8 +111,20 @@ TASK = np.dtype(
         ("serving_tail", _i4),
         ("alive", _b),
         ("watched", _b),
-        ("has_service", _b),
+        ("has_service", _b),  # also while a task without one is stopped: then what comes waits
         ("mark", _i8),
+        ("paused_until", _i8),  # 0: not paused, NONE: without an end
+        ("side_n", _i8),  # tuples
+        ("back_n", _i8),  # tuples and messages
+        ("hand_head", _i4),  # messages of which the listener is being told
+        ("hand_tail", _i4),
+        ("side_head", _i4),  # what the rules hold
+        ("side_tail", _i4),
+        ("barriers", _i4),  # those that wait for their twins on other channels
+        ("barriers_tail", _i4),
+        ("back_head", _i4),  # what has come behind them
+        ("back_tail", _i4),
+        ("rules", _i4),
     ],
     align=True,
 )
@@ -165,6 +179,7 @@ UNIT = np.dtype(
         ("stored", _b),
         ("is_source", _b),
         ("is_sink", _b),
+        ("muted", _b),
     ],
     align=True,
 )
@@ -283,15 +298,17 @@ CHECKPOINT = np.dtype(
     ],
     align=True,
 )
+RULE = np.dtype([("unit", _i4), ("origin", _i4), ("next", _i4)], align=True)  # NONE: all
+TIMED = np.dtype([("time", _i8), ("verb", _i8), ("last", _i8), ("of", _i8, (7,)), ("speed", _f8)], align=True)
 MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes", _i8)], align=True)
 
 # Kinds of events, edges, states, messages, visits.
-ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM = range(8)
+ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM, COME, UNPAUSE, ACT = range(11)
 BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
 NO_STATE, PER_KEY, PER_TUPLE, FIXED = range(4)
-DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED = range(5)
-MESSAGE_KINDS = ("data", "local", "replay", "checkpoint", "trim")
-TUPLE, SNAPSHOT, CONTROL = range(3)
+DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED, SENT = range(6)
+MESSAGE_KINDS = ("data", "local", "replay", "checkpoint", "trim", "protocol")
+TUPLE, SNAPSHOT, CONTROL, CHORE, MAIL = range(5)
 CRASHED, DUPLICATE = range(2)
 REASONS = ("crash", "duplicate")
 
@@ -330,4 +347,6 @@ ARRAYS: dict[str, np.dtype] = {
     "checkpoint_rows": CHECKPOINT,
     "message_rows": MESSAGE_ROW,
     "notices": np.dtype("i8"),
+    "rules": RULE,
+    "timed": TIMED,
 }

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim.compiled.births import emit_births
 from sim.compiled.buffers import cut_log, forget_live, forget_stored, restore_kept
 from sim.compiled.cache import helper, kernel
 from sim.compiled.channels import free_visit, new_visit, replay
 from sim.compiled.checkpoints import free_transfer
-from sim.compiled.loop import emit_births
 from sim.compiled.pointer import State
+from sim.compiled.rules import beside, free_rules, without_rules
 from sim.compiled.service import dispatch, drop, put_in_front, ticket
-from sim.compiled.state import CONTROL, CRASHED, NONE, SNAPSHOT
+from sim.compiled.state import CONTROL, CRASHED, NONE, SNAPSHOT, TUPLE
 from sim.compiled.tables import cut_keys, find_pair
 
 
@@ -25,6 +26,7 @@ def add_task(s: State, task: int, operator: int, host: int, cores: int, idle_thr
     t.next_on_cores = NONE
     t.idle_threads = idle_threads
     t.front_head = t.front_tail = t.queue_head = t.queue_tail = t.serving_head = t.serving_tail = NONE
+    without_rules(s, task)
     t.alive = 1
     t.has_service = s.operators[operator].has_service
     c = s.cores[cores]
@@ -43,7 +45,7 @@ def _drop_chain(s: State, head: int, task: int) -> None:
         following = e.next
         if e.kind == SNAPSHOT:
             free_transfer(s, np.int64(e.id))
-        elif e.kind != CONTROL:
+        elif e.kind == TUPLE:
             drop(s, head, task, CRASHED)
         free_visit(s, head)
         head = following
@@ -61,6 +63,13 @@ def crash_task(s: State, task: int) -> None:
     _drop_chain(s, serving, task)
     _drop_chain(s, front, task)
     _drop_chain(s, queue, task)
+    hand, barriers, back, side = t.hand_head, t.barriers, t.back_head, t.side_head
+    free_rules(s, task)
+    without_rules(s, task)
+    _drop_chain(s, back, task)
+    _drop_chain(s, side, task)
+    _drop_chain(s, barriers, task)
+    _drop_chain(s, hand, task)
 
 
 @kernel
@@ -232,7 +241,7 @@ def watch(s: State, tasks: np.ndarray) -> None:
 def sample(s: State, rows: np.ndarray) -> int:
     """Rows (task, host, queue, busy, buffered) of the live tasks; how many."""
     for task in range(s.g[0].tasks):
-        rows[task, 2] = s.tasks[task].queue_n + s.tasks[task].front_n
+        rows[task, 2] = s.tasks[task].queue_n + s.tasks[task].front_n + beside(s, task)
         rows[task, 4] = 0
     for unit in range(s.units.shape[0]):
         u = s.units[unit]

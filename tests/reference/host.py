@@ -34,6 +34,7 @@ class Host:
 
     def __init__(self, index: int, name: str, group: HostGroup, latency_ns: int) -> None:
         self.index, self.name, self.group = index, name, group
+        self.speed = group.speed
         self.life = 0  # how often the host has died
         self.tickets = 0
         self.latency_ns = latency_ns
@@ -52,7 +53,7 @@ class Host:
 
     def scaled(self, service_ns: int) -> int:
         """A service time on this host's speed, at least 1 ns."""
-        return service_ns if self.group.speed == 1.0 else max(1, round(service_ns / self.group.speed))
+        return service_ns if self.speed == 1.0 else max(1, round(service_ns / self.speed))
 
     def crash(self) -> list[Task]:
         """The host dies; returns its tasks."""

@@ -86,7 +86,7 @@ def _coming(world: World) -> defaultdict[Unit, set[int]]:
         if task.alive:
             coming[visit.unit].add(visit.row.id)
     for task in world.tasks:
-        for item in (*task.front, *task.queue, *task.serving):
+        for item in (*task.front, *task.queue, *task.serving, *task.back, *task.side):
             if isinstance(item, Visit):
                 coming[item.unit].add(item.row.id)
     for unit in world.all_units():

@@ -19,7 +19,7 @@ class Source:
     def __init__(self, world: World, unit: Unit, births_ns: list[int], keys: list[int]) -> None:
         self.world, self.unit, self.births_ns, self.keys = world, unit, births_ns, keys
         self.code = code_of("source", unit.operator.name, unit.index)
-        self.emitted = 0
+        self.emitted = self.born = 0
         self._wait_for(0)
 
     def lag(self, now_ns: int) -> int:
@@ -33,6 +33,7 @@ class Source:
     def _born(self, index: int) -> None:
         """All tuples of one instant."""
         upto = bisect_right(self.births_ns, self.births_ns[index], lo=index)
+        self.born = upto
         if self.unit.live:
             self._emit(upto)
         self._wait_for(upto)
@@ -41,8 +42,14 @@ class Source:
         """The task is up again: emit what was born in the meantime."""
         self._emit(bisect_right(self.births_ns, self.world.clock.now_ns() - 1))
 
+    def catch_up(self) -> None:
+        """The pause of the task is over: emit all whose birth has come."""
+        self._emit(self.born)
+
     def _emit(self, upto: int) -> None:
         task, now = self.unit.task, self.world.clock.now_ns()
+        if task.paused_until_ns:
+            return
         for index in range(self.emitted, upto):
             birth = self.births_ns[index]
             self.world.recorder.visit(task, birth, now, now)

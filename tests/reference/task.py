@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from reference.unit import Visit
+from reference.unit import Message, Visit
 from sim.clock import SERVICE
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ class Cores:
     def _next(self) -> Task | None:
         if len(self.tasks) == 1:  # a core of its own: no need to compare tickets
             only = self.tasks[0]
-            return only if only.idle_threads and (only.front or only.queue) else None
+            return only if only.ready and (only.front or only.queue) else None
         first, first_ticket = None, None
         for task in self.tasks:
-            ticket = task.head_ticket() if task.idle_threads else None
+            ticket = task.head_ticket() if task.ready else None
             if ticket is not None and (first_ticket is None or ticket < first_ticket):
                 first, first_ticket = task, ticket
         return first
@@ -57,8 +57,14 @@ class Task:
     def __init__(self, world: World, operator: OperatorPlan, index: int, host: Host, cores: Cores) -> None:
         self.world, self.operator, self.index, self.host, self.cores = world, operator, index, host, cores
         self.front: deque[Visit | Work] = deque()
-        self.queue: deque[Visit] = deque()
-        self.serving: dict[Visit | Work, None] = {}
+        self.queue: deque[Visit | Message] = deque()
+        self.serving: dict[Visit | Work | Message, None] = {}
+        self.paused_until_ns = 0  # 0: not paused, NEVER: without an end
+        self.in_hand: list[Message] = []  # their turn has come, and the listener is being told
+        self.rules: list[tuple[int | None, int | None]] = []  # (unit, task of origin) whose tuples are held
+        self.side: list[Visit] = []  # what these rules hold
+        self.barriers: list[Message] = []  # those that wait for their twins on other channels
+        self.back: list[Visit | Message] = []  # what has come behind them
         self.idle_threads = operator.description.threads
         self.busy_ns = 0
         self.alive = True
@@ -68,11 +74,21 @@ class Task:
     @property
     def empty(self) -> bool:
         """Whether nothing waits and nothing is served."""
-        return not (self.front or self.queue or self.serving)
+        return not (self.front or self.queue or self.serving or self.in_hand or self.side or self.back)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it may start nothing now."""
+        return bool(self.paused_until_ns or self.in_hand)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can start a service."""
+        return self.idle_threads > 0 and not self.stopped
 
     def waiting(self) -> int:
-        """Number of tuples in both lanes."""
-        return len(self.queue) + sum(isinstance(item, Visit) for item in self.front)
+        """Number of tuples in both lanes, and beside them."""
+        return sum(isinstance(item, Visit) for lane in (self.front, self.queue, self.back, self.side) for item in lane)
 
     def died_by(self, departed_ns: int) -> bool:
         """Whether the host was dead before a transmission of this task had left the link at `departed_ns`."""
@@ -82,17 +98,69 @@ class Task:
         lane = self.front or self.queue
         return lane[0].ticket if lane else None
 
-    def arrive(self, visit: Visit) -> None:
-        """A tuple has come over its channel."""
-        if self.operator.service_ns is None:
-            self._admit(visit)
+    def arrive(self, *items: Visit | Message) -> None:
+        """Tuples or messages have come over their channels."""
+        todo = deque(items)
+        while todo:
+            one = todo.popleft()
+            if any(barrier.origin is one.origin for barrier in self.barriers):
+                self.back.append(one)
+                continue
+            one.ticket = self.host.ticket()
+            if isinstance(one, Message) and one.channels and not self._is_last(one):
+                self.barriers.append(one)
+                continue
+            if isinstance(one, Message) and one.channels:
+                todo.extendleft(reversed(self._let_through(one.token)))
+            self._enter(one)
+
+    def _is_last(self, barrier: Message) -> bool:
+        """Whether this one completes the oldest barrier that waits; another has to wait in turn."""
+        same = [other for other in self.barriers if other.token == barrier.token]
+        return 1 + len(same) >= barrier.channels and (not self.barriers or self.barriers[0].token == barrier.token)
+
+    def _let_through(self, token: int) -> list[Visit | Message]:
+        """What was held back, and the barriers of others, arrive once more."""
+        again = [*(other for other in self.barriers if other.token != token), *self.back]
+        self.barriers, self.back = [], []
+        return again
+
+    def give_up_alignment(self) -> None:
+        """The oldest barrier is forgotten."""
+        if self.barriers:
+            self.arrive(*self._let_through(self.barriers[0].token))
+
+    def _enter(self, item: Visit | Message) -> None:
+        if isinstance(item, Message) and not item.turn:
+            self._take_in_hand(item)
             return
-        self.queue.append(visit)
+        if self.operator.service_ns is None and not self.stopped:
+            self._admit(item)
+            return
+        self.queue.append(item)
         self.cores.dispatch()
+
+    def _take_in_hand(self, message: Message) -> None:
+        self.in_hand.append(message)
+        self.world.note_message(self, message)
+
+    def go_on(self) -> None:
+        """It may start again what waits."""
+        if self.operator.service_ns is not None:
+            self.cores.dispatch()
+            return
+        while not self.stopped and (self.front or self.queue):
+            self.take()
+
+    def holds(self, visit: Visit) -> bool:
+        """Whether a rule holds the tuple."""
+        return any(
+            unit in (None, visit.unit.number) and origin in (None, visit.origin.index) for unit, origin in self.rules
+        )
 
     def put_in_front(self, items: list[Visit] | list[Work]) -> None:
         """Ahead of the queue, behind what is already in front."""
-        if self.operator.service_ns is None:
+        if self.operator.service_ns is None and not self.stopped:
             for item in items:
                 self._admit(item)
             return
@@ -103,10 +171,17 @@ class Task:
         """The item whose turn has come: serve it, hold it or drop it."""
         self._admit((self.front or self.queue).popleft())
 
-    def _admit(self, item: Visit | Work) -> None:
+    def _admit(self, item: Visit | Work | Message) -> None:
         now = self.world.clock.now_ns()
         if isinstance(item, Work):
             self._serve(item, item.ns, now)
+        elif isinstance(item, Message):
+            if item.ns and self.operator.service_ns is not None:
+                self._serve(item, item.ns, now)
+            else:
+                self._take_in_hand(item)
+        elif self.holds(item):
+            self.side.append(item)
         elif not item.unit.live:
             item.unit.held.append(item)
         elif self.world.drops_duplicates and item.row.id in item.unit.position:
@@ -118,13 +193,13 @@ class Task:
             item.start_ns = now
             self._serve(item, self.host.scaled(self.operator.service_ns(item.row.id)), now)
 
-    def _serve(self, item: Visit | Work, ns: int, now: int) -> None:
+    def _serve(self, item: Visit | Work | Message, ns: int, now: int) -> None:
         self.cores.free -= 1
         self.idle_threads -= 1
         self.serving[item] = None
         self.world.clock.at(now + ns, SERVICE + self.index, lambda _: self._end(item, ns))
 
-    def _end(self, item: Visit | Work, ns: int) -> None:
+    def _end(self, item: Visit | Work | Message, ns: int) -> None:
         if not self.alive:
             return  # the host died meanwhile: no effect, no output
         del self.serving[item]
@@ -133,6 +208,8 @@ class Task:
         self.busy_ns += ns
         if isinstance(item, Work):
             item.done()
+        elif isinstance(item, Message):
+            self._take_in_hand(item)
         else:
             self._complete(item, self.world.clock.now_ns())
         self.cores.dispatch()
@@ -149,7 +226,7 @@ class Task:
         unit.apply(row)
         if self.operator.is_sink:
             self.world.recorder.delivery(self.operator.index, row.birth_ns, now)
-        for child, key in self.operator.outputs(row.id, row.key) if self.operator.edges else ():
+        for child, key in self.operator.outputs(row.id, row.key) if self.operator.edges and not unit.muted else ():
             self.world.emit(unit, child, row.birth_ns, key)
         if visit.replayed:
             self.world.one_replayed(unit, self)
@@ -158,6 +235,8 @@ class Task:
         """The host died; returns the tuples that are gone with it."""
         self.alive, self.died_ns = False, now_ns
         self.cores.tasks.remove(self)
-        gone = [item for lane in (self.serving, self.front, self.queue) for item in lane if isinstance(item, Visit)]
+        lanes = (self.serving, self.front, self.queue, self.back, self.side)
+        gone = [item for lane in lanes for item in lane if isinstance(item, Visit)]
         self.serving, self.front, self.queue = {}, deque(), deque()
+        self.back, self.side, self.barriers, self.rules, self.in_hand = [], [], [], [], []
         return gone

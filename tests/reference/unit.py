@@ -41,6 +41,20 @@ class Visit:
         self.arrived, self.start_ns, self.ticket, self.replayed = False, NEVER, 0, replayed
 
 
+class Message:
+    """A message from a task (None: from control) on its way to another, then in the queue there.
+
+    With `turn` it waits its turn, and then occupies the task for `ns`; with `channels` it is a barrier that is to come
+    over so many channels.
+    """
+
+    __slots__ = ("channels", "departure_ns", "ns", "origin", "ticket", "token", "turn")
+
+    def __init__(self, token: int, origin: Task | None, turn: bool, ns: int, channels: int, departure_ns: int) -> None:
+        self.token, self.origin, self.turn, self.ns = token, origin, turn, ns
+        self.channels, self.departure_ns, self.ticket = channels, departure_ns, 0
+
+
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """A stored snapshot: the first `count` applied tuples, and the outputs that downstream has not saved.
@@ -72,6 +86,7 @@ class Unit:
         self.operator, self.index, self.number = operator, index, number
         self.task = task
         self.live = True
+        self.muted = False
         self.incarnation = 0
         self.applied: list[int] = []
         self.trimmed = 0  # upstream was told to forget the first so many applied tuples

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from models.records import NEVER
+from reference.actions import Actions, side_lists
 from reference.checkpoint import CheckpointCoordinator
 from reference.host import Host, Link
 from reference.ledger import ledger
@@ -21,7 +22,7 @@ from sim.data_plane import Key, Listener
 from sim.data_plane import Row as TableRow
 
 
-class World:
+class World(Actions):
     """Everything that lives in one replication, and the sending of tuples; a `sim.data_plane.DataPlane`.
 
     Routing is by unit: `unit.task` is where its tuples are sent. One FIFO channel joins each pair of tasks;
@@ -33,6 +34,7 @@ class World:
     """
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
+        super().__init__()
         self.plan, self.cluster, self.clock, self.listener = plan, cluster, clock, listener
         self.recorder = Recorder()
         self.drops_duplicates = plan.drops_duplicates
@@ -51,7 +53,6 @@ class World:
         self._numbered = list(self.all_units())
         self.wire: dict[Visit, Task] = {}
         self._watched: frozenset[int] = frozenset()
-        self._idle: list[int] = []  # tasks of which the listener is to be told
         self.sources = [source for each in plan.operators if each.is_source for source in self._sources(each.index)]
 
     def _sources(self, operator: int) -> Iterator[Source]:
@@ -70,16 +71,6 @@ class World:
     def advance(self, limit: Key) -> bool:
         """False: all steps of tuples are events of the clock."""
         return False
-
-    def notice(self, task: Task) -> None:
-        """Something ended at the task: the listener is told if it has nothing to do now."""
-        if task.index in self._watched and task.empty:
-            self._idle.append(task.index)
-
-    def tell(self) -> None:
-        """The event or the verb is over: tell the listener what came up."""
-        while self._idle:
-            self.listener.idle(self._idle.pop(0))
 
     # -- tasks and units
 
@@ -247,7 +238,7 @@ class World:
         if not task.alive:
             self.drop(visit, task, "crash")
             return
-        visit.ticket, visit.arrived = task.host.ticket(), True
+        visit.arrived = True
         task.arrive(visit)
         self.tell()
 
@@ -333,6 +324,8 @@ class World:
             here = task.operator.index, task.index
             serving += [(*here, item.arrival_ns, item.start_ns) for item in task.serving if isinstance(item, Visit)]
             waiting += [
-                (*here, item.arrival_ns) for item in (*held[task], *task.front, *task.queue) if isinstance(item, Visit)
+                (*here, item.arrival_ns)
+                for item in (*held[task], *task.front, *task.queue, *side_lists(task))
+                if isinstance(item, Visit)
             ]
         return self.recorder.tables(serving, waiting)

@@ -1,0 +1,418 @@
+"""What migration protocols do: pauses, holds, messages between tasks, barriers, timed actions."""
+
+from __future__ import annotations
+
+from sim.compiled.births import emit_births
+from sim.compiled.cache import kernel
+from sim.compiled.channels import ARRIVAL, SERVICE, count_message, departure, free_visit, new_visit
+from sim.compiled.events import push
+from sim.compiled.pointer import State
+from sim.compiled.rules import FAST, STOP, WAITS, free_rules, held_by_rule, put_aside, stop, take_in_hand
+from sim.compiled.service import admit, dispatch, note_idle, put_in_front, put_in_queue, ticket
+from sim.compiled.state import ACT, CHORE, COME, MAIL, NONE, SENT, TUPLE, UNPAUSE
+
+_RECEIVER = 1 << 24
+_LAST = _RECEIVER - 1  # as a sender, control comes after all tasks
+VERBS = ("pause", "unpause", "chore", "speed", "send", "unalign", "mute")
+_PAUSE, _UNPAUSE, _CHORE, _SPEED, _SEND, _UNALIGN, _MUTE = range(7)
+
+# -- going on
+
+
+@kernel
+def go_on(s: State, task: int) -> None:
+    """The task may start again what waits, unless there is another reason not to."""
+    t = s.tasks[task]
+    if s.operators[t.operator].has_service:
+        dispatch(s, t.cores)
+        return
+    t.has_service = 0
+    while t.hand_head == NONE and t.paused_until == 0:
+        if t.front_head != NONE:
+            v = t.front_head
+            t.front_head = s.visits[v].next
+            if t.front_head == NONE:
+                t.front_tail = NONE
+            if s.visits[v].kind == TUPLE:
+                t.front_n -= 1
+        elif t.queue_head != NONE:
+            v = t.queue_head
+            t.queue_head = s.visits[v].next
+            if t.queue_head == NONE:
+                t.queue_tail = NONE
+            t.queue_n -= 1
+        else:
+            return
+        admit(s, v, task)
+    t.has_service = 1
+
+
+@kernel
+def heard(s: State, task: int) -> None:
+    """The listener has been told of the first message in hand, and what it did about it is done."""
+    t = s.tasks[task]
+    v = t.hand_head
+    t.hand_head = s.visits[v].next
+    free_visit(s, v)
+    if t.hand_head == NONE:
+        t.hand_tail = NONE
+        t.idle_threads += STOP
+    go_on(s, task)
+    note_idle(s, task)
+
+
+@kernel
+def burst(s: State, task: int) -> int:
+    """Sendings that may follow when the task goes on: of a source, or of one that takes tuples as they come."""
+    g, t = s.g[0], s.tasks[task]
+    n = 0
+    if not s.operators[t.operator].has_service:
+        n += t.queue_n + t.front_n + t.back_n + t.side_n
+    for k in range(s.sources.shape[0]):
+        b = s.sources[k]
+        if s.units[b.unit].task == task:
+            n += b.born - b.emitted
+    return (g.fan_out + 2) * (n + 2)
+
+
+@kernel
+def needed(s: State, kind: int, ref: int) -> int:
+    """Sendings that an event of this module may need."""
+    if kind == COME:
+        return burst(s, s.visits[ref].task)
+    if kind == UNPAUSE:
+        return burst(s, ref)
+    need, k = 4, ref
+    while s.timed[k].time <= s.timed[ref].time:
+        r = s.timed[k]
+        need += 4
+        if r.verb != _SEND and r.verb != _SPEED and r.verb != _MUTE:  # noqa: PLR1714 - no `in` in compiled code
+            need += burst(s, r.of[0])
+        if r.last:
+            break
+        k += 1
+    return need
+
+
+# -- pauses
+
+
+@kernel
+def pause(s: State, task: int, until: int) -> None:
+    """The task starts nothing before `until` (NONE: before it is told); never shortens a pause."""
+    g, t = s.g[0], s.tasks[task]
+    if not t.alive or t.paused_until == NONE or (until != NONE and until <= max(t.paused_until, g.now)):
+        return
+    if t.paused_until == 0:
+        stop(s, task)
+    t.paused_until = until
+    if until != NONE:
+        push(s, until, SERVICE + task, g.serial, UNPAUSE, task)
+        g.serial += 1
+
+
+@kernel
+def pause_ends(s: State, task: int) -> None:
+    """The end of a pause has come, if no other made it longer."""
+    if s.tasks[task].paused_until == s.g[0].now:
+        unpause(s, task)
+
+
+@kernel
+def unpause(s: State, task: int) -> None:
+    """The pause is over."""
+    t = s.tasks[task]
+    if not t.alive or t.paused_until == 0:
+        return
+    t.paused_until = 0
+    t.idle_threads += STOP
+    for k in range(s.sources.shape[0]):
+        b = s.sources[k]
+        if s.units[b.unit].task == task and s.units[b.unit].live:
+            emit_births(s, k, b.born)
+    go_on(s, task)
+    note_idle(s, task)
+
+
+# -- rules
+
+
+@kernel
+def hold(s: State, task: int, unit: int, origin: int) -> None:
+    """Tuples for the unit from that task (NONE: all) go to the side list."""
+    g, t = s.g[0], s.tasks[task]
+    rule = g.free_rule
+    g.free_rule = s.rules[rule].next
+    r = s.rules[rule]
+    r.unit = unit
+    r.origin = origin
+    r.next = t.rules
+    t.rules = rule
+
+
+@kernel
+def unhold(s: State, task: int, unit: int) -> None:
+    """No more rules for just this unit (NONE: none at all); what none holds any more goes in front."""
+    g, t = s.g[0], s.tasks[task]
+    if unit == NONE:
+        free_rules(s, task)
+    before, rule = NONE, t.rules
+    while rule != NONE:
+        following = s.rules[rule].next
+        if s.rules[rule].unit == unit:
+            if before == NONE:
+                t.rules = following
+            else:
+                s.rules[before].next = following
+            s.rules[rule].next = g.free_rule
+            g.free_rule = rule
+        else:
+            before = rule
+        rule = following
+    _let_go(s, task, unit)
+    if t.has_service:
+        dispatch(s, t.cores)
+    note_idle(s, task)
+
+
+@kernel
+def _let_go(s: State, task: int, unit: int) -> None:
+    """What no rule holds any more, of that unit (NONE: of all), goes in front."""
+    t = s.tasks[task]
+    v = t.side_head
+    free, last = NONE, NONE
+    t.side_head = t.side_tail = NONE
+    t.side_n = 0
+    while v != NONE:
+        following = s.visits[v].next
+        if (unit == NONE or s.visits[v].unit == unit) and not held_by_rule(s, v, task):
+            s.visits[v].next = NONE
+            if free == NONE:
+                free = v
+            else:
+                s.visits[last].next = v
+            last = v
+        else:
+            put_aside(s, v, task)
+        v = following
+    while free != NONE:
+        following = s.visits[free].next
+        put_in_front(s, free, task)
+        free = following
+
+
+# -- messages
+
+
+@kernel
+def send_message(
+    s: State, sender: int, receiver: int, token: int, waits: int, size: int, work: int, channels: int
+) -> None:
+    """A message from a task, or (NONE) from control."""
+    g = s.g[0]
+    left, arrival = g.now, g.now + g.latency
+    rank = ARRIVAL + receiver * _RECEIVER + _LAST
+    if sender != NONE:
+        if not s.tasks[sender].alive:
+            return
+        rank += sender - _LAST
+        host = s.tasks[sender].host
+        if host == s.tasks[receiver].host:
+            arrival = g.now
+        else:
+            left = departure(s, host, size)
+            arrival = left + g.latency
+    count_message(s, SENT, 1, size)
+    v = new_visit(s)
+    e = s.visits[v]
+    e.kind = MAIL
+    e.id = token
+    e.birth = work
+    e.key = left
+    e.origin = sender
+    e.task = receiver
+    e.node = channels
+    e.unit = WAITS if waits or channels > 0 else FAST
+    e.next = NONE
+    e.wire = 0
+    e.arrived = 0
+    e.replayed = 0
+    push(s, arrival, rank, g.serial, COME, v)
+    g.serial += 1
+
+
+@kernel
+def come(s: State, v: int) -> None:
+    """A message has come over its channel, unless its sender died before it had left."""
+    e = s.visits[v]
+    lost = not s.tasks[e.task].alive
+    if e.origin != NONE:
+        origin = s.tasks[e.origin]
+        lost = lost or (not origin.alive and origin.died <= e.key)
+    if lost:
+        free_visit(s, v)
+    else:
+        let_in(s, v, e.task)
+
+
+@kernel
+def held_back(s: State, v: int, task: int) -> bool:
+    """Whether the channel of what has come waits behind a barrier: then it waits, too."""
+    t = s.tasks[task]
+    barrier = t.barriers
+    while barrier != NONE:
+        if s.visits[barrier].origin == s.visits[v].origin:
+            s.visits[v].next = NONE
+            if t.back_tail == NONE:
+                t.back_head = v
+            else:
+                s.visits[t.back_tail].next = v
+            t.back_tail = v
+            t.back_n += 1
+            return True
+        barrier = s.visits[barrier].next
+    return False
+
+
+@kernel
+def let_in(s: State, todo: int, task: int) -> None:
+    """Tuples and messages of a chain come to the lanes of the task, or behind barriers."""
+    t = s.tasks[task]
+    while todo != NONE:
+        v = todo
+        e = s.visits[v]
+        todo = e.next
+        if t.barriers != NONE and held_back(s, v, task):
+            continue
+        e.ticket = ticket(s, t.host)
+        if e.kind == MAIL and e.node > 0:
+            if not _is_last(s, v, task):
+                e.next = NONE
+                if t.barriers == NONE:
+                    t.barriers = v
+                else:
+                    s.visits[t.barriers_tail].next = v
+                t.barriers_tail = v
+                continue
+            todo = let_through(s, task, e.id, todo)
+        _enter(s, v, task)
+
+
+@kernel
+def _is_last(s: State, v: int, task: int) -> bool:
+    """Whether this one completes the oldest barrier that waits; another has to wait in turn."""
+    e, first = s.visits[v], s.tasks[task].barriers
+    if first != NONE and s.visits[first].id != e.id:
+        return False
+    same = 1
+    while first != NONE:
+        if s.visits[first].id == e.id:
+            same += 1
+        first = s.visits[first].next
+    return same >= e.node
+
+
+@kernel
+def let_through(s: State, task: int, token: int, rest: int) -> int:
+    """The chain of what was held back, barriers of others first, with `rest` behind it; the barrier is forgotten."""
+    t = s.tasks[task]
+    barrier, todo, last = t.barriers, NONE, NONE
+    while barrier != NONE:
+        following = s.visits[barrier].next
+        if s.visits[barrier].id == token:
+            free_visit(s, barrier)
+        else:
+            if todo == NONE:
+                todo = barrier
+            else:
+                s.visits[last].next = barrier
+            last = barrier
+        barrier = following
+    if t.back_head != NONE:
+        if todo == NONE:
+            todo = t.back_head
+        else:
+            s.visits[last].next = t.back_head
+        last = t.back_tail
+    t.barriers = t.barriers_tail = t.back_head = t.back_tail = NONE
+    t.back_n = 0
+    if todo == NONE:
+        return rest
+    s.visits[last].next = rest
+    return todo
+
+
+@kernel
+def _enter(s: State, v: int, task: int) -> None:
+    """Behind all others; a fast message passes the queue."""
+    t, e = s.tasks[task], s.visits[v]
+    if e.kind == MAIL and (e.unit == FAST or not t.has_service):
+        take_in_hand(s, v, task)
+    elif not t.has_service:
+        admit(s, v, task)
+    else:
+        put_in_queue(s, v, task)
+        if e.kind == MAIL:
+            t.queue_n -= 1  # only tuples are counted
+        dispatch(s, t.cores)
+
+
+@kernel
+def unalign(s: State, task: int) -> None:
+    """The oldest barriers that wait are forgotten; what they held back comes now."""
+    t = s.tasks[task]
+    if not t.alive:
+        return
+    if t.barriers != NONE:
+        let_in(s, let_through(s, task, s.visits[t.barriers].id, NONE), task)
+    note_idle(s, task)
+
+
+# -- timed actions
+
+
+@kernel
+def chore(s: State, task: int, ns: int) -> None:
+    """Occupy the task, ahead of its queue; nobody is told of the end."""
+    if not s.tasks[task].alive:
+        return
+    v = new_visit(s)
+    e = s.visits[v]
+    e.kind = CHORE
+    e.birth = ns
+    e.ticket = ticket(s, s.tasks[task].host)
+    e.wire = 0
+    e.replayed = 0
+    put_in_front(s, v, task)
+    dispatch(s, s.tasks[task].cores)
+
+
+@kernel
+def act(s: State, k: int) -> bool:
+    """Do the actions from the k-th on that are due, and set the next; False if something has to be told before."""
+    g = s.g[0]
+    while s.timed[k].time <= g.now:
+        r = s.timed[k]
+        if r.verb == _PAUSE:
+            pause(s, r.of[0], r.of[1])
+        elif r.verb == _UNPAUSE:
+            unpause(s, r.of[0])
+        elif r.verb == _CHORE:
+            chore(s, r.of[0], r.of[1])
+        elif r.verb == _SPEED:
+            s.hosts[r.of[0]].speed = r.speed
+        elif r.verb == _SEND:
+            send_message(s, r.of[0], r.of[1], r.of[2], r.of[3], r.of[4], r.of[5], r.of[6])
+        elif r.verb == _UNALIGN:
+            unalign(s, r.of[0])
+        elif r.verb == _MUTE:
+            s.units[r.of[0]].muted = r.of[1]
+        if g.notices > 0:
+            g.acting = NONE if r.last else k + 1
+            return False
+        if r.last:
+            return True
+        k += 1
+    push(s, s.timed[k].time, 1, g.clock_number, ACT, k)
+    g.clock_number += 1
+    return True

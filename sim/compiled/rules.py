@@ -1,0 +1,107 @@
+"""What is asked of a task at each turn: does it hold the tuple, is it a message; and what is beside its lanes."""
+
+from __future__ import annotations
+
+from sim.compiled.cache import kernel
+from sim.compiled.pointer import State
+from sim.compiled.state import NONE, TUPLE
+
+STOP = 1 << 20  # is taken off the idle threads for each reason to start nothing: then none is left
+FAST, WAITS = range(2)  # `unit` of a message
+
+
+@kernel
+def without_rules(s: State, task: int) -> None:
+    """Nothing is beside the lanes of the task, and it has no rule."""
+    t = s.tasks[task]
+    t.hand_head = t.hand_tail = t.side_head = t.side_tail = t.back_head = t.back_tail = NONE
+    t.barriers = t.barriers_tail = t.rules = NONE
+    t.side_n = t.back_n = 0
+    t.paused_until = 0
+
+
+@kernel
+def free_rules(s: State, task: int) -> None:
+    """The rules of the task are over."""
+    g, t = s.g[0], s.tasks[task]
+    rule = t.rules
+    t.rules = NONE
+    while rule != NONE:
+        following = s.rules[rule].next
+        s.rules[rule].next = g.free_rule
+        g.free_rule = rule
+        rule = following
+
+
+@kernel
+def stop(s: State, task: int) -> None:
+    """There is one more reason to start nothing."""
+    t = s.tasks[task]
+    t.idle_threads -= STOP
+    t.has_service = 1  # what comes to a task without one waits, too
+
+
+@kernel
+def take_in_hand(s: State, v: int, task: int) -> None:
+    """The listener is to be told of a message; the task starts nothing before it has been."""
+    g, t = s.g[0], s.tasks[task]
+    s.visits[v].next = NONE
+    if t.hand_tail == NONE:
+        t.hand_head = v
+        stop(s, task)
+    else:
+        s.visits[t.hand_tail].next = v
+    t.hand_tail = v
+    s.notices[g.notices] = -1 - task
+    g.notices += 1
+
+
+@kernel
+def turn(s: State, v: int, task: int) -> bool:
+    """The turn of a message from the queue has come; False if it has to be served first."""
+    t = s.tasks[task]
+    t.queue_n += 1  # it was not counted: only tuples are
+    if s.visits[v].birth > 0 and s.operators[t.operator].has_service:
+        return False
+    take_in_hand(s, v, task)
+    return True
+
+
+@kernel
+def held_by_rule(s: State, v: int, task: int) -> bool:
+    """Whether a rule of the task holds the tuple."""
+    e = s.visits[v]
+    rule = s.tasks[task].rules
+    while rule != NONE:
+        r = s.rules[rule]
+        of_unit = r.unit == NONE or r.unit == e.unit  # noqa: PLR1714 - no `in` in compiled code
+        if of_unit and (r.origin == NONE or r.origin == e.origin):  # noqa: PLR1714
+            return True
+        rule = r.next
+    return False
+
+
+@kernel
+def put_aside(s: State, v: int, task: int) -> None:
+    """A rule holds the tuple: behind the others that are held."""
+    t = s.tasks[task]
+    s.visits[v].next = NONE
+    if t.side_tail == NONE:
+        t.side_head = v
+    else:
+        s.visits[t.side_tail].next = v
+    t.side_tail = v
+    t.side_n += 1
+
+
+@kernel
+def beside(s: State, task: int) -> int:
+    """Tuples that rules and barriers keep from the lanes of the task."""
+    t = s.tasks[task]
+    n = t.side_n
+    v = t.back_head
+    while v != NONE:
+        if s.visits[v].kind == TUPLE:
+            n += 1
+        v = s.visits[v].next
+    return n

@@ -1,0 +1,150 @@
+"""Random scripts of actions, run by a control process on any plane; what the listener is told is part of the run."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from models.inputs import RunInputs
+from models.records import RunRecords
+from models.scenario import Scenario
+from models.units import to_ns
+from sim.clock import Process
+from sim.cluster import RunPlan
+from sim.control import Control, PlaneFactory
+from sim.data_plane import CONTROL, Timed
+from sim.engine import records
+
+MS = 1_000_000
+VERBS = ("pause", "unpause", "hold", "unhold", "mute", "speed", "send", "barrier", "unalign", "work", "timed")
+
+
+class Scripted(Control):
+    """A run in which a process does `count` actions at random instants, and the listener answers with others."""
+
+    def __init__(self, plan: RunPlan, plane: PlaneFactory, seed: int, count: int, verbs: tuple[str, ...]) -> None:
+        super().__init__(plan, plane)
+        self.draw, self.count, self.verbs = Random(seed), count, verbs
+        self.lattice = self.draw.random() < 0.6
+        self.told: list[tuple[Any, ...]] = []
+        self.sent = 0
+        self.answers = 2 * count
+
+    def start(self) -> None:
+        super().start()
+        self.clock.process(self._script())
+
+    def message(self, token: int, task: int) -> None:
+        self._note("message", token, task)
+
+    def aligned(self, token: int, task: int) -> None:
+        self._note("aligned", token, task)
+
+    def _note(self, *what: Any) -> None:
+        self.told.append((self.clock.now_ns(), *what))
+        if self.answers and self.draw.random() < 0.5:
+            self.answers -= 1
+            self.act(self.draw.choice(self.verbs), what[2] if self.draw.random() < 0.5 else None)
+
+    def _done(self) -> None:
+        self._note("work", 0, None)
+
+    def _instant(self, most_ms: int) -> int:
+        ms = self.draw.choice([0, 5, 10, 50, 100, 300]) if self.lattice else 0
+        return ms * MS if ms else self.draw.randint(1, most_ms * MS)
+
+    def _script(self) -> Process:
+        for _ in range(self.count):
+            step = self._instant(300)
+            if self.lattice:  # onto the lattice, several at an instant
+                at = -(-(self.clock.now_ns() + self.draw.choice([0, 0, step])) // (5 * MS)) * 5 * MS
+            else:
+                at = self.clock.now_ns() + step
+            if at > self.clock.now_ns():
+                yield self.clock.sleep(at)
+            self.act(self.draw.choice(self.verbs), None)
+
+    def act(self, verb: str, task: int | None) -> None:  # noqa: PLR0912 - one switch
+        """One action at random, at that task or any."""
+        draw, plane, now = self.draw, self.plane, self.clock.now_ns()
+        live = [number for number, alive in enumerate(self.cluster.task_alive) if alive]
+        if not live:
+            return
+        if task is None or not self.cluster.task_alive[task]:
+            task = draw.choice(live)
+        if verb == "pause":
+            until = None if draw.random() < 0.2 else now + self._instant(200)
+            plane.pause(task, until)
+        elif verb == "unpause":
+            plane.unpause(task)
+        elif verb == "hold":
+            plane.hold(task, draw.choice([None, self._unit(task)]), draw.choice([None, draw.choice(live)]))
+        elif verb == "unhold":
+            plane.unhold(task, draw.choice([None, self._unit(task)]))
+        elif verb == "mute" and self.plan.may_fail:
+            plane.mute(self._unit(task), draw.random() < 0.5)
+        elif verb == "speed":
+            plane.speed(self.cluster.task_host[task], draw.choice([0.5, 1.0, 2.0, 0.3]))
+        elif verb == "send":
+            plane.send(*self._message(draw.choice([*live, CONTROL]), task))
+        elif verb == "barrier":
+            self._barrier(task, live)
+        elif verb == "unalign":
+            plane.unalign(task)
+        elif verb == "work":
+            self.work(task, self._instant(20), self._done)
+        elif verb == "timed":
+            plane.start_actions(self._timed(live))
+
+    def _unit(self, task: int) -> int:
+        own = [unit for unit, at in enumerate(self.cluster.unit_task) if at == task]
+        return self.draw.choice(own) if own else 0
+
+    def _message(self, sender: int, receiver: int, channels: int = 0) -> tuple[Any, ...]:
+        self.sent += 1
+        work = self.draw.choice([0, 0, self._instant(20)])
+        size = self.draw.choice([0, 0, 100, 20_000])
+        return (sender, receiver, self.sent, self.draw.random() < 0.6, size, work, channels)
+
+    def _barrier(self, task: int, live: list[int]) -> None:
+        """Over all channels from tasks upstream; now and then one is missing, or there is one too many."""
+        operators = self.plan.operators
+        goal = operators[self.cluster.task_operator[task]]
+        above = [one for one in live if any(e.down is goal for e in operators[self.cluster.task_operator[one]].edges)]
+        channels = len(above) + self.draw.choice([0, 0, 0, 0, 1, -1])
+        self.sent += 1
+        token = self.sent
+        for one in above:
+            _, _, _, turn, size, work, _ = self._message(one, task)
+            self.plane.send(one, task, token, turn, size, work, max(1, channels))
+
+    def _timed(self, live: list[int]) -> list[Timed]:
+        draw, at, made = self.draw, self.clock.now_ns(), []
+        for k in range(draw.randint(1, 6)):
+            step = self._instant(100)
+            at += step if not k else draw.choice([0, step])
+            task = draw.choice(live)
+            until = draw.choice([None, at + self._instant(200)])
+            what = draw.choice(["pause", "unpause", "chore", "speed", "send", "unalign"])
+            arguments: dict[str, tuple[Any, ...]] = {
+                "pause": (task, until),
+                "unpause": (task,),
+                "chore": (task, self._instant(20)),
+                "speed": (self.cluster.task_host[task], draw.choice([0.5, 1.0, 2.0])),
+                "send": self._message(draw.choice([*live, CONTROL]), task, draw.choice([0, 0, 1, 2])),
+                "unalign": (task,),
+            }
+            made.append(Timed(at, what, arguments[what]))
+        return made
+
+
+def run_script(
+    raw: dict[str, Any], plane: PlaneFactory, seed: int, count: int = 40, verbs: tuple[str, ...] = VERBS
+) -> tuple[RunRecords, list[tuple[Any, ...]]]:
+    """The rows of a scenario under a script, and what the listener was told."""
+    made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+    control = Scripted(RunPlan.of(made, RunInputs(), 0), plane, seed, count, verbs)
+    control.start()
+    until = max(1, to_ns(made.duration_s))
+    control.run(until)
+    return records(control, until), control.told

@@ -1,0 +1,51 @@
+"""Actions of protocols: the compiled plane against its specification, under random scripts of actions.
+
+Oracle: the plain plane of `reference`, by equality of all columns and of all that the listener is told; no tolerance.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reference.world import World
+from scripts import VERBS, run_script
+from small_jobs import random_job, storm
+from test_planes import METHODS, differences
+
+from sim.compiled.plane import CompiledPlane
+
+
+def on_both(raw: dict[str, Any], seed: int, verbs: tuple[str, ...] = VERBS) -> list[str]:
+    """Differences between the planes for the keys of a scenario under a script."""
+    (plain, told), (compiled, told_too) = (
+        run_script(raw, plane, seed, verbs=verbs) for plane in (World, CompiledPlane)
+    )
+    return differences(plain, compiled) + ["told"] * (told != told_too)
+
+
+def job(seed: int, stormy: bool = False, **fixed: Any) -> dict[str, Any]:
+    return (storm if stormy else random_job)(Random(seed), **fixed)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), stormy=st.booleans(), method=st.sampled_from(METHODS))
+def test_both_planes_give_equal_rows_under_random_actions(seed: int, stormy: bool, method: dict[str, Any]) -> None:
+    assert on_both(job(seed, stormy, fault_tolerance=method), seed) == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_both_planes_agree_on_each_action_alone(verb: str) -> None:
+    verbs = {"unpause": ("pause", "unpause"), "unhold": ("hold", "unhold"), "unalign": ("barrier", "unalign")}
+    for seed in range(6):
+        assert on_both(job(seed, seed % 3 == 0), seed, verbs.get(verb, (verb,))) == [], seed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_a_long_campaign_of_actions(part: int) -> None:
+    for seed in range(part * 500, part * 500 + 500):
+        assert on_both(job(seed, seed % 3 == 0, fault_tolerance=METHODS[seed % 4]), seed) == [], seed
