@@ -25,7 +25,7 @@ class Timed(NamedTuple):
     """One action that the plane does by itself at its instant, as control: the name of a verb, and its arguments.
 
     `verb` is pause, unpause, mute, speed, send or unalign with the arguments of `DataPlane`, all by position, or chore
-    with (task, ns): work of which nobody is told.
+    with (task, ns): work of which nobody is told (none, where the task has no service).
     """
 
     at_ns: int
@@ -109,7 +109,7 @@ class DataPlane(Protocol):
         """Send all that `sender` keeps for `receiver` again, as one message: (tuples, bytes)."""
 
     def work(self, task: int, ns: int, token: int) -> None:
-        """Occupy the task for a time, ahead of its queue; `Listener.work_done` when that is over."""
+        """Occupy the task, which has a service, for a time, ahead of its queue; `Listener.work_done` when that is over."""
 
     def close_books(self, unit: int) -> tuple[int, int]:
         """`replayed` of the unit now; from here on its replayed tuples are not counted."""

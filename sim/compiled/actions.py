@@ -374,7 +374,7 @@ def unalign(s: State, task: int) -> None:
 @kernel
 def chore(s: State, task: int, ns: int) -> None:
     """Occupy the task, ahead of its queue; nobody is told of the end."""
-    if not s.tasks[task].alive:
+    if not s.tasks[task].alive or not s.operators[s.tasks[task].operator].has_service:
         return
     v = new_visit(s)
     e = s.visits[v]

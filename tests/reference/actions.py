@@ -196,7 +196,7 @@ class Actions:
     def _chore(self, task: int, ns: int) -> None:
         """Work of which nobody is told."""
         busy = self.tasks[task]
-        if busy.alive:
+        if busy.alive and busy.operator.service_ns is not None:
             busy.put_in_front([Work(ns, busy.host.ticket(), lambda: None)])
 
 

@@ -28,6 +28,7 @@ class Scripted(Control):
         self.lattice = self.draw.random() < 0.6
         self.told: list[tuple[Any, ...]] = []
         self.sent = 0
+        self.later: list[tuple[Any, ...]] = []  # barriers that are still to be sent
         self.answers = 2 * count
 
     def start(self) -> None:
@@ -70,6 +71,8 @@ class Scripted(Control):
         live = [number for number, alive in enumerate(self.cluster.task_alive) if alive]
         if not live:
             return
+        if self.later and draw.random() < 0.5:
+            plane.send(*self.later.pop(draw.randrange(len(self.later))))
         if task is None or not self.cluster.task_alive[task]:
             task = draw.choice(live)
         if verb == "pause":
@@ -91,7 +94,7 @@ class Scripted(Control):
             self._barrier(task, live)
         elif verb == "unalign":
             plane.unalign(task)
-        elif verb == "work":
+        elif verb == "work" and self.plan.operators[self.cluster.task_operator[task]].service_ns is not None:
             self.work(task, self._instant(20), self._done)
         elif verb == "timed":
             plane.start_actions(self._timed(live))
@@ -116,7 +119,11 @@ class Scripted(Control):
         token = self.sent
         for one in above:
             _, _, _, turn, size, work, _ = self._message(one, task)
-            self.plane.send(one, task, token, turn, size, work, max(1, channels))
+            message = (one, task, token, turn, size, work, max(1, channels))
+            if self.draw.random() < 0.5:
+                self.plane.send(*message)
+            else:
+                self.later.append(message)
 
     def _timed(self, live: list[int]) -> list[Timed]:
         draw, at, made = self.draw, self.clock.now_ns(), []
