@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from models.fields import BytesPerSecond, Count, Description, PositiveSeconds
+from models.fields import BytesPerSecond, Count, Description, PositiveSeconds, Seconds
 
 
 class PlanFile(Description):
@@ -36,6 +36,8 @@ class FaultTolerance(Description):
     """Where checkpoints are kept: on other hosts, in a remote store, or upstream."""
     guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
     """What holds after a recovery."""
+    duplicate_s: Seconds = Field(default=0.0, alias="duplicate")
+    """Time that a task needs to drop a duplicate, where the guarantee is exactly-once."""
     allocation: Annotated[Allocation, BeforeValidator(_as_file, json_schema_input_type=Allocation | str)] = "even"
     """Which host holds which checkpoint: a method, or a table with the `plan` file."""
     copies: Count = 1

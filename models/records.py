@@ -113,7 +113,10 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "messages": (
         _time("second_ns", "begin of the second in which it was sent"),
         Column(
-            "kind", "str", "", "data (between hosts) | local (inside a host) | checkpoint | trim | restore | replay | protocol"
+            "kind",
+            "str",
+            "",
+            "data (between hosts) | local (inside a host) | checkpoint | trim | restore | replay | protocol",
         ),
         Column("count", "int64", "", "messages"),
         Column("bytes", "int64", "B", "bytes"),

@@ -27,6 +27,7 @@ class RunPlan:
     latency_ns: int
     drops_duplicates: bool
     replays: bool
+    duplicate_ns: int
     may_fail: bool  # whether a host can die
     first_unit: tuple[int, ...]  # per operator: number of its unit 0; one entry more than operators
 
@@ -49,6 +50,7 @@ class RunPlan:
             host_groups=tuple(hosts.values()),
             latency_ns=to_ns(scenario.network.latency_s),
             drops_duplicates=checkpointed and tolerance.guarantee == "exactly-once",
+            duplicate_ns=to_ns(tolerance.duplicate_s),
             replays=checkpointed and tolerance.guarantee != "at-most-once",
             may_fail=any(isinstance(event, HostFailure) for event in scenario.events.values())
             or any(group.failures is not None for group in hosts.values()),
@@ -61,7 +63,8 @@ class Cluster:
 
     Task t of the run is an operator's place on a host; tasks are numbered as they are started and never come back
     once their host died. Unit u is what has state and is recovered as one: a key group, or a whole task where nothing
-    is keyed; units are numbered by operator and index. `unit_task` is where tuples of a unit are sent.
+    is keyed; units are numbered by operator and index, and behind them further instances of key groups as they are
+    made. `unit_task` is where tuples of a unit are sent.
     """
 
     def __init__(self, plan: RunPlan) -> None:
@@ -104,6 +107,15 @@ class Cluster:
         self.task_alive.append(True)
         self.host_tasks[host].append(task)
         return task
+
+    def new_instance(self, unit: int, task: int) -> int:
+        """The number of one more instance of the unit's group, at that task and not live."""
+        self.unit_operator.append(self.unit_operator[unit])
+        self.unit_index.append(self.unit_index[unit])
+        self.unit_task.append(task)
+        self.unit_live.append(False)
+        self.planned_holder.append(self.planned_holder[unit])
+        return len(self.unit_task) - 1
 
     def task_on(self, operator: int, host: int) -> int | None:
         """The operator's task on that host, or None."""

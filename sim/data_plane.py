@@ -109,7 +109,7 @@ class DataPlane(Protocol):
         """Send all that `sender` keeps for `receiver` again, as one message: (tuples, bytes)."""
 
     def work(self, task: int, ns: int, token: int) -> None:
-        """Occupy the task, which has a service, for a time, ahead of its queue; `Listener.work_done` when that is over."""
+        """Occupy the task, which has a service, for a time, ahead of its queue; then `Listener.work_done`."""
 
     def close_books(self, unit: int) -> tuple[int, int]:
         """`replayed` of the unit now; from here on its replayed tuples are not counted."""
@@ -132,7 +132,47 @@ class DataPlane(Protocol):
         """End the rules for just this unit (None: all rules); what none holds any more goes in front, in order."""
 
     def mute(self, unit: int, muted: bool) -> None:
-        """Whether the unit, from the services that end from now on, applies what comes but emits nothing."""
+        """Whether the unit, as services end from now on, applies what comes and keeps outputs, but sends none."""
+
+    # A key group may be at two tasks for a time: a further *instance* is a unit with a number, task and state of its
+    # own. All verbs take it for a unit; the one that is the owner stands for the group.
+
+    def add_instance(self, instance: int, unit: int, task: int) -> None:
+        """One more instance of the unit's group, which the cluster knows already: not live, without a state.
+
+        It holds what arrives until `open` and `release`. Raises ValueError for a source, or where no host may fail.
+        """
+
+    def route(self, sender: int, unit: int, targets: Sequence[int]) -> None:
+        """Outputs of this task for the unit's group go to these instances (two at most) from now on.
+
+        The owner gets them where none is named. What is under way goes where it was sent to; each output is kept for
+        those that it is sent to, under one id. Raises ValueError for more targets.
+        """
+
+    def own(self, instance: int) -> None:
+        """The instance is the owner: it is sent what no table sends elsewhere, and checkpoints and ledger are its."""
+
+    def copy_kept(self, sender: int, receiver: int, other: int) -> None:
+        """What the unit `sender` keeps for one instance it keeps for another one, too, behind what that has."""
+
+    def adopt(self, instance: int, unit: int) -> None:
+        """The stored checkpoint of the unit, if there is one, is that of a new instance, too, and its state.
+
+        Raises ValueError if the instance is live or has a state.
+        """
+
+    def checkpoint(self, unit: int, holder: int) -> bool:
+        """Take a checkpoint of the unit now, for a live host that is not its own, or REMOTE; whether it was taken.
+
+        Not of a unit that is not live or whose last one is not stored yet, of a source or a sink.
+        """
+
+    def trim(self, unit: int, count: int) -> None:
+        """All that keep outputs for the unit forget, in order, those among its first `count` applied tuples."""
+
+    def retire(self, unit: int) -> None:
+        """The instance is not live any more, keeps nothing, and nothing is kept for it; its stored checkpoint stays."""
 
     def speed(self, host: int, speed: float) -> None:
         """Services that begin on the host from now on take their drawn time over `speed`."""

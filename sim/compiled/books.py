@@ -114,11 +114,13 @@ def open_books(s: State, table: np.ndarray, duplicated: np.ndarray) -> None:
     """Note what is in the final state of each unit, and what is on its way; `duplicated` by operator."""
     for unit in range(s.units.shape[0]):
         u = s.units[unit]
+        if s.units[u.group].owner != unit:
+            continue
         final = u.applied if u.live or u.is_sink else (u.stored_count if u.stored else 0)
         chunk, pos = u.log_first, 0
         while chunk != NONE and pos < final:
             for k in range(min(CHUNK, final - pos)):
-                if not _mark(table, unit, s.log[chunk * CHUNK + k], _THERE):
+                if not _mark(table, u.group, s.log[chunk * CHUNK + k], _THERE):
                     duplicated[u.operator] += 1
             pos += CHUNK
             chunk = s.log_next[chunk]
@@ -128,7 +130,7 @@ def open_books(s: State, table: np.ndarray, duplicated: np.ndarray) -> None:
     for v in range(s.visits.shape[0]):
         e = s.visits[v]
         if e.wire and s.tasks[e.task].alive:
-            _mark(table, e.unit, e.id, _COMING)
+            _mark_coming(s, table, e.unit, e.id)
     for task in range(s.g[0].tasks):
         t = s.tasks[task]
         _mark_chain(s, table, t.front_head)
@@ -139,11 +141,19 @@ def open_books(s: State, table: np.ndarray, duplicated: np.ndarray) -> None:
 
 
 @kernel
+def _mark_coming(s: State, table: np.ndarray, unit: int, tuple_id: int) -> None:
+    """On its way to a unit; what goes to another instance than the owner of the group does not count."""
+    group = s.units[unit].group
+    if s.units[group].owner == unit:
+        _mark(table, group, tuple_id, _COMING)
+
+
+@kernel
 def _mark_chain(s: State, table: np.ndarray, head: int) -> None:
     while head != NONE:
         e = s.visits[head]
         if e.kind == TUPLE:
-            _mark(table, e.unit, e.id, _COMING)
+            _mark_coming(s, table, e.unit, e.id)
         head = e.next
 
 
@@ -156,7 +166,7 @@ def _mark_replay(s: State, table: np.ndarray, unit: int) -> None:
         p = s.pairs[pair]
         n = p.live
         while n != NONE:
-            _mark(table, unit, s.nodes[n].id, _COMING)
+            _mark_coming(s, table, unit, s.nodes[n].id)
             n = s.nodes[n].next
         pair = p.next_in
     pair = u.out_pair
@@ -171,7 +181,7 @@ def _mark_replay(s: State, table: np.ndarray, unit: int) -> None:
                 n = s.nodes[n].next
                 skip -= 1
         while left > 0:
-            _mark(table, p.receiver, s.nodes[n].id, _COMING)
+            _mark_coming(s, table, p.receiver, s.nodes[n].id)
             n = s.nodes[n].next
             left -= 1
         pair = p.next_out

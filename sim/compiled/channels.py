@@ -135,8 +135,33 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
 
 @kernel
 def emit_to(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
-    """An output for one unit: kept until that has saved it, and sent."""
+    """An output for one unit, or for those instances of its group that the sender's table names."""
+    if s.units[receiver].routed:
+        _emit_routed(s, sender, receiver, tuple_id, birth, key, size)
+    else:
+        _emit_one(s, sender, receiver, tuple_id, birth, key, size)
+
+
+@kernel
+def _emit_routed(s: State, sender: int, group: int, tuple_id: int, birth: int, key: int, size: int) -> None:
+    origin = s.units[sender].task
+    route, found = s.units[group].routes, False
+    while route != NONE:
+        r = s.rules[route]
+        if r.origin == origin:
+            _emit_one(s, sender, r.unit, tuple_id, birth, key, size)
+            found = True
+        route = r.next
+    if not found:
+        _emit_one(s, sender, s.units[group].owner, tuple_id, birth, key, size)
+
+
+@kernel
+def _emit_one(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
+    """An output for one instance: kept until that has saved it, and sent unless the sender is muted."""
     node = keep(s, sender, receiver, tuple_id, birth, key, size) if s.g[0].replays else NONE
+    if s.units[sender].muted:
+        return
     send(s, sender, receiver, tuple_id, birth, key, size, node)
 
 

@@ -100,7 +100,7 @@ def round_goes_on(s: State, ask: bool) -> bool:
     g = s.g[0]
     n = s.round_units.shape[0]
     while g.round_begin + s.round_offsets[g.round_next] <= g.now:
-        unit = s.round_units[g.round_next]
+        unit = s.units[s.round_units[g.round_next]].owner
         if s.units[unit].live and not s.units[unit].saving:
             if s.units[unit].is_sink:
                 trim_later(s, unit, s.units[unit].applied)
@@ -277,12 +277,18 @@ def trim_later(s: State, unit: int, count: int) -> None:
 def trim_now(s: State, transfer: int) -> None:
     """Upstream forgets, in order, what is among the tuples of the checkpoint."""
     t = s.transfers[transfer]
-    u = s.units[t.unit]
-    if t.incarnation == u.incarnation:
-        pair = u.in_pair
-        while pair != NONE:
-            if s.pairs[pair].live != NONE:
-                u.trimmed = max(u.trimmed, t.count)
-                trim(s, pair, t.count)
-            pair = s.pairs[pair].next_in
+    if t.incarnation == s.units[t.unit].incarnation:
+        trim_for(s, t.unit, t.count)
     free_transfer(s, transfer)
+
+
+@kernel
+def trim_for(s: State, unit: int, count: int) -> None:
+    """Upstream forgets, in order, what is among the first `count` tuples that the unit applied."""
+    u = s.units[unit]
+    pair = u.in_pair
+    while pair != NONE:
+        if s.pairs[pair].live != NONE:
+            u.trimmed = max(u.trimmed, count)
+            trim(s, pair, count)
+        pair = s.pairs[pair].next_in

@@ -12,6 +12,7 @@ from sim.clock import Clock
 from sim.cluster import Cluster, RunPlan
 from sim.compiled import books, buffers, channels, loop, pools, service, setup, verbs
 from sim.compiled.acting import Actions
+from sim.compiled.moving import Moves
 from sim.compiled.pointer import State
 from sim.compiled.state import (
     ASKED,
@@ -39,7 +40,7 @@ _BIRTHS = 2**20  # in the buffers of all sources together
 _ROWS = 2**15
 
 
-class CompiledPlane(Actions):
+class CompiledPlane(Actions, Moves):
     """Tuples, queues, links, buffers and checkpoints on arrays; every event is done by the kernel of `loop`."""
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:

@@ -146,6 +146,14 @@ def with_rule(s: State) -> None:
         s.g["free_rule"], s.rules = old, made
 
 
+def with_unit(s: State, unit: int) -> None:
+    """Make room for a unit with this number."""
+    if unit >= s.units.shape[0]:
+        made = np.zeros(unit + 1, s.units.dtype)
+        made[: s.units.shape[0]] = s.units
+        s.units = made
+
+
 def with_actions(s: State, timed: np.ndarray) -> int:
     """Put timed actions behind those there are; the number of the first."""
     first = s.timed.shape[0]

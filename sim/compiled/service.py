@@ -11,7 +11,7 @@ from sim.compiled.draws import child_id, output_count, output_key, service_ns
 from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.rules import held_by_rule, put_aside, turn
-from sim.compiled.state import DUPLICATE, END, MAIL, NONE, PER_KEY, TUPLE
+from sim.compiled.state import DUPLICATE, END, MAIL, NONE, PER_KEY, REFUSED, TUPLE
 from sim.compiled.tables import position, touch_key
 
 
@@ -76,8 +76,8 @@ def complete(s: State, v: int, task: int) -> None:
     """Effect and output of a tuple, at the end of its service."""
     g, e = s.g[0], s.visits[v]
     unit = e.unit
-    if g.drops and not g.clean and position(s, unit, e.id) != NONE:
-        drop(s, v, task, DUPLICATE)  # a twin on another thread was first
+    if g.drops and not g.clean and (e.arrived == REFUSED or position(s, unit, e.id) != NONE):
+        drop(s, v, task, DUPLICATE)  # or a twin on another thread was first
         return
     u = s.units[unit]
     operator = u.operator
@@ -93,7 +93,7 @@ def complete(s: State, v: int, task: int) -> None:
         row.operator = operator
         row.birth = e.birth
         row.delivered = g.now
-    if op.edges > 0 and not u.muted:
+    if op.edges > 0:
         draws = s.draws[operator]
         for index in range(output_count(draws, e.id)):
             child = child_id(e.id, op.code, index)
@@ -146,6 +146,11 @@ def admit(s: State, v: int, task: int) -> None:
     elif not s.units[e.unit].live:
         hold(s, v)
     elif g.drops and not g.clean and position(s, e.unit, e.id) != NONE:
+        if g.duplicate > 0 and t.has_service:
+            e.start = g.now
+            e.arrived = REFUSED
+            serve(s, v, task, g.duplicate)
+            return
         drop(s, v, task, DUPLICATE)
         free_visit(s, v)
     elif not t.has_service:

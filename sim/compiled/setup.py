@@ -42,6 +42,7 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
     made["remote_rate"] = tolerance.remote_bytes_per_s or 0.0
     for name in ("free_visit", "free_node", "free_chunk", "free_transfer", "dispatch", "asked", "refill"):
         made[name] = NONE
+    made["duplicate"] = plan.duplicate_ns
     made["free_rule"] = made["acting"] = NONE
     most = 1
     for index, operator in enumerate(operators):
@@ -137,6 +138,8 @@ def unit_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
     units["operator"], units["index"], units["task"] = cluster.unit_operator, cluster.unit_index, cluster.unit_task
     units["planned"] = [NONE if holder is None else holder for holder in cluster.planned_holder]
     units["live"] = 1
+    units["group"] = units["owner"] = np.arange(len(units))
+    units["routes"] = NONE
     units["replayed_at"] = NONE
     units["epoch"] = 1
     units["is_source"] = [plan.operators[operator].is_source for operator in cluster.unit_operator]

@@ -63,6 +63,7 @@ GLOBAL = np.dtype(
         ("refill", _i4),  # source whose births have run out
         ("clock_number", _i8),  # number of the next control event
         ("free_rule", _i4),
+        ("duplicate", _i8),  # time that dropping a duplicate takes
         ("acting", _i4),  # timed action that comes next at this instant, once what came up has been told
     ],
     align=True,
@@ -180,6 +181,10 @@ UNIT = np.dtype(
         ("is_source", _b),
         ("is_sink", _b),
         ("muted", _b),
+        ("routed", _b),  # outputs for the group may go elsewhere than to this record
+        ("group", _i4),  # record that stands for all instances of the group
+        ("owner", _i4),  # of the group: the instance that counts
+        ("routes", _i4),  # targets (`unit`) of outputs of a task (`origin`), as rules
     ],
     align=True,
 )
@@ -309,6 +314,7 @@ NO_STATE, PER_KEY, PER_TUPLE, FIXED = range(4)
 DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED, SENT = range(6)
 MESSAGE_KINDS = ("data", "local", "replay", "checkpoint", "trim", "protocol")
 TUPLE, SNAPSHOT, CONTROL, CHORE, MAIL = range(5)
+REFUSED = 2  # in place of 1 in `arrived`: a duplicate that is being dropped
 CRASHED, DUPLICATE = range(2)
 REASONS = ("crash", "duplicate")
 

@@ -53,9 +53,10 @@ class CheckpointCoordinator:
         clock = self.world.clock
         begin = self.interval_ns
         while True:
-            for unit, offset in zip(self.units, self.offsets_ns, strict=True):
+            for group, offset in zip(self.units, self.offsets_ns, strict=True):
                 if begin + offset > clock.now_ns():
                     yield clock.sleep(begin + offset)
+                unit = group.owner
                 if unit.live and not unit.saving:
                     self._take(unit)
                     self.world.tell()
@@ -65,10 +66,13 @@ class CheckpointCoordinator:
         if unit.operator.is_sink:
             self._trim_later(unit, len(unit.applied))  # what is delivered is outside: the sink only acknowledges
             return
+        holder = self._holder(unit, unit.task.host)
+        if holder != NO_HOST:
+            self.take_for(unit, holder)
+
+    def take_for(self, unit: Unit, holder: int) -> None:
+        """A snapshot of the unit now, for that holder."""
         task, now = unit.task, self.world.clock.now_ns()
-        holder = self._holder(unit, task.host)
-        if holder == NO_HOST:
-            return
         full = self.description.kind == "full" or unit.checkpoint is None or unit.checkpoint.holder != holder
         size = unit.state_bytes() + unit.kept_bytes() if full else unit.changed_bytes() + unit.new_kept_bytes
         checkpoint, incarnation = unit.snapshot(holder, self._life(holder)), unit.incarnation
@@ -145,6 +149,10 @@ class CheckpointCoordinator:
 
     def _trim(self, unit: Unit, count: int, incarnation: int) -> None:
         if incarnation == unit.incarnation:
-            for sender in unit.senders:
-                if sender.kept.get(unit):
-                    sender.trim(unit, count)
+            self.trim_now(unit, count)
+
+    def trim_now(self, unit: Unit, count: int) -> None:
+        """Upstream forgets what is among the first `count` applied tuples."""
+        for sender in unit.senders:
+            if sender.kept.get(unit):
+                sender.trim(unit, count)

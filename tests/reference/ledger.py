@@ -38,7 +38,7 @@ def ledger(world: World) -> list[tuple[int, int, int, int]]:
 def accounts(world: World) -> dict[int, Account]:
     """The account of each operator but the sources, by its index."""
     coming = _coming(world)
-    final = {unit: _final_ids(unit) for unit in world.all_units()}
+    final = {unit: _final_ids(unit) for unit in _owners(world)}
     books = {plan.index: Account() for plan in world.plan.operators if not plan.is_source}
     todo: list[tuple[Unit, int, int]] = []
     for source in world.sources:
@@ -66,9 +66,14 @@ def _send(world: World, unit: Unit, tuple_id: int, key: int, todo: list[tuple[Un
     for edge in unit.operator.edges:
         receivers = world.units[edge.down.index]
         todo += [
-            (receivers[target], edge.id_for(tuple_id, target), key)
+            (receivers[target].owner, edge.id_for(tuple_id, target), key)
             for target in edge.targets(tuple_id, key, unit.index)
         ]
+
+
+def _owners(world: World) -> list[Unit]:
+    """Of each group the instance that counts."""
+    return [unit.owner for unit in world.all_units()]
 
 
 def _final_ids(unit: Unit) -> Counter[int]:
@@ -89,7 +94,7 @@ def _coming(world: World) -> defaultdict[Unit, set[int]]:
         for item in (*task.front, *task.queue, *task.serving, *task.back, *task.side):
             if isinstance(item, Visit):
                 coming[item.unit].add(item.row.id)
-    for unit in world.all_units():
+    for unit in _owners(world):
         coming[unit].update(visit.row.id for visit in unit.held)
         if not unit.live:
             _will_be_replayed(world, unit, coming)

@@ -185,6 +185,11 @@ class Task:
         elif not item.unit.live:
             item.unit.held.append(item)
         elif self.world.drops_duplicates and item.row.id in item.unit.position:
+            cost = self.world.plan.duplicate_ns
+            if cost and self.operator.service_ns is not None:
+                item.start_ns, item.refused = now, True
+                self._serve(item, cost, now)
+                return
             self.world.drop(item, self, "duplicate")
         elif self.operator.service_ns is None:
             item.start_ns = now
@@ -219,14 +224,14 @@ class Task:
     def _complete(self, visit: Visit, now: int) -> None:
         """Effect and output of a tuple, at the end of its service."""
         unit, row = visit.unit, visit.row
-        if self.world.drops_duplicates and row.id in unit.position:
-            self.world.drop(visit, self, "duplicate")  # a twin on another thread was first
+        if visit.refused or (self.world.drops_duplicates and row.id in unit.position):
+            self.world.drop(visit, self, "duplicate")  # or a twin on another thread was first
             return
         self.world.recorder.visit(self, visit.arrival_ns, visit.start_ns, now)
         unit.apply(row)
         if self.operator.is_sink:
             self.world.recorder.delivery(self.operator.index, row.birth_ns, now)
-        for child, key in self.operator.outputs(row.id, row.key) if self.operator.edges and not unit.muted else ():
+        for child, key in self.operator.outputs(row.id, row.key) if self.operator.edges else ():
             self.world.emit(unit, child, row.birth_ns, key)
         if visit.replayed:
             self.world.one_replayed(unit, self)

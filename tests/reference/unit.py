@@ -34,11 +34,12 @@ class Visit:
     at the host; `replayed` says that it was sent again.
     """
 
-    __slots__ = ("arrival_ns", "arrived", "origin", "replayed", "row", "start_ns", "ticket", "unit")
+    __slots__ = ("arrival_ns", "arrived", "origin", "refused", "replayed", "row", "start_ns", "ticket", "unit")
 
     def __init__(self, row: Row, unit: Unit, origin: Task, arrival_ns: int, replayed: bool) -> None:
         self.row, self.unit, self.origin, self.arrival_ns = row, unit, origin, arrival_ns
         self.arrived, self.start_ns, self.ticket, self.replayed = False, NEVER, 0, replayed
+        self.refused = False  # it is a duplicate, which costs the time of its service
 
 
 class Message:
@@ -87,6 +88,9 @@ class Unit:
         self.task = task
         self.live = True
         self.muted = False
+        self.group = self  # the unit that stands for all instances of the group
+        self.owner = self  # of the group: the instance that counts
+        self.routes: dict[int, tuple[Unit, ...]] = {}  # of the group: task that sends -> instances it sends to
         self.incarnation = 0
         self.applied: list[int] = []
         self.trimmed = 0  # upstream was told to forget the first so many applied tuples

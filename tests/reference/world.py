@@ -11,6 +11,7 @@ from reference.actions import Actions, side_lists
 from reference.checkpoint import CheckpointCoordinator
 from reference.host import Host, Link
 from reference.ledger import ledger
+from reference.moves import Moves
 from reference.recorder import Recorder
 from reference.source import Source
 from reference.task import Task, Work
@@ -22,7 +23,7 @@ from sim.data_plane import Key, Listener
 from sim.data_plane import Row as TableRow
 
 
-class World(Actions):
+class World(Actions, Moves):
     """Everything that lives in one replication, and the sending of tuples; a `sim.data_plane.DataPlane`.
 
     Routing is by unit: `unit.task` is where its tuples are sent. One FIFO channel joins each pair of tasks;
@@ -205,6 +206,19 @@ class World(Actions):
         taken = [self._numbered[unit] for unit in units]
         self.clock.process(CheckpointCoordinator(self, taken, offsets_ns, interval_ns).run())
 
+    def checkpoint(self, unit: int, holder: int) -> bool:
+        """A checkpoint of the unit now, for that holder; whether it was taken."""
+        saved = self._numbered[unit]
+        if not saved.live or saved.saving or saved.operator.is_sink or saved.operator.is_source:
+            return False
+        CheckpointCoordinator(self, [], [], 1).take_for(saved, holder)
+        self.tell()
+        return True
+
+    def trim(self, unit: int, count: int) -> None:
+        """Upstream forgets what is among the first `count` tuples that the unit applied."""
+        CheckpointCoordinator(self, [], [], 1).trim_now(self._numbered[unit], count)
+
     # -- tuples
 
     def emit(self, unit: Unit, tuple_id: int, birth_ns: int, key: int) -> None:
@@ -216,9 +230,11 @@ class World(Actions):
             for index in edge.targets(tuple_id, key, unit.index):
                 receiver = receivers[index]
                 sent = row if edge.copy_code is None else row._replace(id=edge.id_for(tuple_id, index))
-                if self.plan.replays:
-                    unit.keep(receiver, sent)
-                self._send(unit, receiver, sent)
+                for target in receiver.routes.get(unit.task.index, (receiver.owner,)):
+                    if self.plan.replays:
+                        unit.keep(target, sent)
+                    if not unit.muted:
+                        self._send(unit, target, sent)
 
     def _send(self, sender: Unit, receiver: Unit, row: Row) -> None:
         origin, task = sender.task, receiver.task

@@ -17,6 +17,7 @@ from sim.engine import records
 
 MS = 1_000_000
 VERBS = ("pause", "unpause", "hold", "unhold", "mute", "speed", "send", "barrier", "unalign", "work", "timed")
+MOVES = ("instance", "route", "own", "copy", "adopt", "retire", "checkpoint", "trim")
 
 
 class Scripted(Control):
@@ -30,6 +31,8 @@ class Scripted(Control):
         self.sent = 0
         self.later: list[tuple[Any, ...]] = []  # barriers that are still to be sent
         self.answers = 2 * count
+        self.groups: dict[int, list[int]] = {}  # unit -> its further instances
+        self.fresh: list[tuple[int, int]] = []  # (instance, unit) that have no state
 
     def start(self) -> None:
         super().start()
@@ -98,6 +101,62 @@ class Scripted(Control):
             self.work(task, self._instant(20), self._done)
         elif verb == "timed":
             plane.start_actions(self._timed(live))
+        elif verb == "instance":
+            self._instance()
+        elif self.groups and verb in MOVES:
+            self._move(verb, live)
+
+    def _instance(self) -> None:
+        """One more instance of a group, which it holds what comes for until it adopts a state or is opened."""
+        draw, cluster = self.draw, self.cluster
+        operators = self.plan.operators
+        units = [
+            u for u, o in enumerate(cluster.unit_operator[: self.plan.first_unit[-1]]) if not operators[o].is_source
+        ]
+        hosts = [host for host, alive in enumerate(cluster.host_alive) if alive]
+        unit, host = draw.choice(units), draw.choice(hosts)
+        task = cluster.task_on(cluster.unit_operator[unit], host)
+        if task is None:
+            task = cluster.new_task(cluster.unit_operator[unit], host)
+            self.plane.add_task(task)
+        made = cluster.new_instance(unit, task)
+        self.plane.add_instance(made, unit, task)
+        self.groups.setdefault(unit, []).append(made)
+        self.fresh.append((made, unit))
+
+    def _move(self, verb: str, live: list[int]) -> None:  # noqa: PLR0912 - one switch
+        draw, plane = self.draw, self.plane
+        group = draw.choice(list(self.groups))
+        instances = [group, *self.groups[group]]
+        one, other = draw.choice(instances), draw.choice(instances)
+        if verb == "route":
+            for sender in live:
+                if draw.random() < 0.7:
+                    plane.route(sender, group, draw.choice([(), (one,), (one, other), (other,)]))
+        elif verb == "own":
+            plane.own(one)
+        elif verb == "copy":
+            for sender in plane.senders(one):
+                plane.copy_kept(sender, one, other)
+                if self.cluster.unit_live[sender] and self.cluster.task_alive[self.cluster.unit_task[other]]:
+                    plane.replay(sender, other)
+        elif verb == "adopt" and self.fresh:
+            made, unit = self.fresh.pop()
+            if self.cluster.task_alive[self.cluster.unit_task[made]] and not self.cluster.unit_live[made]:
+                plane.adopt(made, unit)
+                self.cluster.unit_live[made] = True
+                plane.open(made)
+                plane.release(made)
+        elif verb == "checkpoint":
+            here = self.cluster.task_host[self.cluster.unit_task[one]]
+            others = [host for host, alive in enumerate(self.cluster.host_alive) if alive and host != here]
+            if others and self.plan.replays:
+                plane.checkpoint(one, draw.choice(others))
+        elif verb == "trim":
+            plane.trim(one, draw.randint(0, 5))
+        elif verb == "retire" and one != group:
+            self.cluster.unit_live[one] = False
+            plane.retire(one)
 
     def _unit(self, task: int) -> int:
         own = [unit for unit, at in enumerate(self.cluster.unit_task) if at == task]

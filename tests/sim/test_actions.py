@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference.world import World
-from scripts import VERBS, run_script
+from scripts import MOVES, VERBS, run_script
 from small_jobs import random_job, storm
 from test_planes import METHODS, differences
+from test_planes import on_both as differences_of
 
 from sim.compiled.plane import CompiledPlane
 
@@ -42,6 +43,26 @@ def test_both_planes_agree_on_each_action_alone(verb: str) -> None:
     verbs = {"unpause": ("pause", "unpause"), "unhold": ("hold", "unhold"), "unalign": ("barrier", "unalign")}
     for seed in range(6):
         assert on_both(job(seed, seed % 3 == 0), seed, verbs.get(verb, (verb,))) == [], seed
+
+
+def movable(seed: int, **fixed: Any) -> dict[str, Any]:
+    """A job in which a host may fail: only there are the ids kept that instances need."""
+    raw = job(seed, seed % 3 == 0, **fixed)
+    last = {"at": "9999 s", "kind": "host-failure", "host": "h-0"}
+    return raw | {"events": raw["events"] | {"last": last}}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), others=st.booleans(), method=st.sampled_from(METHODS))
+def test_both_planes_give_equal_rows_with_groups_at_two_tasks(seed: int, others: bool, method: dict[str, Any]) -> None:
+    verbs = 2 * MOVES + VERBS if others else MOVES
+    assert on_both(movable(seed, fault_tolerance=method), seed, verbs) == []
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), cost=st.sampled_from(["1 ns", "5 ms", "40 ms"]))
+def test_both_planes_give_equal_rows_where_dropping_a_duplicate_takes_time(seed: int, cost: str) -> None:
+    assert differences_of(storm(Random(seed), fault_tolerance={"duplicate": cost})) == []
 
 
 @pytest.mark.slow

@@ -1,0 +1,61 @@
+"""Key groups at two tasks at a time, in the plain data plane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from reference.task import Task
+from reference.unit import Unit
+
+
+class Moves:
+    """The verbs of `sim.data_plane` for instances; a part of `reference.world.World`."""
+
+    plan: Any
+    tasks: list[Task]
+    _numbered: list[Unit]
+
+    def add_instance(self, instance: int, unit: int, task: int) -> None:
+        """One more instance of the unit's group: not live, without a state."""
+        group = self._numbered[unit].group
+        made = Unit(group.operator, group.index, instance, self.tasks[task])
+        made.live, made.group = False, group
+        self._numbered.append(made)
+
+    def route(self, sender: int, unit: int, targets: Sequence[int]) -> None:
+        """Outputs of this task for the group go to these instances, or to its owner."""
+        group = self._numbered[unit].group
+        group.routes.pop(sender, None)
+        if targets:
+            group.routes[sender] = tuple(self._numbered[target] for target in targets)
+
+    def own(self, instance: int) -> None:
+        """The instance is the owner of its group."""
+        owner = self._numbered[instance]
+        owner.group.owner = owner
+
+    def copy_kept(self, sender: int, receiver: int, other: int) -> None:
+        """What is kept for a receiver is kept for another one, too."""
+        keeper = self._numbered[sender]
+        for row in list(keeper.kept.get(self._numbered[receiver], ())):
+            keeper.keep(self._numbered[other], row)
+
+    def adopt(self, instance: int, unit: int) -> None:
+        """The stored checkpoint of the unit is that of a new instance, too, and its state."""
+        new, old = self._numbered[instance], self._numbered[unit]
+        if old.checkpoint:
+            new.checkpoint = old.checkpoint
+            new.key_since = dict(old.key_since)
+            new.install(old.checkpoint)
+
+    def retire(self, unit: int) -> None:
+        """The instance is not live, keeps nothing, and nothing is kept for it."""
+        old = self._numbered[unit]
+        old.live = old.saving = False
+        old.incarnation += 1
+        if not old.operator.is_source:
+            old.kept.clear()
+        for sender in old.senders:
+            if old in sender.kept:
+                sender.kept[old].clear()
