@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.clock import Clock, Process
-from sim.compiled import actions, pools
+from sim.compiled import actions, pools, timed
 from sim.compiled.pointer import State
 from sim.compiled.state import ACT, NONE, TIMED
-from sim.data_plane import Listener, Timed
+from sim.data_plane import CONTROL, Listener, Timed
 
 if TYPE_CHECKING:
     from sim.cluster import RunPlan
 
-_PAUSE, _SPEED = actions.VERBS.index("pause"), actions.VERBS.index("speed")
+_PAUSE, _SPEED = timed.VERBS.index("pause"), timed.VERBS.index("speed")
 
 
 class Actions:
@@ -137,10 +137,22 @@ class Actions:
             raise ValueError("timed actions must be in order of time, and after now")
         made = np.zeros(len(actions), TIMED)
         for record, action in zip(made, actions, strict=True):
+            self._check(action)
             _fill(record, action)
         made["last"][-1] = 1
         first = pools.with_actions(self.s, made)
         self._clock.process(self._start(times[0], ACT, first))
+
+    def _check(self, action: Timed) -> None:
+        """Raises ValueError if it is about something that does not exist: compiled code would not notice."""
+        s, given = self.s, action.arguments
+        if action.verb == "mute" and not self._plan.may_fail:
+            raise ValueError("a unit can be muted only where a host may fail: else no ids are kept for the ledger")
+        room = {"speed": len(s.hosts), "mute": len(s.units)}.get(action.verb, int(s.g["tasks"][0]))
+        named = given[:2] if action.verb == "send" else given[:1]
+        least = CONTROL if action.verb == "send" else 0
+        if not all(least <= number < room for number in named) or (action.verb == "send" and given[1] < 0):
+            raise ValueError(f"a timed action names what does not exist: {action}")
 
     def _start(self, at_ns: int, kind: int, ref: int) -> Process:
         """Set an action of control where a process would: after the timers of processes that were started before."""
@@ -154,9 +166,9 @@ class Actions:
 
 def _fill(record: np.void, action: Timed) -> None:
     """Raises ValueError for a verb that the plane does not do by itself."""
-    if action.verb not in actions.VERBS:
+    if action.verb not in timed.VERBS:
         raise ValueError(f"not a timed action: {action.verb}")
-    verb, given = actions.VERBS.index(action.verb), list(action.arguments)
+    verb, given = timed.VERBS.index(action.verb), list(action.arguments)
     if verb == _SPEED:
         record["speed"] = given.pop()
     if verb == _PAUSE and given[1] is None:

@@ -1,4 +1,4 @@
-"""What migration protocols do: pauses, holds, messages between tasks, barriers, timed actions."""
+"""What migration protocols do: pauses, holds, messages between tasks, barriers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.rules import FAST, STOP, WAITS, free_rules, held_by_rule, put_aside, stop, take_in_hand
 from sim.compiled.service import admit, dispatch, note_idle, put_in_front, put_in_queue, ticket
-from sim.compiled.state import ACT, CHORE, COME, MAIL, NONE, SENT, TUPLE, UNPAUSE
+from sim.compiled.state import COME, MAIL, NONE, SENT, TUPLE, UNPAUSE
 
 _RECEIVER = 1 << 24
 _LAST = _RECEIVER - 1  # as a sender, control comes after all tasks
-VERBS = ("pause", "unpause", "chore", "speed", "send", "unalign", "mute")
-_PAUSE, _UNPAUSE, _CHORE, _SPEED, _SEND, _UNALIGN, _MUTE = range(7)
 
 # -- going on
 
@@ -73,25 +71,6 @@ def burst(s: State, task: int) -> int:
         if s.units[b.unit].task == task:
             n += b.born - b.emitted
     return (g.fan_out + 2) * (n + 2)
-
-
-@kernel
-def needed(s: State, kind: int, ref: int) -> int:
-    """Sendings that an event of this module may need."""
-    if kind == COME:
-        return burst(s, s.visits[ref].task)
-    if kind == UNPAUSE:
-        return burst(s, ref)
-    need, k = 4, ref
-    while s.timed[k].time <= s.timed[ref].time:
-        r = s.timed[k]
-        need += 4
-        if r.verb != _SEND and r.verb != _SPEED and r.verb != _MUTE:  # noqa: PLR1714 - no `in` in compiled code
-            need += burst(s, r.of[0])
-        if r.last:
-            break
-        k += 1
-    return need
 
 
 # -- pauses
@@ -366,53 +345,3 @@ def unalign(s: State, task: int) -> None:
     if t.barriers != NONE:
         let_in(s, let_through(s, task, s.visits[t.barriers].id, NONE), task)
     note_idle(s, task)
-
-
-# -- timed actions
-
-
-@kernel
-def chore(s: State, task: int, ns: int) -> None:
-    """Occupy the task, ahead of its queue; nobody is told of the end."""
-    if not s.tasks[task].alive or not s.operators[s.tasks[task].operator].has_service:
-        return
-    v = new_visit(s)
-    e = s.visits[v]
-    e.kind = CHORE
-    e.birth = ns
-    e.ticket = ticket(s, s.tasks[task].host)
-    e.wire = 0
-    e.replayed = 0
-    put_in_front(s, v, task)
-    dispatch(s, s.tasks[task].cores)
-
-
-@kernel
-def act(s: State, k: int) -> bool:
-    """Do the actions from the k-th on that are due, and set the next; False if something has to be told before."""
-    g = s.g[0]
-    while s.timed[k].time <= g.now:
-        r = s.timed[k]
-        if r.verb == _PAUSE:
-            pause(s, r.of[0], r.of[1])
-        elif r.verb == _UNPAUSE:
-            unpause(s, r.of[0])
-        elif r.verb == _CHORE:
-            chore(s, r.of[0], r.of[1])
-        elif r.verb == _SPEED:
-            s.hosts[r.of[0]].speed = r.speed
-        elif r.verb == _SEND:
-            send_message(s, r.of[0], r.of[1], r.of[2], r.of[3], r.of[4], r.of[5], r.of[6])
-        elif r.verb == _UNALIGN:
-            unalign(s, r.of[0])
-        elif r.verb == _MUTE:
-            s.units[r.of[0]].muted = r.of[1]
-        if g.notices > 0:
-            g.acting = NONE if r.last else k + 1
-            return False
-        if r.last:
-            return True
-        k += 1
-    push(s, s.timed[k].time, 1, g.clock_number, ACT, k)
-    g.clock_number += 1
-    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.compiled.actions import act, come, held_back, needed, pause_ends
+from sim.compiled.actions import come, held_back, pause_ends
 from sim.compiled.births import emit_births
 from sim.compiled.cache import kernel
 from sim.compiled.channels import SERVICE, free_visit
@@ -46,6 +46,7 @@ from sim.compiled.state import (
     UNPAUSE,
     WORKED,
 )
+from sim.compiled.timed import act, needed
 
 _RECEIVER = 1 << 24
 

@@ -199,3 +199,19 @@ def test_a_chore_occupies_the_task_and_nobody_is_told(plane: PlaneFactory) -> No
     made, told = run(line(), plane, [(1, "start_actions", ([Timed(12 * MS, "chore", (Q, 10 * MS))],))])
     assert in_ms(made, "q")[1] == (21, 25, 29)
     assert told == []
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        Timed(5 * MS, "pause", (99, None)),
+        Timed(5 * MS, "send", (0, -1, 1, True, 0, 0, 0)),
+        Timed(5 * MS, "speed", (9, 1.0)),
+        Timed(5 * MS, "hold", (0, None, None)),
+        Timed(5 * MS, "mute", (0, True)),
+        Timed(0, "unpause", (0,)),
+    ],
+)
+def test_timed_actions_on_what_does_not_exist_are_refused(action: Timed) -> None:
+    with pytest.raises(ValueError, match=r"timed action|where a host may fail"):
+        run(line(), CompiledPlane, [(1, "start_actions", ([action],))])
