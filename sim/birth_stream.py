@@ -90,8 +90,8 @@ class BirthStream:
             return
         until = self._total / self._tasks
         for points in _renewal_points(self._gaps(), until, size):
-            inside = int(np.searchsorted(points, until, side="right"))
-            yield self._tasks * points[:inside]
+            first, inside = np.searchsorted(points, (0.0, until), side="right").tolist()
+            yield self._tasks * points[first:inside]
             if inside < points.size:
                 return
 

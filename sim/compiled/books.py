@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sim.birth_stream import BirthStream
+from sim.compiled.buffers import next_node
 from sim.compiled.cache import helper, kernel
 from sim.compiled.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
 from sim.compiled.pointer import State
@@ -155,7 +156,7 @@ def _mark_replay(s: State, table: np.ndarray, unit: int) -> None:
         n = p.live
         while n != NONE:
             _mark(table, unit, s.nodes[n].id, _COMING)
-            n = s.nodes[n].next
+            n = NONE if n == p.last else next_node(s, n)
         pair = p.next_in
     pair = u.out_pair
     while pair != NONE:
@@ -166,12 +167,13 @@ def _mark_replay(s: State, table: np.ndarray, unit: int) -> None:
             n, left = p.first, p.stored_end - p.stored_begin if u.stored else 0
             skip = p.stored_begin - p.first_seq
             while left > 0 and skip > 0:
-                n = s.nodes[n].next
+                n = next_node(s, n)
                 skip -= 1
         while left > 0:
             _mark(table, p.receiver, s.nodes[n].id, _COMING)
-            n = s.nodes[n].next
             left -= 1
+            if left > 0:
+                n = next_node(s, n)
         pair = p.next_out
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.compiled.buffers import keep
+from sim.compiled.buffers import keep, next_node
 from sim.compiled.cache import kernel
 from sim.compiled.draws import child_id, shuffle_target, takes
-from sim.compiled.events import push
+from sim.compiled.events import push, push_arrival
 from sim.compiled.pointer import State
 from sim.compiled.state import (
-    ARRIVE,
     BROADCAST,
     DATA,
     FORWARD,
@@ -130,7 +129,7 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
     e.wire = 1
     e.arrived = 0
     e.replayed = 0
-    push(s, arrival, ARRIVAL + task * _RECEIVER + origin, serial, ARRIVE, v)
+    push_arrival(s, arrival, ARRIVAL + task * _RECEIVER + origin, serial, v)
 
 
 @kernel
@@ -204,7 +203,7 @@ def replay(s: State, sender: int, pair: int) -> tuple[int, int]:
         else:
             s.visits[tail].next = v
         tail = v
-        n = node.next
+        n = NONE if n == p.last else next_node(s, n)
     s.visits[head].ticket = rows  # read when the message arrives
     push(s, arrival, MESSAGE + task * _RECEIVER + origin, g.serial, REPLAY, head)
     g.serial += 1

@@ -6,7 +6,7 @@ from sim.compiled.cache import kernel
 from sim.compiled.channels import SERVICE, emit, free_visit
 from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
 from sim.compiled.draws import source_id
-from sim.compiled.events import pop, push
+from sim.compiled.events import HEAP, NEAR, first_of, push, remove_first
 from sim.compiled.pointer import State
 from sim.compiled.service import (
     admit,
@@ -61,8 +61,11 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             return ASKED
         if g.notices > 0:
             return TOLD
-    while g.events > 0:
-        first = s.heap[0]
+    while True:
+        place = first_of(s)
+        if place == NONE:
+            return LIMIT
+        first = s.heap[0] if place == HEAP else s.near[g.near_first] if place == NEAR else s.far[g.far_first]
         time = first.time
         if time > limit_time:
             return LIMIT
@@ -70,12 +73,19 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
         if time == limit_time and (rank > limit_rank or (rank == limit_rank and first.seq >= limit_seq)):
             return LIMIT
         kind, ref = first.kind, first.ref
-        if not room(s, kind, ref):
-            return GROW
         if kind == BORN and not has_births(s, ref, time):
             g.refill = ref
             return REFILL
-        pop(s)
+        if kind <= END or (kind == BORN and waiting_births(s, ref) <= 1):
+            if g.budget <= 0 and not room(s, g.fan_out + 2):
+                return GROW
+            g.budget -= 1
+        else:
+            g.budget = 0
+            if not room(s, most_sent(s, kind, ref)):
+                return GROW
+            g.budget = 0
+        remove_first(s, place)
         g.now = time
         if kind == ARRIVE:
             arrive(s, ref)
@@ -116,12 +126,11 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             return ASKED
         if g.notices > 0:
             return TOLD
-    return LIMIT
 
 
 @kernel
-def room(s: State, kind: int, ref: int) -> bool:
-    """Whether the pools have room for whatever the event may need; otherwise `g.need` says for how many tuples."""
+def most_sent(s: State, kind: int, ref: int) -> int:
+    """How many tuples, rows and events an event that is not an everyday one may need room for."""
     g = s.g[0]
     need = g.fan_out + 2
     if kind == BORN:
@@ -130,25 +139,29 @@ def room(s: State, kind: int, ref: int) -> bool:
         need += (g.fan_out + 2) * s.visits[ref].ticket
     elif kind == ROUND:
         need += 2 * s.round_units.shape[0]
-    if (
-        g.visits_left < need
-        or g.nodes_left < need
-        or g.chunks_left < need
-        or g.transfers_left < need
-        or g.events + need > s.heap.shape[0]
-        or g.pairs_used + need > s.pairs.shape[0]
-        or 2 * (g.positions_used + need) > s.positions.shape[0]
-        or 2 * (g.keys_used + need) > s.keys.shape[0]
-        or g.visit_rows + need > s.visit_rows.shape[0]
-        or g.delivery_rows + need > s.delivery_rows.shape[0]
-        or g.checkpoint_rows + need > s.checkpoint_rows.shape[0]
-        or g.message_rows + 16 > s.message_rows.shape[0]
-        or g.dropped_rows + s.visits.shape[0] > s.dropped_rows.shape[0]
-        or s.visits.shape[0] > s.notices.shape[0]
-    ):
-        g.need = need
-        return False
-    return True
+    return need
+
+
+@kernel
+def room(s: State, need: int) -> bool:
+    """Whether there is room for an event that needs so much; `g.budget` is for how many of them."""
+    g = s.g[0]
+    left = min(g.visits_left, g.nodes_left, g.chunks_left, g.transfers_left)
+    left = min(left, s.heap.shape[0] - g.events, s.pairs.shape[0] - g.pairs_used)
+    left = min(left, s.positions.shape[0] // 2 - g.positions_used, s.keys.shape[0] // 2 - g.keys_used)
+    left = min(left, s.visit_rows.shape[0] - g.visit_rows, s.delivery_rows.shape[0] - g.delivery_rows)
+    left = min(left, s.checkpoint_rows.shape[0] - g.checkpoint_rows)
+    # A dispatch can drop all that waits; a second that is over makes up to five rows of messages.
+    drops = min(s.dropped_rows.shape[0] - g.dropped_rows, s.notices.shape[0]) - s.visits.shape[0]
+    g.need = need
+    g.budget = left // need
+    if drops < 0:
+        g.budget = 0
+    else:
+        g.budget = min(g.budget, (s.message_rows.shape[0] - g.message_rows) // 16)
+        if g.dropped_rows > 0 or not g.clean:
+            g.budget = min(g.budget, 1)
+    return g.budget > 0
 
 
 @kernel

@@ -106,8 +106,10 @@ class CompiledPlane:
 
     def advance(self, limit: Key) -> bool:
         """Do all that comes before `limit`; True if the listener was told something."""
+        g = self.s.g
+        if g["dispatch"][0] != NONE or g["asked"][0] != NONE:
+            self._grow(int(g["fan_out"][0]) + 2 + 2 * self.s.round_units.shape[0])
         while True:
-            g = self.s.g
             g["clock_number"] = self._clock.next_number()
             self.s.hosts["alive"] = self._cluster.host_alive
             why = loop.advance(self.s, *limit)
@@ -153,6 +155,7 @@ class CompiledPlane:
 
     def _grow(self, need: int) -> None:
         """Give the kernel larger arrays where room for `need` tuples is missing, and empty those that are read out."""
+        self.s.g["budget"] = 0
         pools.grown(self.s, need, self._flush)
 
     def _flush(self) -> None:

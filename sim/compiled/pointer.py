@@ -29,6 +29,8 @@ class State:
 
     g: np.ndarray
     heap: np.ndarray
+    near: np.ndarray
+    far: np.ndarray
     visits: np.ndarray
     tasks: np.ndarray
     cores: np.ndarray

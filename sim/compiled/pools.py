@@ -16,9 +16,11 @@ from sim.compiled.state import (
     EVENT,
     KEY,
     NODE,
+    NODES,
     NONE,
     PAIR,
     POSITION,
+    RING,
     TRANSFER,
     VISIT,
     VISIT_ROW,
@@ -33,6 +35,8 @@ def empty() -> dict[str, np.ndarray]:
     """The pools and tables before anything is in them."""
     return {
         "heap": np.zeros(_START, EVENT),
+        "near": np.zeros(RING, EVENT),
+        "far": np.zeros(RING, EVENT),
         "visits": np.zeros(0, VISIT),
         "nodes": np.zeros(0, NODE),
         "pairs": np.zeros(_START, PAIR),
@@ -73,7 +77,6 @@ def grown(s: State, need: int, flush: Callable[[], None]) -> None:
     g = s.g
     for pool, left, head in (
         ("visits", "visits_left", "free_visit"),
-        ("nodes", "nodes_left", "free_node"),
         ("transfers", "transfers_left", "free_transfer"),
     ):
         missing = need - int(g[left][0])
@@ -84,6 +87,14 @@ def grown(s: State, need: int, flush: Callable[[], None]) -> None:
             g[head] = old.shape[0]
             g[left] += made.shape[0] - old.shape[0]
             setattr(s, pool, made)
+    missing = need - int(g["nodes_left"][0])
+    if missing > 0:
+        before = s.nodes.shape[0] // NODES
+        made = _longer(s.nodes, NODES * (before + missing))
+        _chained(made["next"][::NODES], before, int(g["free_node"][0]))
+        g["free_node"] = before
+        g["nodes_left"] += made.shape[0] // NODES - before
+        s.nodes = made
     missing = need - int(g["chunks_left"][0])
     if missing > 0:
         before = s.log_next.shape[0]

@@ -11,6 +11,8 @@ import numpy as np
 from sim.compiled.draws import OPERATOR_DRAWS
 
 NONE = -1
+RING = 4096  # places in the rings of arrivals, a power of two
+NODES = 4  # kept outputs in one piece of memory: they are read in order, and far apart in time
 CHUNK = 128  # applied tuples in one chunk of a log
 
 _i8, _i4, _u8, _f8, _b = "i8", "i4", "u8", "f8", "u1"
@@ -62,6 +64,11 @@ GLOBAL = np.dtype(
         ("answer", _i4),
         ("refill", _i4),  # source whose births have run out
         ("clock_number", _i8),  # number of the next control event
+        ("budget", _i8),  # so many events have room for what they may need
+        ("near_first", _i8),
+        ("near_count", _i8),
+        ("far_first", _i8),
+        ("far_count", _i8),
     ],
     align=True,
 )
@@ -191,8 +198,9 @@ PAIR = np.dtype(
     align=True,
 )
 
-# `pos` is where the receiver has applied it, as long as no host has died; after that `positions` says so.
-NODE = np.dtype([("id", _u8), ("birth", _i8), ("key", _i8), ("pos", _i8), ("next", _i4)], align=True)
+# `next` is that of the last one in a piece, or of the first in a free piece. `pos` is where the receiver has applied
+# it, as long as no host has died; after that `positions` says so.
+NODE = np.dtype([("id", _u8), ("birth", _i8), ("key", _i8), ("pos", _i4), ("next", _i4)], align=True)
 
 POSITION = np.dtype([("id", _u8), ("pos", _i8), ("unit", _i4)], align=True)  # unit NONE: empty place
 KEY = np.dtype([("key", _i8), ("since", _i8), ("epoch", _i8), ("unit", _i4)], align=True)
@@ -302,6 +310,8 @@ LIMIT, TOLD, ASKED, WORKED, GROW, REFILL = range(6)
 ARRAYS: dict[str, np.dtype] = {
     "g": GLOBAL,
     "heap": EVENT,
+    "near": EVENT,
+    "far": EVENT,
     "visits": VISIT,
     "tasks": TASK,
     "cores": CORES,
