@@ -21,7 +21,7 @@ from models.units import to_ns
 SECONDS_PER_STEP = 1e-6
 SECONDS_PER_EVENT = 5e-6
 BYTES_PER_STEP = 150.0
-BYTES_PER_LOGGED_STEP = 100.0  # where a host may fail: the ids of all tuples of a unit, to know them again
+BYTES_PER_LOGGED_STEP = 200.0  # where a host may fail: the ids of all tuples of a unit, to know them again
 BYTES_PER_EVENT = 300.0
 MOST_SAMPLES = 1000
 # Recorded as histograms, at the most: waits and sojourns of an operator; latencies of a sink that fill some 14

@@ -185,7 +185,8 @@ class CompiledPlane:
 
     def crash(self, host: int) -> None:
         """The host dies with its tasks and units."""
-        self._room(int(buffers.positions_missing(self.s)))
+        self._room(0)
+        pools.more_positions(self.s, int(buffers.positions_missing(self.s)))
         buffers.note_positions(self.s)
         tasks = list(self._cluster.host_tasks[host])
         own = set(tasks)

@@ -112,15 +112,21 @@ def grown(s: State, need: int, flush: Callable[[], None]) -> None:
         index = np.full(_power(2 * pairs.shape[0]), NONE, np.int32)
         tables.rehash_pairs(pairs, int(g["pairs_used"][0]), index)
         s.pairs, s.pair_index = pairs, index
-    if 2 * (int(g["positions_used"][0]) + need) > s.positions.shape[0]:
-        made = _vacant(np.zeros(_power(4 * (int(g["positions_used"][0]) + need)), POSITION))
-        tables.rehash_positions(s.positions, made)
-        s.positions = made
+    more_positions(s, need)
     if 2 * (int(g["keys_used"][0]) + need) > s.keys.shape[0]:
         made = _vacant(np.zeros(_power(4 * (int(g["keys_used"][0]) + need)), KEY))
         tables.rehash_keys(s.keys, made)
         s.keys = made
     _more_rows(s, need, flush)
+
+
+def more_positions(s: State, need: int) -> None:
+    """Make room for the positions of `need` more tuples."""
+    used = int(s.g["positions_used"][0]) + need
+    if 2 * used > s.positions.shape[0]:
+        made = _vacant(np.zeros(_power(3 * used), POSITION))
+        tables.rehash_positions(s.positions, made)
+        s.positions = made
 
 
 def _more_rows(s: State, need: int, flush: Callable[[], None]) -> None:
