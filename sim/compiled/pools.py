@@ -19,6 +19,7 @@ from sim.compiled.state import (
     NONE,
     PAIR,
     POSITION,
+    SERVICE_SHARE,
     TRANSFER,
     VISIT,
     VISIT_ROW,
@@ -42,6 +43,7 @@ def empty() -> dict[str, np.ndarray]:
         "log": np.zeros(0, np.uint64),
         "log_next": np.zeros(0, np.int32),
         "transfers": np.zeros(0, TRANSFER),
+        "services": np.zeros(0, SERVICE_SHARE),
     }
 
 
@@ -84,6 +86,8 @@ def grown(s: State, need: int, flush: Callable[[], None]) -> None:
             g[head] = old.shape[0]
             g[left] += made.shape[0] - old.shape[0]
             setattr(s, pool, made)
+    if g["paced"][0] and s.services.shape[0] < s.visits.shape[0]:
+        s.services = _longer(s.services, s.visits.shape[0])
     missing = need - int(g["chunks_left"][0])
     if missing > 0:
         before = s.log_next.shape[0]

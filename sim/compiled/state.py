@@ -12,6 +12,7 @@ from sim.compiled.draws import OPERATOR_DRAWS
 
 NONE = -1
 CHUNK = 128  # applied tuples in one chunk of a log
+WAKES = 4
 
 _i8, _i4, _u8, _f8, _b = "i8", "i4", "u8", "f8", "u1"
 
@@ -62,6 +63,8 @@ GLOBAL = np.dtype(
         ("answer", _i4),
         ("refill", _i4),  # source whose births have run out
         ("clock_number", _i8),  # number of the next control event
+        ("warmup", _i8),
+        ("paced", _b),  # some host has services whose pace changes: `services` has a place for each visit
     ],
     align=True,
 )
@@ -111,6 +114,9 @@ TASK = np.dtype(
         ("watched", _b),
         ("has_service", _b),
         ("mark", _i8),
+        ("lead", _i8),  # taken off the ticket of what is at the head: the priority of the operator
+        ("served", _i8),  # of its tuples from the warm-up on, where the pace changes: time in service
+        ("used", _i8),  # and work that was done in it
     ],
     align=True,
 )
@@ -128,6 +134,35 @@ HOST = np.dtype(
         ("core_count", _i4),
         ("alive", _b),
         ("shared", _b),
+        # where the pace changes, as in `sharing`
+        ("paced", _b),
+        ("even", _b),  # the cores are shared by all services
+        ("warm", _b),  # `done_before` is known
+        ("pace", _i8),  # parts per million
+        ("in_service", _i8),
+        ("done", _i8),
+        ("done_before", _i8),  # `done` at the end of the warm-up
+        ("changed", _i8),  # when `done` was brought up to date
+        ("next_time", _i8),  # of the next end
+        ("next_task", _i8),
+        ("root", _i8),
+        ("wakes", _i8),  # events that are set, earliest last
+        ("wake_time", _i8, (WAKES,)),
+        ("wake_task", _i8, (WAKES,)),
+    ],
+    align=True,
+)
+
+# A service in progress on such a host, at the place of its visit.
+SERVICE_SHARE = np.dtype(
+    [
+        ("begin", _i8),  # `done` of the host at its start
+        ("end", _i8),  # and at its end
+        ("serial", _i8),
+        ("task", _i4),
+        ("before", _i4),  # in the list of its task, unless it is the head
+        ("child", _i4),
+        ("sibling", _i4),
     ],
     align=True,
 )
@@ -260,6 +295,7 @@ OPERATOR = np.dtype(
         ("has_service", _b),
         ("is_source", _b),
         ("is_sink", _b),
+        ("priority", _i8),
     ],
     align=True,
 )
@@ -287,6 +323,7 @@ MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes"
 
 # Kinds of events, edges, states, messages, visits.
 ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM = range(8)
+DUE, STALE = 8, 9
 BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
 NO_STATE, PER_KEY, PER_TUPLE, FIXED = range(4)
 DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED = range(5)
@@ -330,4 +367,5 @@ ARRAYS: dict[str, np.dtype] = {
     "checkpoint_rows": CHECKPOINT,
     "message_rows": MESSAGE_ROW,
     "notices": np.dtype("i8"),
+    "services": SERVICE_SHARE,
 }
