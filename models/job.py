@@ -96,6 +96,8 @@ class Operator(Description):
     """Number of tasks."""
     threads: Count = 1
     """Threads of each task; more than one only where nothing is keyed and no state is kept."""
+    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000, strict=True)
+    """A free core that tasks share takes what has the highest priority, then what arrived first."""
     key_groups: Count | None = None
     """Number of key groups; without it one for each task."""
     service: TimeDistribution | None = None

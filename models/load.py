@@ -146,10 +146,12 @@ def _of_profile(source: str, groups: int, inputs: RunInputs | None) -> np.ndarra
 
 
 def _speeds(scenario: Scenario, name: str, placed: Mapping[str, str]) -> np.ndarray:
-    """Speed of the host of each task of an operator, (parallelism,)."""
+    """Speed of the host of each task of an operator without what others take on average, (parallelism,)."""
     count = scenario.operators[name].parallelism
     of_task = (placed[layout.task_name(name, index)].rpartition("-")[0] for index in range(count))
-    return np.array([scenario.hosts[group].speed for group in of_task])
+    groups = [scenario.hosts[group] for group in of_task]
+    taken = [group.load.mean_share(scenario.duration_s) if group.load else 0.0 for group in groups]
+    return np.array([group.speed * (1 - share) for group, share in zip(groups, taken, strict=True)])
 
 
 def _state_bytes(scenario: Scenario, name: str, flow: Flow) -> float:

@@ -70,7 +70,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
             "busy_ns",
             "int64",
             "ns",
-            "completed work on tuples, snapshots and installs so far",
+            "CPU time of all services that have ended: tuples, snapshots and installs",
         ),
         Column("buffered", "int64", "tuples", "kept in the output buffers for replay"),
     ),
@@ -117,6 +117,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ),
         Column("count", "int64", "", "messages"),
         Column("bytes", "int64", "B", "bytes"),
+    ),
+    "cpu": (
+        _TASK,
+        _time("served_ns", "time from the warm-up on that its tuples were in service, those cut off included"),
+        _time("used_ns", "CPU time that they used in it: less where the cores are shared evenly or others use them"),
     ),
     "decisions": (
         _time("at_ns", "when it was taken"),
@@ -200,7 +205,7 @@ class RunRecords:
     tasks: tuple[str, ...]
     task_operator: tuple[int, ...]
     hosts: tuple[str, ...]
-    servers: tuple[int, ...]  # per operator: threads of all its tasks at the start
+    servers: tuple[int, ...]  # per operator: threads of all its tasks at the start, at most the cores shared evenly
     tables: Mapping[str, Mapping[str, np.ndarray]]
 
     @property

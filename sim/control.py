@@ -10,6 +10,7 @@ from sim.cluster import Cluster, RunPlan
 from sim.data_plane import DataPlane, Listener
 from sim.failures import Failures
 from sim.holders import Holders
+from sim.outside_load import start_outside_load
 from sim.recorder import Recorder
 from sim.recovery import Recovery
 
@@ -36,9 +37,10 @@ class Control:
     def start(self) -> None:
         """Start the processes in the order in which they act where they meet at one instant.
 
-        Events and failures, then checkpoints, then samples.
+        Events and failures, then what others take of the CPUs, then checkpoints, then samples.
         """
         Failures(self).start()
+        start_outside_load(self)
         if self.plan.scenario.fault_tolerance.method == "checkpoint":
             self._start_checkpoints()
         self.clock.process(self._sample(max(_SECOND, to_ns(self.plan.scenario.duration_s) // _SAMPLES)))

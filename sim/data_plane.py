@@ -88,6 +88,12 @@ class DataPlane(Protocol):
     def work(self, task: int, ns: int, token: int) -> None:
         """Occupy the task for a time, ahead of its queue; `Listener.work_done` when that is over."""
 
+    def speed(self, host: int, share: float) -> None:
+        """Others take this share of the host's CPU from now on, 0 <= share < 1, whether it is alive or not.
+
+        A service in progress goes on at the new pace. The share that it has already is no change.
+        """
+
     def close_books(self, unit: int) -> tuple[int, int]:
         """`replayed` of the unit now; from here on its replayed tuples are not counted."""
 
@@ -144,4 +150,7 @@ class DataPlane(Protocol):
         """Rows (operator, expected, lost, duplicated), one for each operator but the sources."""
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
-        """The tables visits, waiting, deliveries, dropped, checkpoints, as they are at the end of the run."""
+        """The tables visits, waiting, deliveries, dropped, checkpoints, cpu, as they are at the end of the run.
+
+        `cpu` may be left out where no host shares its cores evenly and no pace ever changed.
+        """

@@ -70,9 +70,22 @@ def records(control: Control, duration_ns: int) -> RunRecords:
         tasks=_task_names(cluster),
         task_operator=tuple(cluster.task_operator),
         hosts=plan.host_names,
-        servers=tuple(each.description.parallelism * each.description.threads for each in plan.operators),
+        servers=_servers(cluster),
         tables=recorder.tables(plane.tables(), plane.messages()),
     )
+
+
+def _servers(cluster: Cluster) -> tuple[int, ...]:
+    """Per operator, how many of its services can go on at full pace on the hosts of its first tasks."""
+    found, task = [], 0
+    for each in cluster.plan.operators:
+        servers, threads = 0, each.description.threads
+        for host in cluster.task_host[task : task + each.description.parallelism]:
+            group = cluster.plan.host_groups[host]
+            servers += min(threads, group.cores) if group.cpu == "processor-sharing" else threads
+        found.append(servers)
+        task += each.description.parallelism
+    return tuple(found)
 
 
 def _task_names(cluster: Cluster) -> tuple[str, ...]:

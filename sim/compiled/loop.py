@@ -20,6 +20,7 @@ from sim.compiled.service import (
     stop_serving,
     ticket,
 )
+from sim.compiled.sharing import ended
 from sim.compiled.state import (
     ARRIVE,
     ASKED,
@@ -27,6 +28,7 @@ from sim.compiled.state import (
     BORN,
     CONTROL,
     CRASHED,
+    DUE,
     END,
     GROW,
     LIMIT,
@@ -70,7 +72,7 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
         if time > limit_time:
             return LIMIT
         rank = first.rank
-        if time == limit_time and (rank > limit_rank or (rank == limit_rank and first.seq >= limit_seq)):
+        if time == limit_time and (rank > limit_rank or (rank == limit_rank and first.seq > limit_seq)):
             return LIMIT
         kind, ref = first.kind, first.ref
         if kind == BORN and not has_births(s, ref, time):
@@ -87,6 +89,11 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             g.budget = 0
         remove_first(s, place)
         g.now = time
+        if kind == DUE:
+            ref = ended(s, ref, rank - SERVICE)
+            if ref == NONE:
+                continue
+            kind = END
         if kind == ARRIVE:
             arrive(s, ref)
         elif kind == END:

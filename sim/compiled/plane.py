@@ -10,7 +10,7 @@ from models.records import NEVER, table
 from sim.birth_stream import BirthStream
 from sim.clock import Clock, Process
 from sim.cluster import Cluster, RunPlan
-from sim.compiled import books, buffers, channels, loop, pools, setup, verbs
+from sim.compiled import books, buffers, channels, loop, pools, setup, sharing, verbs
 from sim.compiled.pointer import State
 from sim.compiled.state import (
     ASKED,
@@ -30,6 +30,7 @@ from sim.compiled.state import (
     WORKED,
 )
 from sim.data_plane import NO_HOST, Key, Listener, Row
+from sim.pace import FULL, pace_of
 from sim.recording import recording_of
 
 _BIRTHS = 2**20  # in the buffers of all sources together
@@ -236,6 +237,13 @@ class CompiledPlane:
         verbs.work(self.s, task, ns, token)
         self._tell()
 
+    def speed(self, host: int, share: float) -> None:
+        """Others take this share of the host's CPU from now on."""
+        pace = pace_of(share)
+        self.s.g["paced"] = self.s.g["paced"][0] or pace != FULL
+        self._room(2)
+        sharing.set_pace(self.s, host, pace)
+
     def close_books(self, unit: int) -> tuple[int, int]:
         """`replayed` of the unit now; its replayed tuples are not counted any more."""
         found = self.replayed(unit)
@@ -347,6 +355,7 @@ class CompiledPlane:
         dropped = self.s.dropped_rows[: int(g["dropped_rows"][0])]
         checkpoints = self.s.checkpoint_rows[: int(g["checkpoint_rows"][0])]
         made = dict(self.recording.tables())
+        made["cpu"] = table("cpu", self._cpu())
         made["waiting"] = table("waiting", waiting)
         made["dropped"] = table(
             "dropped",
@@ -373,6 +382,13 @@ class CompiledPlane:
             },
         )
         return made
+
+    def _cpu(self) -> list[Row]:
+        """Rows of the tasks on hosts whose pace changes."""
+        self._now()
+        rows = np.zeros((int(self.s.g["tasks"][0]), 3), np.int64)
+        count = verbs.cpu(self.s, rows)
+        return [tuple(row) for row in rows[:count].tolist()]
 
     def _unfinished(self) -> tuple[list[Row], list[Row]]:
         """Rows of what is in service, and of what is in a queue or held."""

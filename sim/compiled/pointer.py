@@ -59,6 +59,7 @@ class State:
     checkpoint_rows: np.ndarray
     message_rows: np.ndarray
     notices: np.ndarray
+    services: np.ndarray
 
     def __init__(self, **arrays: np.ndarray) -> None:
         self._table = np.zeros((len(ARRAYS), 2), np.int64)

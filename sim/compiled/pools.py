@@ -21,6 +21,7 @@ from sim.compiled.state import (
     PAIR,
     POSITION,
     RING,
+    SERVICE_SHARE,
     TRANSFER,
     VISIT,
     VISIT_ROW,
@@ -46,6 +47,7 @@ def empty() -> dict[str, np.ndarray]:
         "log": np.zeros(0, np.uint64),
         "log_next": np.zeros(0, np.int32),
         "transfers": np.zeros(0, TRANSFER),
+        "services": np.zeros(0, SERVICE_SHARE),
     }
 
 
@@ -95,6 +97,8 @@ def grown(s: State, need: int, flush: Callable[[], None]) -> None:
         g["free_node"] = before
         g["nodes_left"] += made.shape[0] // NODES - before
         s.nodes = made
+    if g["paced"][0] and s.services.shape[0] < s.visits.shape[0]:
+        s.services = _longer(s.services, s.visits.shape[0])
     missing = need - int(g["chunks_left"][0])
     if missing > 0:
         before = s.log_next.shape[0]

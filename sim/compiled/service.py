@@ -10,6 +10,7 @@ from sim.compiled.channels import SERVICE, emit, free_visit
 from sim.compiled.draws import child_id, output_count, output_key, service_ns
 from sim.compiled.events import push
 from sim.compiled.pointer import State
+from sim.compiled.sharing import begin_service
 from sim.compiled.state import DUPLICATE, END, NONE, PER_KEY, TUPLE
 from sim.compiled.tables import position, touch_key
 
@@ -120,11 +121,15 @@ def serve(s: State, v: int, task: int, ns: int) -> None:
     s.cores[t.cores].free -= 1
     t.idle_threads -= 1
     s.visits[v].next = NONE
-    if t.serving_tail == NONE:
+    before = t.serving_tail
+    if before == NONE:
         t.serving_head = v
     else:
-        s.visits[t.serving_tail].next = v
+        s.visits[before].next = v
     t.serving_tail = v
+    if s.hosts[t.host].paced:
+        begin_service(s, v, task, ns, before)
+        return
     push(s, g.now + ns, SERVICE + task, g.serial, END, v)
     g.serial += 1
 
@@ -157,7 +162,7 @@ def admit(s: State, v: int, task: int) -> None:
 
 @kernel
 def dispatch(s: State, cores: int) -> None:
-    """Start services until no core is free or no task can go on; what arrived first at the host comes first."""
+    """Start services until no core is free or no task can go on; by priority, then by arrival at the host."""
     c = s.cores[cores]
     while c.free > 0:
         best, first = NONE, 0
@@ -166,8 +171,8 @@ def dispatch(s: State, cores: int) -> None:
             t = s.tasks[task]
             if t.idle_threads > 0:
                 head = t.front_head if t.front_head != NONE else t.queue_head
-                if head != NONE and (best == NONE or s.visits[head].ticket < first):
-                    best, first = task, s.visits[head].ticket
+                if head != NONE and (best == NONE or s.visits[head].ticket - t.lead < first):
+                    best, first = task, s.visits[head].ticket - t.lead
             task = t.next_on_cores
         if best == NONE:
             return

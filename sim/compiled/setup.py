@@ -6,6 +6,7 @@ import numpy as np
 
 from models.job import FixedState, PerKeyState, PerTupleState
 from models.key_groups import groups_of_keys
+from models.units import to_ns
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.draws import OPERATOR_DRAWS, pack_draws
 from sim.compiled.state import (
@@ -29,6 +30,7 @@ from sim.compiled.state import (
     UNIT,
 )
 from sim.draws import code_of
+from sim.pace import FAR_NS, FULL
 
 
 def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -40,6 +42,8 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
     made["logs"], made["clean"] = plan.may_fail, 1
     made["full_kind"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["remote_rate"] = tolerance.remote_bytes_per_s or 0.0
+    made["warmup"] = to_ns(plan.scenario.warmup_s)
+    made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
     for name in ("free_visit", "free_node", "free_chunk", "free_transfer", "dispatch", "asked", "refill"):
         made[name] = NONE
     most = 1
@@ -63,6 +67,7 @@ def operator_records(plan: RunPlan) -> np.ndarray:
         edge += len(operator.edges)
         record["has_service"] = description.service is not None
         record["is_source"], record["is_sink"] = operator.is_source, operator.is_sink
+        record["priority"] = description.priority
         record["serialise"] = description.serialise_bytes_per_s or 0.0
         state = description.state
         record["state_model"] = NO_STATE
@@ -125,6 +130,8 @@ def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
         record["alive"], record["shared"] = 1, group.cpu == "shared"
         record["cores"], record["core_count"] = index, group.cores
         cores[index]["free"] = group.cores
+        record["even"] = record["paced"] = group.cpu == "processor-sharing"
+        record["pace"], record["root"], record["next_time"] = FULL, NONE, FAR_NS
     return hosts, cores
 
 

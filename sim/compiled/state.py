@@ -14,6 +14,7 @@ NONE = -1
 RING = 4096  # places in the rings of arrivals, a power of two
 NODES = 4  # kept outputs in one piece of memory: they are read in order, and far apart in time
 CHUNK = 128  # applied tuples in one chunk of a log
+WAKES = 4
 
 _i8, _i4, _u8, _f8, _b = "i8", "i4", "u8", "f8", "u1"
 
@@ -69,6 +70,8 @@ GLOBAL = np.dtype(
         ("near_count", _i8),
         ("far_first", _i8),
         ("far_count", _i8),
+        ("warmup", _i8),
+        ("paced", _b),  # some host has services whose pace changes: `services` has a place for each visit
     ],
     align=True,
 )
@@ -118,6 +121,9 @@ TASK = np.dtype(
         ("watched", _b),
         ("has_service", _b),
         ("mark", _i8),
+        ("lead", _i8),  # taken off the ticket of what is at the head: the priority of the operator
+        ("served", _i8),  # of its tuples from the warm-up on, where the pace changes: time in service
+        ("used", _i8),  # and work that was done in it
     ],
     align=True,
 )
@@ -135,6 +141,35 @@ HOST = np.dtype(
         ("core_count", _i4),
         ("alive", _b),
         ("shared", _b),
+        # where the pace changes, as in `sharing`
+        ("paced", _b),
+        ("even", _b),  # the cores are shared by all services
+        ("warm", _b),  # `done_before` is known
+        ("pace", _i8),  # parts per million
+        ("in_service", _i8),
+        ("done", _i8),
+        ("done_before", _i8),  # `done` at the end of the warm-up
+        ("changed", _i8),  # when `done` was brought up to date
+        ("next_time", _i8),  # of the next end
+        ("next_task", _i8),
+        ("root", _i8),
+        ("wakes", _i8),  # events that are set, earliest last
+        ("wake_time", _i8, (WAKES,)),
+        ("wake_task", _i8, (WAKES,)),
+    ],
+    align=True,
+)
+
+# A service in progress on such a host, at the place of its visit.
+SERVICE_SHARE = np.dtype(
+    [
+        ("begin", _i8),  # `done` of the host at its start
+        ("end", _i8),  # and at its end
+        ("serial", _i8),
+        ("task", _i4),
+        ("before", _i4),  # in the list of its task, unless it is the head
+        ("child", _i4),
+        ("sibling", _i4),
     ],
     align=True,
 )
@@ -268,6 +303,7 @@ OPERATOR = np.dtype(
         ("has_service", _b),
         ("is_source", _b),
         ("is_sink", _b),
+        ("priority", _i8),
     ],
     align=True,
 )
@@ -295,6 +331,7 @@ MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes"
 
 # Kinds of events, edges, states, messages, visits.
 ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM = range(8)
+DUE, STALE = 8, 9
 BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
 NO_STATE, PER_KEY, PER_TUPLE, FIXED = range(4)
 DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED = range(5)
@@ -340,4 +377,5 @@ ARRAYS: dict[str, np.dtype] = {
     "checkpoint_rows": CHECKPOINT,
     "message_rows": MESSAGE_ROW,
     "notices": np.dtype("i8"),
+    "services": SERVICE_SHARE,
 }

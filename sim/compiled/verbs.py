@@ -11,6 +11,7 @@ from sim.compiled.checkpoints import free_transfer
 from sim.compiled.loop import emit_births
 from sim.compiled.pointer import State
 from sim.compiled.service import dispatch, drop, put_in_front, ticket
+from sim.compiled.sharing import stop, used
 from sim.compiled.state import CONTROL, CRASHED, NONE, SNAPSHOT
 from sim.compiled.tables import cut_keys, find_pair
 
@@ -27,6 +28,7 @@ def add_task(s: State, task: int, operator: int, host: int, cores: int, idle_thr
     t.front_head = t.front_tail = t.queue_head = t.queue_tail = t.serving_head = t.serving_tail = NONE
     t.alive = 1
     t.has_service = s.operators[operator].has_service
+    t.lead = s.operators[operator].priority << 42
     c = s.cores[cores]
     if c.first == NONE:
         c.first = task
@@ -106,6 +108,8 @@ def crash_host(s: State, host: int, tasks: np.ndarray, units: np.ndarray) -> Non
     h.alive = 0
     h.life += 1
     h.link_free = 0
+    if h.paced:
+        stop(s, host, tasks)
     for k in range(tasks.shape[0]):
         crash_task(s, tasks[k])
     for k in range(units.shape[0]):
@@ -226,6 +230,20 @@ def watch(s: State, tasks: np.ndarray) -> None:
         s.tasks[task].watched = 0
     for k in range(tasks.shape[0]):
         s.tasks[tasks[k]].watched = 1
+
+
+@kernel
+def cpu(s: State, rows: np.ndarray) -> int:
+    """Rows (task, time in service, CPU time used) of the tasks on hosts whose pace changes; how many."""
+    n = 0
+    for task in range(s.g[0].tasks):
+        if s.hosts[s.tasks[task].host].paced:
+            served, work_done = used(s, task)
+            rows[n, 0] = task
+            rows[n, 1] = served
+            rows[n, 2] = work_done
+            n += 1
+    return n
 
 
 @kernel

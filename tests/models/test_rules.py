@@ -172,6 +172,10 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ["operators.clean.service.low = 2 ms: must be shorter than high"],
     ),
     (
+        {"hosts/worker/load": {"steps": [{"at": "5 s", "share": 0.5}, {"at": "5 s", "share": 0.2}]}},
+        ["hosts.worker.load.steps[1].at = 5 s: must be later than the step before"],
+    ),
+    (
         {"workload/words/rate": {"steps": [{"at": "1 s", "rate": "1 /s"}]}},
         ["workload.words.rate.steps[0].at = 1 s: must be 0 s at the first step"],
     ),
@@ -277,7 +281,6 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
     ({"operators/clean/buffer": 10}, ["operators.clean.buffer"]),
     ({"operators/count/window": {"length": "1 s"}}, ["operators.count.window"]),
     ({"operators/count/state": {"model": "window", "bytes": "1 B", "length": "1 s"}}, ["operators.count.state.model"]),
-    ({"hosts/worker/cpu": "processor-sharing"}, ["hosts.worker.cpu"]),
     ({"fault_tolerance/method": "active-replication"}, ["fault_tolerance.method"]),
     ({"fault_tolerance/method": "upstream-backup"}, ["fault_tolerance.method"]),
     ({"fault_tolerance/store": "upstream"}, ["fault_tolerance.store"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from models.cluster import HostGroup
+from reference.processor import Processor
 from reference.task import Cores, Task
 
 _NS = 1_000_000_000
@@ -30,7 +31,7 @@ class Link:
 
 
 class Host:
-    """One host; its tasks share its cores or have cores of their own."""
+    """One host; its tasks share its cores, have cores of their own, or share a processor evenly."""
 
     def __init__(self, index: int, name: str, group: HostGroup, latency_ns: int) -> None:
         self.index, self.name, self.group = index, name, group
@@ -40,6 +41,7 @@ class Host:
         self.link = Link(group.network_bytes_per_s, latency_ns)
         self.cores = Cores(group.cores)
         self.tasks: list[Task] = []
+        self.processor: Processor | None = None  # where cores are shared evenly, or the pace has changed
 
     def ticket(self) -> int:
         """The next place in the order of arrivals at this host."""
@@ -57,6 +59,8 @@ class Host:
     def crash(self) -> list[Task]:
         """The host dies; returns its tasks."""
         self.life += 1
+        if self.processor:
+            self.processor.stop()
         tasks, self.tasks = self.tasks, []
         self.cores = Cores(self.group.cores)
         self.link = Link(self.group.network_bytes_per_s, self.latency_ns)

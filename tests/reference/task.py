@@ -25,7 +25,11 @@ class Work:
 
 
 class Cores:
-    """Servers shared by the tasks on them; a free one takes the item that arrived first at the host."""
+    """Servers shared by the tasks on them.
+
+    A free one takes, of the tasks that can go on, one of the highest priority, of these the item that arrived first
+    at the host.
+    """
 
     def __init__(self, count: int) -> None:
         self.free = count
@@ -43,11 +47,13 @@ class Cores:
         if len(self.tasks) == 1:  # a core of its own: no need to compare tickets
             only = self.tasks[0]
             return only if only.idle_threads and (only.front or only.queue) else None
-        first, first_ticket = None, None
+        first, first_turn = None, None
         for task in self.tasks:
             ticket = task.head_ticket() if task.idle_threads else None
-            if ticket is not None and (first_ticket is None or ticket < first_ticket):
-                first, first_ticket = task, ticket
+            if ticket is not None:
+                turn = (-task.operator.description.priority, ticket)
+                if first_turn is None or turn < first_turn:
+                    first, first_turn = task, turn
         return first
 
 
@@ -58,7 +64,7 @@ class Task:
         self.world, self.operator, self.index, self.host, self.cores = world, operator, index, host, cores
         self.front: deque[Visit | Work] = deque()
         self.queue: deque[Visit] = deque()
-        self.serving: dict[Visit | Work, None] = {}
+        self.serving: dict[Visit | Work, tuple[int, int]] = {}  # (work, end at full pace) [ns], in order of start
         self.idle_threads = operator.description.threads
         self.busy_ns = 0
         self.alive = True
@@ -121,12 +127,18 @@ class Task:
     def _serve(self, item: Visit | Work, ns: int, now: int) -> None:
         self.cores.free -= 1
         self.idle_threads -= 1
-        self.serving[item] = None
-        self.world.clock.at(now + ns, SERVICE + self.index, lambda _: self._end(item, ns))
+        self.serving[item] = (ns, now + ns)
+        if self.host.processor:
+            self.host.processor.begin(self, item, ns)
+        else:
+            self.world.clock.at(now + ns, SERVICE + self.index, lambda _: self._end_at_full_pace(item, ns))
 
-    def _end(self, item: Visit | Work, ns: int) -> None:
-        if not self.alive:
-            return  # the host died meanwhile: no effect, no output
+    def _end_at_full_pace(self, item: Visit | Work, ns: int) -> None:
+        if self.alive and not self.host.processor:  # else the host died, or its processor took the service over
+            self.end(item, ns)
+
+    def end(self, item: Visit | Work, ns: int) -> None:
+        """The service of so much work is over."""
         del self.serving[item]
         self.cores.free += 1
         self.idle_threads += 1

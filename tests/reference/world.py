@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from models.records import NEVER
+from models.records import NEVER, table
+from models.units import to_ns
 from reference.checkpoint import CheckpointCoordinator
 from reference.host import Host, Link
 from reference.ledger import ledger
+from reference.processor import Processor
 from reference.recorder import Recorder
 from reference.source import Source
 from reference.task import Task, Work
@@ -19,6 +21,7 @@ from sim.clock import ARRIVAL, MESSAGE, Clock, channel
 from sim.cluster import Cluster, RunPlan
 from sim.data_plane import Key, Listener
 from sim.data_plane import Row as TableRow
+from sim.pace import FULL, pace_of
 
 
 class World:
@@ -41,6 +44,10 @@ class World:
             Host(index, name, group, plan.latency_ns)
             for index, (name, group) in enumerate(zip(plan.host_names, plan.host_groups, strict=True))
         ]
+        self.warmup_ns = to_ns(plan.scenario.warmup_s)
+        for host in self.hosts:
+            if host.group.cpu == "processor-sharing":
+                host.processor = Processor(self, host, shares_evenly=True)
         self.tasks: list[Task] = []
         for task in range(len(cluster.task_host)):
             self.add_task(task)
@@ -151,6 +158,15 @@ class World:
         busy = self.tasks[task]
         busy.put_in_front([Work(ns, busy.host.ticket(), lambda: self.listener.work_done(token))])
         self.tell()
+
+    def speed(self, host: int, share: float) -> None:
+        """Others take this share of the CPU from now on."""
+        changed, pace = self.hosts[host], pace_of(share)
+        if changed.processor is None and pace != FULL:
+            changed.processor = Processor(self, changed, shares_evenly=False)
+            changed.processor.take_over()
+        if changed.processor:
+            changed.processor.set_pace(pace)
 
     def close_books(self, unit: int) -> tuple[int, int]:
         """`replayed` now; not counted any more."""
@@ -335,4 +351,7 @@ class World:
             waiting += [
                 (*here, item.arrival_ns) for item in (*held[task], *task.front, *task.queue) if isinstance(item, Visit)
             ]
-        return self.recorder.tables(serving, waiting)
+        made = dict(self.recorder.tables(serving, waiting))
+        used = [(task.index, task.host.processor.used_by(task)) for task in self.tasks if task.host.processor]
+        made["cpu"] = table("cpu", [(task, one.served_ns, one.used_ns) for task, one in used])
+        return made
