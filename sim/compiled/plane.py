@@ -108,7 +108,7 @@ class CompiledPlane:
         """Do all that comes before `limit`; True if the listener was told something."""
         while True:
             g = self.s.g
-            g["clock_number"] = self._clock.next_number()
+            g["clock_number"] = self._clock.next_number() - 1
             self.s.hosts["alive"] = self._cluster.host_alive
             why = loop.advance(self.s, *limit)
             if why == LIMIT:
@@ -298,7 +298,7 @@ class CompiledPlane:
 
     def _first_round(self, at_ns: int) -> Process:
         """Set the first checkpoint where a process would: after the timers of processes that were started before."""
-        pools.push(self.s, at_ns, 1, self._clock.next_number(), ROUND, 0)
+        pools.push(self.s, at_ns, 1, self._clock.next_number() - 1, ROUND, 0)
         return
         yield
 

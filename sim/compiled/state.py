@@ -61,7 +61,7 @@ GLOBAL = np.dtype(
         ("asked", _i4),  # unit whose holder Python is to choose
         ("answer", _i4),
         ("refill", _i4),  # source whose births have run out
-        ("clock_number", _i8),  # number of the next control event
+        ("clock_number", _i8),  # number of the last control event: a round that is set now comes right behind it
     ],
     align=True,
 )
