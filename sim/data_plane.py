@@ -134,6 +134,9 @@ class DataPlane(Protocol):
     def samples(self) -> list[Row]:
         """A row of `samples` without its instant for each live task: (task, host, queue, busy_ns, buffered)."""
 
+    def buffers(self) -> list[Row]:
+        """A row of `buffers` without its instant for each live task: (task, taken, unsent, blocked_ns)."""
+
     def lag(self) -> list[tuple[int, int]]:
         """(operator, tuples that are born before now and not emitted) for each source unit."""
 

@@ -21,8 +21,6 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
             found.append((f"{here}.window", "given", ""))
         if isinstance(operator.state, WindowState):
             found.append((f"{here}.state.model", "window", "per-key, fixed and per-tuple are"))
-        if operator.buffer is not None:
-            found.append((f"{here}.buffer", operator.buffer, "leave it out: queues have no bound"))
     for name, group in scenario.hosts.items():
         if group.cpu == "processor-sharing":
             found.append((f"{path_text(('hosts', name))}.cpu", group.cpu, "shared and dedicated are"))

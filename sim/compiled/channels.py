@@ -8,6 +8,7 @@ from sim.compiled.buffers import keep
 from sim.compiled.cache import kernel
 from sim.compiled.draws import child_id, shuffle_target, takes
 from sim.compiled.events import push
+from sim.compiled.outbox import put_unsent, takes_place
 from sim.compiled.pointer import State
 from sim.compiled.state import (
     ARRIVE,
@@ -137,6 +138,9 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
 def emit_to(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
     """An output for one unit: kept until that has saved it, and sent."""
     node = keep(s, sender, receiver, tuple_id, birth, key, size) if s.g[0].replays else NONE
+    if s.g[0].bounded and not takes_place(s, sender, receiver):
+        put_unsent(s, new_visit(s), sender, receiver, tuple_id, birth, key, node)
+        return
     send(s, sender, receiver, tuple_id, birth, key, size, node)
 
 

@@ -148,6 +148,8 @@ class CompiledPlane:
         """Make room for so many sendings, and for all drops that a verb can cause."""
         self._now()
         g = self.s.g
+        if g["bounded"][0]:
+            need += int(g["tasks"][0] + g["threads"][0])
         g["need"] = need
         self._grow(need)
 
@@ -266,7 +268,7 @@ class CompiledPlane:
     def empty(self, task: int) -> bool:
         """Whether nothing waits at the task and nothing is served."""
         t = self.s.tasks[task]
-        return bool(t["front_head"] == NONE and t["queue_head"] == NONE and t["serving_head"] == NONE)
+        return all(t[head] == NONE for head in ("front_head", "queue_head", "serving_head", "unsent_head"))
 
     def last_arrival_ns(self, task: int, operators: Collection[int]) -> int | None:
         """When the last tuple under way to the task from these operators arrives."""
@@ -308,6 +310,13 @@ class CompiledPlane:
         """A row for each live task."""
         rows = np.zeros((int(self.s.g["tasks"][0]), 5), np.int64)
         count = verbs.sample(self.s, rows)
+        return [tuple(row) for row in rows[:count].tolist()]
+
+    def buffers(self) -> list[Row]:
+        """(task, taken, unsent, blocked_ns) of each live task."""
+        self._now()
+        rows = np.zeros((int(self.s.g["tasks"][0]), 4), np.int64)
+        count = verbs.sample_buffers(self.s, rows)
         return [tuple(row) for row in rows[:count].tolist()]
 
     def lag(self) -> list[tuple[int, int]]:

@@ -49,6 +49,7 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
         outputs = 1 if operator["is_source"] else int(np.ceil(plan.operators[index].description.selectivity))
         most = max(most, targets * outputs)
     made["fan_out"] = most
+    made["bounded"] = plan.bounded
     return made
 
 
@@ -63,6 +64,7 @@ def operator_records(plan: RunPlan) -> np.ndarray:
         edge += len(operator.edges)
         record["has_service"] = description.service is not None
         record["is_source"], record["is_sink"] = operator.is_source, operator.is_sink
+        record["buffer"] = description.buffer or 0
         record["serialise"] = description.serialise_bytes_per_s or 0.0
         state = description.state
         record["state_model"] = NO_STATE

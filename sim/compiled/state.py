@@ -62,6 +62,8 @@ GLOBAL = np.dtype(
         ("answer", _i4),
         ("refill", _i4),  # source whose births have run out
         ("clock_number", _i8),  # number of the last control event: a round that is set now comes right behind it
+        ("bounded", _b),  # a queue has a bound
+        ("threads", _i8),  # of all tasks
     ],
     align=True,
 )
@@ -111,6 +113,19 @@ TASK = np.dtype(
         ("watched", _b),
         ("has_service", _b),
         ("mark", _i8),
+        ("places", _i8),  # for tuples in the queue and under way, 0: no bound
+        ("taken", _i8),
+        ("unsent_n", _i8),  # outputs that wait for room at their receivers
+        ("blocked", _i8),  # for how long outputs waited [ns], without the present spell
+        ("blocked_since", _i8),
+        ("unsent_head", _i4),
+        ("unsent_tail", _i4),
+        ("waits_at", _i4),  # the task at which the first of them waits for room, or NONE
+        ("next_waiting", _i4),  # behind this task, at the same receiver
+        ("first_waiting", _i4),  # of the tasks that wait for room here
+        ("last_waiting", _i4),
+        ("giving", _b),  # the event is set at which the first of them goes on
+        ("loose", _b),  # the event is set at which this task goes on whose first unsent output was taken away
     ],
     align=True,
 )
@@ -260,6 +275,7 @@ OPERATOR = np.dtype(
         ("has_service", _b),
         ("is_source", _b),
         ("is_sink", _b),
+        ("buffer", _i8),  # places of a task, 0: no bound
     ],
     align=True,
 )
@@ -286,7 +302,7 @@ CHECKPOINT = np.dtype(
 MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes", _i8)], align=True)
 
 # Kinds of events, edges, states, messages, visits.
-ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM = range(8)
+ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM, CREDIT, GO_ON = range(10)
 BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
 NO_STATE, PER_KEY, PER_TUPLE, FIXED = range(4)
 DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED = range(5)

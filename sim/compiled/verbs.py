@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim.compiled.backpressure import take_along
 from sim.compiled.buffers import cut_log, forget_live, forget_stored, restore_kept
 from sim.compiled.cache import helper, kernel
 from sim.compiled.channels import free_visit, new_visit, replay
 from sim.compiled.checkpoints import free_transfer
 from sim.compiled.loop import emit_births
+from sim.compiled.outbox import give, leave_place, stop_waiting
 from sim.compiled.pointer import State
 from sim.compiled.service import dispatch, drop, put_in_front, ticket
 from sim.compiled.state import CONTROL, CRASHED, NONE, SNAPSHOT
@@ -27,6 +29,9 @@ def add_task(s: State, task: int, operator: int, host: int, cores: int, idle_thr
     t.front_head = t.front_tail = t.queue_head = t.queue_tail = t.serving_head = t.serving_tail = NONE
     t.alive = 1
     t.has_service = s.operators[operator].has_service
+    t.places = s.operators[operator].buffer
+    t.unsent_head = t.unsent_tail = t.waits_at = t.next_waiting = t.first_waiting = t.last_waiting = NONE
+    s.g[0].threads += idle_threads
     c = s.cores[cores]
     if c.first == NONE:
         c.first = task
@@ -61,6 +66,22 @@ def crash_task(s: State, task: int) -> None:
     _drop_chain(s, serving, task)
     _drop_chain(s, front, task)
     _drop_chain(s, queue, task)
+    if s.g[0].bounded:
+        _lose_unsent(s, task)
+
+
+@kernel
+def _lose_unsent(s: State, task: int) -> None:
+    t = s.tasks[task]
+    stop_waiting(s, task)
+    v = t.unsent_head
+    t.unsent_head = t.unsent_tail = NONE
+    t.unsent_n = 0
+    while v != NONE:
+        following = s.visits[v].next
+        drop(s, v, s.units[s.visits[v].unit].task, CRASHED)
+        free_visit(s, v)
+        v = following
 
 
 @kernel
@@ -95,6 +116,8 @@ def cut_links(s: State, host: int) -> None:
     for k in range(n):
         serials[k] = s.visits[found[k]].serial
         s.visits[found[k]].wire = 0  # the event of its arrival frees the place
+        if g.bounded and not s.visits[found[k]].replayed:
+            leave_place(s, s.visits[found[k]].task)
     for k in np.argsort(serials):
         drop(s, found[k], s.visits[found[k]].task, CRASHED)
 
@@ -111,6 +134,9 @@ def crash_host(s: State, host: int, tasks: np.ndarray, units: np.ndarray) -> Non
     for k in range(units.shape[0]):
         lose_unit(s, units[k])
     cut_links(s, host)
+    if s.g[0].bounded:
+        for k in range(tasks.shape[0]):
+            give(s, tasks[k])  # a dead task has room
     for unit in range(s.units.shape[0]):
         if s.units[unit].stored and s.units[unit].stored_holder == host:
             forget_stored(s, unit)
@@ -175,6 +201,8 @@ def replay_between(s: State, sender: int, receiver: int) -> tuple[int, int]:
     pair = find_pair(s, sender, receiver)
     if pair == NONE:
         return 0, 0
+    if s.g[0].bounded and s.pairs[pair].live != NONE:
+        take_along(s, sender, receiver)
     return replay(s, sender, pair)
 
 
@@ -226,6 +254,21 @@ def watch(s: State, tasks: np.ndarray) -> None:
         s.tasks[task].watched = 0
     for k in range(tasks.shape[0]):
         s.tasks[tasks[k]].watched = 1
+
+
+@kernel
+def sample_buffers(s: State, rows: np.ndarray) -> int:
+    """Rows (task, taken, unsent, blocked) of the live tasks; how many."""
+    n = 0
+    for task in range(s.g[0].tasks):
+        t = s.tasks[task]
+        if t.alive:
+            rows[n, 0] = task
+            rows[n, 1] = t.taken if t.places > 0 else 0
+            rows[n, 2] = t.unsent_n
+            rows[n, 3] = t.blocked + (s.g[0].now - t.blocked_since if t.unsent_head != NONE else 0)
+            n += 1
+    return n
 
 
 @kernel

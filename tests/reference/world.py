@@ -10,6 +10,7 @@ from models.records import NEVER
 from reference.checkpoint import CheckpointCoordinator
 from reference.host import Host, Link
 from reference.ledger import ledger
+from reference.outbox import Output
 from reference.recorder import Recorder
 from reference.source import Source
 from reference.task import Task, Work
@@ -50,6 +51,7 @@ class World:
             self.units[operator].append(made)
         self._numbered = list(self.all_units())
         self.wire: dict[Visit, Task] = {}
+        self.never_sent = 0  # outputs that were lost in the outbox of a dead task
         self._watched: frozenset[int] = frozenset()
         self._idle: list[int] = []  # tasks of which the listener is to be told
         self.sources = [source for each in plan.operators if each.is_source for source in self._sources(each.index)]
@@ -100,10 +102,16 @@ class World:
         for task in tasks:
             for visit in task.crash(now):
                 self.drop(visit, task, "crash")
+            for output in task.outbox.lose():
+                self.never_sent += 1
+                unsent = Visit(output.row, output.receiver, task, NEVER, replayed=False)
+                self.drop(unsent, output.receiver.task, "crash")
         for unit in lost:
             for visit in unit.forget_volatile():
                 self.drop(visit, unit.task, "crash")
         self._cut_links(dead)
+        for task in tasks:
+            task.places.give()  # a dead task has room
         for unit in self._numbered:
             if unit.checkpoint and unit.checkpoint.holder == host:
                 unit.checkpoint = None
@@ -119,6 +127,8 @@ class World:
         for visit, _ in cut:
             del self.wire[visit]
         for visit, task in cut:
+            if not visit.replayed:
+                task.places.leave()
             self.drop(visit, task, "crash")
 
     def assign(self, unit: int, task: int) -> None:
@@ -227,9 +237,19 @@ class World:
                 sent = row if edge.copy_code is None else row._replace(id=edge.id_for(tuple_id, index))
                 if self.plan.replays:
                     unit.keep(receiver, sent)
-                self._send(unit, receiver, sent)
+                unit.task.outbox.offer(Output(unit, receiver, sent))
 
-    def _send(self, sender: Unit, receiver: Unit, row: Row) -> None:
+    def emit_waiting(self, task: Task) -> None:
+        """Nothing is left to send at the task: sources there emit what waits, what was born first comes first."""
+        here = [source for source in self.sources if source.unit.task is task]
+        while not task.outbox:
+            waiting = [source for source in here if source.waiting_since() is not None]
+            if not waiting:
+                return
+            min(waiting, key=lambda source: (source.waiting_since(), source.unit.number)).emit_one()
+
+    def send(self, sender: Unit, receiver: Unit, row: Row) -> None:
+        """Send a tuple; it takes a place at the task where the receiver is now."""
         origin, task = sender.task, receiver.task
         now = self.clock.now_ns()
         if origin.host is task.host:
@@ -239,6 +259,7 @@ class World:
         self.recorder.message(now, kind, 1, row.bytes)
         visit = Visit(row, receiver, origin, arrival, replayed=False)
         self.wire[visit] = task
+        task.places.take()
         self.clock.at(arrival, channel(ARRIVAL, task.index, origin.index), lambda _: self._arrive(visit, task))
 
     def _arrive(self, visit: Visit, task: Task) -> None:
@@ -261,6 +282,7 @@ class World:
         now, size = self.clock.now_ns(), sum(row.bytes for row in rows)
         arrival = now if origin.host is task.host else origin.host.link.arrival_ns(now, size)
         self.recorder.message(now, "replay", 1, size)
+        origin.outbox.forget(from_unit, to_unit)
         visits = [Visit(row, to_unit, origin, arrival, replayed=True) for row in rows]
         self.wire.update(dict.fromkeys(visits, task))
         rank = channel(MESSAGE, task.index, origin.index)
@@ -306,6 +328,14 @@ class World:
             held[unit.task] += len(unit.held)
         return [
             (task.index, task.host.index, held[task] + task.waiting(), task.busy_ns, buffered[task])
+            for task in self.tasks
+            if task.alive
+        ]
+
+    def buffers(self) -> list[TableRow]:
+        """(task, taken, unsent, blocked_ns) of each live task."""
+        return [
+            (task.index, task.places.taken_now, len(task.outbox.items), task.outbox.blocked_ns())
             for task in self.tasks
             if task.alive
         ]
