@@ -30,6 +30,7 @@ class RunPlan:
     may_fail: bool  # whether a host can die
     first_unit: tuple[int, ...]  # per operator: number of its unit 0; one entry more than operators
     bounded: bool  # whether a queue has a bound
+    fair: bool  # whether links are shared evenly
 
     @classmethod
     def of(cls, scenario: Scenario, inputs: RunInputs, replication: int) -> RunPlan:
@@ -54,6 +55,7 @@ class RunPlan:
             may_fail=any(isinstance(event, HostFailure) for event in scenario.events.values())
             or any(group.failures is not None for group in hosts.values()),
             first_unit=tuple(first),
+            fair=scenario.network.sharing == "fair",
             bounded=any(operator.buffer is not None for operator in scenario.operators.values()),
         )
 

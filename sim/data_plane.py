@@ -111,8 +111,15 @@ class DataPlane(Protocol):
     def empty(self, task: int) -> bool:
         """Whether nothing waits at the task and nothing is served."""
 
-    def last_arrival_ns(self, task: int, operators: Collection[int]) -> int | None:
-        """When the last tuple that is under way to the task from tasks of these operators arrives."""
+    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
+        """When the last tuple that is under way to the task from tasks of these operators arrives.
+
+        With `before` only of those that were sent when `sendings` was less. Not before that instant where links are
+        shared evenly: what is sent meanwhile can delay it.
+        """
+
+    def sendings(self) -> int:
+        """A number that grows with whatever is sent."""
 
     def watch(self, tasks: Collection[int]) -> None:
         """Tell the listener from now on when one of exactly these tasks is idle."""

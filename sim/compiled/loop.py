@@ -8,6 +8,7 @@ from sim.compiled.channels import SERVICE, emit, free_visit
 from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
 from sim.compiled.draws import source_id
 from sim.compiled.events import pop, push
+from sim.compiled.fair import depart, fair_room
 from sim.compiled.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
 from sim.compiled.pointer import State
 from sim.compiled.service import (
@@ -30,6 +31,7 @@ from sim.compiled.state import (
     CONTROL,
     CRASHED,
     CREDIT,
+    DEPART,
     END,
     GO_ON,
     GROW,
@@ -118,6 +120,8 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             at_remote(s, ref)
         elif kind == CREDIT:
             credit(s, ref)
+        elif kind == DEPART:
+            depart(s, ref)
         elif kind == GO_ON:
             goes_on(s, ref)
         elif kind == ROUND and not round_goes_on(s, True):
@@ -156,6 +160,9 @@ def room(s: State, kind: int, ref: int) -> bool:
         or g.dropped_rows + s.visits.shape[0] > s.dropped_rows.shape[0]
         or s.visits.shape[0] > s.notices.shape[0]
     ):
+        g.need = need
+        return False
+    if g.fair and not fair_room(s, need):
         g.need = need
         return False
     return True

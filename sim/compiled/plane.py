@@ -270,12 +270,17 @@ class CompiledPlane:
         t = self.s.tasks[task]
         return all(t[head] == NONE for head in ("front_head", "queue_head", "serving_head", "unsent_head"))
 
-    def last_arrival_ns(self, task: int, operators: Collection[int]) -> int | None:
+    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
         """When the last tuple under way to the task from these operators arrives."""
         marked = np.zeros(len(self._plan.operators), np.bool_)
         marked[list(operators)] = True
-        last = int(verbs.last_arrival(self.s, task, marked))
+        self._now()
+        last = int(verbs.last_arrival(self.s, task, marked, self.sendings() if before is None else before))
         return None if last == NONE else last
+
+    def sendings(self) -> int:
+        """A number that grows with whatever is sent."""
+        return int(self.s.g["serial"][0])
 
     def watch(self, tasks: Collection[int]) -> None:
         """Exactly these tasks are watched."""

@@ -40,6 +40,7 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
     made["logs"], made["clean"] = plan.may_fail, 1
     made["full_kind"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["remote_rate"] = tolerance.remote_bytes_per_s or 0.0
+    made["free_parcel"] = NONE
     for name in ("free_visit", "free_node", "free_chunk", "free_transfer", "dispatch", "asked", "refill"):
         made[name] = NONE
     most = 1
@@ -49,7 +50,7 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
         outputs = 1 if operator["is_source"] else int(np.ceil(plan.operators[index].description.selectivity))
         most = max(most, targets * outputs)
     made["fan_out"] = most
-    made["bounded"] = plan.bounded
+    made["bounded"], made["fair"] = plan.bounded, plan.fair
     return made
 
 
@@ -127,6 +128,8 @@ def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
         record["alive"], record["shared"] = 1, group.cpu == "shared"
         record["cores"], record["core_count"] = index, group.cores
         cores[index]["free"] = group.cores
+        record["fair"] = plan.fair and group.network_bytes_per_s is not None
+        record["alarm"] = record["first_lane"] = record["last_lane"] = NONE
     return hosts, cores
 
 

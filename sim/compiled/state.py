@@ -64,6 +64,10 @@ GLOBAL = np.dtype(
         ("clock_number", _i8),  # number of the last control event: a round that is set now comes right behind it
         ("bounded", _b),  # a queue has a bound
         ("threads", _i8),  # of all tasks
+        ("fair", _b),  # links are shared evenly
+        ("free_parcel", _i4),
+        ("parcels_left", _i8),
+        ("lanes_used", _i8),
     ],
     align=True,
 )
@@ -143,6 +147,34 @@ HOST = np.dtype(
         ("core_count", _i4),
         ("alive", _b),
         ("shared", _b),
+        ("fair", _b),  # its link is shared evenly
+        ("done", _i8),  # work of each channel with something to send, since time 0 [ns of the whole link]
+        ("changed", _i8),  # when a channel began or a message left last
+        ("due", _i8),  # when the next message leaves, if no channel begins before
+        ("alarm", _i8),  # the earliest event that is set for that, or NONE
+        ("active", _i8),  # channels with something to send
+        ("first_lane", _i4),
+        ("last_lane", _i4),
+    ],
+    align=True,
+)
+
+# A message on a link that is shared evenly: `ref` is a visit, the first of a replay, or a transfer, as `kind` says.
+PARCEL = np.dtype([("work", _i8), ("serial", _i8), ("kind", _i4), ("ref", _i4), ("next", _i4)], align=True)
+
+# A channel over such a link. Those with something to send are a list at the host in the order in which their first
+# messages leave: when `done` of the host has come to `finish`, of equals the one that was sent first.
+LANE = np.dtype(
+    [
+        ("finish", _i8),
+        ("serial", _i8),  # of the first message
+        ("origin", _i4),
+        ("receiver", _i4),
+        ("host", _i4),
+        ("first", _i4),
+        ("last", _i4),
+        ("before", _i4),
+        ("next", _i4),
     ],
     align=True,
 )
@@ -302,7 +334,7 @@ CHECKPOINT = np.dtype(
 MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes", _i8)], align=True)
 
 # Kinds of events, edges, states, messages, visits.
-ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM, CREDIT, GO_ON = range(10)
+ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM, CREDIT, GO_ON, DEPART = range(11)
 BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
 NO_STATE, PER_KEY, PER_TUPLE, FIXED = range(4)
 DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED = range(5)
@@ -346,4 +378,7 @@ ARRAYS: dict[str, np.dtype] = {
     "checkpoint_rows": CHECKPOINT,
     "message_rows": MESSAGE_ROW,
     "notices": np.dtype("i8"),
+    "parcels": PARCEL,
+    "lanes": LANE,
+    "lane_index": np.dtype("i4"),
 }

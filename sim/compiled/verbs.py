@@ -9,6 +9,7 @@ from sim.compiled.buffers import cut_log, forget_live, forget_stored, restore_ke
 from sim.compiled.cache import helper, kernel
 from sim.compiled.channels import free_visit, new_visit, replay
 from sim.compiled.checkpoints import free_transfer
+from sim.compiled.fair import close_link, least_arrival
 from sim.compiled.loop import emit_births
 from sim.compiled.outbox import give, leave_place, stop_waiting
 from sim.compiled.pointer import State
@@ -109,7 +110,7 @@ def cut_links(s: State, host: int) -> None:
         e = s.visits[v]
         if e.wire and s.tasks[e.origin].host == host:
             origin = s.tasks[e.origin]
-            if not origin.alive and origin.died <= e.arrival - g.latency:
+            if not origin.alive and (e.arrival == NONE or origin.died <= e.arrival - g.latency):
                 found[n] = v
                 n += 1
     serials = np.empty(n, np.int64)
@@ -120,6 +121,8 @@ def cut_links(s: State, host: int) -> None:
             leave_place(s, s.visits[found[k]].task)
     for k in np.argsort(serials):
         drop(s, found[k], s.visits[found[k]].task, CRASHED)
+        if s.visits[found[k]].arrival == NONE:
+            free_visit(s, found[k])  # it was on a shared link: there is no event of its arrival
 
 
 @helper
@@ -133,6 +136,7 @@ def crash_host(s: State, host: int, tasks: np.ndarray, units: np.ndarray) -> Non
         crash_task(s, tasks[k])
     for k in range(units.shape[0]):
         lose_unit(s, units[k])
+    close_link(s, host)
     cut_links(s, host)
     if s.g[0].bounded:
         for k in range(tasks.shape[0]):
@@ -237,12 +241,15 @@ def partners(s: State, unit: int, incoming: bool) -> np.ndarray:
 
 
 @kernel
-def last_arrival(s: State, task: int, operators: np.ndarray) -> int:
-    """When the last tuple under way to the task from tasks of the marked operators arrives, or NONE."""
-    last = NONE
+def last_arrival(s: State, task: int, operators: np.ndarray, before: int) -> int:
+    """When the last tuple under way to the task from tasks of the marked operators arrives, at least, or NONE.
+
+    Only those count that were sent before that number.
+    """
+    last = least_arrival(s, task, operators, before) if s.g[0].fair else NONE
     for v in range(s.visits.shape[0]):
         e = s.visits[v]
-        if e.wire and e.task == task and operators[s.tasks[e.origin].operator]:
+        if e.wire and e.task == task and e.serial < before and operators[s.tasks[e.origin].operator]:
             last = max(last, e.arrival)
     return last
 

@@ -155,6 +155,12 @@ def with_buffers(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
+def with_fair_links(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
+    """The same keys with links that are shared evenly, and mostly slow enough for that to matter."""
+    hosts = raw["hosts"]["h"] | {"network": draw.choice(["1 MB/s", "60 kB/s", "20 kB/s", "3 kB/s"])}
+    return raw | {"network": raw["network"] | {"sharing": "fair"}, "hosts": {"h": hosts}}
+
+
 def _operators(draw: Random, sources: int) -> dict[str, dict[str, Any]]:
     made: dict[str, dict[str, Any]] = {}
     unread = ["src"]
