@@ -111,7 +111,9 @@ class Operator(Description):
     window: Window | None = None
     """Window of an aggregate or a join."""
     buffer: Count | None = None
-    """Tuples that the input queue of a task holds; without it there is no bound."""
+    """Places of a task for tuples in its queue and those under way to it; without it there is no bound. Where none is
+    free the senders wait, up to the source.
+    """
     serialise_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="serialise")
     """Speed at which state is turned into bytes."""
     deserialise_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="deserialise")

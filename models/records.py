@@ -79,6 +79,13 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _OPERATOR,
         Column("lag", "int64", "tuples", "born at the source and not yet emitted"),
     ),
+    "buffers": (
+        _time("at_ns", "when it was looked at; no rows where no operator has a buffer"),
+        _TASK,
+        Column("taken", "int64", "tuples", "in the queue and under way to it, 0 where the task has no buffer"),
+        Column("unsent", "int64", "tuples", "outputs of the task that wait for room at their receivers"),
+        _time("blocked_ns", "for how long outputs have waited so far"),
+    ),
     "checkpoints": (
         _OPERATOR,
         _GROUP,

@@ -28,6 +28,8 @@ class RunPlan:
     replays: bool
     may_fail: bool  # whether a host can die
     first_unit: tuple[int, ...]  # per operator: number of its unit 0; one entry more than operators
+    bounded: bool  # whether a queue has a bound
+    fair: bool  # whether links are shared evenly
 
     @classmethod
     def of(cls, scenario: Scenario, inputs: RunInputs, replication: int) -> RunPlan:
@@ -51,6 +53,8 @@ class RunPlan:
             replays=checkpointed and tolerance.guarantee != "at-most-once",
             may_fail=scenario.may_fail,
             first_unit=tuple(first),
+            fair=scenario.network.sharing == "fair",
+            bounded=any(operator.buffer is not None for operator in scenario.operators.values()),
         )
 
 

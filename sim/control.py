@@ -92,3 +92,5 @@ class Control:
             now = clock.now_ns()
             rows["samples"] += [(now, *row) for row in self.plane.samples()]
             rows["lag"] += [(now, *row) for row in self.plane.lag()]
+            if self.plan.bounded:
+                rows["buffers"] += [(now, *row) for row in self.plane.buffers()]

@@ -117,8 +117,15 @@ class DataPlane(Protocol):
     def empty(self, task: int) -> bool:
         """Whether nothing waits at the task and nothing is served."""
 
-    def last_arrival_ns(self, task: int, operators: Collection[int]) -> int | None:
-        """When the last tuple that is under way to the task from tasks of these operators arrives."""
+    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
+        """When the last tuple that is under way to the task from tasks of these operators arrives.
+
+        With `before` only of those that were sent when `sendings` was less. Not before that instant where links are
+        shared evenly: what is sent meanwhile can delay it.
+        """
+
+    def sendings(self) -> int:
+        """A number that grows with whatever is sent."""
 
     def watch(self, tasks: Collection[int]) -> None:
         """Tell the listener from now on when one of exactly these tasks is idle."""
@@ -139,6 +146,9 @@ class DataPlane(Protocol):
 
     def samples(self) -> list[Row]:
         """A row of `samples` without its instant for each live task: (task, host, queue, busy_ns, buffered)."""
+
+    def buffers(self) -> list[Row]:
+        """A row of `buffers` without its instant for each live task: (task, taken, unsent, blocked_ns)."""
 
     def lag(self) -> list[tuple[int, int]]:
         """(operator, tuples that are born before now and not emitted) for each source unit."""

@@ -109,6 +109,8 @@ def _of_source(name: str, operator: Operator) -> Iterator[InputFault]:
     hint = f"what a source emits stands in workload.{name}"
     if operator.selectivity != 1:
         yield InputFault(_at(name, "selectivity"), operator.selectivity, "must be 1 for a source", hint)
+    if operator.buffer is not None:
+        yield InputFault(_at(name, "buffer"), operator.buffer, "a source has no queue", "what waits there is its lag")
     for key in ("service", "output", "state"):
         if getattr(operator, key) is not None:
             yield InputFault(_at(name, key), NO_VALUE, f"a source has no {key}", hint if key == "output" else "")

@@ -21,8 +21,6 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
             found.append((f"{here}.window", "given", ""))
         if isinstance(operator.state, WindowState):
             found.append((f"{here}.state.model", "window", "per-key, fixed and per-tuple are"))
-        if operator.buffer is not None:
-            found.append((f"{here}.buffer", operator.buffer, "leave it out: queues have no bound"))
     if scenario.placement.plan is not None:
         found.append(("placement.plan", scenario.placement.plan, "placement.tasks is"))
     found += _of_fault_tolerance(scenario)

@@ -135,6 +135,7 @@ def open_books(s: State, table: np.ndarray, duplicated: np.ndarray) -> None:
         _mark_chain(s, table, t.front_head)
         _mark_chain(s, table, t.queue_head)
         _mark_chain(s, table, t.serving_head)
+        _mark_chain(s, table, t.unsent_head)
 
 
 @kernel
@@ -256,6 +257,7 @@ def take_off_coming(s: State, count: np.ndarray, total: np.ndarray, stack: np.nd
         _note_chain(s, waits, s.tasks[task].front_head)
         _note_chain(s, waits, s.tasks[task].queue_head)
         _note_chain(s, waits, s.tasks[task].serving_head)
+        _note_chain(s, waits, s.tasks[task].unsent_head)
     for v in range(s.visits.shape[0]):
         if waits[v]:
             e = s.visits[v]

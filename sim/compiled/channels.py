@@ -8,8 +8,11 @@ from sim.compiled.buffers import keep, next_node
 from sim.compiled.cache import kernel
 from sim.compiled.draws import child_id, shuffle_target, takes
 from sim.compiled.events import push, push_arrival
+from sim.compiled.fair import post
+from sim.compiled.outbox import put_unsent, takes_place
 from sim.compiled.pointer import State
 from sim.compiled.state import (
+    ARRIVE,
     BROADCAST,
     DATA,
     FORWARD,
@@ -107,6 +110,9 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
     if host == s.tasks[task].host:
         arrival = g.now
         count_message(s, LOCAL, 1, size)
+    elif s.hosts[host].fair:
+        arrival = NONE
+        count_message(s, DATA, 1, size)
     else:
         arrival = departure(s, host, size) + g.latency
         count_message(s, DATA, 1, size)
@@ -129,6 +135,9 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
     e.wire = 1
     e.arrived = 0
     e.replayed = 0
+    if arrival == NONE:
+        post(s, host, origin, task, size, ARRIVE, v)
+        return
     push_arrival(s, arrival, ARRIVAL + task * _RECEIVER + origin, serial, v)
 
 
@@ -136,6 +145,9 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
 def emit_to(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
     """An output for one unit: kept until that has saved it, and sent."""
     node = keep(s, sender, receiver, tuple_id, birth, key, size) if s.g[0].replays else NONE
+    if s.g[0].bounded and not takes_place(s, sender, receiver):
+        put_unsent(s, new_visit(s), sender, receiver, tuple_id, birth, key, node)
+        return
     send(s, sender, receiver, tuple_id, birth, key, size, node)
 
 
@@ -175,7 +187,10 @@ def replay(s: State, sender: int, pair: int) -> tuple[int, int]:
     size = rows * s.operators[s.units[sender].operator].bytes
     origin, task = s.units[sender].task, s.units[receiver].task
     host = s.tasks[origin].host
-    arrival = g.now if host == s.tasks[task].host else departure(s, host, size) + g.latency
+    shared = s.hosts[host].fair and host != s.tasks[task].host
+    arrival = g.now if host == s.tasks[task].host else NONE
+    if arrival == NONE and not shared:
+        arrival = departure(s, host, size) + g.latency
     count_message(s, REPLAYED, 1, size)
     head, tail, n = NONE, NONE, p.live
     while n != NONE:
@@ -205,8 +220,11 @@ def replay(s: State, sender: int, pair: int) -> tuple[int, int]:
         tail = v
         n = NONE if n == p.last else next_node(s, n)
     s.visits[head].ticket = rows  # read when the message arrives
-    push(s, arrival, MESSAGE + task * _RECEIVER + origin, g.serial, REPLAY, head)
-    g.serial += 1
+    if shared:
+        post(s, host, origin, task, size, REPLAY, head)
+    else:
+        push(s, arrival, MESSAGE + task * _RECEIVER + origin, g.serial, REPLAY, head)
+        g.serial += 1
     if s.units[receiver].replay_task != NONE:
         s.units[receiver].replay_pending += rows
     return rows, size

@@ -10,6 +10,7 @@ from sim.compiled.buffers import save_kept, store_kept, trim
 from sim.compiled.cache import kernel
 from sim.compiled.channels import MESSAGE, count_message, departure, new_visit, remote_departure
 from sim.compiled.events import push
+from sim.compiled.fair import post
 from sim.compiled.pointer import State
 from sim.compiled.service import dispatch, put_in_front, ticket
 from sim.compiled.state import (
@@ -193,8 +194,12 @@ def ship(s: State, transfer: int) -> None:
     """What was written goes over the link of the owner."""
     g, t = s.g[0], s.transfers[transfer]
     count_message(s, CHECKPOINTED, 1, t.bytes)
-    t.departure = departure(s, s.tasks[t.origin].host, t.bytes)
     kind = AT_REMOTE if t.holder == _REMOTE else STORED
+    host = s.tasks[t.origin].host
+    if s.hosts[host].fair:
+        post(s, host, t.origin, _HOST_RECEIVER + t.holder + 1, t.bytes, kind, transfer)
+        return
+    t.departure = departure(s, host, t.bytes)
     push(s, t.departure + g.latency, _rank(s, transfer), g.serial, kind, transfer)
     g.serial += 1
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from sim.compiled.backpressure import PORTION, bounded_need, emit_later, send_head
 from sim.compiled.cache import kernel
 from sim.compiled.channels import SERVICE, emit, free_visit
 from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
 from sim.compiled.draws import source_id
 from sim.compiled.events import HEAP, NEAR, first_of, push, remove_first
+from sim.compiled.fair import depart, fair_room
+from sim.compiled.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
 from sim.compiled.pointer import State
 from sim.compiled.service import (
     admit,
@@ -28,8 +31,11 @@ from sim.compiled.state import (
     BORN,
     CONTROL,
     CRASHED,
+    CREDIT,
+    DEPART,
     DUE,
     END,
+    GO_ON,
     GROW,
     LIMIT,
     NONE,
@@ -78,7 +84,7 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
         if kind == BORN and not has_births(s, ref, time):
             g.refill = ref
             return REFILL
-        if kind <= END or (kind == BORN and waiting_births(s, ref) <= 1):
+        if not (g.bounded or g.fair) and (kind <= END or (kind == BORN and waiting_births(s, ref) <= 1)):
             if g.budget <= 0 and not room(s, g.fan_out + 2):
                 return GROW
             g.budget -= 1
@@ -129,6 +135,12 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             replay_arrives(s, ref)
         elif kind == AT_REMOTE:
             at_remote(s, ref)
+        elif kind == CREDIT:
+            credit(s, ref)
+        elif kind == DEPART:
+            depart(s, ref)
+        elif kind == GO_ON:
+            goes_on(s, ref)
         elif kind == ROUND and not round_goes_on(s, True):
             return ASKED
         if g.notices > 0:
@@ -146,6 +158,8 @@ def most_sent(s: State, kind: int, ref: int) -> int:
         need += (g.fan_out + 2) * s.visits[ref].ticket
     elif kind == ROUND:
         need += 2 * s.round_units.shape[0]
+    if g.bounded:
+        need += bounded_need(s, kind, ref)
     return need
 
 
@@ -160,6 +174,8 @@ def room(s: State, need: int) -> bool:
     left = min(left, s.checkpoint_rows.shape[0] - g.checkpoint_rows)
     # A dispatch can drop all that waits; a second that is over makes up to five rows of messages.
     drops = min(s.dropped_rows.shape[0] - g.dropped_rows, s.notices.shape[0]) - s.visits.shape[0]
+    if g.fair and not fair_room(s, need):
+        left = 0
     g.need = need
     g.budget = left // need
     if drops < 0:
@@ -175,6 +191,8 @@ def room(s: State, need: int) -> bool:
 def waiting_births(s: State, source: int) -> int:
     """Births that are not emitted, up to all of the next instant."""
     b = s.sources[source]
+    if s.tasks[s.units[b.unit].task].unsent_head != NONE:
+        return 0
     last = b.offset - b.base
     time, upto = s.births[last + b.born].time, b.born
     while upto < b.have and s.births[last + upto].time == time:
@@ -199,6 +217,8 @@ def arrive(s: State, v: int) -> None:
     e.ticket = ticket(s, t.host)
     e.arrived = 1
     if not t.has_service:
+        if t.places > 0:
+            leave_place(s, task)
         admit(s, v, task)
         return
     put_in_queue(s, v, task)
@@ -267,7 +287,70 @@ def emit_births(s: State, source: int, upto: int) -> None:
     unit = b.unit
     task, operator = s.units[unit].task, s.units[unit].operator
     for k in range(b.emitted, upto):
+        if s.tasks[task].unsent_head != NONE:
+            return
         birth = s.births[b.offset + k - b.base]
+        b.emitted = k + 1
         record_visit(s, operator, task, birth.time, g.now, g.now)
         emit(s, unit, source_id(b.code, k), birth.time, birth.key)
-    b.emitted = max(b.emitted, upto)
+
+
+@kernel
+def credit(s: State, task: int) -> None:
+    """Room got free at the task: the first that waits for it goes on."""
+    t = s.tasks[task]
+    t.giving = 0
+    if t.first_waiting != NONE and is_free(s, task):
+        sender = t.first_waiting
+        stop_waiting(s, sender)
+        if t.alive:
+            send_head(s, sender)
+        go_on(s, sender)
+        give(s, task)
+
+
+@kernel
+def goes_on(s: State, task: int) -> None:
+    """The first unsent output of the task was taken away, or its sources have more to emit."""
+    t = s.tasks[task]
+    t.loose = 0
+    if t.alive and t.waits_at == NONE:
+        go_on(s, task)
+
+
+@kernel
+def go_on(s: State, task: int) -> None:
+    """Send from the head as long as there is room; with nothing left the task goes on."""
+    t = s.tasks[task]
+    while t.unsent_head != NONE:
+        if not has_room(s, s.units[s.visits[t.unsent_head].unit].task):
+            wait_for_room(s, task)
+            return
+        send_head(s, task)
+    if s.operators[t.operator].is_source and not emit_waiting(s, task):
+        return
+    dispatch(s, t.cores)
+    note_idle(s, task)
+
+
+@kernel
+def emit_waiting(s: State, task: int) -> bool:
+    """Sources at the task emit what waits, what was born first comes first; False if the rest needs more memory."""
+    left = PORTION
+    while s.tasks[task].unsent_head == NONE:
+        best, first = NONE, 0
+        for source in range(s.sources.shape[0]):
+            b = s.sources[source]
+            u = s.units[b.unit]
+            if u.task == task and u.live and b.emitted < b.born:
+                time = s.births[b.offset + b.emitted - b.base].time
+                if best == NONE or time < first:
+                    best, first = source, time
+        if best == NONE:
+            return True
+        if left == 0:
+            emit_later(s, task)
+            return False
+        left -= 1
+        emit_births(s, best, s.sources[best].emitted + 1)
+    return True

@@ -151,6 +151,8 @@ class CompiledPlane:
         """Make room for so many sendings, and for all drops that a verb can cause."""
         self._now()
         g = self.s.g
+        if g["bounded"][0]:
+            need += int(g["tasks"][0] + g["threads"][0])
         g["need"] = need
         self._grow(need)
 
@@ -278,14 +280,19 @@ class CompiledPlane:
     def empty(self, task: int) -> bool:
         """Whether nothing waits at the task and nothing is served."""
         t = self.s.tasks[task]
-        return bool(t["front_head"] == NONE and t["queue_head"] == NONE and t["serving_head"] == NONE)
+        return all(t[head] == NONE for head in ("front_head", "queue_head", "serving_head", "unsent_head"))
 
-    def last_arrival_ns(self, task: int, operators: Collection[int]) -> int | None:
+    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
         """When the last tuple under way to the task from these operators arrives."""
         marked = np.zeros(len(self._plan.operators), np.bool_)
         marked[list(operators)] = True
-        last = int(verbs.last_arrival(self.s, task, marked))
+        self._now()
+        last = int(verbs.last_arrival(self.s, task, marked, self.sendings() if before is None else before))
         return None if last == NONE else last
+
+    def sendings(self) -> int:
+        """A number that grows with whatever is sent."""
+        return int(self.s.g["serial"][0])
 
     def watch(self, tasks: Collection[int]) -> None:
         """Exactly these tasks are watched."""
@@ -320,6 +327,13 @@ class CompiledPlane:
         """A row for each live task."""
         rows = np.zeros((int(self.s.g["tasks"][0]), 5), np.int64)
         count = verbs.sample(self.s, rows)
+        return [tuple(row) for row in rows[:count].tolist()]
+
+    def buffers(self) -> list[Row]:
+        """(task, taken, unsent, blocked_ns) of each live task."""
+        self._now()
+        rows = np.zeros((int(self.s.g["tasks"][0]), 4), np.int64)
+        count = verbs.sample_buffers(self.s, rows)
         return [tuple(row) for row in rows[:count].tolist()]
 
     def lag(self) -> list[tuple[int, int]]:

@@ -60,6 +60,9 @@ class State:
     message_rows: np.ndarray
     notices: np.ndarray
     services: np.ndarray
+    parcels: np.ndarray
+    lanes: np.ndarray
+    lane_index: np.ndarray
 
     def __init__(self, **arrays: np.ndarray) -> None:
         self._table = np.zeros((len(ARRAYS), 2), np.int64)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from sim.compiled import events, tables
+from sim.compiled import events, fair, tables
 from sim.compiled.pointer import State
 from sim.compiled.state import (
     BIRTH,
@@ -15,10 +15,12 @@ from sim.compiled.state import (
     DELIVERY_ROW,
     EVENT,
     KEY,
+    LANE,
     NODE,
     NODES,
     NONE,
     PAIR,
+    PARCEL,
     POSITION,
     RING,
     SERVICE_SHARE,
@@ -48,6 +50,9 @@ def empty() -> dict[str, np.ndarray]:
         "log_next": np.zeros(0, np.int32),
         "transfers": np.zeros(0, TRANSFER),
         "services": np.zeros(0, SERVICE_SHARE),
+        "parcels": np.zeros(0, PARCEL),
+        "lanes": np.zeros(0, LANE),
+        "lane_index": np.full(2, NONE, np.int32),
     }
 
 
@@ -121,6 +126,8 @@ def grown(s: State, need: int, flush: Callable[[], None]) -> None:
         made = _vacant(np.zeros(_power(4 * (int(g["keys_used"][0]) + need)), KEY))
         tables.rehash_keys(s.keys, made)
         s.keys = made
+    if g["fair"][0]:
+        _more_lanes(s, need)
     _more_rows(s, need, flush)
 
 
@@ -131,6 +138,24 @@ def more_positions(s: State, need: int) -> None:
         made = _vacant(np.zeros(_power(3 * used), POSITION))
         tables.rehash_positions(s.positions, made)
         s.positions = made
+
+
+def _more_lanes(s: State, need: int) -> None:
+    g = s.g
+    missing = need - int(g["parcels_left"][0])
+    if missing > 0:
+        before = s.parcels.shape[0]
+        parcels = _longer(s.parcels, before + missing)
+        _chained(parcels["next"], before, int(g["free_parcel"][0]))
+        g["free_parcel"] = before
+        g["parcels_left"] += parcels.shape[0] - before
+        s.parcels = parcels
+    used = int(g["lanes_used"][0])
+    if used + need > s.lanes.shape[0]:
+        lanes = _longer(s.lanes, used + need)
+        index = np.full(_power(2 * lanes.shape[0]), NONE, np.int32)
+        fair.rehash_lanes(lanes, used, index)
+        s.lanes, s.lane_index = lanes, index
 
 
 def _more_rows(s: State, need: int, flush: Callable[[], None]) -> None:

@@ -9,6 +9,7 @@ from sim.compiled.cache import kernel
 from sim.compiled.channels import SERVICE, emit, free_visit
 from sim.compiled.draws import child_id, output_count, output_key, service_ns
 from sim.compiled.events import push
+from sim.compiled.outbox import leave_place
 from sim.compiled.pointer import State
 from sim.compiled.sharing import begin_service
 from sim.compiled.state import DUPLICATE, END, NONE, PER_KEY, TUPLE
@@ -19,7 +20,7 @@ from sim.compiled.tables import position, touch_key
 def is_empty(s: State, task: int) -> bool:
     """Whether nothing waits at the task and nothing is served."""
     t = s.tasks[task]
-    return t.front_head == NONE and t.queue_head == NONE and t.serving_head == NONE
+    return t.front_head == NONE and t.queue_head == NONE and t.serving_head == NONE and t.unsent_head == NONE
 
 
 @kernel
@@ -190,6 +191,8 @@ def dispatch(s: State, cores: int) -> None:
             if t.queue_head == NONE:
                 t.queue_tail = NONE
             t.queue_n -= 1
+            if t.places > 0:
+                leave_place(s, best)
         admit(s, v, best)
 
 

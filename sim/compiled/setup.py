@@ -44,6 +44,7 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
     made["remote_rate"] = tolerance.remote_bytes_per_s or 0.0
     made["warmup"] = to_ns(plan.scenario.warmup_s)
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
+    made["free_parcel"] = NONE
     for name in ("free_visit", "free_node", "free_chunk", "free_transfer", "dispatch", "asked", "refill"):
         made[name] = NONE
     most = 1
@@ -53,6 +54,7 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
         outputs = 1 if operator["is_source"] else int(np.ceil(plan.operators[index].description.selectivity))
         most = max(most, targets * outputs)
     made["fan_out"] = most
+    made["bounded"], made["fair"] = plan.bounded, plan.fair
     return made
 
 
@@ -68,6 +70,7 @@ def operator_records(plan: RunPlan) -> np.ndarray:
         record["has_service"] = description.service is not None
         record["is_source"], record["is_sink"] = operator.is_source, operator.is_sink
         record["priority"] = description.priority
+        record["buffer"] = description.buffer or 0
         record["serialise"] = description.serialise_bytes_per_s or 0.0
         state = description.state
         record["state_model"] = NO_STATE
@@ -132,6 +135,8 @@ def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
         cores[index]["free"] = group.cores
         record["even"] = record["paced"] = group.cpu == "processor-sharing"
         record["pace"], record["root"], record["next_time"] = FULL, NONE, FAR_NS
+        record["fair"] = plan.fair and group.network_bytes_per_s is not None
+        record["alarm"] = record["first_lane"] = record["last_lane"] = NONE
     return hosts, cores
 
 

@@ -72,6 +72,12 @@ GLOBAL = np.dtype(
         ("far_count", _i8),
         ("warmup", _i8),
         ("paced", _b),  # some host has services whose pace changes: `services` has a place for each visit
+        ("bounded", _b),  # a queue has a bound
+        ("threads", _i8),  # of all tasks
+        ("fair", _b),  # links are shared evenly
+        ("free_parcel", _i4),
+        ("parcels_left", _i8),
+        ("lanes_used", _i8),
     ],
     align=True,
 )
@@ -124,6 +130,19 @@ TASK = np.dtype(
         ("lead", _i8),  # taken off the ticket of what is at the head: the priority of the operator
         ("served", _i8),  # of its tuples from the warm-up on, where the pace changes: time in service
         ("used", _i8),  # and work that was done in it
+        ("places", _i8),  # for tuples in the queue and under way, 0: no bound
+        ("taken", _i8),
+        ("unsent_n", _i8),  # outputs that wait for room at their receivers
+        ("blocked", _i8),  # for how long outputs waited [ns], without the present spell
+        ("blocked_since", _i8),
+        ("unsent_head", _i4),
+        ("unsent_tail", _i4),
+        ("waits_at", _i4),  # the task at which the first of them waits for room, or NONE
+        ("next_waiting", _i4),  # behind this task, at the same receiver
+        ("first_waiting", _i4),  # of the tasks that wait for room here
+        ("last_waiting", _i4),
+        ("giving", _b),  # the event is set at which the first of them goes on
+        ("loose", _b),  # the event is set at which this task goes on whose first unsent output was taken away
     ],
     align=True,
 )
@@ -156,6 +175,14 @@ HOST = np.dtype(
         ("wakes", _i8),  # events that are set, earliest last
         ("wake_time", _i8, (WAKES,)),
         ("wake_task", _i8, (WAKES,)),
+        ("fair", _b),  # its link is shared evenly
+        ("link_done", _i8),  # work of each channel with something to send, since time 0 [ns of the whole link]
+        ("link_changed", _i8),  # when a channel began or a message left last
+        ("due", _i8),  # when the next message leaves, if no channel begins before
+        ("alarm", _i8),  # the earliest event that is set for that, or NONE
+        ("active", _i8),  # channels with something to send
+        ("first_lane", _i4),
+        ("last_lane", _i4),
     ],
     align=True,
 )
@@ -170,6 +197,26 @@ SERVICE_SHARE = np.dtype(
         ("before", _i4),  # in the list of its task, unless it is the head
         ("child", _i4),
         ("sibling", _i4),
+    ],
+    align=True,
+)
+
+# A message on a link that is shared evenly: `ref` is a visit, the first of a replay, or a transfer, as `kind` says.
+PARCEL = np.dtype([("work", _i8), ("serial", _i8), ("kind", _i4), ("ref", _i4), ("next", _i4)], align=True)
+
+# A channel over such a link. Those with something to send are a list at the host in the order in which their first
+# messages leave: when `done` of the host has come to `finish`, of equals the one that was sent first.
+LANE = np.dtype(
+    [
+        ("finish", _i8),
+        ("serial", _i8),  # of the first message
+        ("origin", _i4),
+        ("receiver", _i4),
+        ("host", _i4),
+        ("first", _i4),
+        ("last", _i4),
+        ("before", _i4),
+        ("next", _i4),
     ],
     align=True,
 )
@@ -304,6 +351,7 @@ OPERATOR = np.dtype(
         ("is_source", _b),
         ("is_sink", _b),
         ("priority", _i8),
+        ("buffer", _i8),  # places of a task, 0: no bound
     ],
     align=True,
 )
@@ -332,6 +380,7 @@ MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes"
 # Kinds of events, edges, states, messages, visits.
 ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM = range(8)
 DUE, STALE = 8, 9
+CREDIT, GO_ON, DEPART = 10, 11, 12
 BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
 NO_STATE, PER_KEY, PER_TUPLE, FIXED = range(4)
 DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED = range(5)
@@ -378,4 +427,7 @@ ARRAYS: dict[str, np.dtype] = {
     "message_rows": MESSAGE_ROW,
     "notices": np.dtype("i8"),
     "services": SERVICE_SHARE,
+    "parcels": PARCEL,
+    "lanes": LANE,
+    "lane_index": np.dtype("i4"),
 }

@@ -278,7 +278,6 @@ def test_a_sweep_value_that_makes_an_impossible_scenario_is_a_fault() -> None:
 
 # changes, the paths that are not simulated yet
 LATER: list[tuple[dict[str, object], list[str]]] = [
-    ({"operators/clean/buffer": 10}, ["operators.clean.buffer"]),
     ({"operators/count/window": {"length": "1 s"}}, ["operators.count.window"]),
     ({"operators/count/state": {"model": "window", "bytes": "1 B", "length": "1 s"}}, ["operators.count.state.model"]),
     ({"fault_tolerance/method": "active-replication"}, ["fault_tolerance.method"]),

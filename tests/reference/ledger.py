@@ -89,6 +89,8 @@ def _coming(world: World) -> defaultdict[Unit, set[int]]:
         for item in (*task.front, *task.queue, *task.serving):
             if isinstance(item, Visit):
                 coming[item.unit].add(item.row.id)
+        for output in task.outbox.items:
+            coming[output.receiver].add(output.row.id)
     for unit in world.all_units():
         coming[unit].update(visit.row.id for visit in unit.held)
         if not unit.live:

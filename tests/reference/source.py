@@ -1,4 +1,4 @@
-"""A source task: emits what is born, or keeps it waiting while its host is down."""
+"""A source task: emits what is born, or keeps it waiting while its host is down or its outputs find no room."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Source:
     def __init__(self, world: World, unit: Unit, births_ns: list[int], keys: list[int]) -> None:
         self.world, self.unit, self.births_ns, self.keys = world, unit, births_ns, keys
         self.code = code_of("source", unit.operator.name, unit.index)
+        self.born = 0  # births whose instant has come
         self.emitted = 0
         self._wait_for(0)
 
@@ -33,6 +34,7 @@ class Source:
     def _born(self, index: int) -> None:
         """All tuples of one instant."""
         upto = bisect_right(self.births_ns, self.births_ns[index], lo=index)
+        self.born = upto
         if self.unit.live:
             self._emit(upto)
         self._wait_for(upto)
@@ -41,10 +43,19 @@ class Source:
         """The task is up again: emit what was born in the meantime."""
         self._emit(bisect_right(self.births_ns, self.world.clock.now_ns() - 1))
 
+    def waiting_since(self) -> int | None:
+        """When the first tuple that could be emitted now was born, or None without one."""
+        return self.births_ns[self.emitted] if self.unit.live and self.emitted < self.born else None
+
+    def emit_one(self) -> None:
+        """Emit the first tuple that waits."""
+        task, now, index = self.unit.task, self.world.clock.now_ns(), self.emitted
+        birth = self.births_ns[index]
+        self.emitted += 1
+        self.world.recorder.visit(task, birth, now, now)
+        self.world.emit(self.unit, source_id(self.code, index), birth, self.keys[index])
+
     def _emit(self, upto: int) -> None:
-        task, now = self.unit.task, self.world.clock.now_ns()
-        for index in range(self.emitted, upto):
-            birth = self.births_ns[index]
-            self.world.recorder.visit(task, birth, now, now)
-            self.world.emit(self.unit, source_id(self.code, index), birth, self.keys[index])
-        self.emitted = max(self.emitted, upto)
+        """Emit in order, as long as nothing is left to send."""
+        while self.emitted < upto and not self.unit.task.outbox:
+            self.emit_one()

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from reference.outbox import Outbox, Places
 from reference.unit import Visit
 from sim.clock import SERVICE
 
@@ -46,10 +47,10 @@ class Cores:
     def _next(self) -> Task | None:
         if len(self.tasks) == 1:  # a core of its own: no need to compare tickets
             only = self.tasks[0]
-            return only if only.idle_threads and (only.front or only.queue) else None
+            return only if only.head_ticket() is not None else None
         first, first_turn = None, None
         for task in self.tasks:
-            ticket = task.head_ticket() if task.idle_threads else None
+            ticket = task.head_ticket()
             if ticket is not None:
                 turn = (-task.operator.description.priority, ticket)
                 if first_turn is None or turn < first_turn:
@@ -69,12 +70,14 @@ class Task:
         self.busy_ns = 0
         self.alive = True
         self.died_ns: int | None = None
+        self.places = Places(world, self, operator.description.buffer)
+        self.outbox = Outbox(world, self)
         cores.tasks.append(self)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits and nothing is served."""
-        return not (self.front or self.queue or self.serving)
+        """Whether nothing waits, nothing is served and nothing is left to send."""
+        return not (self.front or self.queue or self.serving or self.outbox)
 
     def waiting(self) -> int:
         """Number of tuples in both lanes."""
@@ -85,12 +88,14 @@ class Task:
         return self.died_ns is not None and self.died_ns <= departed_ns
 
     def head_ticket(self) -> int | None:
+        """The place in the order of arrivals of what the task can start now, or None."""
         lane = self.front or self.queue
-        return lane[0].ticket if lane else None
+        return lane[0].ticket if lane and self.idle_threads and not self.outbox else None
 
     def arrive(self, visit: Visit) -> None:
         """A tuple has come over its channel."""
         if self.operator.service_ns is None:
+            self.places.leave()
             self._admit(visit)
             return
         self.queue.append(visit)
@@ -107,7 +112,11 @@ class Task:
 
     def take(self) -> None:
         """The item whose turn has come: serve it, hold it or drop it."""
-        self._admit((self.front or self.queue).popleft())
+        if self.front:
+            self._admit(self.front.popleft())
+            return
+        self.places.leave()
+        self._admit(self.queue.popleft())
 
     def _admit(self, item: Visit | Work) -> None:
         now = self.world.clock.now_ns()

@@ -30,14 +30,14 @@ class Row(NamedTuple):
 class Visit:
     """A tuple on its way from the task `origin` to a unit, then in the queue there.
 
-    `arrival_ns` is known when it is sent, `arrived` says that it is there; `ticket` is its place among all that arrived
-    at the host; `replayed` says that it was sent again.
+    `arrival_ns` is known when it has left, `arrived` says that it is there; `number` is its place among all sendings,
+    `ticket` that among all that arrived at the host; `replayed` says that it was sent again.
     """
 
-    __slots__ = ("arrival_ns", "arrived", "origin", "replayed", "row", "start_ns", "ticket", "unit")
+    __slots__ = ("arrival_ns", "arrived", "number", "origin", "replayed", "row", "start_ns", "ticket", "unit")
 
-    def __init__(self, row: Row, unit: Unit, origin: Task, arrival_ns: int, replayed: bool) -> None:
-        self.row, self.unit, self.origin, self.arrival_ns = row, unit, origin, arrival_ns
+    def __init__(self, row: Row, unit: Unit, origin: Task, number: int, replayed: bool) -> None:
+        self.row, self.unit, self.origin, self.number, self.arrival_ns = row, unit, origin, number, NEVER
         self.arrived, self.start_ns, self.ticket, self.replayed = False, NEVER, 0, replayed
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from models.records import NEVER, table
 from models.units import to_ns
 from reference.checkpoint import CheckpointCoordinator
-from reference.host import Host, Link
+from reference.host import FairLink, Host, Link
 from reference.ledger import ledger
+from reference.outbox import Output
 from reference.processor import Processor
 from reference.recorder import Recorder
 from reference.source import Source
@@ -41,7 +42,7 @@ class World:
         self.drops_duplicates = plan.drops_duplicates
         self.remote = Link(plan.scenario.fault_tolerance.remote_bytes_per_s, plan.latency_ns)
         self.hosts = [
-            Host(index, name, group, plan.latency_ns)
+            Host(clock, index, name, group, plan.latency_ns, plan.fair)
             for index, (name, group) in enumerate(zip(plan.host_names, plan.host_groups, strict=True))
         ]
         self.warmup_ns = to_ns(plan.scenario.warmup_s)
@@ -57,6 +58,8 @@ class World:
             self.units[operator].append(made)
         self._numbered = list(self.all_units())
         self.wire: dict[Visit, Task] = {}
+        self._sendings = 0
+        self.never_sent = 0  # outputs that were lost in the outbox of a dead task
         self._watched: frozenset[int] = frozenset()
         self._idle: list[int] = []  # tasks of which the listener is to be told
         self.sources = [source for each in plan.operators if each.is_source for source in self._sources(each.index)]
@@ -107,10 +110,16 @@ class World:
         for task in tasks:
             for visit in task.crash(now):
                 self.drop(visit, task, "crash")
+            for output in task.outbox.lose():
+                self.never_sent += 1
+                unsent = Visit(output.row, output.receiver, task, self.next_number(), replayed=False)
+                self.drop(unsent, output.receiver.task, "crash")
         for unit in lost:
             for visit in unit.forget_volatile():
                 self.drop(visit, unit.task, "crash")
         self._cut_links(dead)
+        for task in tasks:
+            task.places.give()  # a dead task has room
         for unit in self._numbered:
             if unit.checkpoint and unit.checkpoint.holder == host:
                 unit.checkpoint = None
@@ -121,11 +130,14 @@ class World:
         cut = [
             (visit, task)
             for visit, task in self.wire.items()
-            if visit.origin.host is dead and visit.origin.died_by(visit.arrival_ns - self.plan.latency_ns)
+            if visit.origin.host is dead
+            and (visit.arrival_ns == NEVER or visit.origin.died_by(visit.arrival_ns - self.plan.latency_ns))
         ]
         for visit, _ in cut:
             del self.wire[visit]
         for visit, task in cut:
+            if not visit.replayed:
+                task.places.leave()
             self.drop(visit, task, "crash")
 
     def assign(self, unit: int, task: int) -> None:
@@ -203,17 +215,28 @@ class World:
         """Whether the task has nothing to do."""
         return self.tasks[task].empty
 
-    def last_arrival_ns(self, task: int, operators: Collection[int]) -> int | None:
-        """When the last of the wire from these operators arrives at the task."""
-        goal = self.tasks[task]
-        return max(
-            (
-                visit.arrival_ns
-                for visit, receiver in self.wire.items()
-                if receiver is goal and visit.origin.operator.index in operators
-            ),
-            default=None,
-        )
+    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
+        """When the last of the wire from these operators arrives at the task, at least."""
+        goal, now, limit = self.tasks[task], self.clock.now_ns(), self._sendings if before is None else before
+        found = []
+        for visit, receiver in self.wire.items():
+            if receiver is goal and visit.origin.operator.index in operators and visit.number < limit:
+                link = visit.origin.host.link
+                if visit.arrival_ns == NEVER and isinstance(link, FairLink):
+                    least = link.least_ns(now, (visit.origin.index, task), limit) or 0
+                    found.append(now + least + self.plan.latency_ns)
+                else:
+                    found.append(visit.arrival_ns)
+        return max(found, default=None)
+
+    def sendings(self) -> int:
+        """How much was sent so far."""
+        return self._sendings
+
+    def next_number(self) -> int:
+        """The number of what is sent now."""
+        self._sendings += 1
+        return self._sendings - 1
 
     def watch(self, tasks: Collection[int]) -> None:
         """Tell of exactly these tasks."""
@@ -243,19 +266,41 @@ class World:
                 sent = row if edge.copy_code is None else row._replace(id=edge.id_for(tuple_id, index))
                 if self.plan.replays:
                     unit.keep(receiver, sent)
-                self._send(unit, receiver, sent)
+                unit.task.outbox.offer(Output(unit, receiver, sent))
 
-    def _send(self, sender: Unit, receiver: Unit, row: Row) -> None:
+    def emit_waiting(self, task: Task) -> None:
+        """Nothing is left to send at the task: sources there emit what waits, what was born first comes first."""
+        here = [source for source in self.sources if source.unit.task is task]
+        while not task.outbox:
+            waiting = [source for source in here if source.waiting_since() is not None]
+            if not waiting:
+                return
+            min(waiting, key=lambda source: (source.waiting_since(), source.unit.number)).emit_one()
+
+    def send(self, sender: Unit, receiver: Unit, row: Row) -> None:
+        """Send a tuple; it takes a place at the task where the receiver is now."""
         origin, task = sender.task, receiver.task
+        self.recorder.message(self.clock.now_ns(), "local" if origin.host is task.host else "data", 1, row.bytes)
+        visit = Visit(row, receiver, origin, self.next_number(), replayed=False)
+        self.wire[visit] = task
+        task.places.take()
+
+        def comes(arrival_ns: int) -> None:
+            visit.arrival_ns = arrival_ns
+            self.clock.at(arrival_ns, channel(ARRIVAL, task.index, origin.index), lambda _: self._arrive(visit, task))
+
+        self._transmit(origin, task, row.bytes, comes)
+
+    def _transmit(self, origin: Task, task: Task, size_bytes: int, comes: Callable[[int], None]) -> None:
+        """Send bytes from task to task; `comes` is told when they arrive, as soon as that is known."""
         now = self.clock.now_ns()
         if origin.host is task.host:
-            arrival, kind = now, "local"
-        else:
-            arrival, kind = origin.host.link.arrival_ns(now, row.bytes), "data"
-        self.recorder.message(now, kind, 1, row.bytes)
-        visit = Visit(row, receiver, origin, arrival, replayed=False)
-        self.wire[visit] = task
-        self.clock.at(arrival, channel(ARRIVAL, task.index, origin.index), lambda _: self._arrive(visit, task))
+            comes(now)
+            return
+        ends, latency_ns = (origin.index, task.index), self.plan.latency_ns
+        origin.host.link.send(
+            now, size_bytes, ends, self.next_number(), lambda departure_ns: comes(departure_ns + latency_ns)
+        )
 
     def _arrive(self, visit: Visit, task: Task) -> None:
         if self.wire.pop(visit, None) is None:
@@ -275,12 +320,18 @@ class World:
             return 0, 0
         origin, task = from_unit.task, to_unit.task
         now, size = self.clock.now_ns(), sum(row.bytes for row in rows)
-        arrival = now if origin.host is task.host else origin.host.link.arrival_ns(now, size)
         self.recorder.message(now, "replay", 1, size)
-        visits = [Visit(row, to_unit, origin, arrival, replayed=True) for row in rows]
+        origin.outbox.forget(from_unit, to_unit)
+        visits = [Visit(row, to_unit, origin, self.next_number(), replayed=True) for row in rows]
         self.wire.update(dict.fromkeys(visits, task))
         rank = channel(MESSAGE, task.index, origin.index)
-        self.clock.at(arrival, rank, lambda _: self._replay_arrives(visits, task))
+
+        def comes(arrival_ns: int) -> None:
+            for visit in visits:
+                visit.arrival_ns = arrival_ns
+            self.clock.at(arrival_ns, rank, lambda _: self._replay_arrives(visits, task))
+
+        self._transmit(origin, task, size, comes)
         if to_unit.books_open:
             to_unit.pending += len(rows)
         return len(rows), size
@@ -322,6 +373,14 @@ class World:
             held[unit.task] += len(unit.held)
         return [
             (task.index, task.host.index, held[task] + task.waiting(), task.busy_ns, buffered[task])
+            for task in self.tasks
+            if task.alive
+        ]
+
+    def buffers(self) -> list[TableRow]:
+        """(task, taken, unsent, blocked_ns) of each live task."""
+        return [
+            (task.index, task.places.taken_now, len(task.outbox.items), task.outbox.blocked_ns())
             for task in self.tasks
             if task.alive
         ]

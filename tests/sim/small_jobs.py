@@ -132,6 +132,35 @@ def random_job(draw: Random, **fixed: Any) -> dict[str, Any]:
     return raw | fixed
 
 
+def with_buffers(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
+    """The same keys with small queues: services are long enough to fill them now and then, and with luck instants meet.
+
+    Some of these jobs have more to do than they can, so that their sources wait most of the time.
+    """
+    operators = {
+        name: operator | {"buffer": draw.choice([1, 1, 2, 3, 10])}
+        if operator["kind"] != "source" and draw.random() < 0.75
+        else operator
+        for name, operator in raw["operators"].items()
+    }
+    if draw.random() < 0.4:
+        for operator in operators.values():
+            if operator["kind"] not in ("source", "sink"):
+                operator["service"] = {"distribution": "deterministic", "value": draw.choice(["10 ms", "50 ms"])}
+    if draw.random() < 0.4:
+        operators["out"] = operators["out"] | {"service": {"distribution": "deterministic", "value": "20 ms"}}
+    made = raw | {"operators": operators}
+    if draw.random() < 0.2:  # a failure is noticed at once
+        made["detector"] = {"heartbeat": "200 ms", "timeout": "1 ms"}
+    return made
+
+
+def with_fair_links(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
+    """The same keys with links that are shared evenly, and mostly slow enough for that to matter."""
+    hosts = raw["hosts"]["h"] | {"network": draw.choice(["1 MB/s", "60 kB/s", "20 kB/s", "3 kB/s"])}
+    return raw | {"network": raw["network"] | {"sharing": "fair"}, "hosts": {"h": hosts}}
+
+
 def _operators(draw: Random, sources: int) -> dict[str, dict[str, Any]]:
     made: dict[str, dict[str, Any]] = {}
     unread = ["src"]
@@ -281,6 +310,7 @@ def idle(world: World) -> bool:
     """Whether nothing will happen any more but checkpoints and samples."""
     return (
         in_progress(world) == 0
+        and not any(task.outbox for task in world.tasks)
         and all(unit.live and not unit.held for unit in world.all_units())
         and all(source.emitted == len(source.births_ns) for source in world.sources)
     )

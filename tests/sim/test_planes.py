@@ -47,6 +47,31 @@ def on_both(raw: dict[str, Any]) -> list[str]:
     return differences(simulate(made, plane=World), simulate(made, plane=CompiledPlane))
 
 
+def test_a_round_of_checkpoints_comes_before_a_timer_that_was_set_after_it() -> None:
+    # At 1.0 s the round of 1.2 s is set, at 1.1 s the repair of h-1 for 1.2 s: p[0] must find it dead.
+    raw = {
+        "duration": "2 s",
+        "workload": {"src": {"rate": "20 /s"}},
+        "operators": {
+            "src": {"kind": "source"},
+            "p": {
+                "kind": "map",
+                "inputs": {"src": "key"},
+                "key_groups": 2,
+                "service": {"distribution": "exponential", "mean": "1 ms"},
+                "state": {"model": "fixed", "bytes": "1 kB"},
+            },
+            "out": {"kind": "sink", "inputs": {"p": "shuffle"}},
+        },
+        "hosts": {"h": {"count": 3}},
+        "placement": {"tasks": {"src-0": "h-0", "p-0": "h-0", "out-0": "h-0"}},
+        "fault_tolerance": {"method": "checkpoint", "interval": "600 ms", "staggered": True},
+        "detector": {"heartbeat": "200 ms", "timeout": "300 ms"},
+        "events": {"crash": {"at": "1 s", "kind": "host-failure", "host": "h-1", "repair": "200 ms"}},
+    }
+    assert on_both(raw) == []
+
+
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), stormy=st.booleans(), method=st.sampled_from(METHODS))
 def test_both_planes_give_equal_rows(seed: int, stormy: bool, method: dict[str, Any]) -> None:
