@@ -54,6 +54,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> Summary:
         "operators": {name: _operator(scenario, name, records) for name in names},
         "latency_s": times_s(latencies, LATENCY_SHARES, with_count=True),
         "recording": _recording(records),
+        "kernel": _kernel(records),
         "migrations": [],
         "recoveries": recoveries(records),
         "messages": _messages(records),
@@ -180,6 +181,12 @@ def _recording(records: Sequence[RunRecords]) -> dict[str, object] | None:
         return None
     folded = any(one.detail == "histograms" for one in records)
     return {"detail": "histograms" if folded else "tuples", "quantile_error": QUANTILE_ERROR if folded else 0.0}
+
+
+def _kernel(records: Sequence[RunRecords]) -> dict[str, str] | None:
+    """What did the steps of the tuples, the scan or the event loop, and why; None where that is not known."""
+    kernel = records[0].kernel if records else None
+    return {"name": kernel.name, "why": kernel.why} if kernel else None
 
 
 def _messages(records: Sequence[RunRecords]) -> dict[str, dict[str, int]]:

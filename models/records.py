@@ -195,6 +195,17 @@ def bucket_ns(duration_ns: int) -> int:
     return _SECOND * max(1, -(-duration_ns // (_MOST_BUCKETS * _SECOND)))
 
 
+SCAN, EVENT_LOOP = "scan", "event loop"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What did the steps of the tuples, `SCAN` or `EVENT_LOOP`, and why; rows do not depend on it."""
+
+    name: str
+    why: str
+
+
 @dataclass(frozen=True)
 class RunRecords:
     """All rows of one replication; columns are numpy arrays of equal length, read-only.
@@ -214,6 +225,7 @@ class RunRecords:
     hosts: tuple[str, ...]
     servers: tuple[int, ...]  # per operator: threads of all its tasks at the start, at most the cores shared evenly
     tables: Mapping[str, Mapping[str, np.ndarray]]
+    kernel: Kernel | None = None  # None where the data plane was given
 
     @property
     def detail(self) -> Detail:

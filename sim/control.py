@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from models.records import Kernel
 from models.units import to_ns
 from sim.clock import Clock, Process
 from sim.cluster import Cluster, RunPlan
@@ -32,6 +33,7 @@ class Control:
         self._works: dict[int, Callable[[], None]] = {}  # token -> what is to be done after the work
         self._tokens = 0
         self.plane = plane(plan, self.cluster, self.clock, self)
+        self.kernel: Kernel | None = None
         self.recovery = Recovery(self)
 
     def start(self) -> None:

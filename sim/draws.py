@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -110,14 +111,16 @@ def count_sampler(selectivity: float, seed: int, replication: int, operator: str
     return lambda tuple_id: whole + (uniform(tuple_id, stream) < rest)
 
 
+@lru_cache(maxsize=8)
 def cumulative_weights(keys: UniformKeys | ZipfKeys) -> np.ndarray:
-    """Distribution function of the keys 0 .. count - 1, (count,), last entry 1."""
+    """Distribution function of the keys 0 .. count - 1, (count,), last entry 1, read-only."""
     if isinstance(keys, ZipfKeys):
         weights = np.arange(1, keys.count + 1, dtype=float) ** -keys.exponent
     else:
         weights = np.ones(keys.count)
     cumulative = np.cumsum(weights)
     cumulative /= cumulative[-1]
+    cumulative.setflags(write=False)
     return cumulative
 
 

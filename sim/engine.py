@@ -23,7 +23,8 @@ def simulate(
     """The rows of one replication: a pure function of its first three arguments.
 
     Everything strictly before `duration` happens. `on_progress` is called now and then with the share of the
-    simulated time that is done. `plane` makes the data plane, by default the compiled one; all give equal rows.
+    simulated time that is done. `plane` makes the data plane, by default the fastest that can do what the scenario
+    asks for (`sim.compiled.choice`); all give equal rows.
     """
     duration_ns = max(1, to_ns(scenario.duration_s))
     control = build(scenario, inputs, replication, plane)
@@ -40,15 +41,16 @@ def build(
     plane: PlaneFactory | None = None,
 ) -> Control:
     """The control plane of a run, with its data plane, before the first instant."""
-    control = Control(RunPlan.of(scenario, inputs or RunInputs(), replication), plane or _compiled())
+    plan = RunPlan.of(scenario, inputs or RunInputs(), replication)
+    if plane is not None:
+        control = Control(plan, plane)
+    else:
+        from sim.compiled.choice import kernel_for, plane_for  # noqa: PLC0415 - it takes longer than all the rest
+
+        control = Control(plan, plane_for(plan))
+        control.kernel = kernel_for(plan)
     control.start()
     return control
-
-
-def _compiled() -> PlaneFactory:
-    from sim.compiled.plane import CompiledPlane  # noqa: PLC0415 - loading it takes longer than all the rest
-
-    return CompiledPlane
 
 
 def _progress(control: Control, duration_ns: int, on_progress: Callable[[float], None]) -> Process:
@@ -72,6 +74,7 @@ def records(control: Control, duration_ns: int) -> RunRecords:
         hosts=plan.host_names,
         servers=_servers(cluster),
         tables=recorder.tables(plane.tables(), plane.messages()),
+        kernel=control.kernel,
     )
 
 

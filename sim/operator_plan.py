@@ -143,5 +143,5 @@ def _targets(down: Operator, partitioning: str, edge_code: int, domain: tuple[in
         ones = [(unit,) for unit in range(units)]
         return lambda _id, key, _unit: ones[key]
     ones = [(unit,) for unit in range(units)]
-    of_key = [ones[group] for group in groups_of_keys(count, units).tolist()]
-    return lambda _id, key, _unit: of_key[key]
+    groups = groups_of_keys(count, units)
+    return lambda _id, key, _unit: ones[groups[key]]

@@ -240,15 +240,16 @@ def _rows(block: np.ndarray, columns: int) -> np.ndarray:
 
 
 def _columns(name: str, blocks: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """The columns of all blocks; each is copied once, so that the blocks can go."""
-    nothing = np.empty((0, len(TABLES[name])), np.int64)
-    return table(
-        name,
-        {
-            column.name: np.concatenate([nothing[:, k], *(b[:, k] for b in blocks)])
-            for k, column in enumerate(TABLES[name])
-        },
-    )
+    """The columns of all blocks; each is copied once, into its type, so that the blocks can go."""
+    rows = sum(map(len, blocks))
+    made = {}
+    for k, column in enumerate(TABLES[name]):
+        whole = made[column.name] = np.empty(rows, column.dtype)
+        begin = 0
+        for block in blocks:
+            whole[begin : begin + len(block)] = block[:, k]
+            begin += len(block)
+    return table(name, made)
 
 
 def _carry(sums: np.ndarray) -> None:

@@ -1,0 +1,74 @@
+"""When tuples are born and which keys they have: the same bits as `sim.arrivals`, in one pass each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.compiled.cache import helper
+
+_NS = 1e9
+
+
+@helper
+def birth_times(
+    counts: np.ndarray, edges_s: np.ndarray, cumulative: np.ndarray, begin_per_s: np.ndarray, slope: np.ndarray
+) -> np.ndarray:
+    """When the cumulative rate reaches each of `counts` [ns] (n,), which never fall: `RateCurve.inverse`, rounded."""
+    found = np.empty(counts.shape[0], np.int64)
+    last = begin_per_s.shape[0] - 1
+    segment = 0
+    for k in range(counts.shape[0]):
+        count = counts[k]
+        while segment < last and cumulative[segment + 1] < count:
+            segment += 1
+        missing = count - cumulative[segment]
+        begin = begin_per_s[segment]
+        root = np.sqrt(max(begin * begin + 2 * slope[segment] * missing, 0.0))
+        denominator = begin + root
+        offset = 2 * missing / denominator if denominator > 0 else 0.0
+        found[k] = max(np.int64(1), np.int64(np.rint((edges_s[segment] + offset) * _NS)))
+    return found
+
+
+@helper
+def uniform_keys(draws: np.ndarray, count: int) -> np.ndarray:
+    """The key of each uniform number (n,): the first k with (k + 1) / count above it."""
+    found = np.empty(draws.shape[0], np.int64)
+    for k in range(draws.shape[0]):
+        u = draws[k]
+        key = np.int64(u * count)
+        while key > 0 and key / count > u:
+            key -= 1
+        while key < count - 1 and (key + 1) / count <= u:
+            key += 1
+        found[k] = key
+    return found
+
+
+@helper
+def guide_of(cumulative: np.ndarray) -> np.ndarray:
+    """Where to look for a uniform number in a distribution function: entry j is for those from j / n on (n,)."""
+    n = cumulative.shape[0]
+    found = np.empty(n, np.int64)
+    key = 0
+    for j in range(n):
+        while key < n - 1 and cumulative[key] <= j / n:
+            key += 1
+        found[j] = key
+    return found
+
+
+@helper
+def keys_of(draws: np.ndarray, cumulative: np.ndarray, guide: np.ndarray) -> np.ndarray:
+    """The key of each uniform number (n,): the first whose entry is above it."""
+    n = cumulative.shape[0]
+    found = np.empty(draws.shape[0], np.int64)
+    for k in range(draws.shape[0]):
+        u = draws[k]
+        key = guide[min(n - 1, np.int64(u * n))]
+        while key > 0 and cumulative[key - 1] > u:
+            key -= 1
+        while key < n - 1 and cumulative[key] <= u:
+            key += 1
+        found[k] = key
+    return found
