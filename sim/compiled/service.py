@@ -172,8 +172,10 @@ def dispatch(s: State, cores: int) -> None:
             t = s.tasks[task]
             if t.idle_threads > 0:
                 head = t.front_head if t.front_head != NONE else t.queue_head
-                if head != NONE and (best == NONE or s.visits[head].ticket - t.lead < first):
-                    best, first = task, s.visits[head].ticket - t.lead
+                if head != NONE:
+                    turn = s.visits[head].ticket - t.lead
+                    if best == NONE or turn < first:
+                        best, first = task, turn
             task = t.next_on_cores
         if best == NONE:
             return

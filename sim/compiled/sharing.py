@@ -1,8 +1,9 @@
 """Processors whose cores are shared evenly, or whose pace others change: all services of a host at the same pace.
 
-`done` of a host is the work that a service would have got done since the host's first instant here: every service gets
-the same at the same time, so each ends when `done` reaches the `end` that it was given at its start. They are a pairing
-heap (Fredman, Sedgewick, Sleator and Tarjan 1986) by (end, task, order of start), linked by `child` and `sibling`.
+`done` of a host, in nanoseconds and parts of one, is the work that a service would have got done since the host's first
+instant here: every service gets the same at the same time, so each ends when `done` reaches the `end` that it was given
+at its start. They are a pairing heap (Fredman, Sedgewick, Sleator and Tarjan 1986) by end, task and order of start,
+linked by `child` and `sibling`.
 
 The event of the next end cannot be taken back when that moves. So each host has a stack of the events that it has set,
 earliest on top: one is set only where none comes before or with the next end, and one that comes too early looks again.
@@ -20,7 +21,7 @@ from sim.compiled.channels import SERVICE
 from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.state import DUE, END, NONE, STALE, TUPLE, WAKES
-from sim.pace import FAR_NS, FULL
+from sim.pace import FAR_NS, FULL, PARTS
 
 _MOST = 1 << 62
 
@@ -43,28 +44,37 @@ def times_fraction(a: int, num: int, den: int) -> tuple[Any, Any]:
 
 
 @kernel
-def work_in(span: int, num: int, den: int) -> int:
-    """Work that is done in a span at num / den <= 1, rounded down."""
-    if num == den:
-        return span
-    whole, rest = span // den, span % den
+def _product(a: int, num: int, den: int) -> tuple[Any, Any]:
+    """Quotient and rest of a * num / den, where the quotient fits."""
+    whole, rest = a // den, a % den
     if num <= _MOST // den:
-        return whole * num + rest * num // den
-    return whole * num + times_fraction(rest, num, den)[0]
+        return whole * num + rest * num // den, rest * num % den
+    quotient, left = times_fraction(rest, num, den)
+    return whole * num + quotient, left
 
 
 @kernel
-def span_for(work: int, num: int, den: int) -> int:
-    """Time that so much work takes at num / den <= 1, rounded up; FAR_NS or about that where it is longer."""
+def work_in(span: int, num: int, den: int) -> tuple[Any, Any]:
+    """Work that is done in a span at num / den <= 1, rounded down: nanoseconds, and parts of one."""
     if num == den:
-        return work
-    whole, rest = work // num, work % num
-    if whole >= FAR_NS // den:
-        return FAR_NS
-    if num <= _MOST // den:
-        return whole * den + (rest * den + num - 1) // num
-    quotient, left = times_fraction(rest, den, num)
-    return whole * den + quotient + (1 if left > 0 else 0)
+        return np.int64(span), np.int64(0)
+    whole, rest = _product(span, num, den)
+    return whole, rest * PARTS // den
+
+
+@kernel
+def span_for(work: int, part: int, num: int, den: int) -> Any:
+    """Time that so many nanoseconds of work, and parts of one, take at num / den <= 1, rounded up.
+
+    FAR_NS or about that where it is longer. There are less than 2^24 services on a host, so that all fits.
+    """
+    if num == den:
+        return np.int64(work) + (1 if part > 0 else 0)
+    if work // num >= FAR_NS // den:
+        return np.int64(FAR_NS)
+    whole, rest = _product(work, den, num)
+    unit = num * PARTS
+    return whole + (rest * PARTS + part * den + unit - 1) // unit
 
 
 @kernel
@@ -78,10 +88,13 @@ def rate(s: State, host: int) -> tuple[Any, Any]:
 
 
 @kernel
-def done_by(s: State, host: int, time: int) -> int:
-    """What `done` is at an instant that is not before the last change, if nothing changes until then."""
+def done_by(s: State, host: int, time: int) -> tuple[Any, Any]:
+    """What `done` is at an instant that is not before the last change, if nothing changes until then; and its part."""
+    h = s.hosts[host]
     num, den = rate(s, host)
-    return s.hosts[host].done + work_in(time - s.hosts[host].changed, num, den)
+    work, part = work_in(time - h.changed, num, den)
+    part += h.done_part
+    return h.done + work + part // PARTS, part % PARTS
 
 
 @kernel
@@ -90,8 +103,8 @@ def settle(s: State, host: int) -> None:
     h, now, warmup = s.hosts[host], s.g[0].now, s.g[0].warmup
     if not h.warm and now >= warmup:
         h.warm = 1
-        h.done_before = done_by(s, host, warmup)
-    h.done = done_by(s, host, now)
+        h.done_before, h.before_part = done_by(s, host, warmup)
+    h.done, h.done_part = done_by(s, host, now)
     h.changed = now
 
 
@@ -101,6 +114,8 @@ def _before(s: State, one: int, other: int) -> bool:
     a, b = s.services[one], s.services[other]
     if a.end != b.end:
         return a.end < b.end
+    if a.part != b.part:
+        return a.part < b.part
     if a.task != b.task:
         return a.task < b.task
     return a.serial < b.serial
@@ -149,6 +164,7 @@ def _enter(s: State, v: int, task: int, host: int, begin: int, work: int, before
     g, h, one = s.g[0], s.hosts[host], s.services[v]
     one.begin = begin
     one.end = begin + work
+    one.part = h.done_part
     one.serial = g.serial
     g.serial += 1
     one.task = task
@@ -176,7 +192,13 @@ def set_end(s: State, host: int) -> None:
         return
     first = s.services[h.root]
     num, den = rate(s, host)
-    h.next_time = min(FAR_NS, now + span_for(first.end - h.done, num, den))
+    left, part = first.end - h.done, first.part - h.done_part
+    if part < 0:
+        left, part = left - 1, part + PARTS
+    if left < 0:  # it ends now: rounding up has done more than its work
+        h.next_time = now
+    else:
+        h.next_time = min(FAR_NS, now + span_for(left, part, num, den))
     h.next_task = first.task
     _wake(s, host)
 
@@ -246,13 +268,22 @@ def _put_first(s: State, v: Any, task: int) -> None:
 
 
 @kernel
+def _used(s: State, v: Any, done: int, part: int, before: int, before_part: int) -> Any:
+    """CPU time of a service from the warm-up, at whose end `done` was `before`, until `done` is that."""
+    one = s.services[v]
+    work = one.end - one.begin
+    now = min(work, done - one.begin - (1 if part < one.part else 0))
+    return now - max(0, min(work, before - one.begin - (1 if before_part < one.part else 0)))
+
+
+@kernel
 def _account(s: State, v: Any, host: int) -> None:
     """The books of a task: its tuple ends, or is cut off, now."""
     g, h, e, one = s.g[0], s.hosts[host], s.visits[v], s.services[v]
     if e.kind == TUPLE and h.warm and g.now > g.warmup:
         t = s.tasks[one.task]
         t.served += g.now - max(e.start, g.warmup)
-        t.used += h.done - max(one.begin, h.done_before)
+        t.used += _used(s, v, h.done, h.done_part, h.done_before, h.before_part)
 
 
 @kernel
@@ -321,12 +352,14 @@ def used(s: State, task: int) -> tuple[int, int]:
     h = s.hosts[host]
     served, cpu = t.served, t.used
     if g.now > g.warmup:
-        done = done_by(s, host, g.now)
-        before = h.done_before if h.warm else done_by(s, host, g.warmup)
+        done, part = done_by(s, host, g.now)
+        before, before_part = done_by(s, host, max(g.warmup, h.changed))
+        if h.warm:
+            before, before_part = h.done_before, h.before_part
         v = t.serving_head
         while v != NONE:
             if s.visits[v].kind == TUPLE:
                 served += g.now - max(s.visits[v].start, g.warmup)
-                cpu += done - max(s.services[v].begin, before)
+                cpu += _used(s, v, done, part, before, before_part)
             v = s.visits[v].next
     return served, cpu

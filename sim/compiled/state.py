@@ -167,7 +167,9 @@ HOST = np.dtype(
         ("pace", _i8),  # parts per million
         ("in_service", _i8),
         ("done", _i8),
+        ("done_part", _i8),  # and parts of a nanosecond
         ("done_before", _i8),  # `done` at the end of the warm-up
+        ("before_part", _i8),
         ("changed", _i8),  # when `done` was brought up to date
         ("next_time", _i8),  # of the next end
         ("next_task", _i8),
@@ -192,6 +194,7 @@ SERVICE_SHARE = np.dtype(
     [
         ("begin", _i8),  # `done` of the host at its start
         ("end", _i8),  # and at its end
+        ("part", _i8),  # parts of a nanosecond of both
         ("serial", _i8),
         ("task", _i4),
         ("before", _i4),  # in the list of its task, unless it is the head

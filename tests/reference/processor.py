@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reference.unit import Visit
 from sim.clock import SERVICE
-from sim.pace import FAR_NS, FULL
+from sim.pace import FAR_NS, FULL, PARTS
 
 if TYPE_CHECKING:
     from reference.host import Host
@@ -23,13 +23,17 @@ class Service:
     item: Visit | Work
     start_ns: int
     work_ns: int
-    done_ns: int = 0
-    before_ns: int = 0
+    done: int = 0  # parts of a nanosecond
+    before: int = 0
 
     @property
-    def left_ns(self) -> int:
-        """Work that remains."""
-        return self.work_ns - self.done_ns
+    def left(self) -> int:
+        """Work that remains [parts]; below zero by less than a nanosecond where it ends now."""
+        return self.work_ns * PARTS - self.done
+
+    def used_ns(self, done: int) -> int:
+        """CPU time that was used from the warm-up on, when so many parts are done."""
+        return min(self.work_ns, done // PARTS) - min(self.work_ns, self.before // PARTS)
 
 
 @dataclass
@@ -44,8 +48,8 @@ class Processor:
     """All services in progress on a host, each at the same pace.
 
     At each change (a service begins or ends, the pace changes) the work that was done since the last one is taken off
-    each service, rounded down to whole nanoseconds, and the next end is set again: that of the service with the least
-    work left, by task and then by start where several have. An end that was set before is then out of date.
+    each service, rounded down to whole parts of a nanosecond, and the next end is set again: that of the service with
+    the least work left, by task and then by start where several have. An end that was set before is then out of date.
     """
 
     def __init__(self, world: World, host: Host, shares_evenly: bool) -> None:
@@ -71,7 +75,7 @@ class Processor:
             for item, (work, end) in task.serving.items():
                 start = end - work
                 before = max(0, min(warmup, now) - start)
-                self.services.append(Service(task, item, start, work, now - start, before))
+                self.services.append(Service(task, item, start, work, (now - start) * PARTS, before * PARTS))
 
     def begin(self, task: Task, item: Visit | Work, ns: int) -> None:
         """A service of so much work begins."""
@@ -99,17 +103,18 @@ class Processor:
         now, warmup, (num, den) = self.clock.now_ns(), self.world.warmup_ns, self.rate()
         for service in self.services:
             if self.changed_ns < warmup <= now:
-                service.before_ns = service.done_ns + (warmup - self.changed_ns) * num // den
-            service.done_ns += (now - self.changed_ns) * num // den
+                service.before = service.done + (warmup - self.changed_ns) * num * PARTS // den
+            service.done += (now - self.changed_ns) * num * PARTS // den
         self.changed_ns = now
 
     def _set_end(self) -> None:
         self.generation += 1
         if not self.services:
             return
-        first = min(self.services, key=lambda service: (service.left_ns, service.task.index))
+        first = min(self.services, key=lambda service: (service.left, service.task.index))
         num, den = self.rate()
-        end, generation = self.clock.now_ns() - (-first.left_ns * den // num), self.generation
+        lasts = -(-max(0, first.left) * den // (num * PARTS))  # rounded up
+        end, generation = self.clock.now_ns() + lasts, self.generation
         if end < FAR_NS:
             self.clock.at(end, SERVICE + first.task.index, lambda _: self._end(first, generation))
 
@@ -125,16 +130,16 @@ class Processor:
     def _account(self, service: Service) -> None:
         if isinstance(service.item, Visit):
             total = self.used.setdefault(service.task, Used())
-            served, used = self._from_warmup(service, service.done_ns)
+            served, used = self._from_warmup(service, service.done)
             total.served_ns += served
             total.used_ns += used
 
-    def _from_warmup(self, service: Service, done_ns: int) -> tuple[int, int]:
+    def _from_warmup(self, service: Service, done: int) -> tuple[int, int]:
         """(time in service, CPU time) from the warm-up on of a service of which so much is done now."""
         now, warmup = self.clock.now_ns(), self.world.warmup_ns
         if now <= warmup:
             return 0, 0
-        return now - max(service.start_ns, warmup), done_ns - service.before_ns
+        return now - max(service.start_ns, warmup), service.used_ns(done)
 
     def used_by(self, task: Task) -> Used:
         """The books of a task now, with what is in progress."""
@@ -144,9 +149,9 @@ class Processor:
         for one in self.services:
             if one.task is task and isinstance(one.item, Visit):
                 begin = self.changed_ns
-                before = one.done_ns + (warmup - begin) * num // den if begin < warmup <= now else one.before_ns
-                seen = Service(one.task, one.item, one.start_ns, one.work_ns, one.done_ns, before)
-                served, used = self._from_warmup(seen, one.done_ns + (now - begin) * num // den)
+                upto = one.done + (warmup - begin) * num * PARTS // den
+                seen = replace(one, before=upto) if begin < warmup <= now else one
+                served, used = self._from_warmup(seen, one.done + (now - begin) * num * PARTS // den)
                 made.served_ns += served
                 made.used_ns += used
         return made
