@@ -1,7 +1,7 @@
 """Rates along the dataflow: what enters and leaves each operator, mean over the run and peak.
 
-What leaves an operator is what came in times its selectivity; every reader gets all of it, and broadcast
-makes one copy for each task.
+What leaves an operator is what came in times its selectivity, or with a window the keys in each window; every reader
+gets all of it, and broadcast makes one copy for each task.
 """
 
 from __future__ import annotations
@@ -58,8 +58,21 @@ def flows(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, Flow
         for upstream in operator.inputs:
             rate = rate.plus(found[upstream].rate_out.times(copies(scenario, upstream, name, inputs)))
         out = 0.0 if operator.kind == "sink" else operator.selectivity
-        found[name] = Flow(rate, rate.times(out))
+        leaves = rate if operator.window is None else results(scenario, name, rate)
+        found[name] = Flow(rate, leaves.times(out))
     return found
+
+
+def results(scenario: Scenario, name: str, rate_in: Rate) -> Rate:
+    """Keys in windows that end, in a second: at most all keys in each window, or each tuple alone in each of its own.
+
+    A bound for both, which is met where tuples of a key are many in a window or few.
+    """
+    window = scenario.operators[name].window
+    assert window is not None
+    every = layout.keys_seen(scenario, name) / window.step_s
+    alone = rate_in.times(window.length_s / window.step_s)
+    return Rate(min(every, alone.mean_per_s), min(every, alone.peak_per_s))
 
 
 def copies(scenario: Scenario, upstream: str, name: str, inputs: RunInputs | None = None) -> float:

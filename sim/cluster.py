@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from models import layout
 from models.cluster import HostGroup
-from models.events import HostFailure
 from models.inputs import RunInputs
 from models.scenario import Scenario
 from models.units import to_ns
@@ -50,8 +49,7 @@ class RunPlan:
             latency_ns=to_ns(scenario.network.latency_s),
             drops_duplicates=checkpointed and tolerance.guarantee == "exactly-once",
             replays=checkpointed and tolerance.guarantee != "at-most-once",
-            may_fail=any(isinstance(event, HostFailure) for event in scenario.events.values())
-            or any(group.failures is not None for group in hosts.values()),
+            may_fail=scenario.may_fail,
             first_unit=tuple(first),
         )
 

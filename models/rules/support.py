@@ -13,14 +13,15 @@ RULE = "not simulated yet"
 def not_simulated(scenario: Scenario) -> list[InputFault]:
     """One fault for each thing that a run of this scenario would have to leave out; empty when it can run."""
     found: list[tuple[str, object, str]] = []
+    may_fail = scenario.may_fail
     for name, operator in scenario.operators.items():
         here = path_text(("operators", name))
         if operator.kind == "join":
             found.append((f"{here}.kind", "join", ""))
-        if operator.window is not None:
-            found.append((f"{here}.window", "given", ""))
-        if isinstance(operator.state, WindowState):
-            found.append((f"{here}.state.model", "window", "per-key, fixed and per-tuple are"))
+        if may_fail and operator.window is not None:
+            found.append((f"{here}.window", "given", "windows where a host may fail are not"))
+        if may_fail and isinstance(operator.state, WindowState):
+            found.append((f"{here}.state.model", "window", "where a host may fail per-key, fixed and per-tuple are"))
         if operator.buffer is not None:
             found.append((f"{here}.buffer", operator.buffer, "leave it out: queues have no bound"))
     for name, group in scenario.hosts.items():

@@ -6,6 +6,7 @@ from sim.compiled.cache import kernel
 from sim.compiled.channels import SERVICE, emit, free_visit
 from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
 from sim.compiled.draws import source_id
+from sim.compiled.event_time import has_room, let_marks_pass, mark_arrives, mark_served, tick
 from sim.compiled.events import pop, push
 from sim.compiled.pointer import State
 from sim.compiled.service import (
@@ -30,12 +31,15 @@ from sim.compiled.state import (
     END,
     GROW,
     LIMIT,
+    MARK,
+    MARKED,
     NONE,
     REFILL,
     REPLAY,
     ROUND,
     SNAPSHOT,
     STORED,
+    TICK,
     TOLD,
     TRIM,
     WORKED,
@@ -84,22 +88,28 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             t = s.tasks[task]
             if t.alive:
                 v = ref
-                stop_serving(s, v, task)
-                s.cores[t.cores].free += 1
-                t.idle_threads += 1
                 e = s.visits[v]
                 what = e.kind
+                if what != MARK:
+                    stop_serving(s, v, task)
+                s.cores[t.cores].free += 1
+                t.idle_threads += 1
                 t.busy += time - e.start
                 if what == CONTROL:
                     g.token = e.id
                     free_visit(s, v)
                     g.dispatch = task
                     return WORKED
-                if what == SNAPSHOT:
-                    ship(s, e.id)
+                if what == MARK:
+                    mark_served(s, v, task)
                 else:
-                    complete(s, v, task)
-                free_visit(s, v)
+                    if what == SNAPSHOT:
+                        ship(s, e.id)
+                    else:
+                        complete(s, v, task)
+                    free_visit(s, v)
+                if t.marks > 0:
+                    let_marks_pass(s, task)
                 dispatch(s, t.cores)
                 note_idle(s, task)
         elif kind == BORN:
@@ -112,8 +122,13 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             replay_arrives(s, ref)
         elif kind == AT_REMOTE:
             at_remote(s, ref)
-        elif kind == ROUND and not round_goes_on(s, True):
-            return ASKED
+        elif kind == ROUND:
+            if not round_goes_on(s, True):
+                return ASKED
+        elif kind == MARKED:
+            mark_arrives(s, ref)
+        elif kind == TICK:
+            tick(s, ref, time)
         if g.notices > 0:
             return TOLD
     return LIMIT
@@ -146,6 +161,9 @@ def room(s: State, kind: int, ref: int) -> bool:
         or g.dropped_rows + s.visits.shape[0] > s.dropped_rows.shape[0]
         or s.visits.shape[0] > s.notices.shape[0]
     ):
+        g.need = need
+        return False
+    if g.spread > 0 and not has_room(s, kind, ref, need):
         g.need = need
         return False
     return True

@@ -57,6 +57,10 @@ class State:
     checkpoint_rows: np.ndarray
     message_rows: np.ndarray
     notices: np.ndarray
+    channels: np.ndarray
+    cells: np.ndarray
+    cell_index: np.ndarray
+    panes: np.ndarray
 
     def __init__(self, **arrays: np.ndarray) -> None:
         self._table = np.zeros((len(ARRAYS), 2), np.int64)

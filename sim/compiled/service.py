@@ -10,8 +10,9 @@ from sim.compiled.channels import SERVICE, emit, free_visit
 from sim.compiled.draws import child_id, output_count, output_key, service_ns
 from sim.compiled.events import push
 from sim.compiled.pointer import State
-from sim.compiled.state import DUPLICATE, END, NONE, PER_KEY, TUPLE
+from sim.compiled.state import DUPLICATE, END, NONE, PER_KEY, RECENT, TUPLE
 from sim.compiled.tables import position, touch_key
+from sim.compiled.windows import enter, remember
 
 
 @kernel
@@ -83,6 +84,8 @@ def complete(s: State, v: int, task: int) -> None:
     record_visit(s, operator, task, e.arrival, e.start, g.now)
     if op.state_model == PER_KEY:
         touch_key(s, unit, e.key, u.applied)
+    elif op.state_model == RECENT:
+        remember(s, unit, e.birth)
     apply(s, unit, e.id, e.node)
     if op.is_sink:
         n = g.delivery_rows
@@ -91,7 +94,9 @@ def complete(s: State, v: int, task: int) -> None:
         row.operator = operator
         row.birth = e.birth
         row.delivered = g.now
-    if op.edges > 0:
+    if op.windowed:
+        enter(s, unit, e.birth, e.key)
+    elif op.edges > 0:
         draws = s.draws[operator]
         for index in range(output_count(draws, e.id)):
             child = child_id(e.id, op.code, index)

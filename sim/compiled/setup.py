@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.job import FixedState, PerKeyState, PerTupleState
+from models.job import FixedState, PerKeyState, PerTupleState, WindowState
 from models.key_groups import groups_of_keys
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.draws import OPERATOR_DRAWS, pack_draws
+from sim.compiled.event_setup import operator_fields
 from sim.compiled.state import (
     BROADCAST,
     CORES,
@@ -23,6 +24,7 @@ from sim.compiled.state import (
     OPERATOR,
     PER_KEY,
     PER_TUPLE,
+    RECENT,
     SHUFFLE,
     SOURCE,
     TASK,
@@ -72,6 +74,9 @@ def operator_records(plan: RunPlan) -> np.ndarray:
             record["state_model"], record["state_entry"] = PER_TUPLE, state.entry_bytes
         elif isinstance(state, FixedState):
             record["state_model"], record["state_entry"] = FIXED, state.group_bytes
+        elif isinstance(state, WindowState):
+            record["state_model"], record["state_entry"] = RECENT, state.entry_bytes
+    operator_fields(made, plan)
     return made
 
 

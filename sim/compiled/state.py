@@ -62,6 +62,13 @@ GLOBAL = np.dtype(
         ("answer", _i4),
         ("refill", _i4),  # source whose births have run out
         ("clock_number", _i8),  # number of the next control event
+        ("spread", _i8),  # most windows that one tuple is in; 0: there are none
+        ("mark_fan", _i8),  # most watermarks that a task sends at a time
+        ("burst", _i8),  # sendings beyond `need` that the event at the head of the heap may need
+        ("cells_left", _i8),
+        ("panes_left", _i8),
+        ("free_cell", _i4),
+        ("free_pane", _i4),
     ],
     align=True,
 )
@@ -111,6 +118,12 @@ TASK = np.dtype(
         ("watched", _b),
         ("has_service", _b),
         ("mark", _i8),
+        ("event", _i8),  # watermark
+        ("event_sent", _i8),
+        ("next_end", _i8),  # of the windows here
+        ("first_channel", _i8),
+        ("channels", _i8),
+        ("marks", _i8),  # watermarks that wait for services of other threads
     ],
     align=True,
 )
@@ -165,6 +178,10 @@ UNIT = np.dtype(
         ("stored", _b),
         ("is_source", _b),
         ("is_sink", _b),
+        ("newest", _i8),  # event time
+        ("panes", _i4),
+        ("recent_first", _i4),  # nodes of the tuples that a state with a window may keep
+        ("recent_last", _i4),
     ],
     align=True,
 )
@@ -226,6 +243,7 @@ SOURCE = np.dtype(
         ("emitted", _i8),
         ("unit", _i4),
         ("more", _b),  # whether births come after those in the buffer
+        ("watermark", _i8),  # time between two
     ],
     align=True,
 )
@@ -260,9 +278,25 @@ OPERATOR = np.dtype(
         ("has_service", _b),
         ("is_source", _b),
         ("is_sink", _b),
+        ("timed", _b),  # watermarks come to it, or from it
+        ("windowed", _b),
+        ("reckoned", _b),  # no operator upstream has a window
+        ("window_code", _u8),
+        ("length", _i8),
+        ("slide", _i8),
+        ("state_length", _i8),
+        ("first_task", _i8),
+        ("tasks", _i8),
+        ("first_unit", _i8),
+        ("units", _i8),
     ],
     align=True,
 )
+
+# Event time: the last watermark from a task; a window of a unit; a key in a window.
+CHANNEL = np.dtype([("origin", _i8), ("event", _i8)], align=True)
+PANE = np.dtype([("window", _i8), ("cells", _i8), ("first", _i4), ("last", _i4), ("next", _i4)], align=True)
+CELL = np.dtype([("key", _i8), ("newest", _i8), ("pane", _i4), ("next", _i4)], align=True)
 
 VISIT_ROW = np.dtype([("operator", _i8), ("task", _i8), ("arrival", _i8), ("start", _i8), ("end", _i8)])
 DELIVERY_ROW = np.dtype([("operator", _i8), ("birth", _i8), ("delivered", _i8)])
@@ -286,12 +320,12 @@ CHECKPOINT = np.dtype(
 MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes", _i8)], align=True)
 
 # Kinds of events, edges, states, messages, visits.
-ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM = range(8)
+ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM, TICK, MARKED = range(10)
 BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
-NO_STATE, PER_KEY, PER_TUPLE, FIXED = range(4)
+NO_STATE, PER_KEY, PER_TUPLE, FIXED, RECENT = range(5)
 DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED = range(5)
 MESSAGE_KINDS = ("data", "local", "replay", "checkpoint", "trim")
-TUPLE, SNAPSHOT, CONTROL = range(3)
+TUPLE, SNAPSHOT, CONTROL, MARK = range(4)
 CRASHED, DUPLICATE = range(2)
 REASONS = ("crash", "duplicate")
 
@@ -330,4 +364,8 @@ ARRAYS: dict[str, np.dtype] = {
     "checkpoint_rows": CHECKPOINT,
     "message_rows": MESSAGE_ROW,
     "notices": np.dtype("i8"),
+    "channels": CHANNEL,
+    "cells": CELL,
+    "cell_index": np.dtype("i4"),
+    "panes": PANE,
 }

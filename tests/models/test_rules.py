@@ -254,6 +254,18 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         {"fault_tolerance": {"guarantee": "exactly-once"}},
         ['fault_tolerance.guarantee = exactly-once: cannot be kept by the method none (write method = "checkpoint")'],
     ),
+    (
+        {"operators/clean/window": {"length": "1 s"}},
+        ["operators.clean.window: a map has no window: an aggregate or a join has"],
+    ),
+    (
+        {"operators/count/window": {"length": "1 s", "slide": "10 us"}},
+        [
+            "operators.count.window.slide = 10 us: must be at least 1 ms",
+            "operators.count.window.slide = 10 us: puts every tuple into 1e+05 windows: 1000 at most",
+        ],
+    ),
+    ({"workload/words/watermark": "1 us"}, ["workload.words.watermark = 1 us: must be at least 1 ms"]),
 ]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from models.records import NEVER
 from reference.checkpoint import CheckpointCoordinator
+from reference.event_time import Watermarks
 from reference.host import Host, Link
 from reference.ledger import ledger
 from reference.recorder import Recorder
@@ -53,6 +54,7 @@ class World:
         self._watched: frozenset[int] = frozenset()
         self._idle: list[int] = []  # tasks of which the listener is to be told
         self.sources = [source for each in plan.operators if each.is_source for source in self._sources(each.index)]
+        self.watermarks = Watermarks(self)
 
     def _sources(self, operator: int) -> Iterator[Source]:
         plan, name = self.plan, self.plan.operators[operator].name
