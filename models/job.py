@@ -87,6 +87,13 @@ class Window(Description):
         return self.length_s if self.slide_s is None else self.slide_s
 
 
+class Timer(Description):
+    """Output at regular instants, whatever comes in; its key is 0 unless `output.keys` says otherwise."""
+
+    every_s: PositiveSeconds = Field(alias="every")
+    """Time between two outputs of a task."""
+
+
 class Operator(Description):
     """One operator of the dataflow; `parallelism` tasks, each of `threads` threads.
 
@@ -109,13 +116,16 @@ class Operator(Description):
     service: TimeDistribution | None = None
     """Time one tuple takes on a host of speed 1."""
     selectivity: float = Field(default=1.0, ge=0, le=1e6, strict=True)
-    """Mean number of tuples that leave for each that comes in; with a window for each key in each of its windows."""
+    """Mean number of tuples that leave for each that comes in; with a window for each key in each window, of a join
+    for each pair of tuples with equal keys in one window."""
     output: Output | None = None
     """What a tuple that leaves looks like."""
     state: State | None = None
     """State that is kept."""
     window: Window | None = None
-    """Window of an aggregate: it emits for each key at the end of each window, and nothing at a tuple."""
+    """Window of an aggregate, which emits for each key at its end and nothing at a tuple, or of a join."""
+    timer: Timer | None = None
+    """Makes each task emit at regular instants as well."""
     buffer: Count | None = None
     """Tuples that the input queue of a task holds; without it there is no bound."""
     serialise_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="serialise")

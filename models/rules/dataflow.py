@@ -15,7 +15,7 @@ from models.workload import ProfileRate
 MOST_TASKS = 100_000
 MOST_GROUPS = 1_000_000
 MOST_WINDOWS = 1000  # that a tuple is in
-SHORTEST_S = 0.001  # of windows, and of the time between two watermarks
+SHORTEST_S = 0.001  # of windows, and of the time between two watermarks or outputs of a timer
 _WITH_SERVICE = ("map", "filter", "aggregate", "join")
 
 
@@ -26,6 +26,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield from _of_inputs(scenario, name, operator, broken)
         yield from _of_kind(name, operator)
         yield from _of_window(name, operator)
+        yield from _of_timer(name, operator)
         yield from _of_tasks(name, operator)
     if whole("operators", broken):
         yield from _of_shape(scenario)
@@ -128,6 +129,17 @@ def _of_window(name: str, operator: Operator) -> Iterator[InputFault]:
     if window.length_s > MOST_WINDOWS * window.step_s:
         rule = f"puts every tuple into {window.length_s / window.step_s:.3g} windows: {MOST_WINDOWS} at most"
         yield InputFault(_at(name, "window", "slide"), units.show(window.step_s, "s"), rule)
+
+
+def _of_timer(name: str, operator: Operator) -> Iterator[InputFault]:
+    if operator.timer is None:
+        return
+    if operator.kind not in ("map", "filter") or operator.keyed:
+        rule = "needs a map or a filter without an input partitioned by key"
+        yield InputFault(_at(name, "timer"), NO_VALUE, rule)
+    if operator.timer.every_s < SHORTEST_S:
+        shown, shortest = units.show(operator.timer.every_s, "s"), units.show(SHORTEST_S, "s")
+        yield InputFault(_at(name, "timer", "every"), shown, f"must be at least {shortest}")
 
 
 def _of_source(name: str, operator: Operator) -> Iterator[InputFault]:

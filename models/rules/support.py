@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models.errors import InputFault
-from models.job import WindowState
+from models.job import Operator, WindowState
 from models.scenario import Scenario
 from models.words import path_text
 
@@ -16,8 +16,10 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
     may_fail = scenario.may_fail
     for name, operator in scenario.operators.items():
         here = path_text(("operators", name))
-        if operator.kind == "join":
-            found.append((f"{here}.kind", "join", ""))
+        if operator.kind == "join" and not _is_simple(operator):
+            found.append((f"{here}.kind", "join", "one of two inputs by key with a window without slide is"))
+        if may_fail and operator.timer is not None:
+            found.append((f"{here}.timer", "given", "timers where a host may fail are not"))
         if may_fail and operator.window is not None:
             found.append((f"{here}.window", "given", "windows where a host may fail are not"))
         if may_fail and isinstance(operator.state, WindowState):
@@ -36,6 +38,17 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
         if event.kind != "host-failure":
             found.append((f"{path_text(('events', name))}.kind", event.kind, "host-failure is"))
     return [InputFault(path, value, RULE, hint) for path, value, hint in found]
+
+
+def _is_simple(join: Operator) -> bool:
+    """Whether a join is one that the simulator knows."""
+    window = join.window
+    return (
+        len(join.inputs) == 2
+        and set(join.inputs.values()) == {"key"}
+        and window is not None
+        and window.step_s == window.length_s
+    )
 
 
 def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:

@@ -9,11 +9,11 @@ from models.units import to_ns
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.pointer import State
 from sim.compiled.pools import chained, longer, power, push
-from sim.compiled.state import CELL, CHANNEL, NONE, PANE, TICK
+from sim.compiled.state import CELL, CHANNEL, NONE, PANE, TICK, TIMER
 from sim.compiled.windows import rehash_cells
 from sim.operator_plan import OperatorPlan
 
-_TICKS = 2 * (1 << 48) + (1 << 47)  # as in `sim.compiled.event_time`
+_TIMERS, _TICKS = (2 * (1 << 48) + (1 << k) for k in (46, 47))  # as in `sim.compiled.event_time`
 _NEVER_ENDS = 2**62
 
 
@@ -39,6 +39,8 @@ def operator_fields(operators: np.ndarray, plan: RunPlan) -> None:
         if operator.windows is not None:
             record["windowed"], record["window_code"] = True, operator.window_code
             record["length"], record["slide"] = operator.windows.length_ns, operator.windows.slide_ns
+        record["joins"] = NONE if operator.joins is None else operator.joins
+        record["timer"], record["timer_code"] = operator.timer_ns, operator.timer_code
         state = operator.description.state
         if isinstance(state, WindowState):
             record["state_length"] = to_ns(state.length_s)
@@ -60,13 +62,24 @@ def start(s: State, plan: RunPlan, cluster: Cluster) -> None:
         t["channels"] = len(channels) - int(t["first_channel"])
     s.channels = np.array(channels, CHANNEL)
     g["mark_fan"] = max((_receivers(operator) for operator in plan.operators), default=0)
+    for unit, operator in enumerate(cluster.unit_operator):
+        timer_ns = plan.operators[operator].timer_ns
+        if timer_ns:
+            _set(s, timer_ns, _TIMERS + cluster.unit_task[unit], TIMER, unit)
     for source in range(s.sources.shape[0]):
         unit = int(s.sources["unit"][source])
         planned = plan.operators[cluster.unit_operator[unit]]
         if planned.timed:
             s.sources["watermark"][source] = planned.watermark_ns
-            push(s, planned.watermark_ns, _TICKS + cluster.unit_task[unit], int(g["serial"][0]), TICK, source)
-            g["serial"] += 1
+            _set(s, planned.watermark_ns, _TICKS + cluster.unit_task[unit], TICK, source)
+
+
+def _set(s: State, at_ns: int, rank: int, kind: int, ref: int) -> None:
+    """Set an event of the start of the run."""
+    if int(s.g["events"][0]) + 1 > s.heap.shape[0]:
+        s.heap = longer(s.heap, 0)
+    push(s, at_ns, rank, int(s.g["serial"][0]), kind, ref)
+    s.g["serial"] += 1
 
 
 def _origins(operators: np.ndarray, plan: RunPlan, task: int, operator: int) -> list[int]:

@@ -6,15 +6,17 @@ The visit of a watermark has its event time in `key`; it is a service of 0 ns fo
 from __future__ import annotations
 
 from sim.compiled.cache import kernel
-from sim.compiled.channels import ARRIVAL, SERVICE, departure, free_visit, new_visit
+from sim.compiled.channels import ARRIVAL, SERVICE, departure, emit, free_visit, new_visit
+from sim.compiled.draws import output_key
 from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.service import dispatch, put_in_queue, ticket
-from sim.compiled.state import END, FORWARD, MARK, MARKED, NONE, TICK
-from sim.compiled.windows import due, end_windows, first_open
+from sim.compiled.state import END, FORWARD, MARK, MARKED, NONE, TICK, TIMER, TUPLE
+from sim.compiled.windows import due, end_windows, first_open, matches, window_id
 
 _RECEIVER = 1 << 24
-TICKS = SERVICE + (1 << 47)  # sources send watermarks after all services that end and all births of the instant
+TIMERS = SERVICE + (1 << 46)  # timers emit after all services that end and all births of the instant
+TICKS = SERVICE + (1 << 47)  # then sources send watermarks
 
 
 @kernel
@@ -27,10 +29,12 @@ def burst(s: State, kind: int, ref: int) -> int:
         return 0
     task = s.heap[0].rank - SERVICE
     t, e = s.tasks[task], s.visits[ref]
+    op = s.operators[t.operator]
     if e.kind != MARK:
-        return g.mark_fan * t.marks
+        met = 1 + g.fan_out * matches(s, ref) if op.joins != NONE and e.kind == TUPLE else 0
+        return g.mark_fan * t.marks + met
     need = g.mark_fan * (t.marks + 1)
-    if s.operators[t.operator].windowed:
+    if op.windowed and op.joins == NONE:
         need += g.fan_out * due(s, task, e.key)
     return need
 
@@ -57,6 +61,17 @@ def tick(s: State, source: int, time: int) -> None:
     b = s.sources[source]
     pass_on(s, s.units[b.unit].task, time)
     push(s, time + b.watermark, TICKS + s.units[b.unit].task, s.g[0].serial, TICK, source)
+    s.g[0].serial += 1
+
+
+@kernel
+def timer(s: State, unit: int, time: int) -> None:
+    """A task emits whatever came in, at no cost; the tuple is born now."""
+    u = s.units[unit]
+    op, draws = s.operators[u.operator], s.draws[u.operator]
+    made = window_id(op.timer_code, u.index, 0, time // op.timer)
+    emit(s, unit, made, time, output_key(draws, s.cumulative, made, 0))
+    push(s, time + op.timer, TIMERS + u.task, s.g[0].serial, TIMER, unit)
     s.g[0].serial += 1
 
 
@@ -151,7 +166,8 @@ def _turn(s: State, task: int, origin: int, event: int) -> None:
     op = s.operators[t.operator]
     if op.windowed:
         end_windows(s, task, least)
-        least = min(least, first_open(op, least) * op.slide)
+        if op.joins == NONE:
+            least = min(least, first_open(op, least) * op.slide)
     if least > t.event_sent:
         t.event_sent = least
         pass_on(s, task, least)

@@ -6,7 +6,7 @@ from sim.compiled.cache import kernel
 from sim.compiled.channels import SERVICE, emit, free_visit
 from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
 from sim.compiled.draws import source_id
-from sim.compiled.event_time import has_room, let_marks_pass, mark_arrives, mark_served, tick
+from sim.compiled.event_time import has_room, let_marks_pass, mark_arrives, mark_served, tick, timer
 from sim.compiled.events import pop, push
 from sim.compiled.pointer import State
 from sim.compiled.service import (
@@ -40,6 +40,7 @@ from sim.compiled.state import (
     SNAPSHOT,
     STORED,
     TICK,
+    TIMER,
     TOLD,
     TRIM,
     WORKED,
@@ -129,6 +130,8 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             mark_arrives(s, ref)
         elif kind == TICK:
             tick(s, ref, time)
+        elif kind == TIMER:
+            timer(s, ref, time)
         if g.notices > 0:
             return TOLD
     return LIMIT

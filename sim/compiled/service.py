@@ -12,7 +12,7 @@ from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.state import DUPLICATE, END, NONE, PER_KEY, RECENT, TUPLE
 from sim.compiled.tables import position, touch_key
-from sim.compiled.windows import enter, remember
+from sim.compiled.windows import enter, join, remember
 
 
 @kernel
@@ -95,7 +95,10 @@ def complete(s: State, v: int, task: int) -> None:
         row.birth = e.birth
         row.delivered = g.now
     if op.windowed:
-        enter(s, unit, e.birth, e.key)
+        if op.joins == NONE:
+            enter(s, unit, e.birth, e.key)
+        else:
+            join(s, v)
     elif op.edges > 0:
         draws = s.draws[operator]
         for index in range(output_count(draws, e.id)):

@@ -289,14 +289,29 @@ OPERATOR = np.dtype(
         ("tasks", _i8),
         ("first_unit", _i8),
         ("units", _i8),
+        ("joins", _i8),  # the first of the two operators whose tuples it brings together, or NONE
+        ("timer", _i8),  # time between two outputs of its timer
+        ("timer_code", _u8),
     ],
     align=True,
 )
 
-# Event time: the last watermark from a task; a window of a unit; a key in a window.
+# Event time: the last watermark from a task; a window of a unit; a key in a window, with the tuples (nodes) of both
+# inputs of a join.
 CHANNEL = np.dtype([("origin", _i8), ("event", _i8)], align=True)
 PANE = np.dtype([("window", _i8), ("cells", _i8), ("first", _i4), ("last", _i4), ("next", _i4)], align=True)
-CELL = np.dtype([("key", _i8), ("newest", _i8), ("pane", _i4), ("next", _i4)], align=True)
+CELL = np.dtype(
+    [
+        ("key", _i8),
+        ("newest", _i8),
+        ("joined", _i8, (2,)),
+        ("pane", _i4),
+        ("next", _i4),
+        ("first", _i4, (2,)),
+        ("last", _i4, (2,)),
+    ],
+    align=True,
+)
 
 VISIT_ROW = np.dtype([("operator", _i8), ("task", _i8), ("arrival", _i8), ("start", _i8), ("end", _i8)])
 DELIVERY_ROW = np.dtype([("operator", _i8), ("birth", _i8), ("delivered", _i8)])
@@ -320,7 +335,7 @@ CHECKPOINT = np.dtype(
 MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes", _i8)], align=True)
 
 # Kinds of events, edges, states, messages, visits.
-ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM, TICK, MARKED = range(10)
+ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM, TICK, MARKED, TIMER = range(11)
 BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
 NO_STATE, PER_KEY, PER_TUPLE, FIXED, RECENT = range(5)
 DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED = range(5)

@@ -70,38 +70,108 @@ def _place(s: State, pane: int, key: int) -> int:
 
 
 @kernel
+def _cell(s: State, task: int, pane: int, key: int, end: int) -> int:
+    """The cell of a key in a pane that ends then, made if it is new."""
+    g, p, t = s.g[0], s.panes[pane], s.tasks[task]
+    place = _place(s, pane, key)
+    made = s.cell_index[place]
+    if made != NONE:
+        return made
+    made = g.free_cell
+    g.free_cell = s.cells[made].next
+    g.cells_left -= 1
+    s.cell_index[place] = made
+    c = s.cells[made]
+    c.pane = pane
+    c.key = key
+    c.newest = 0
+    c.next = NONE
+    for side in range(2):
+        c.joined[side] = 0
+        c.first[side] = NONE
+        c.last[side] = NONE
+    if p.last == NONE:
+        p.first = made
+    else:
+        s.cells[p.last].next = made
+    p.last = made
+    p.cells += 1
+    t.next_end = min(t.next_end, end)
+    return made
+
+
+@kernel
 def enter(s: State, unit: int, birth: int, key: int) -> None:
     """The tuple is in all windows around its event time; of each key a window knows the newest."""
     u = s.units[unit]
     op = s.operators[u.operator]
-    t = s.tasks[u.task]
-    g = s.g[0]
     pane = NONE
     for window in range(first_open(op, birth), birth // op.slide + 1):
         pane = _pane(s, unit, window, pane)
-        p = s.panes[pane]
-        place = _place(s, pane, key)
-        number = s.cell_index[place]
-        if number != NONE:
-            c = s.cells[number]
-            c.newest = max(c.newest, birth)
-            continue
-        number = g.free_cell
-        g.free_cell = s.cells[number].next
-        g.cells_left -= 1
-        s.cell_index[place] = number
-        c = s.cells[number]
-        c.pane = pane
-        c.key = key
-        c.newest = birth
-        c.next = NONE
-        if p.last == NONE:
-            p.first = number
-        else:
-            s.cells[p.last].next = number
-        p.last = number
-        p.cells += 1
-        t.next_end = min(t.next_end, window * op.slide + op.length)
+        c = s.cells[_cell(s, u.task, pane, key, window * op.slide + op.length)]
+        c.newest = max(c.newest, birth)
+
+
+@kernel
+def matches(s: State, v: int) -> int:
+    """How many tuples of the other input a tuple of a join meets."""
+    e = s.visits[v]
+    op = s.operators[s.units[e.unit].operator]
+    pane = s.units[e.unit].panes
+    window = e.birth // op.slide
+    while pane != NONE and s.panes[pane].window < window:
+        pane = s.panes[pane].next
+    if pane == NONE or s.panes[pane].window > window:
+        return 0
+    found = s.cell_index[_place(s, pane, e.key)]
+    return 0 if found == NONE else s.cells[found].joined[1 - _side(s, op, e.origin)]
+
+
+@kernel
+def _side(s: State, op: Any, origin: int) -> int:
+    return 0 if s.tasks[origin].operator == op.joins else 1
+
+
+@kernel
+def pair_id(join_code: Any, one: Any, other: Any) -> Any:
+    """Id of two tuples that a join brings together, in either order."""
+    return child_id(child_id(min(one, other), join_code, 0), max(one, other), 0)
+
+
+@kernel
+def join(s: State, v: int) -> None:
+    """The tuple meets those of the other input that are in its window already, in the order in which they came."""
+    g, e = s.g[0], s.visits[v]
+    unit, own, birth, key = e.unit, e.id, e.birth, e.key
+    u = s.units[unit]
+    op, draws = s.operators[u.operator], s.draws[u.operator]
+    side = _side(s, op, e.origin)
+    window = birth // op.slide
+    pane = _pane(s, unit, window, NONE)
+    c = s.cells[_cell(s, u.task, pane, key, window * op.slide + op.length)]
+    n = c.first[1 - side]
+    while n != NONE:
+        other = s.nodes[n]
+        result = pair_id(op.window_code, own, other.id)
+        newest = max(birth, other.birth)
+        following = other.next
+        for index in range(output_count(draws, result)):
+            child = child_id(result, op.code, index)
+            emit(s, unit, child, newest, output_key(draws, s.cumulative, child, key))
+        n = following
+    made = g.free_node
+    g.free_node = s.nodes[made].next
+    g.nodes_left -= 1
+    node = s.nodes[made]
+    node.id = own
+    node.birth = birth
+    node.next = NONE
+    if c.first[side] == NONE:
+        c.first[side] = made
+    else:
+        s.nodes[c.last[side]].next = made
+    c.last[side] = made
+    c.joined[side] += 1
 
 
 @kernel
@@ -178,17 +248,20 @@ def end_windows(s: State, task: int, event: int) -> None:
 
 @kernel
 def _end(s: State, unit: int, pane: int) -> None:
-    """Emit for each key of the pane, and forget it."""
+    """Emit for each key of the pane, where it is not of a join, and forget it."""
     g, u, p = s.g[0], s.units[unit], s.panes[pane]
     op, draws = s.operators[u.operator], s.draws[u.operator]
     number = p.first
     while number != NONE:
         c = s.cells[number]
         key, newest, following = c.key, c.newest, c.next
-        result = window_id(op.window_code, u.index, key, p.window)
-        for index in range(output_count(draws, result)):
-            child = child_id(result, op.code, index)
-            emit(s, unit, child, newest, output_key(draws, s.cumulative, child, key))
+        if op.joins == NONE:
+            result = window_id(op.window_code, u.index, key, p.window)
+            for index in range(output_count(draws, result)):
+                child = child_id(result, op.code, index)
+                emit(s, unit, child, newest, output_key(draws, s.cumulative, child, key))
+        else:
+            _forget(s, number)
         _remove(s, pane, key)
         s.cells[number].next = g.free_cell
         g.free_cell = number
@@ -197,6 +270,20 @@ def _end(s: State, unit: int, pane: int) -> None:
     p.next = g.free_pane
     g.free_pane = pane
     g.panes_left += 1
+
+
+@kernel
+def _forget(s: State, cell: int) -> None:
+    """The tuples that a join kept for the window meet no more."""
+    g, c = s.g[0], s.cells[cell]
+    for side in range(2):
+        n = c.first[side]
+        while n != NONE:
+            following = s.nodes[n].next
+            s.nodes[n].next = g.free_node
+            g.free_node = n
+            g.nodes_left += 1
+            n = following
 
 
 @kernel

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from reference.world import World
     from sim.operator_plan import Edge, OperatorPlan
 
-TICK = SERVICE + (1 << 47)  # sources send watermarks after all services that end and all births of the instant
+TIMER = SERVICE + (1 << 46)  # timers emit after all services that end and all births of the instant
+TICK = SERVICE + (1 << 47)  # then sources send watermarks
 
 
 class Mark:
@@ -103,9 +104,11 @@ class Watermarks:
             return
         own.event_ns = least
         windows = task.operator.windows
-        if windows is not None:
+        if windows is not None and task.operator.joins is None:
             self._end_windows(task, least)
             least = windows.held_ns(least)
+        elif windows is not None:
+            self._forget_pairs(task, least)
         if least > own.sent_ns:
             own.sent_ns = least
             self._pass_on(task, least)
@@ -121,6 +124,24 @@ class Watermarks:
                 for key, newest_ns in unit.windows.pop(window, {}).items():
                     for child, child_key in operator.results(unit.index, key, window):
                         self.world.emit(unit, child, newest_ns, child_key)
+
+    def _forget_pairs(self, task: Task, event_ns: int) -> None:
+        windows = task.operator.windows
+        assert windows is not None
+        for unit in self.world.units[task.operator.index]:
+            if unit.task is task:
+                unit.sides = {at: rows for at, rows in unit.sides.items() if windows.end_ns(at[0]) > event_ns}
+
+    def join(self, unit: Unit, row: Row, origin: OperatorPlan) -> None:
+        """The tuple meets those of the other input that are in its window already, in the order in which they came."""
+        operator = unit.operator
+        assert operator.windows is not None
+        window, side = operator.windows.last(row.birth_ns), int(origin.index != operator.joins)
+        assert row.birth_ns >= self.progress[unit.task].event_ns, "a tuple came behind its watermark"
+        for other in unit.sides.get((window, row.key, 1 - side), ()):
+            for child, key in operator.pairs(row.id, other.id, row.key):
+                self.world.emit(unit, child, max(row.birth_ns, other.birth_ns), key)
+        unit.sides.setdefault((window, row.key, side), []).append(row)
 
     def enter(self, unit: Unit, row: Row) -> None:
         """The tuple is in all windows around its event time; of each key a window knows the newest."""

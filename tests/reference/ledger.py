@@ -3,8 +3,8 @@
 The expected inputs of every unit follow from the sources' tuples by the same pure functions that the run uses
 (ids, selectivity, routing). A tuple that is not in the final state but still queued, held, in service, on a
 wire to a live task, or kept for a unit that is being recovered is neither lost nor expected yet; nor is
-anything that would follow from it. Operators downstream of a window are not in the books: what a window emits follows
-from watermarks as well.
+anything that would follow from it. Operators downstream of a window or a timer are not in the books: what these emit
+follows from watermarks and instants as well.
 """
 
 from __future__ import annotations

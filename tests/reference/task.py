@@ -162,7 +162,9 @@ class Task:
         unit.apply(row)
         if self.operator.is_sink:
             self.world.recorder.delivery(self.operator.index, row.birth_ns, now)
-        if self.operator.windows is not None:
+        if self.operator.joins is not None:
+            self.world.watermarks.join(unit, row, visit.origin.operator)
+        elif self.operator.windows is not None:
             self.world.watermarks.enter(unit, row)
         elif self.operator.edges:
             for child, key in self.operator.outputs(row.id, row.key):

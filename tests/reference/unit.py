@@ -91,6 +91,7 @@ class Unit:
         self.processed_ns = NEVER  # when the last replayed tuple was
         self.births_ns: list[int] = []  # of the applied tuples
         self.windows: dict[int, dict[int, int]] = {}  # window that has not ended -> key -> newest event time
+        self.sides: dict[tuple[int, int, int], list[Row]] = {}  # (such a window, key, input 0 or 1) -> tuples to join
 
     @property
     def name(self) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -21,13 +22,14 @@ from reference.task import Task
 from reference.unit import Unit
 from reference.world import World
 from scipy import stats
-from small_jobs import NS, build, idle, random_windows, scenario, simulate, world_of
+from small_jobs import NS, build, idle, random_joins, random_windows, scenario, simulate, world_of
 from test_planes import on_both
 
 from analysis.summary import summarise
 from models.scenario import Scenario
 from sim.compiled.plane import CompiledPlane
 from sim.draws import source_id
+from sim.operator_plan import OperatorPlan
 from sim.windowing import Windows
 
 METHODS: list[dict[str, str]] = [{}, {"guarantee": "at-most-once"}, {"method": "none"}]
@@ -40,10 +42,17 @@ def test_both_planes_give_equal_rows_with_windows(seed: int, method: dict[str, s
     assert on_both(random_windows(Random(seed), fault_tolerance=method)) == []
 
 
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), method=st.sampled_from(METHODS))
+def test_both_planes_give_equal_rows_with_joins_and_timers(seed: int, method: dict[str, str]) -> None:
+    assert on_both(random_joins(Random(seed), fault_tolerance=method)) == []
+
+
 @pytest.mark.slow
-def test_a_long_campaign_of_equal_rows_with_windows() -> None:
-    for seed in range(1500):
-        assert on_both(random_windows(Random(seed), fault_tolerance=METHODS[seed % 3])) == [], seed
+@pytest.mark.parametrize("make", [random_windows, random_joins])
+def test_a_long_campaign_of_equal_rows_with_windows(make: Callable[..., dict[str, Any]]) -> None:
+    for seed in range(1000):
+        assert on_both(make(Random(seed), fault_tolerance=METHODS[seed % 3])) == [], seed
 
 
 # -- complete: what a window emits follows from the births of the sources
@@ -71,47 +80,79 @@ def run_out(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> tuple[World, Coun
     return world, emitted
 
 
+Arrived = list[tuple[Unit, int, int, int, int]]  # (unit, id, birth, key, operator upstream)
+Made = Iterator[tuple[Unit, int, int, int]]  # (unit, id, birth, key)
+
+
 def worked_out(world: World) -> Counter[Result]:
     """What operators with a window must emit, from the tuples of the sources, operator by operator."""
-    arrived: dict[int, list[tuple[Unit, int, int, int]]] = {plan.index: [] for plan in world.plan.operators}
+    arrived: dict[int, Arrived] = {plan.index: [] for plan in world.plan.operators}
 
     def send(unit: Unit, tuple_id: int, birth: int, key: int) -> None:
         for edge in unit.operator.edges:
             for target in edge.targets(tuple_id, key, unit.index):
                 receiver = world.units[edge.down.index][target]
-                arrived[edge.down.index].append((receiver, edge.id_for(tuple_id, target), birth, key))
+                row = (receiver, edge.id_for(tuple_id, target), birth, key, unit.operator.index)
+                arrived[edge.down.index].append(row)
 
     for source in world.sources:
         for sequence, (birth, key) in enumerate(zip(source.births_ns, source.keys, strict=True)):
             send(source.unit, source_id(source.code, sequence), birth, key)
     found: Counter[Result] = Counter()
     for plan in world.plan.operators:  # file order is topological here
-        if plan.windows is None:
-            for unit, tuple_id, birth, key in arrived[plan.index]:
-                for child, child_key in plan.outputs(tuple_id, key) if plan.edges else ():
-                    send(unit, child, birth, child_key)
-            continue
-        newest: dict[tuple[Unit, int, int], int] = {}
-        for unit, _, birth, key in arrived[plan.index]:
-            for window in windows_around(plan.windows, birth):
-                newest[unit, key, window] = max(newest.get((unit, key, window), 0), birth)
-        for (unit, key, window), birth in newest.items():
-            for child, child_key in plan.results(unit.index, key, window):
+        makes = of_windows if plan.joins is None else of_pairs
+        for unit, child, birth, key in (makes if plan.windows else of_tuples)(plan, arrived[plan.index]):
+            send(unit, child, birth, key)
+            if plan.windows:
                 found[unit.number, child, birth] += 1
-                send(unit, child, birth, child_key)
     return found
 
 
-def windows_around(windows: Windows, event_ns: int) -> Iterator[int]:
+def of_tuples(plan: OperatorPlan, arrived: Arrived) -> Made:
+    for unit, tuple_id, birth, key, _ in arrived:
+        for child, child_key in plan.outputs(tuple_id, key) if plan.edges else ():
+            yield unit, child, birth, child_key
+
+
+def of_windows(plan: OperatorPlan, arrived: Arrived) -> Made:
+    newest: dict[tuple[Unit, int, int], int] = {}
+    for unit, _, birth, key, _ in arrived:
+        for window in windows_around(plan.windows, birth):
+            newest[unit, key, window] = max(newest.get((unit, key, window), 0), birth)
+    for (unit, key, window), birth in newest.items():
+        for child, child_key in plan.results(unit.index, key, window):
+            yield unit, child, birth, child_key
+
+
+def of_pairs(plan: OperatorPlan, arrived: Arrived) -> Made:
+    length = plan.windows.length_ns if plan.windows else 0
+    left = [row for row in arrived if row[4] == plan.joins]
+    right = [row for row in arrived if row[4] != plan.joins]
+    for (unit, one, birth, key, _), (same_unit, other, later, same_key, _) in product(left, right):
+        if key == same_key and birth // length == later // length:
+            assert unit is same_unit
+            for child, child_key in plan.pairs(one, other, key):
+                yield unit, child, max(birth, later), child_key
+
+
+def windows_around(windows: Windows | None, event_ns: int) -> Iterator[int]:
     """By trying all windows that begin before."""
+    assert windows is not None
     for window in range(event_ns // windows.slide_ns + 1):
         if window * windows.slide_ns <= event_ns < window * windows.slide_ns + windows.length_ns:
             yield window
 
 
-def is_complete(seed: int, patch: pytest.MonkeyPatch) -> bool:
+def without_timers(raw: dict[str, Any]) -> dict[str, Any]:
+    """The same job; with timers it would never come to rest."""
+    for operator in raw["operators"].values():
+        operator.pop("timer", None)
+    return raw
+
+
+def is_complete(seed: int, patch: pytest.MonkeyPatch, make: Callable[..., dict[str, Any]] = random_windows) -> bool:
     """Whether each window of a random job emitted just what it must; False where it never came to rest."""
-    world, emitted = run_out(random_windows(Random(seed), fault_tolerance={"method": "none"}), patch)
+    world, emitted = run_out(without_timers(make(Random(seed), fault_tolerance={"method": "none"})), patch)
     if not idle(world):
         return False
     assert emitted == worked_out(world)
@@ -120,6 +161,18 @@ def is_complete(seed: int, patch: pytest.MonkeyPatch) -> bool:
 
 def test_every_window_emits_once_what_follows_from_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(is_complete(seed, monkeypatch) for seed in range(60)) > 50
+
+
+def test_a_join_emits_once_for_each_pair_with_equal_keys_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    complete = 0
+    for seed in range(30):
+        raw = random_joins(Random(seed))
+        fast = {"distribution": "deterministic", "value": "10 us"}
+        for operator in raw["operators"].values():
+            if "service" in operator:
+                operator["service"] = fast
+        complete += is_complete(seed, monkeypatch, lambda *_, raw=raw, **__: raw | {"fault_tolerance": {}})
+    assert complete > 25
 
 
 def largest_of_the_channels(patch: pytest.MonkeyPatch) -> None:
@@ -267,6 +320,29 @@ def test_a_source_without_tuples_holds_nothing_back() -> None:
     assert len(with_200_ms) == 5
 
 
+def test_a_timer_emits_at_its_instants_whatever_comes_in() -> None:
+    raw = windowed("1 s")
+    raw["operators"]["count"] = {
+        "kind": "map",
+        "inputs": {"src": "shuffle"},
+        "service": {"distribution": "deterministic", "value": "300 ms"},  # more than there is time for
+        "selectivity": 0.0,
+        "timer": {"every": "200 ms"},
+    }
+    expected = [(instant, instant) for instant in range(200, 3000, 200)]
+    assert deliveries(raw) == expected
+
+
+def test_pairs_have_equal_keys_in_one_window_and_come_with_the_later_one() -> None:
+    raw = windowed("300 ms", inputs={"src": "key", "other": "key"}, kind="join")
+    raw["operators"]["other"] = {"kind": "source"}
+    raw["workload"]["other"] = {"rate": "5 /s", "arrivals": "deterministic"}
+    world = world_of(build(scenario(raw)))
+    left, right = ([birth // 10**6 for birth in source.births_ns] for source in world.sources)
+    expected = sorted(max(a, b) for a in left for b in right if a // 300 == b // 300 and max(a, b) < 2990)
+    assert [birth for birth, _ in deliveries(raw)] == expected
+
+
 # -- closed forms
 
 
@@ -299,6 +375,17 @@ def test_the_newest_tuple_of_a_window_is_as_old_as_the_gap_to_its_end() -> None:
     ages = (rows["delivered_ns"] - rows["birth_ns"]) / NS
     missed = math.exp(-rate)
     in_interval(ages, 1 / rate - missed / (1 - missed), 0.03)
+
+
+def test_the_mean_number_of_pairs_is_that_of_independent_poisson_arrivals() -> None:
+    rate, keys, seconds = 100, 20, 1000
+    raw = poisson(rate, keys, seconds)
+    raw["operators"]["count"] |= {"kind": "join", "inputs": {"src": "key", "other": "key"}}
+    raw["operators"]["other"] = {"kind": "source"}
+    raw["workload"]["other"] = dict(raw["workload"]["src"])
+    rows = simulate(scenario(raw), plane=CompiledPlane).tables["deliveries"]
+    counts = np.bincount(rows["birth_ns"] // NS, minlength=seconds + 1)[:seconds].astype(float)
+    in_interval(counts, rate * rate / keys, 0.05)
 
 
 # -- books
