@@ -10,8 +10,8 @@ from sim.compiled.channels import ARRIVAL, SERVICE, departure, emit, free_visit,
 from sim.compiled.draws import output_key
 from sim.compiled.events import push
 from sim.compiled.pointer import State
-from sim.compiled.service import dispatch, put_in_queue, ticket
-from sim.compiled.state import END, FORWARD, MARK, MARKED, NONE, TICK, TIMER, TUPLE
+from sim.compiled.service import dispatch, note_idle, put_in_queue, ticket
+from sim.compiled.state import END, FORWARD, MARK, MARKED, NONE, PASSED, TICK, TIMER, TUPLE
 from sim.compiled.windows import due, end_windows, first_open, matches, window_id
 
 _RECEIVER = 1 << 24
@@ -25,12 +25,12 @@ def burst(s: State, kind: int, ref: int) -> int:
     g = s.g[0]
     if kind == TICK:
         return g.mark_fan
-    if kind != END:
+    if kind not in (END, PASSED):
         return 0
     task = s.heap[0].rank - SERVICE
     t, e = s.tasks[task], s.visits[ref]
     op = s.operators[t.operator]
-    if e.kind != MARK:
+    if kind == END:
         met = 1 + g.fan_out * matches(s, ref) if op.joins != NONE and e.kind == TUPLE else 0
         return g.mark_fan * t.marks + met
     need = g.mark_fan * (t.marks + 1)
@@ -125,11 +125,26 @@ def mark_arrives(s: State, v: int) -> None:
 
 
 @kernel
-def mark_served(s: State, v: int, task: int) -> None:
-    """Its service of 0 ns is over: it passes when all services that began before it have ended."""
-    s.visits[v].arrived = 1
-    s.tasks[task].marks += 1
-    s.tasks[task].queue_n += 1  # it was never counted, but as leaving
+def _turn(s: State, task: int, origin: int, event: int) -> None:
+    """The watermark of the task is the least that came over all its channels; what it passes ends."""
+    t = s.tasks[task]
+    least = event
+    for k in range(t.first_channel, t.first_channel + t.channels):
+        channel = s.channels[k]
+        if channel.origin == origin:
+            channel.event = event
+        least = min(least, channel.event)
+    if least <= t.event:
+        return
+    t.event = least
+    op = s.operators[t.operator]
+    if op.windowed:
+        end_windows(s, task, least)
+        if op.joins == NONE:
+            least = min(least, first_open(op, least) * op.slide)
+    if least > t.event_sent:
+        t.event_sent = least
+        pass_on(s, task, least)
 
 
 @kernel
@@ -151,23 +166,14 @@ def let_marks_pass(s: State, task: int) -> None:
 
 
 @kernel
-def _turn(s: State, task: int, origin: int, event: int) -> None:
-    """The watermark of the task is the least that came over all its channels; what it passes ends."""
+def mark_served(s: State, v: int, task: int) -> None:
+    """Its service of 0 ns is over: it passes when all services that began before it have ended."""
     t = s.tasks[task]
-    least = event
-    for k in range(t.first_channel, t.first_channel + t.channels):
-        channel = s.channels[k]
-        if channel.origin == origin:
-            channel.event = event
-        least = min(least, channel.event)
-    if least <= t.event:
-        return
-    t.event = least
-    op = s.operators[t.operator]
-    if op.windowed:
-        end_windows(s, task, least)
-        if op.joins == NONE:
-            least = min(least, first_open(op, least) * op.slide)
-    if least > t.event_sent:
-        t.event_sent = least
-        pass_on(s, task, least)
+    s.visits[v].arrived = 1
+    s.cores[t.cores].free += 1
+    t.idle_threads += 1
+    t.marks += 1
+    t.queue_n += 1  # it was never counted, but as leaving
+    let_marks_pass(s, task)
+    dispatch(s, t.cores)
+    note_idle(s, task)

@@ -31,9 +31,9 @@ from sim.compiled.state import (
     END,
     GROW,
     LIMIT,
-    MARK,
     MARKED,
     NONE,
+    PASSED,
     REFILL,
     REPLAY,
     ROUND,
@@ -89,26 +89,22 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             t = s.tasks[task]
             if t.alive:
                 v = ref
-                e = s.visits[v]
-                what = e.kind
-                if what != MARK:
-                    stop_serving(s, v, task)
+                stop_serving(s, v, task)
                 s.cores[t.cores].free += 1
                 t.idle_threads += 1
+                e = s.visits[v]
+                what = e.kind
                 t.busy += time - e.start
                 if what == CONTROL:
                     g.token = e.id
                     free_visit(s, v)
                     g.dispatch = task
                     return WORKED
-                if what == MARK:
-                    mark_served(s, v, task)
+                if what == SNAPSHOT:
+                    ship(s, e.id)
                 else:
-                    if what == SNAPSHOT:
-                        ship(s, e.id)
-                    else:
-                        complete(s, v, task)
-                    free_visit(s, v)
+                    complete(s, v, task)
+                free_visit(s, v)
                 if t.marks > 0:
                     let_marks_pass(s, task)
                 dispatch(s, t.cores)
@@ -126,6 +122,8 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
         elif kind == ROUND:
             if not round_goes_on(s, True):
                 return ASKED
+        elif kind == PASSED:
+            mark_served(s, ref, rank - SERVICE)
         elif kind == MARKED:
             mark_arrives(s, ref)
         elif kind == TICK:

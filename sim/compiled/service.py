@@ -10,7 +10,7 @@ from sim.compiled.channels import SERVICE, emit, free_visit
 from sim.compiled.draws import child_id, output_count, output_key, service_ns
 from sim.compiled.events import push
 from sim.compiled.pointer import State
-from sim.compiled.state import DUPLICATE, END, NONE, PER_KEY, RECENT, TUPLE
+from sim.compiled.state import DUPLICATE, END, MARK, NONE, PASSED, PER_KEY, RECENT, TUPLE
 from sim.compiled.tables import position, touch_key
 from sim.compiled.windows import enter, join, remember
 
@@ -122,8 +122,8 @@ def hold(s: State, v: int) -> None:
 
 
 @kernel
-def serve(s: State, v: int, task: int, ns: int) -> None:
-    """Begin a service."""
+def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
+    """Begin a service, whose end is an event of this kind."""
     g, t = s.g[0], s.tasks[task]
     s.cores[t.cores].free -= 1
     t.idle_threads -= 1
@@ -133,7 +133,7 @@ def serve(s: State, v: int, task: int, ns: int) -> None:
     else:
         s.visits[t.serving_tail].next = v
     t.serving_tail = v
-    push(s, g.now + ns, SERVICE + task, g.serial, END, v)
+    push(s, g.now + ns, SERVICE + task, g.serial, kind, v)
     g.serial += 1
 
 
@@ -143,7 +143,7 @@ def admit(s: State, v: int, task: int) -> None:
     g, e, t = s.g[0], s.visits[v], s.tasks[task]
     if e.kind != TUPLE:
         e.start = g.now
-        serve(s, v, task, e.birth)
+        serve(s, v, task, e.birth, PASSED if e.kind == MARK else END)
         return
     if not s.units[e.unit].live:
         hold(s, v)
@@ -160,7 +160,7 @@ def admit(s: State, v: int, task: int) -> None:
         speed = s.hosts[t.host].speed
         if speed != 1.0:
             ns = max(1, np.int64(np.rint(ns / speed)))
-        serve(s, v, task, ns)
+        serve(s, v, task, ns, END)
 
 
 @kernel

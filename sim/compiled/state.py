@@ -335,7 +335,7 @@ CHECKPOINT = np.dtype(
 MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes", _i8)], align=True)
 
 # Kinds of events, edges, states, messages, visits.
-ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM, TICK, MARKED, TIMER = range(11)
+ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM, TICK, MARKED, TIMER, PASSED = range(12)
 BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
 NO_STATE, PER_KEY, PER_TUPLE, FIXED, RECENT = range(5)
 DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED = range(5)
