@@ -55,6 +55,16 @@ def child_id(parent: int, operator_code: int, index: int) -> int:
     return mix((parent ^ operator_code) + (index + 1) * _GOLDEN & _MASK)
 
 
+def window_id(window_code: int, unit: int, key: int, window: int) -> int:
+    """Id of a key in a window of a unit, from which the outputs get theirs as from that of a tuple."""
+    return child_id(child_id(window_code, unit, key), window_code, window)
+
+
+def pair_id(join_code: int, one: int, other: int) -> int:
+    """Id of two tuples that a join brings together, from which the outputs get theirs; in either order."""
+    return child_id(child_id(min(one, other), join_code, 0), max(one, other), 0)
+
+
 def uniform(tuple_id: int, stream_code: int) -> float:
     """A number strictly between 0 and 1 for this tuple and purpose."""
     return min(((mix((tuple_id + stream_code) & _MASK) >> 11) + 0.5) * 2.0**-53, _BELOW_ONE)

@@ -20,12 +20,14 @@ from sim.compiled.state import (
     NONE,
     PER_KEY,
     PER_TUPLE,
+    RECENT,
     ROUND,
     SNAPSHOT,
     STORED,
     TRIM,
     TRIMMED,
 )
+from sim.compiled.windows import recent
 
 _NS = 1e9
 _HOST_RECEIVER = 1 << 20  # hosts as receivers come after all tasks
@@ -50,6 +52,8 @@ def state_bytes(s: State, unit: int) -> int:
         return _rounded(u.applied, op.state_entry)
     if op.state_model == FIXED:
         return _rounded(1, op.state_entry)
+    if op.state_model == RECENT:
+        return _rounded(recent(s, unit, 0), op.state_entry)
     return 0
 
 
@@ -64,6 +68,8 @@ def changed_bytes(s: State, unit: int) -> int:
         return _rounded(u.applied - u.at_snapshot, op.state_entry)
     if op.state_model == FIXED:
         return _rounded(1, op.state_entry)
+    if op.state_model == RECENT:
+        return _rounded(recent(s, unit, u.at_snapshot), op.state_entry)
     return 0
 
 

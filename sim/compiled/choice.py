@@ -47,6 +47,8 @@ def _against_the_scan(plan: RunPlan) -> Iterator[str]:
             yield f"{operator.name} is a {described.kind}"
         if described.window is not None:
             yield f"{operator.name} has a window"
+        if described.timer is not None:
+            yield f"{operator.name} has a timer"
         if described.buffer is not None:
             yield f"the queues of {operator.name} are bounded"
         if described.service is None and not (operator.is_source or operator.is_sink):

@@ -7,6 +7,7 @@ from sim.compiled.cache import kernel
 from sim.compiled.channels import SERVICE, emit, free_visit
 from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
 from sim.compiled.draws import source_id
+from sim.compiled.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
 from sim.compiled.events import HEAP, NEAR, first_of, push, remove_first
 from sim.compiled.fair import depart, fair_room
 from sim.compiled.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
@@ -38,12 +39,16 @@ from sim.compiled.state import (
     GO_ON,
     GROW,
     LIMIT,
+    MARKED,
     NONE,
+    PASSED,
     REFILL,
     REPLAY,
     ROUND,
     SNAPSHOT,
     STORED,
+    TICK,
+    TIMER,
     TOLD,
     TRIM,
     WORKED,
@@ -84,13 +89,15 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
         if kind == BORN and not has_births(s, ref, time):
             g.refill = ref
             return REFILL
-        if not (g.bounded or g.fair) and (kind <= END or (kind == BORN and waiting_births(s, ref) <= 1)):
+        if not (g.bounded or g.fair or g.spread > 0) and (
+            kind <= END or (kind == BORN and waiting_births(s, ref) <= 1)
+        ):
             if g.budget <= 0 and not room(s, g.fan_out + 2):
                 return GROW
             g.budget -= 1
         else:
-            g.budget = 0
-            if not room(s, most_sent(s, kind, ref)):
+            need = most_sent(s, kind, ref)
+            if not room(s, need) or (g.spread > 0 and not room_for_windows(s, kind, ref, need)):
                 return GROW
             g.budget = 0
         remove_first(s, place)
@@ -123,6 +130,8 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
                 else:
                     complete(s, v, task)
                 free_visit(s, v)
+                if t.marks > 0:
+                    let_marks_pass(s, task)
                 dispatch(s, t.cores)
                 note_idle(s, task)
         elif kind == BORN:
@@ -141,6 +150,14 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             depart(s, ref)
         elif kind == GO_ON:
             goes_on(s, ref)
+        elif kind == PASSED:
+            mark_served(s, ref, rank - SERVICE)
+        elif kind == MARKED:
+            mark_arrives(s, ref)
+        elif kind == TICK:
+            tick(s, ref, time)
+        elif kind == TIMER:
+            timer(s, ref, time)
         elif kind == ROUND and not round_goes_on(s, True):
             return ASKED
         if g.notices > 0:
@@ -174,6 +191,8 @@ def room(s: State, need: int) -> bool:
     left = min(left, s.checkpoint_rows.shape[0] - g.checkpoint_rows)
     # A dispatch can drop all that waits; a second that is over makes up to five rows of messages.
     drops = min(s.dropped_rows.shape[0] - g.dropped_rows, s.notices.shape[0]) - s.visits.shape[0]
+    if g.noted:
+        left = min(left, g.notes_left)
     if g.fair and not fair_room(s, need):
         left = 0
     g.need = need

@@ -10,7 +10,7 @@ from models.records import NEVER, table
 from sim.birth_stream import BirthStream
 from sim.clock import Clock, Process
 from sim.cluster import Cluster, RunPlan
-from sim.compiled import books, buffers, channels, loop, pools, setup, sharing, verbs
+from sim.compiled import books, buffers, channels, event_setup, loop, pools, setup, sharing, verbs
 from sim.compiled.pointer import State
 from sim.compiled.state import (
     ASKED,
@@ -52,6 +52,7 @@ class CompiledPlane:
         for source in range(self.s.sources.shape[0]):
             self._refill(source)
             loop.wait_for_birth(self.s, source)
+        event_setup.start(self.s, plan, cluster)
 
     def _source_count(self) -> int:
         return sum(self._plan.operators[operator].is_source for operator in self._cluster.unit_operator)
@@ -101,6 +102,7 @@ class CompiledPlane:
             message_rows=np.zeros(1024, MESSAGE_ROW),
             notices=np.zeros(64, np.int64),
             **empty,
+            **event_setup.empty(),
         )
 
     # -- time
@@ -159,7 +161,8 @@ class CompiledPlane:
     def _grow(self, need: int) -> None:
         """Give the kernel larger arrays where room for `need` tuples is missing, and empty those that are read out."""
         self.s.g["budget"] = 0
-        pools.grown(self.s, need, self._flush)
+        event_setup.grown(self.s)
+        pools.grown(self.s, need, self._flush, int(self.s.g["burst"][0]))
 
     def _flush(self) -> None:
         """Hand the rows of tuples over."""
@@ -356,7 +359,7 @@ class CompiledPlane:
         return [
             (index, int(expected[index]), int(lost[index]), int(duplicated[index]))
             for index, plan in enumerate(operators)
-            if not plan.is_source
+            if not plan.is_source and plan.reckoned
         ]
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:

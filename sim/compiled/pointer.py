@@ -76,6 +76,11 @@ class State:
     parcels: np.ndarray
     lanes: np.ndarray
     lane_index: np.ndarray
+    notes: np.ndarray
+    channels: np.ndarray
+    cells: np.ndarray
+    cell_index: np.ndarray
+    panes: np.ndarray
 
     def __init_subclass__(cls, arrays: Mapping[str, np.dtype], type_name: str) -> None:
         cls.numba_type = _StateType(type_name, arrays)

@@ -12,8 +12,9 @@ from sim.compiled.events import push
 from sim.compiled.outbox import leave_place
 from sim.compiled.pointer import State
 from sim.compiled.sharing import begin_service
-from sim.compiled.state import DUPLICATE, END, NONE, PER_KEY, TUPLE
+from sim.compiled.state import DUPLICATE, END, MARK, NONE, PASSED, PER_KEY, RECENT, TUPLE
 from sim.compiled.tables import position, touch_key
+from sim.compiled.windows import enter, join, remember
 
 
 @kernel
@@ -85,6 +86,8 @@ def complete(s: State, v: int, task: int) -> None:
     record_visit(s, operator, task, e.arrival, e.start, g.now)
     if op.state_model == PER_KEY:
         touch_key(s, unit, e.key, u.applied)
+    elif op.state_model == RECENT:
+        remember(s, unit, e.birth)
     apply(s, unit, e.id, e.node)
     if op.is_sink:
         n = g.delivery_rows
@@ -93,7 +96,12 @@ def complete(s: State, v: int, task: int) -> None:
         row.operator = operator
         row.birth = e.birth
         row.delivered = g.now
-    if op.edges > 0:
+    if op.windowed:
+        if op.joins == NONE:
+            enter(s, unit, e.birth, e.key)
+        else:
+            join(s, v)
+    elif op.edges > 0:
         draws = s.draws[operator]
         for index in range(output_count(draws, e.id)):
             child = child_id(e.id, op.code, index)
@@ -116,8 +124,8 @@ def hold(s: State, v: int) -> None:
 
 
 @kernel
-def serve(s: State, v: int, task: int, ns: int) -> None:
-    """Begin a service."""
+def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
+    """Begin a service, whose end is an event of this kind."""
     g, t = s.g[0], s.tasks[task]
     s.cores[t.cores].free -= 1
     t.idle_threads -= 1
@@ -131,7 +139,7 @@ def serve(s: State, v: int, task: int, ns: int) -> None:
     if s.hosts[t.host].paced:
         begin_service(s, v, task, ns, before)
         return
-    push(s, g.now + ns, SERVICE + task, g.serial, END, v)
+    push(s, g.now + ns, SERVICE + task, g.serial, kind, v)
     g.serial += 1
 
 
@@ -141,7 +149,7 @@ def admit(s: State, v: int, task: int) -> None:
     g, e, t = s.g[0], s.visits[v], s.tasks[task]
     if e.kind != TUPLE:
         e.start = g.now
-        serve(s, v, task, e.birth)
+        serve(s, v, task, e.birth, PASSED if e.kind == MARK else END)
         return
     if not s.units[e.unit].live:
         hold(s, v)
@@ -158,7 +166,7 @@ def admit(s: State, v: int, task: int) -> None:
         speed = s.hosts[t.host].speed
         if speed != 1.0:
             ns = max(1, np.int64(np.rint(ns / speed)))
-        serve(s, v, task, ns)
+        serve(s, v, task, ns, END)
 
 
 @kernel

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.job import FixedState, PerKeyState, PerTupleState
+from models.job import FixedState, PerKeyState, PerTupleState, WindowState
 from models.key_groups import groups_of_keys
 from models.units import to_ns
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.draws import OPERATOR_DRAWS, pack_draws
+from sim.compiled.event_setup import operator_fields
 from sim.compiled.state import (
     BROADCAST,
     CORES,
@@ -24,6 +25,7 @@ from sim.compiled.state import (
     OPERATOR,
     PER_KEY,
     PER_TUPLE,
+    RECENT,
     SHUFFLE,
     SOURCE,
     TASK,
@@ -45,7 +47,7 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
     made["warmup"] = to_ns(plan.scenario.warmup_s)
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
     made["free_parcel"] = NONE
-    for name in ("free_visit", "free_node", "free_chunk", "free_transfer", "dispatch", "asked", "refill"):
+    for name in ("free_visit", "free_node", "free_chunk", "free_transfer", "free_note", "dispatch", "asked", "refill"):
         made[name] = NONE
     most = 1
     for index, operator in enumerate(operators):
@@ -80,6 +82,9 @@ def operator_records(plan: RunPlan) -> np.ndarray:
             record["state_model"], record["state_entry"] = PER_TUPLE, state.entry_bytes
         elif isinstance(state, FixedState):
             record["state_model"], record["state_entry"] = FIXED, state.group_bytes
+        elif isinstance(state, WindowState):
+            record["state_model"], record["state_entry"] = RECENT, state.entry_bytes
+    operator_fields(made, plan)
     return made
 
 

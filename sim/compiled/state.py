@@ -78,6 +78,16 @@ GLOBAL = np.dtype(
         ("free_parcel", _i4),
         ("parcels_left", _i8),
         ("lanes_used", _i8),
+        ("spread", _i8),  # most windows that one tuple is in; 0: there are none
+        ("mark_fan", _i8),  # most watermarks that a task sends at a time
+        ("burst", _i8),  # sendings beyond `need` that the event at the head of the heap may need
+        ("cells_left", _i8),
+        ("panes_left", _i8),
+        ("free_cell", _i4),
+        ("free_pane", _i4),
+        ("noted", _b),  # operators keep single tuples: joins, and states of the last time
+        ("free_note", _i4),
+        ("notes_left", _i8),
     ],
     align=True,
 )
@@ -143,6 +153,12 @@ TASK = np.dtype(
         ("last_waiting", _i4),
         ("giving", _b),  # the event is set at which the first of them goes on
         ("loose", _b),  # the event is set at which this task goes on whose first unsent output was taken away
+        ("event", _i8),  # watermark
+        ("event_sent", _i8),
+        ("next_end", _i8),  # of the windows here
+        ("first_channel", _i8),
+        ("channels", _i8),
+        ("marks", _i8),  # watermarks that wait for services of other threads
     ],
     align=True,
 )
@@ -257,6 +273,10 @@ UNIT = np.dtype(
         ("stored", _b),
         ("is_source", _b),
         ("is_sink", _b),
+        ("newest", _i8),  # event time
+        ("panes", _i4),
+        ("recent_first", _i4),  # nodes of the tuples that a state with a window may keep
+        ("recent_last", _i4),
     ],
     align=True,
 )
@@ -319,6 +339,7 @@ SOURCE = np.dtype(
         ("emitted", _i8),
         ("unit", _i4),
         ("more", _b),  # whether births come after those in the buffer
+        ("watermark", _i8),  # time between two
     ],
     align=True,
 )
@@ -355,6 +376,37 @@ OPERATOR = np.dtype(
         ("is_sink", _b),
         ("priority", _i8),
         ("buffer", _i8),  # places of a task, 0: no bound
+        ("timed", _b),  # watermarks come to it, or from it
+        ("windowed", _b),
+        ("reckoned", _b),  # no operator upstream has a window
+        ("window_code", _u8),
+        ("length", _i8),
+        ("slide", _i8),
+        ("state_length", _i8),
+        ("first_task", _i8),
+        ("tasks", _i8),
+        ("first_unit", _i8),
+        ("units", _i8),
+        ("joins", _i8),  # the first of the two operators whose tuples it brings together, or NONE
+        ("timer", _i8),  # time between two outputs of its timer
+        ("timer_code", _u8),
+    ],
+    align=True,
+)
+
+# Event time: the last watermark from a task; a window of a unit; a key in a window, with the tuples (nodes) of both
+# inputs of a join.
+CHANNEL = np.dtype([("origin", _i8), ("event", _i8)], align=True)
+PANE = np.dtype([("window", _i8), ("cells", _i8), ("first", _i4), ("last", _i4), ("next", _i4)], align=True)
+CELL = np.dtype(
+    [
+        ("key", _i8),
+        ("newest", _i8),
+        ("joined", _i8, (2,)),
+        ("pane", _i4),
+        ("next", _i4),
+        ("first", _i4, (2,)),
+        ("last", _i4, (2,)),
     ],
     align=True,
 )
@@ -384,11 +436,12 @@ MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes"
 ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM = range(8)
 DUE, STALE = 8, 9
 CREDIT, GO_ON, DEPART = 10, 11, 12
+TICK, MARKED, TIMER, PASSED = 13, 14, 15, 16
 BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
-NO_STATE, PER_KEY, PER_TUPLE, FIXED = range(4)
+NO_STATE, PER_KEY, PER_TUPLE, FIXED, RECENT = range(5)
 DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED = range(5)
 MESSAGE_KINDS = ("data", "local", "replay", "checkpoint", "trim")
-TUPLE, SNAPSHOT, CONTROL = range(3)
+TUPLE, SNAPSHOT, CONTROL, MARK = range(4)
 CRASHED, DUPLICATE = range(2)
 REASONS = ("crash", "duplicate")
 
@@ -433,4 +486,9 @@ ARRAYS: dict[str, np.dtype] = {
     "parcels": PARCEL,
     "lanes": LANE,
     "lane_index": np.dtype("i4"),
+    "notes": NODE,
+    "channels": CHANNEL,
+    "cells": CELL,
+    "cell_index": np.dtype("i4"),
+    "panes": PANE,
 }

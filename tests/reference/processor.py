@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from reference.mark import Mark
 from reference.unit import Visit
 from sim.clock import SERVICE
 from sim.pace import FAR_NS, FULL, PARTS
@@ -73,6 +74,7 @@ class Processor:
         now, warmup = self.clock.now_ns(), self.world.warmup_ns
         for task in self.host.tasks:
             for item, (work, end) in task.serving.items():
+                assert not isinstance(item, Mark)  # no windows where the pace changes
                 start = end - work
                 before = max(0, min(warmup, now) - start)
                 self.services.append(Service(task, item, start, work, (now - start) * PARTS, before * PARTS))

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from reference.mark import Mark
 from reference.outbox import Outbox, Places
 from reference.unit import Visit
 from sim.clock import SERVICE
@@ -64,8 +65,9 @@ class Task:
     def __init__(self, world: World, operator: OperatorPlan, index: int, host: Host, cores: Cores) -> None:
         self.world, self.operator, self.index, self.host, self.cores = world, operator, index, host, cores
         self.front: deque[Visit | Work] = deque()
-        self.queue: deque[Visit] = deque()
-        self.serving: dict[Visit | Work, tuple[int, int]] = {}  # (work, end at full pace) [ns], in order of start
+        self.queue: deque[Visit | Mark] = deque()
+        # (work, end at full pace) [ns], in order of start
+        self.serving: dict[Visit | Work | Mark, tuple[int, int]] = {}
         self.idle_threads = operator.description.threads
         self.busy_ns = 0
         self.alive = True
@@ -81,7 +83,7 @@ class Task:
 
     def waiting(self) -> int:
         """Number of tuples in both lanes."""
-        return len(self.queue) + sum(isinstance(item, Visit) for item in self.front)
+        return sum(isinstance(item, Visit) for lane in (self.front, self.queue) for item in lane)
 
     def died_by(self, departed_ns: int) -> bool:
         """Whether the host was dead before a transmission of this task had left the link at `departed_ns`."""
@@ -118,9 +120,11 @@ class Task:
         self.places.leave()
         self._admit(self.queue.popleft())
 
-    def _admit(self, item: Visit | Work) -> None:
+    def _admit(self, item: Visit | Work | Mark) -> None:
         now = self.world.clock.now_ns()
-        if isinstance(item, Work):
+        if isinstance(item, Mark):
+            self._serve(item, 0, now)
+        elif isinstance(item, Work):
             self._serve(item, item.ns, now)
         elif not item.unit.live:
             item.unit.held.append(item)
@@ -133,32 +137,42 @@ class Task:
             item.start_ns = now
             self._serve(item, self.host.scaled(self.operator.service_ns(item.row.id)), now)
 
-    def _serve(self, item: Visit | Work, ns: int, now: int) -> None:
+    def _serve(self, item: Visit | Work | Mark, ns: int, now: int) -> None:
         self.cores.free -= 1
         self.idle_threads -= 1
         self.serving[item] = (ns, now + ns)
-        if self.host.processor:
+        if self.host.processor and not isinstance(item, Mark):
             self.host.processor.begin(self, item, ns)
         else:
             self.world.clock.at(now + ns, SERVICE + self.index, lambda _: self._end_at_full_pace(item, ns))
 
-    def _end_at_full_pace(self, item: Visit | Work, ns: int) -> None:
+    def _end_at_full_pace(self, item: Visit | Work | Mark, ns: int) -> None:
         if self.alive and not self.host.processor:  # else the host died, or its processor took the service over
             self.end(item, ns)
 
-    def end(self, item: Visit | Work, ns: int) -> None:
+    def end(self, item: Visit | Work | Mark, ns: int) -> None:
         """The service of so much work is over."""
-        del self.serving[item]
         self.cores.free += 1
         self.idle_threads += 1
         self.busy_ns += ns
-        if isinstance(item, Work):
-            item.done()
+        if isinstance(item, Mark):
+            item.served = True
         else:
-            self._complete(item, self.world.clock.now_ns())
+            del self.serving[item]
+            if isinstance(item, Work):
+                item.done()
+            else:
+                self._complete(item, self.world.clock.now_ns())
+        self._let_marks_pass()
         self.cores.dispatch()
         self.world.notice(self)
         self.world.tell()
+
+    def _let_marks_pass(self) -> None:
+        """A watermark passes when all services that began before it, on other threads too, have ended."""
+        while isinstance(first := next(iter(self.serving), None), Mark) and first.served:
+            del self.serving[first]
+            self.world.watermarks.turn(first, self)
 
     def _complete(self, visit: Visit, now: int) -> None:
         """Effect and output of a tuple, at the end of its service."""
@@ -170,8 +184,13 @@ class Task:
         unit.apply(row)
         if self.operator.is_sink:
             self.world.recorder.delivery(self.operator.index, row.birth_ns, now)
-        for child, key in self.operator.outputs(row.id, row.key) if self.operator.edges else ():
-            self.world.emit(unit, child, row.birth_ns, key)
+        if self.operator.joins is not None:
+            self.world.watermarks.join(unit, row, visit.origin.operator)
+        elif self.operator.windows is not None:
+            self.world.watermarks.enter(unit, row)
+        elif self.operator.edges:
+            for child, key in self.operator.outputs(row.id, row.key):
+                self.world.emit(unit, child, row.birth_ns, key)
         if visit.replayed:
             self.world.one_replayed(unit, self)
 

@@ -9,6 +9,7 @@ import numpy as np
 from models.records import NEVER, table
 from models.units import to_ns
 from reference.checkpoint import CheckpointCoordinator
+from reference.event_time import TIMER, Watermarks
 from reference.host import FairLink, Host, Link
 from reference.ledger import ledger
 from reference.outbox import Output
@@ -63,6 +64,10 @@ class World:
         self._watched: frozenset[int] = frozenset()
         self._idle: list[int] = []  # tasks of which the listener is to be told
         self.sources = [source for each in plan.operators if each.is_source for source in self._sources(each.index)]
+        self.watermarks = Watermarks(self)
+        for unit in self._numbered:
+            if unit.operator.timer_ns:
+                self._wait_for_timer(unit, 1)
 
     def _sources(self, operator: int) -> Iterator[Source]:
         plan, name = self.plan, self.plan.operators[operator].name
@@ -252,6 +257,18 @@ class World:
         """Checkpoints of these units from the first interval on."""
         taken = [self._numbered[unit] for unit in units]
         self.clock.process(CheckpointCoordinator(self, taken, offsets_ns, interval_ns).run())
+
+    # -- timers
+
+    def _wait_for_timer(self, unit: Unit, number: int) -> None:
+        at = number * unit.operator.timer_ns
+        self.clock.at(at, TIMER + unit.task.index, lambda _: self._timer(unit, number))
+
+    def _timer(self, unit: Unit, number: int) -> None:
+        """A task emits whatever came in, at no cost; the tuple is born now."""
+        made, key = unit.operator.tick(unit.index, number)
+        self.emit(unit, made, self.clock.now_ns(), key)
+        self._wait_for_timer(unit, number + 1)
 
     # -- tuples
 

@@ -236,6 +236,72 @@ def _crashes(draw: Random, hosts: int) -> dict[str, dict[str, Any]]:
     return events
 
 
+def random_joins(draw: Random, **fixed: Any) -> dict[str, Any]:
+    """A random job with windows, a join of two of its operators, and timers."""
+    raw = random_windows(draw, **fixed)
+    operators = raw["operators"]
+    for operator in operators.values():
+        keyed = "key" in operator["inputs"].values() if operator["kind"] != "source" else True
+        if operator["kind"] == "map" and not keyed and draw.random() < 0.5:
+            operator["timer"] = {"every": draw.choice(["100 ms", "77 ms", "1 s"])}
+    out = operators.pop("out")
+    operators["pairs"] = {
+        "kind": "join",
+        "inputs": dict.fromkeys(draw.sample(list(operators), 2), "key"),
+        "parallelism": draw.randint(1, 3),
+        "key_groups": draw.randint(3, 6),
+        "service": {"distribution": "deterministic", "value": draw.choice(["1 us", "1 ms", "5 ms"])},
+        "selectivity": draw.choice([1.0, 0.3, 1.5]),
+        "window": {"length": draw.choice(["50 ms", "100 ms", "300 ms"])},
+    }
+    if draw.random() < 0.5:
+        operators["pairs"]["state"] = {"model": "window", "bytes": "10 B", "length": "100 ms"}
+    kind = next(iter(out["inputs"].values()))
+    behind = "pairs"
+    if draw.random() < 0.4:
+        behind = "counts"
+        operators["counts"] = {
+            "kind": "aggregate",
+            "inputs": {"pairs": "key"},
+            "service": {"distribution": "exponential", "mean": "1 ms"},
+            "window": {"length": "200 ms"},
+        }
+    operators["out"] = out | {"inputs": out["inputs"] | {behind: kind}}
+    return raw
+
+
+def random_windows(draw: Random, **fixed: Any) -> dict[str, Any]:
+    """A random job without failures in which aggregates have windows, on lattices of time as often as not."""
+    raw = random_job(draw, **fixed) | {"events": {}}
+    for workload in raw["workload"].values():
+        workload["watermark"] = draw.choice(["50 ms", "100 ms", "200 ms", "333 ms", "1 s"])
+        if draw.random() < 0.3:
+            workload |= {"rate": "100 /s", "arrivals": "deterministic"}
+    lattice = draw.random() < 0.4
+    for operator in raw["operators"].values():
+        if operator["kind"] in ("source", "sink"):
+            continue
+        if lattice:
+            operator["service"] = {"distribution": "deterministic", "value": draw.choice(["1 ms", "5 ms", "10 ms"])}
+        if "key" not in operator["inputs"].values():
+            continue
+        if draw.random() < 0.7:
+            operator["kind"] = "aggregate"
+            operator["window"] = draw.choice(
+                [
+                    {"length": "100 ms"},
+                    {"length": "1 s"},
+                    {"length": "1 s", "slide": "300 ms"},
+                    {"length": "1 s", "slide": "100 ms"},
+                    {"length": "500 ms", "slide": "700 ms"},
+                    {"length": "123457 us", "slide": "41 ms"},
+                ]
+            )
+        if draw.random() < 0.5:
+            operator["state"] = {"model": "window", "bytes": "10 B", "length": draw.choice(["100 ms", "1 s", "3 s"])}
+    return raw
+
+
 def storm(draw: Random, **fixed: Any) -> dict[str, Any]:
     """A random job on more hosts that die and come back all the time."""
     raw = random_job(draw, **fixed)
