@@ -142,8 +142,11 @@ def room(s: State, kind: int, ref: int) -> bool:
         need += (g.fan_out + 2) * s.visits[ref].ticket
     elif kind == ROUND:
         need += 2 * s.round_units.shape[0]
-    if g.bounded:
+    if g.special:
         need += bounded_need(s, kind, ref)
+        if not fair_room(s, need):
+            g.need = need
+            return False
     if (
         g.visits_left < need
         or g.nodes_left < need
@@ -160,9 +163,6 @@ def room(s: State, kind: int, ref: int) -> bool:
         or g.dropped_rows + s.visits.shape[0] > s.dropped_rows.shape[0]
         or s.visits.shape[0] > s.notices.shape[0]
     ):
-        g.need = need
-        return False
-    if g.fair and not fair_room(s, need):
         g.need = need
         return False
     return True

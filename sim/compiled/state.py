@@ -68,6 +68,7 @@ GLOBAL = np.dtype(
         ("free_parcel", _i4),
         ("parcels_left", _i8),
         ("lanes_used", _i8),
+        ("special", _b),  # queues have bounds or links are shared evenly
     ],
     align=True,
 )
