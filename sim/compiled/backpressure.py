@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.compiled.cache import kernel
-from sim.compiled.channels import free_visit, send
+from sim.compiled.channels import free_visit, send_over
 from sim.compiled.events import push
 from sim.compiled.outbox import CREDITS, go_on_later, nothing_unsent, stop_waiting
 from sim.compiled.pointer import State
@@ -25,7 +25,7 @@ def send_head(s: State, task: int) -> None:
     sender, receiver, tuple_id, birth, key, node = e.ticket, e.unit, e.id, e.birth, e.key, e.node
     free_visit(s, v)
     s.tasks[s.units[receiver].task].taken += 1
-    send(s, sender, receiver, tuple_id, birth, key, s.operators[t.operator].bytes, node)
+    send_over(s, sender, receiver, tuple_id, birth, key, s.operators[t.operator].bytes, node)
 
 
 @kernel
@@ -70,6 +70,8 @@ def take_along(s: State, sender: int, receiver: int) -> None:
 def bounded_need(s: State, kind: int, ref: int) -> int:
     """For how many tuples more an event needs memory where queues have bounds."""
     g = s.g[0]
+    if not g.bounded:
+        return 0
     need = g.tasks + g.threads
     if kind == CREDIT and s.tasks[ref].first_waiting != NONE:
         need += s.tasks[s.tasks[ref].first_waiting].unsent_n + PORTION * g.fan_out

@@ -110,12 +110,18 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
     if host == s.tasks[task].host:
         arrival = g.now
         count_message(s, LOCAL, 1, size)
-    elif s.hosts[host].fair:
-        arrival = NONE
-        count_message(s, DATA, 1, size)
     else:
         arrival = departure(s, host, size) + g.latency
         count_message(s, DATA, 1, size)
+    v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, arrival, node)
+    push_arrival(s, arrival, ARRIVAL + task * _RECEIVER + origin, s.visits[v].serial, v)
+
+
+@kernel
+def _on_its_way(
+    s: State, receiver: int, origin: int, task: int, tuple_id: int, birth: int, key: int, arrival: int, node: int
+) -> int:
+    g = s.g[0]
     v = new_visit(s)
     e = s.visits[v]
     e.id = tuple_id
@@ -123,9 +129,8 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
     e.key = key
     e.arrival = arrival
     e.start = NONE
-    serial = g.serial
-    g.serial = serial + 1
-    e.serial = serial
+    e.serial = g.serial
+    g.serial += 1
     e.next = NONE
     e.unit = receiver
     e.origin = origin
@@ -135,20 +140,32 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
     e.wire = 1
     e.arrived = 0
     e.replayed = 0
-    if arrival == NONE:
-        post(s, host, origin, task, size, ARRIVE, v)
+    return v
+
+
+@kernel
+def send_over(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int, node: int) -> None:
+    """The same where links may be shared evenly: when the tuple arrives is known once it has left."""
+    origin, task = s.units[sender].task, s.units[receiver].task
+    host = s.tasks[origin].host
+    if not s.hosts[host].fair or host == s.tasks[task].host:
+        send(s, sender, receiver, tuple_id, birth, key, size, node)
         return
-    push_arrival(s, arrival, ARRIVAL + task * _RECEIVER + origin, serial, v)
+    count_message(s, DATA, 1, size)
+    v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, NONE, node)
+    post(s, host, origin, task, size, ARRIVE, v)
 
 
 @kernel
 def emit_to(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
     """An output for one unit: kept until that has saved it, and sent."""
     node = keep(s, sender, receiver, tuple_id, birth, key, size) if s.g[0].replays else NONE
-    if s.g[0].bounded and not takes_place(s, sender, receiver):
+    if not s.g[0].special:
+        send(s, sender, receiver, tuple_id, birth, key, size, node)
+    elif s.g[0].bounded and not takes_place(s, sender, receiver):
         put_unsent(s, new_visit(s), sender, receiver, tuple_id, birth, key, node)
-        return
-    send(s, sender, receiver, tuple_id, birth, key, size, node)
+    else:
+        send_over(s, sender, receiver, tuple_id, birth, key, size, node)
 
 
 @kernel

@@ -25,7 +25,7 @@ _LINK, _MESSAGE, _ARRIVAL = _CLASS // 2, _CLASS, 3 * _CLASS  # as in `sim.clock`
 def fair_room(s: State, need: int) -> bool:
     """Whether there is room for so many messages."""
     g = s.g[0]
-    return g.parcels_left >= need and g.lanes_used + need <= s.lanes.shape[0]
+    return not g.fair or (g.parcels_left >= need and g.lanes_used + need <= s.lanes.shape[0])
 
 
 @kernel

@@ -88,6 +88,7 @@ GLOBAL = np.dtype(
         ("noted", _b),  # operators keep single tuples: joins, and states of the last time
         ("free_note", _i4),
         ("notes_left", _i8),
+        ("special", _b),  # queues have bounds or links are shared evenly
     ],
     align=True,
 )
