@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sim.compiled.cache import kernel
-from sim.compiled.draws import service_ns
+from sim.compiled.draws import service_ns, time_ns
 from sim.compiled.scan_order import put_in_order
 from sim.compiled.scan_send import (
     append,
@@ -258,6 +258,21 @@ def _go_on(s: ScanState, operator: int) -> int:
 
 
 @kernel
+def _draw(s: ScanState, operator: int, first: int, n: int) -> None:
+    """The service times of n of those that arrive, from number `first` on."""
+    draws, place = s.draws[operator], s.boxes[operator].first
+    law, a, b, stream = draws.law, draws.a, draws.b, draws.stream
+    fixed_ns, inverse = draws.fixed_ns, draws.inverse
+    for k in range(n):
+        s.drawn[k] = time_ns(law, a, b, stream, fixed_ns, inverse, s.box[place + s.order[first + k]].id)
+    if s.stages[operator].scaled:
+        for k in range(n):
+            speed = s.servers[s.unit_task[s.box[place + s.order[first + k]].unit]].speed
+            if speed != 1.0:
+                s.drawn[k] = max(1, np.int64(np.rint(s.drawn[k] / speed)))
+
+
+@kernel
 def _take_in(s: ScanState, operator: int) -> int:
     """What arrives in the span: its service times, then its turns, then what it sets off."""
     g, own = s.g[0], s.boxes[operator]
@@ -267,11 +282,9 @@ def _take_in(s: ScanState, operator: int) -> int:
         if g.next == g.due:
             return DONE
         first, n = g.next, min(s.done.shape[0], g.due - g.next)
+        _draw(s, operator, first, n)
         for k in range(n):
-            e = s.box[own.first + s.refs[s.order[first + k]]]
-            s.drawn[k] = _time(s, operator, s.unit_task[e.unit], e.id)
-        for k in range(n):
-            number = own.first + s.refs[s.order[first + k]]
+            number = own.first + s.order[first + k]
             e = s.box[number]
             task = np.int64(s.unit_task[e.unit])
             start = _earliest(s, task)
@@ -296,7 +309,7 @@ def _pass_on(s: ScanState, operator: int) -> int:
             return DONE
         first, n = g.next, min(s.done.shape[0], g.due - g.next)
         for k in range(n):
-            e = s.box[own.first + s.refs[s.order[first + k]]]
+            e = s.box[own.first + s.order[first + k]]
             done = s.done[k]
             done.at = e.at
             done.id = e.id
@@ -312,7 +325,7 @@ def _pass_on(s: ScanState, operator: int) -> int:
 
 @kernel
 def _gather(s: ScanState, place: int) -> None:
-    """Order what arrives in the span: `refs[order[k]]` is its place in the box; `kept` are the places of the rest."""
+    """Make `order` the places in the box of what arrives in the span, and `kept` those of the rest."""
     g, b = s.g[0], s.boxes[place]
     due, kept = 0, 0
     for k in range(b.n):
@@ -327,6 +340,8 @@ def _gather(s: ScanState, place: int) -> None:
             kept += 1
     g.due = due
     put_in_order(s, due, g.begin, g.end)
+    for k in range(due):
+        s.order[k] = s.refs[s.order[k]]
 
 
 @kernel
@@ -369,7 +384,7 @@ def _links(s: ScanState, operator: int) -> int:
         g.phase = _LINK_NEW
         g.next = 0
     for k in range(g.next, g.due):
-        number = box.first + s.refs[s.order[k]]
+        number = box.first + s.order[k]
         e = s.box[number]
         host = s.task_host[e.origin]
         if s.links[host].free >= g.end:

@@ -122,6 +122,7 @@ def _stages(plan: RunPlan, operators: np.ndarray, servers: np.ndarray) -> np.nda
     made["first_source"] = np.cumsum(made["sources"]) - made["sources"]
     made["first_edge"], made["edges"] = operators["first_edge"], operators["edges"]
     for index, stage in enumerate(made):
+        stage["scaled"] = (servers["speed"][servers["operator"] == index] != 1.0).any()
         stage["limited"] = operators[index]["edges"] and servers["limited"][servers["operator"] == index].any()
     return made
 

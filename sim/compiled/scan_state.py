@@ -87,7 +87,8 @@ STAGE = np.dtype(
         ("sources", _i4),
         ("first_edge", _i4),
         ("edges", _i4),
-        ("limited", _b),
+        ("limited", _b),  # a task sends over a link with a bandwidth
+        ("scaled", _b),  # a task is on a host of another speed than 1
     ],
     align=True,
 )

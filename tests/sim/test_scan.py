@@ -8,6 +8,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,9 +21,11 @@ from models.inputs import RunInputs
 from models.records import EVENT_LOOP, SCAN, RunRecords
 from models.scenario import Scenario
 from models.units import to_ns
-from sim.cluster import RunPlan
+from sim.cluster import Cluster, RunPlan
+from sim.compiled import scan_setup
 from sim.compiled.choice import kernel_for
 from sim.compiled.plane import CompiledPlane
+from sim.compiled.scan_order import put_in_order
 from sim.compiled.scan_plane import ScanPlane
 from sim.engine import build, records, simulate
 
@@ -70,6 +73,86 @@ def test_cuts_change_nothing(seed: int) -> None:
 def test_histograms_are_equal_too(seed: int) -> None:
     asked = made(scan_job(Random(seed)) | {"recording": {"detail": "histograms"}})
     assert differences(simulate(asked, plane=CompiledPlane), simulate(asked, plane=ScanPlane)) == []
+
+
+WIDE: dict[str, Any] = {
+    "duration": "1 s",
+    "workload": {
+        "in": {
+            "rate": "300 /s",
+            "batch": 40,
+            "keys": {"distribution": "zipf", "count": 50, "exponent": 1.1},
+        }
+    },
+    "operators": {
+        "in": {"kind": "source", "parallelism": 3},
+        "a": {
+            "kind": "map",
+            "inputs": {"in": "shuffle"},
+            "parallelism": 4,
+            "threads": 7,
+            "service": {"distribution": "lognormal", "mean": "20 ms", "cv": 2.0},
+            "selectivity": 7.5,
+        },
+        "b": {
+            "kind": "map",
+            "inputs": {"a": "broadcast"},
+            "takes": {"a": 0.4},
+            "parallelism": 30,
+            "service": {"distribution": "gamma", "mean": "0.4 ms", "shape": 2.0},
+            "selectivity": 0.3,
+        },
+        "c": {
+            "kind": "aggregate",
+            "inputs": {"a": "key", "b": "key"},
+            "parallelism": 5,
+            "key_groups": 17,
+            "service": {"distribution": "uniform", "low": "0.01 ms", "high": "0.2 ms"},
+            "state": {"model": "fixed", "bytes": "1 kB"},
+        },
+        "d": {
+            "kind": "map",
+            "inputs": {"b": "broadcast"},
+            "parallelism": 2,
+            "threads": 1500,
+            "service": {"distribution": "exponential", "mean": "1 ms"},
+        },
+        "out": {"kind": "sink", "parallelism": 3, "inputs": {"c": "shuffle", "d": "broadcast"}},
+    },
+    "hosts": {"near": {"count": 6}, "far": {"count": 2, "network": "2 MB/s"}},
+    "placement": {"operators": {"in": "near", "a": "far", "b": "near", "c": "near", "d": "near", "out": "near"}},
+    "network": {"latency": "3 ms"},
+}
+
+
+@pytest.mark.parametrize("detail", ["tuples", "histograms"])
+def test_many_tuples_in_a_span_fill_batches_and_boxes(detail: str) -> None:
+    asked = made(WIDE | {"recording": {"detail": detail}})
+    assert kernel(WIDE).name == SCAN
+    found = simulate(asked, plane=ScanPlane)
+    assert differences(simulate(asked, plane=CompiledPlane), found) == []
+    assert differences(cut_up(asked, Random(1), 7), found) == []
+
+
+@pytest.mark.parametrize("crowded", [0, 1])
+def test_tuples_that_crowd_into_one_instant_are_put_in_order(crowded: int) -> None:
+    """More than insertion would take, in one cell of a span that is long because nothing else happens."""
+    n = 5000
+    state = crowd(n, crowded)
+    times, ranks = state.times[:n].copy(), state.ranks[:n].copy()
+    put_in_order(state, n, 0, 10**12)
+    assert state.order[:n].tolist() == np.lexsort((np.arange(n), ranks, times)).tolist()
+
+
+def crowd(n: int, crowded: int) -> Any:
+    plan = RunPlan.of(queue({"distribution": "exponential", "mean": "1 ms"}), RunInputs(), 0)
+    state = scan_setup.state(plan, Cluster(plan), 256, True)
+    for name in ("times", "ranks", "refs", "kept", "order", "spare"):
+        setattr(state, name, np.zeros(n, getattr(state, name).dtype))
+    rng = np.random.default_rng(5)
+    state.times[:] = 7 if crowded else rng.integers(0, 3000, n)
+    state.ranks[:] = rng.permutation(n) if crowded else rng.integers(0, 9, n)
+    return state
 
 
 def test_the_kernel_is_chosen_by_what_the_scenario_asks_for() -> None:
