@@ -6,7 +6,8 @@ Which rows count, for a window [warm-up, duration):
 - `queue_mean`: time average of waiting tuples, without those in service: waiting times clipped to the
   window, those of tuples that still wait at the end, or were dropped from the queue, included;
 - `utilisation`: service time clipped to the window, that of services cut off by a crash included, per server
-  and second of the window;
+  and second of the window; where cores are shared evenly or used by others, not the time in service counts but the
+  CPU time that was used in it;
 - latency: birth to sink of tuples born in the window; messages: seconds that begin in the window;
 - recoveries and guarantee: the whole run.
 Where a replication was recorded as histograms its quantiles are off by at most 0.4 %, which `recording` says; counts,
@@ -53,6 +54,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> Summary:
         "operators": {name: _operator(scenario, name, records) for name in names},
         "latency_s": times_s(latencies, LATENCY_SHARES, with_count=True),
         "recording": _recording(records),
+        "kernel": _kernel(records),
         "migrations": [],
         "recoveries": recoveries(records),
         "messages": _messages(records),
@@ -98,9 +100,16 @@ def operator_times(one: RunRecords, index: int) -> OperatorTimes:
         waiting_ns=visited.waiting_ns
         + clipped(in_queue, np.full(in_queue.shape, high, np.int64), low, high)
         + clipped(entered, np.where(served, begun, lost), low, high),
-        busy_ns=visited.busy_ns + clipped(begun[served], lost[served], low, high),
+        busy_ns=visited.busy_ns + clipped(begun[served], lost[served], low, high) - _not_used(one, index),
         seen=bool(visited.seen or in_queue.size),
     )
+
+
+def _not_used(one: RunRecords, index: int) -> int:
+    """Time in service [ns] in which the operator's tuples had no core: others had it."""
+    cpu = one.tables["cpu"]
+    own = np.asarray(one.task_operator, np.int64)[cpu["task"]] == index
+    return exact_sum(cpu["served_ns"][own]) - exact_sum(cpu["used_ns"][own])
 
 
 def _visits(one: RunRecords, index: int) -> OperatorTimes:
@@ -172,6 +181,12 @@ def _recording(records: Sequence[RunRecords]) -> dict[str, object] | None:
         return None
     folded = any(one.detail == "histograms" for one in records)
     return {"detail": "histograms" if folded else "tuples", "quantile_error": QUANTILE_ERROR if folded else 0.0}
+
+
+def _kernel(records: Sequence[RunRecords]) -> dict[str, str] | None:
+    """What did the steps of the tuples, the scan or the event loop, and why; None where that is not known."""
+    kernel = records[0].kernel if records else None
+    return {"name": kernel.name, "why": kernel.why} if kernel else None
 
 
 def _messages(records: Sequence[RunRecords]) -> dict[str, dict[str, int]]:

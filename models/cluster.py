@@ -41,6 +41,29 @@ class ScheduledFailures(Description):
 Failures = Annotated[ExponentialFailures | ScheduledFailures, Field(discriminator="model")]
 
 
+class LoadStep(Description):
+    """From `at` on others take `share` of the CPU."""
+
+    at_s: Seconds = Field(alias="at")
+    """When the share changes."""
+    share: float = Field(ge=0, lt=1, strict=True)
+    """Share of the CPU that others take from then on, less than 1."""
+
+
+class OutsideLoad(Description):
+    """What others take of the CPU of each host of a group over time; nothing before the first step."""
+
+    steps: tuple[LoadStep, ...] = Field(min_length=1)
+    """Steps in order of time."""
+
+    def mean_share(self, duration_s: float) -> float:
+        """Share of the CPU that others take on average from 0 to `duration_s`."""
+        begins = [min(step.at_s, duration_s) for step in self.steps]
+        ends = [*begins[1:], duration_s]
+        taken = (step.share * (end - begin) for step, begin, end in zip(self.steps, begins, ends, strict=True))
+        return sum(taken) / duration_s
+
+
 class HostGroup(Description):
     """`count` equal hosts, named GROUP-0 .. GROUP-(count - 1)."""
 
@@ -50,10 +73,13 @@ class HostGroup(Description):
     """Cores of one host."""
     cpu: Literal["dedicated", "shared", "processor-sharing"] = "dedicated"
     """`dedicated`: each thread has a core of its own. `shared`: all tasks of a host queue for its cores,
-    first come first served. `processor-sharing`: tasks share the cores evenly.
+    by priority, then first come first served. `processor-sharing`: all services of a host go on at once
+    and share its cores evenly, each on one core at most.
     """
     speed: float = Field(default=1.0, ge=1e-6, strict=True)
     """Speed of the cores: a service of mean 1 ms takes 0.5 ms at speed 2."""
+    load: OutsideLoad | None = None
+    """What others take of the CPU of each host."""
     slots: Count | None = None
     """Tasks one host takes; without it there is no bound."""
     memory_bytes: PositiveBytes | None = Field(default=None, alias="memory")
@@ -71,6 +97,10 @@ class Network(Description):
 
     latency_s: Seconds = Field(default=0.0002, alias="latency")
     """Time a message is on its way between two hosts."""
+    sharing: Literal["fifo", "fair"] = "fifo"
+    """How a host's bandwidth is shared by what it sends. `fifo`: one message after the other. `fair`: evenly by the
+    pairs of tasks that have something to send, first in first out within each.
+    """
 
 
 class Placement(Description):

@@ -18,9 +18,10 @@ from models.units import to_ns
 
 # Measured by benchmarks/data_plane.py and on the airline study; a step is one tuple at one operator, an event one
 # checkpoint of a key group or one task in a sample.
-SECONDS_PER_STEP = 14e-6
-SECONDS_PER_EVENT = 14e-6
-BYTES_PER_STEP = 300.0
+SECONDS_PER_STEP = 1e-6
+SECONDS_PER_EVENT = 5e-6
+BYTES_PER_STEP = 150.0
+BYTES_PER_LOGGED_STEP = 200.0  # where a host may fail: the ids of all tuples of a unit, to know them again
 BYTES_PER_EVENT = 300.0
 MOST_SAMPLES = 1000
 # Recorded as histograms, at the most: waits and sojourns of an operator; latencies of a sink that fill some 14
@@ -52,7 +53,8 @@ def estimate(
     tuples = sum(rates[name].rate_out.mean_per_s for name in scenario.workload) * over
     steps = sum(rates[name].rate_in.mean_per_s for name in topological(scenario)) * over
     events = _control_rows(scenario) * scenario.replications
-    rows_bytes, control_bytes = steps * BYTES_PER_STEP, events * BYTES_PER_EVENT
+    control_bytes = events * BYTES_PER_EVENT + (steps * BYTES_PER_LOGGED_STEP if scenario.may_fail else 0.0)
+    rows_bytes = steps * BYTES_PER_STEP
     detail = scenario.recording.chosen(steps, rows_bytes + control_bytes <= scenario.limits.memory_bytes)
     return Estimate(
         tuples,

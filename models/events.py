@@ -99,7 +99,7 @@ class Targets(Description):
 class Limits(Description):
     """A scenario whose estimate is above one of these is refused before it starts."""
 
-    steps: Count = 20_000_000
+    steps: Count = 1_000_000_000
     """Tuples times operators they pass, over all replications."""
     memory_bytes: PositiveBytes = Field(default=4.0 * 2**30, alias="memory")
     """Memory for the records."""

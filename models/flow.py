@@ -1,7 +1,7 @@
 """Rates along the dataflow: what enters and leaves each operator, mean over the run and peak.
 
-What leaves an operator is what came in times its selectivity; every reader gets all of it, and broadcast
-makes one copy for each task.
+What leaves an operator is what came in times its selectivity, or with a window the keys in each window, of a join the
+pairs; and what its timer emits. Every reader gets all of it, and broadcast makes one copy for each task.
 """
 
 from __future__ import annotations
@@ -54,12 +54,44 @@ def flows(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, Flow
             rate = source_rate(scenario, name, inputs)
             found[name] = Flow(rate, rate)
             continue
-        rate = Rate(0.0, 0.0)
+        rate, comes = Rate(0.0, 0.0), []
         for upstream in operator.inputs:
-            rate = rate.plus(found[upstream].rate_out.times(copies(scenario, upstream, name, inputs)))
+            comes.append(found[upstream].rate_out.times(copies(scenario, upstream, name, inputs)))
+            rate = rate.plus(comes[-1])
         out = 0.0 if operator.kind == "sink" else operator.selectivity
-        found[name] = Flow(rate, rate.times(out))
+        leaves = rate.times(out)
+        if operator.kind == "join" and operator.window is not None:
+            leaves = pairs(scenario, name, comes).times(out)
+        elif operator.window is not None:
+            leaves = results(scenario, name, rate).times(out)
+        if operator.timer is not None:
+            ticks = operator.parallelism / operator.timer.every_s
+            leaves = leaves.plus(Rate(ticks, ticks))
+        found[name] = Flow(rate, leaves)
     return found
+
+
+def pairs(scenario: Scenario, name: str, comes: list[Rate]) -> Rate:
+    """Pairs of tuples with equal keys in one window, in a second, if all keys are equally likely."""
+    window = scenario.operators[name].window
+    assert window is not None
+    factor = window.length_s / max(1.0, layout.keys_seen(scenario, name))
+    mean, peak = factor, factor
+    for rate in comes:
+        mean, peak = mean * rate.mean_per_s, peak * rate.peak_per_s
+    return Rate(mean, peak)
+
+
+def results(scenario: Scenario, name: str, rate_in: Rate) -> Rate:
+    """Keys in windows that end, in a second: at most all keys in each window, or each tuple alone in each of its own.
+
+    A bound for both, which is met where tuples of a key are many in a window or few.
+    """
+    window = scenario.operators[name].window
+    assert window is not None
+    every = layout.keys_seen(scenario, name) / window.step_s
+    alone = rate_in.times(window.length_s / window.step_s)
+    return Rate(min(every, alone.mean_per_s), min(every, alone.peak_per_s))
 
 
 def copies(scenario: Scenario, upstream: str, name: str, inputs: RunInputs | None = None) -> float:

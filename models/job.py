@@ -49,7 +49,7 @@ class PerTupleState(Description):
 
 
 class WindowState(Description):
-    """Tuples of the last `length` are kept."""
+    """Tuples of the last `length` before the newest one are kept, by event time."""
 
     model: Literal["window"] = "window"
     entry_bytes: PositiveBytes = Field(alias="bytes")
@@ -71,12 +71,27 @@ class Output(Description):
 
 
 class Window(Description):
-    """A window of event time; output at its end."""
+    """A window of event time; output at its end, when the watermark passes it.
+
+    The event time of a tuple is its birth. Windows begin at the multiples of `slide`, the first at 0.
+    """
 
     length_s: PositiveSeconds = Field(alias="length")
     """Length of the window."""
     slide_s: PositiveSeconds | None = Field(default=None, alias="slide")
     """Time between the starts of two windows; without it windows do not overlap."""
+
+    @property
+    def step_s(self) -> float:
+        """Time between the starts of two windows."""
+        return self.length_s if self.slide_s is None else self.slide_s
+
+
+class Timer(Description):
+    """Output at regular instants, whatever comes in; its key is 0 unless `output.keys` says otherwise."""
+
+    every_s: PositiveSeconds = Field(alias="every")
+    """Time between two outputs of a task."""
 
 
 class Operator(Description):
@@ -96,20 +111,27 @@ class Operator(Description):
     """Number of tasks."""
     threads: Count = 1
     """Threads of each task; more than one only where nothing is keyed and no state is kept."""
+    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000, strict=True)
+    """A free core that tasks share takes what has the highest priority, then what arrived first."""
     key_groups: Count | None = None
     """Number of key groups; without it one for each task."""
     service: TimeDistribution | None = None
     """Time one tuple takes on a host of speed 1."""
     selectivity: float = Field(default=1.0, ge=0, le=1e6, strict=True)
-    """Mean number of tuples that leave for each that comes in."""
+    """Mean number of tuples that leave for each that comes in; with a window for each key in each window, of a join
+    for each pair of tuples with equal keys in one window."""
     output: Output | None = None
     """What a tuple that leaves looks like."""
     state: State | None = None
     """State that is kept."""
     window: Window | None = None
-    """Window of an aggregate or a join."""
+    """Window of an aggregate, which emits for each key at its end and nothing at a tuple, or of a join."""
+    timer: Timer | None = None
+    """Makes each task emit at regular instants as well."""
     buffer: Count | None = None
-    """Tuples that the input queue of a task holds; without it there is no bound."""
+    """Places of a task for tuples in its queue and those under way to it; without it there is no bound. Where none is
+    free the senders wait, up to the source.
+    """
     serialise_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="serialise")
     """Speed at which state is turned into bytes."""
     deserialise_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="deserialise")

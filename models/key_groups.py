@@ -26,8 +26,9 @@ def crc32_group(key: str, groups: int) -> int:
     return zlib.crc32(key.encode("utf-8")) % groups
 
 
+@functools.lru_cache(maxsize=8)
 def groups_of_keys(count: int, groups: int) -> np.ndarray:
-    """The key groups (count,) of keys 0 .. count - 1 written in decimal: `crc32_group(str(key), groups)`."""
+    """The key groups (count,) of keys 0 .. count - 1 written in decimal: `crc32_group(str(key), groups)`; read-only."""
     if groups < 1:
         raise InputError.at("key_groups", groups, "must be at least 1")
     table = _crc_table()
@@ -42,6 +43,7 @@ def groups_of_keys(count: int, groups: int) -> np.ndarray:
             crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
         found[start:stop] = (crc ^ 0xFFFFFFFF).astype(np.int64) % groups
         start, digits = stop, digits + 1
+    found.setflags(write=False)
     return found
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from models.cluster import HostGroup
 from models.scenario import Scenario
+from models.workload import ProfileKeys
 
 
 def task_name(operator: str, index: int) -> str:
@@ -98,3 +99,23 @@ def output_bytes(scenario: Scenario) -> dict[str, float]:
         else:
             size[name] = max(size[upstream] for upstream in operator.inputs)
     return size
+
+
+def keys_seen(scenario: Scenario, name: str) -> float:
+    """How many keys can reach an operator: those of the largest law, since all laws number keys alike."""
+    largest = 0
+    waiting = list(scenario.operators[name].inputs)
+    seen = set(waiting)
+    while waiting:
+        upstream = scenario.operators[waiting[-1]]
+        source = waiting.pop()
+        if upstream.kind == "source":
+            keys = scenario.workload[source].keys
+            groups = scenario.operators[name].groups
+            largest = max(largest, groups if isinstance(keys, ProfileKeys) else keys.count)
+        elif upstream.output is not None and upstream.output.keys is not None:
+            largest = max(largest, upstream.output.keys.count)
+        else:
+            waiting += [up for up in upstream.inputs if up not in seen]
+            seen.update(upstream.inputs)
+    return float(largest)

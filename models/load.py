@@ -146,10 +146,12 @@ def _of_profile(source: str, groups: int, inputs: RunInputs | None) -> np.ndarra
 
 
 def _speeds(scenario: Scenario, name: str, placed: Mapping[str, str]) -> np.ndarray:
-    """Speed of the host of each task of an operator, (parallelism,)."""
+    """Speed of the host of each task of an operator without what others take on average, (parallelism,)."""
     count = scenario.operators[name].parallelism
     of_task = (placed[layout.task_name(name, index)].rpartition("-")[0] for index in range(count))
-    return np.array([scenario.hosts[group].speed for group in of_task])
+    groups = [scenario.hosts[group] for group in of_task]
+    taken = [group.load.mean_share(scenario.duration_s) if group.load else 0.0 for group in groups]
+    return np.array([group.speed * (1 - share) for group, share in zip(groups, taken, strict=True)])
 
 
 def _state_bytes(scenario: Scenario, name: str, flow: Flow) -> float:
@@ -163,28 +165,8 @@ def _state_bytes(scenario: Scenario, name: str, flow: Flow) -> float:
     if isinstance(state, WindowState):
         return state.entry_bytes * flow.rate_in.mean_per_s * min(state.length_s, scenario.duration_s)
     if isinstance(state, PerKeyState):
-        return state.entry_bytes * min(_keys_seen(scenario, name), tuples)
+        return state.entry_bytes * min(layout.keys_seen(scenario, name), tuples)
     return 0.0
-
-
-def _keys_seen(scenario: Scenario, name: str) -> float:
-    """How many keys can reach an operator: those of the largest law, since all laws number keys alike."""
-    largest = 0
-    waiting = list(scenario.operators[name].inputs)
-    seen = set(waiting)
-    while waiting:
-        upstream = scenario.operators[waiting[-1]]
-        source = waiting.pop()
-        if upstream.kind == "source":
-            keys = scenario.workload[source].keys
-            groups = scenario.operators[name].groups
-            largest = max(largest, groups if isinstance(keys, ProfileKeys) else keys.count)
-        elif upstream.output is not None and upstream.output.keys is not None:
-            largest = max(largest, upstream.output.keys.count)
-        else:
-            waiting += [up for up in upstream.inputs if up not in seen]
-            seen.update(upstream.inputs)
-    return float(largest)
 
 
 def _hosts(

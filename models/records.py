@@ -70,7 +70,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
             "busy_ns",
             "int64",
             "ns",
-            "completed work on tuples, snapshots and installs so far",
+            "CPU time of all services that have ended: tuples, snapshots and installs",
         ),
         Column("buffered", "int64", "tuples", "kept in the output buffers for replay"),
     ),
@@ -78,6 +78,13 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("at_ns", "when it was looked at"),
         _OPERATOR,
         Column("lag", "int64", "tuples", "born at the source and not yet emitted"),
+    ),
+    "buffers": (
+        _time("at_ns", "when it was looked at; no rows where no operator has a buffer"),
+        _TASK,
+        Column("taken", "int64", "tuples", "in the queue and under way to it, 0 where the task has no buffer"),
+        Column("unsent", "int64", "tuples", "outputs of the task that wait for room at their receivers"),
+        _time("blocked_ns", "for how long outputs have waited so far"),
     ),
     "checkpoints": (
         _OPERATOR,
@@ -120,6 +127,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ),
         Column("count", "int64", "", "messages"),
         Column("bytes", "int64", "B", "bytes"),
+    ),
+    "cpu": (
+        _TASK,
+        _time("served_ns", "time from the warm-up on that its tuples were in service, those cut off included"),
+        _time("used_ns", "CPU time that they used in it: less where the cores are shared evenly or others use them"),
     ),
     "decisions": (
         _time("at_ns", "when it was taken"),
@@ -186,6 +198,17 @@ def bucket_ns(duration_ns: int) -> int:
     return _SECOND * max(1, -(-duration_ns // (_MOST_BUCKETS * _SECOND)))
 
 
+SCAN, EVENT_LOOP = "scan", "event loop"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What did the steps of the tuples, `SCAN` or `EVENT_LOOP`, and why; rows do not depend on it."""
+
+    name: str
+    why: str
+
+
 @dataclass(frozen=True)
 class RunRecords:
     """All rows of one replication; columns are numpy arrays of equal length, read-only.
@@ -203,8 +226,9 @@ class RunRecords:
     tasks: tuple[str, ...]
     task_operator: tuple[int, ...]
     hosts: tuple[str, ...]
-    servers: tuple[int, ...]  # per operator: threads of all its tasks at the start
+    servers: tuple[int, ...]  # per operator: threads of all its tasks at the start, at most the cores shared evenly
     tables: Mapping[str, Mapping[str, np.ndarray]]
+    kernel: Kernel | None = None  # None where the data plane was given
 
     @property
     def detail(self) -> Detail:

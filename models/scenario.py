@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from models.cluster import HostGroup, Network, Placement
-from models.events import Elasticity, Event, Limits, Targets
+from models.events import Elasticity, Event, HostFailure, Limits, Targets
 from models.fault_tolerance import Detector, FaultTolerance
 from models.fields import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, frozen
 from models.job import Operator
@@ -64,3 +64,10 @@ class Scenario(Description):
         default_factory=dict, validate_default=True
     )
     """What is varied: dotted path = list of values."""
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether a host can die in the run."""
+        return any(isinstance(event, HostFailure) for event in self.events.values()) or any(
+            group.failures is not None for group in self.hosts.values()
+        )

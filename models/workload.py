@@ -154,3 +154,5 @@ class SourceWorkload(Description):
     """Size of a tuple."""
     batch: Count | BatchSize = 1
     """Tuples that arrive together: a number, or a geometric distribution."""
+    watermark_s: PositiveSeconds = Field(default=0.2, alias="watermark")
+    """Time between two watermarks, which a source sends where an operator downstream has a window."""

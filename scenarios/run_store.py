@@ -25,7 +25,18 @@ from scenarios.parquet import Field, read_parquet, write_parquet
 
 FORMAT = 1
 SCENARIO, SUMMARY = "scenario.toml", "summary.json"
-STORED = ("samples", "lag", "checkpoints", "failures", "recoveries", "messages", "decisions", "ledger")
+STORED = (
+    "samples",
+    "lag",
+    "buffers",
+    "cpu",
+    "checkpoints",
+    "failures",
+    "recoveries",
+    "messages",
+    "decisions",
+    "ledger",
+)
 RAW = ("visits", "waiting", "deliveries", "dropped")
 OF_TUPLES = ("visits", "deliveries")  # of the raw tables: not there where histograms were recorded
 OF_HISTOGRAMS = ("times", "time_bins")  # only there; the other folded tables are those of DERIVED

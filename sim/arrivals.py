@@ -129,12 +129,12 @@ def gap_sampler(workload: SourceWorkload, rng: np.random.Generator) -> Callable[
 
 
 def _renewal_points(gaps: Callable[[int], np.ndarray], until: float) -> np.ndarray:
-    """Points of a renewal process in (0, until]."""
+    """Points of a renewal process in (0, until]: a first gap that is too small for a number gives none."""
     block = int(until + 6 * until**0.5) + 16
     points = np.cumsum(gaps(block))
     while points[-1] <= until:
         points = np.append(points, points[-1] + np.cumsum(gaps(block)))
-    return np.asarray(points[points <= until])
+    return np.asarray(points[(points > 0) & (points <= until)])
 
 
 def _keys(

@@ -10,8 +10,9 @@ import numpy as np
 from models.distributions import BatchSize, DeterministicGaps
 from models.inputs import RateSeries
 from models.scenario import Scenario
-from models.workload import ProfileKeys, SourceWorkload
+from models.workload import ProfileKeys, SourceWorkload, UniformKeys
 from sim.arrivals import gap_sampler, rate_curve
+from sim.compiled.births import birth_times, guide_of, keys_of, uniform_keys
 from sim.draws import cumulative_weights, generator
 
 _NS = 1e9
@@ -48,7 +49,10 @@ class BirthStream:
         self._seed = scenario.seed, replication, source, task
         self._end_ns = round(scenario.duration_s * _NS)
         self._curve = rate_curve(self._workload, scenario.duration_s, series)
-        self._most = self._curve.cumulative()[-1]
+        cumulative = self._curve.cumulative()
+        slope = (self._curve.end_per_s - self._curve.begin_per_s) / np.diff(self._curve.edges_s)
+        self._inverse = self._curve.edges_s, cumulative, self._curve.begin_per_s, slope
+        self._most = cumulative[-1]
         batch = self._workload.batch
         self._mean_batch = batch.mean if isinstance(batch, BatchSize) else float(batch)
         self._total = float(self._most) / self._mean_batch
@@ -68,7 +72,7 @@ class BirthStream:
 
     def _block_at(self, counts: np.ndarray) -> Block:
         """The tuples that are born when the cumulative rate reaches `counts`."""
-        times_ns = np.maximum(np.rint(self._curve.inverse(counts) * _NS).astype(np.int64), 1)
+        times_ns = birth_times(counts, *self._inverse)
         inside = times_ns < self._end_ns
         times_ns = times_ns[inside]
         # Not read off the rounded times: a rounded birth may stand on the edge of a bin that has no keys.
@@ -90,8 +94,8 @@ class BirthStream:
             return
         until = self._total / self._tasks
         for points in _renewal_points(self._gaps(), until, size):
-            inside = int(np.searchsorted(points, until, side="right"))
-            yield self._tasks * points[:inside]
+            first, inside = np.searchsorted(points, (0.0, until), side="right").tolist()
+            yield self._tasks * points[first:inside]
             if inside < points.size:
                 return
 
@@ -162,8 +166,12 @@ def _key_function(
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """Keys of tuples from their bins, never falling, and their uniform numbers."""
     if not isinstance(workload.keys, ProfileKeys):
-        table, last = cumulative_weights(workload.keys), workload.keys.count - 1
-        return lambda _, draws: np.minimum(np.searchsorted(table, draws, side="right"), last).astype(np.int64)
+        if isinstance(workload.keys, UniformKeys):
+            count = workload.keys.count
+            return lambda _, draws: uniform_keys(draws, count)
+        table = cumulative_weights(workload.keys)
+        guide = guide_of(table)
+        return lambda _, draws: keys_of(draws, table, guide)
     if series is None or series.key_weights is None:
         raise ValueError("keys from a profile need the profile's series")
     weights = series.key_weights

@@ -1,8 +1,9 @@
 """Time of a run in whole nanoseconds, and the order of what happens at one instant.
 
-Within an instant: control (SimPy processes, in creation order), then messages that arrive, then services that
-end and tuples that are emitted, then tuples that arrive. Arrivals are ordered by receiver, then sender, then
-as sent. Data of earlier instants is always done first.
+Within an instant: control (SimPy processes, in creation order), then messages that leave a shared link, then
+messages that arrive, then services that end and tuples that are emitted, then room that got free, then tuples
+that arrive. Arrivals are ordered by receiver, then sender, then as sent. Data of earlier instants is always done
+first.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ Process = Generator[simpy.Event, Any, None]
 _CLASS = 1 << 48  # SimPy's own priorities 0 and 1 (control) come before all of these
 _RECEIVER = 1 << 24
 MESSAGE, SERVICE, ARRIVAL, SETTLED = (k * _CLASS for k in (1, 2, 3, 4))  # SETTLED only looks, after all else
+LINK = _CLASS // 2  # what leaves a link that is shared evenly, by host
+CREDIT = SERVICE + _CLASS // 2  # tasks that go on with their outbox: by task; then those that waited, by receiver
 
 
 def channel(kind: int, receiver: int, sender: int) -> int:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from models import layout
 from models.cluster import HostGroup
-from models.events import HostFailure
 from models.inputs import RunInputs
 from models.scenario import Scenario
 from models.units import to_ns
@@ -30,6 +29,8 @@ class RunPlan:
     duplicate_ns: int
     may_fail: bool  # whether a host can die
     first_unit: tuple[int, ...]  # per operator: number of its unit 0; one entry more than operators
+    bounded: bool  # whether a queue has a bound
+    fair: bool  # whether links are shared evenly
 
     @classmethod
     def of(cls, scenario: Scenario, inputs: RunInputs, replication: int) -> RunPlan:
@@ -52,9 +53,10 @@ class RunPlan:
             drops_duplicates=checkpointed and tolerance.guarantee == "exactly-once",
             duplicate_ns=to_ns(tolerance.duplicate_s),
             replays=checkpointed and tolerance.guarantee != "at-most-once",
-            may_fail=any(isinstance(event, HostFailure) for event in scenario.events.values())
-            or any(group.failures is not None for group in hosts.values()),
+            may_fail=scenario.may_fail,
             first_unit=tuple(first),
+            fair=scenario.network.sharing == "fair",
+            bounded=any(operator.buffer is not None for operator in scenario.operators.values()),
         )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from models.records import Kernel
 from models.units import to_ns
 from sim.clock import Clock, Process
 from sim.cluster import Cluster, RunPlan
 from sim.data_plane import DataPlane, Listener
 from sim.failures import Failures
 from sim.holders import Holders
+from sim.outside_load import start_outside_load
 from sim.recorder import Recorder
 from sim.recovery import Recovery
 
@@ -31,14 +33,16 @@ class Control:
         self._works: dict[int, Callable[[], None]] = {}  # token -> what is to be done after the work
         self._tokens = 0
         self.plane = plane(plan, self.cluster, self.clock, self)
+        self.kernel: Kernel | None = None
         self.recovery = Recovery(self)
 
     def start(self) -> None:
         """Start the processes in the order in which they act where they meet at one instant.
 
-        Events and failures, then checkpoints, then samples.
+        Events and failures, then what others take of the CPUs, then checkpoints, then samples.
         """
         Failures(self).start()
+        start_outside_load(self)
         if self.plan.scenario.fault_tolerance.method == "checkpoint":
             self._start_checkpoints()
         self.clock.process(self._sample(max(_SECOND, to_ns(self.plan.scenario.duration_s) // _SAMPLES)))
@@ -96,3 +100,5 @@ class Control:
             now = clock.now_ns()
             rows["samples"] += [(now, *row) for row in self.plane.samples()]
             rows["lag"] += [(now, *row) for row in self.plane.lag()]
+            if self.plan.bounded:
+                rows["buffers"] += [(now, *row) for row in self.plane.buffers()]

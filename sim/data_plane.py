@@ -24,7 +24,7 @@ Row = tuple[object, ...]
 class Timed(NamedTuple):
     """One action that the plane does by itself at its instant, as control: the name of a verb, and its arguments.
 
-    `verb` is pause, unpause, mute, speed, send or unalign with the arguments of `DataPlane`, all by position, or chore
+    `verb` is pause, unpause, mute, send or unalign with the arguments of `DataPlane`, all by position, or chore
     with (task, ns): work of which nobody is told (none, where the task has no service).
     """
 
@@ -111,10 +111,20 @@ class DataPlane(Protocol):
     def work(self, task: int, ns: int, token: int) -> None:
         """Occupy the task, which has a service, for a time, ahead of its queue; then `Listener.work_done`."""
 
+    def speed(self, host: int, share: float) -> None:
+        """Others take this share of the host's CPU from now on, 0 <= share < 1, whether it is alive or not.
+
+        A service in progress goes on at the new pace. The share that it has already is no change.
+        """
+
     def close_books(self, unit: int) -> tuple[int, int]:
         """`replayed` of the unit now; from here on its replayed tuples are not counted."""
 
     # -- what protocols need
+    #
+    # Actions: not simulated yet beside bounded queues, evenly shared links, windows and timers, on hosts with processor
+    # sharing or a changing pace, and on the plane of the scan. There each verb from here to `start_actions` raises
+    # ValueError, and so does `speed` for a share above 0 after an action.
 
     def pause(self, task: int, until_ns: int | None) -> None:
         """The task starts nothing before that instant, or (None) before `unpause`; sources emit nothing.
@@ -174,9 +184,6 @@ class DataPlane(Protocol):
     def retire(self, unit: int) -> None:
         """The instance is not live any more, keeps nothing, and nothing is kept for it; its stored checkpoint stays."""
 
-    def speed(self, host: int, speed: float) -> None:
-        """Services that begin on the host from now on take their drawn time over `speed`."""
-
     def send(
         self,
         sender: int,
@@ -226,8 +233,15 @@ class DataPlane(Protocol):
     def empty(self, task: int) -> bool:
         """Whether nothing waits at the task and nothing is served."""
 
-    def last_arrival_ns(self, task: int, operators: Collection[int]) -> int | None:
-        """When the last tuple that is under way to the task from tasks of these operators arrives."""
+    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
+        """When the last tuple that is under way to the task from tasks of these operators arrives.
+
+        With `before` only of those that were sent when `sendings` was less. Not before that instant where links are
+        shared evenly: what is sent meanwhile can delay it.
+        """
+
+    def sendings(self) -> int:
+        """A number that grows with whatever is sent."""
 
     def watch(self, tasks: Collection[int]) -> None:
         """Tell the listener from now on when one of exactly these tasks is idle."""
@@ -249,6 +263,9 @@ class DataPlane(Protocol):
     def samples(self) -> list[Row]:
         """A row of `samples` without its instant for each live task: (task, host, queue, busy_ns, buffered)."""
 
+    def buffers(self) -> list[Row]:
+        """A row of `buffers` without its instant for each live task: (task, taken, unsent, blocked_ns)."""
+
     def lag(self) -> list[tuple[int, int]]:
         """(operator, tuples that are born before now and not emitted) for each source unit."""
 
@@ -259,4 +276,7 @@ class DataPlane(Protocol):
         """Rows (operator, expected, lost, duplicated), one for each operator but the sources."""
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
-        """The tables visits, waiting, deliveries, dropped, checkpoints, as they are at the end of the run."""
+        """The tables visits, waiting, deliveries, dropped, checkpoints, cpu, as they are at the end of the run.
+
+        `cpu` may be left out where no host shares its cores evenly and no pace ever changed.
+        """

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -52,6 +53,16 @@ def source_id(task_code: int, sequence: int) -> int:
 def child_id(parent: int, operator_code: int, index: int) -> int:
     """Id of the `index`-th output that an operator makes of tuple `parent`; independent of task and time."""
     return mix((parent ^ operator_code) + (index + 1) * _GOLDEN & _MASK)
+
+
+def window_id(window_code: int, unit: int, key: int, window: int) -> int:
+    """Id of a key in a window of a unit, from which the outputs get theirs as from that of a tuple."""
+    return child_id(child_id(window_code, unit, key), window_code, window)
+
+
+def pair_id(join_code: int, one: int, other: int) -> int:
+    """Id of two tuples that a join brings together, from which the outputs get theirs; in either order."""
+    return child_id(child_id(min(one, other), join_code, 0), max(one, other), 0)
 
 
 def uniform(tuple_id: int, stream_code: int) -> float:
@@ -110,14 +121,16 @@ def count_sampler(selectivity: float, seed: int, replication: int, operator: str
     return lambda tuple_id: whole + (uniform(tuple_id, stream) < rest)
 
 
+@lru_cache(maxsize=8)
 def cumulative_weights(keys: UniformKeys | ZipfKeys) -> np.ndarray:
-    """Distribution function of the keys 0 .. count - 1, (count,), last entry 1."""
+    """Distribution function of the keys 0 .. count - 1, (count,), last entry 1, read-only."""
     if isinstance(keys, ZipfKeys):
         weights = np.arange(1, keys.count + 1, dtype=float) ** -keys.exponent
     else:
         weights = np.ones(keys.count)
     cumulative = np.cumsum(weights)
     cumulative /= cumulative[-1]
+    cumulative.setflags(write=False)
     return cumulative
 
 

@@ -23,7 +23,8 @@ def simulate(
     """The rows of one replication: a pure function of its first three arguments.
 
     Everything strictly before `duration` happens. `on_progress` is called now and then with the share of the
-    simulated time that is done. `plane` makes the data plane, by default the compiled one; all give equal rows.
+    simulated time that is done. `plane` makes the data plane, by default the fastest that can do what the scenario
+    asks for (`sim.compiled.choice`); all give equal rows.
     """
     duration_ns = max(1, to_ns(scenario.duration_s))
     control = build(scenario, inputs, replication, plane)
@@ -40,15 +41,16 @@ def build(
     plane: PlaneFactory | None = None,
 ) -> Control:
     """The control plane of a run, with its data plane, before the first instant."""
-    control = Control(RunPlan.of(scenario, inputs or RunInputs(), replication), plane or _compiled())
+    plan = RunPlan.of(scenario, inputs or RunInputs(), replication)
+    if plane is not None:
+        control = Control(plan, plane)
+    else:
+        from sim.compiled.choice import kernel_for, plane_for  # noqa: PLC0415 - it takes longer than all the rest
+
+        control = Control(plan, plane_for(plan))
+        control.kernel = kernel_for(plan)
     control.start()
     return control
-
-
-def _compiled() -> PlaneFactory:
-    from sim.compiled.plane import CompiledPlane  # noqa: PLC0415 - loading it takes longer than all the rest
-
-    return CompiledPlane
 
 
 def _progress(control: Control, duration_ns: int, on_progress: Callable[[float], None]) -> Process:
@@ -70,9 +72,23 @@ def records(control: Control, duration_ns: int) -> RunRecords:
         tasks=_task_names(cluster),
         task_operator=tuple(cluster.task_operator),
         hosts=plan.host_names,
-        servers=tuple(each.description.parallelism * each.description.threads for each in plan.operators),
+        servers=_servers(cluster),
         tables=recorder.tables(plane.tables(), plane.messages()),
+        kernel=control.kernel,
     )
+
+
+def _servers(cluster: Cluster) -> tuple[int, ...]:
+    """Per operator, how many of its services can go on at full pace on the hosts of its first tasks."""
+    found, task = [], 0
+    for each in cluster.plan.operators:
+        servers, threads = 0, each.description.threads
+        for host in cluster.task_host[task : task + each.description.parallelism]:
+            group = cluster.plan.host_groups[host]
+            servers += min(threads, group.cores) if group.cpu == "processor-sharing" else threads
+        found.append(servers)
+        task += each.description.parallelism
+    return tuple(found)
 
 
 def _task_names(cluster: Cluster) -> tuple[str, ...]:

@@ -10,8 +10,10 @@ from models.job import Operator
 from models.key_groups import groups_of_keys
 from models.layout import output_bytes, topological
 from models.scenario import Scenario
+from models.units import to_ns
 from models.workload import ProfileKeys
-from sim.draws import child_id, code_of, count_sampler, key_sampler, mix, time_sampler, uniform
+from sim.draws import child_id, code_of, count_sampler, key_sampler, mix, pair_id, time_sampler, uniform, window_id
+from sim.windowing import Windows
 
 # (tuple id, key, index of the sending unit) -> units downstream
 Targets = Callable[[int, int, int], tuple[int, ...]]
@@ -53,6 +55,14 @@ class OperatorPlan:
     output_key: Callable[[int], int] | None
     output_bytes: int
     edges: list[Edge] = field(default_factory=list)
+    windows: Windows | None = None
+    window_code: int = 0
+    joins: int | None = None  # index of the first of the two operators whose tuples it brings together
+    timer_ns: int = 0  # time between two outputs of its timer, 0 without one
+    timer_code: int = 0
+    watermark_ns: int = 0  # of a source: time between two
+    timed: bool = False  # watermarks come to it, or from it: it or an operator downstream has a window
+    reckoned: bool = True  # its inputs follow from the sources: no operator upstream has a window or timer
 
     @cached_property
     def is_source(self) -> bool:
@@ -61,6 +71,19 @@ class OperatorPlan:
     @cached_property
     def is_sink(self) -> bool:
         return self.description.kind == "sink"
+
+    def results(self, unit: int, key: int, window: int) -> list[tuple[int, int]]:
+        """(id, key) of what this operator makes of a key in a window."""
+        return self.outputs(window_id(self.window_code, unit, key, window), key)
+
+    def pairs(self, one: int, other: int, key: int) -> list[tuple[int, int]]:
+        """(id, key) of what this operator makes of two tuples with this key."""
+        return self.outputs(pair_id(self.window_code, one, other), key)
+
+    def tick(self, unit: int, number: int) -> tuple[int, int]:
+        """(id, key) of the output of its timer with this number."""
+        made = window_id(self.timer_code, unit, 0, number)
+        return made, 0 if self.output_key is None else self.output_key(made)
 
     def outputs(self, tuple_id: int, key: int) -> list[tuple[int, int]]:
         """(id, key) of what this operator makes of a tuple; the same whenever and wherever it is done."""
@@ -87,7 +110,15 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
             output_count=count_sampler(operator.selectivity, seed, replication, name),
             output_key=key_sampler(keys, seed, replication, name) if keys else None,
             output_bytes=round(sizes[name]),
+            windows=Windows.of(operator.window) if operator.window else None,
+            window_code=code_of("window", name),
+            timer_ns=max(1, to_ns(operator.timer.every_s)) if operator.timer else 0,
+            timer_code=code_of("timer", name),
+            watermark_ns=max(1, to_ns(scenario.workload[name].watermark_s)) if operator.kind == "source" else 0,
         )
+    for plan in plans.values():
+        if plan.description.kind == "join":
+            plan.joins = plans[next(iter(plan.description.inputs))].index
     domains = _key_domains(scenario)
     for name, plan in plans.items():
         for upstream, partitioning in plan.description.inputs.items():
@@ -102,7 +133,17 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
             plans[upstream].edges.append(
                 Edge(plan, targets, partitioning, *domains[upstream], shuffle_code, takes_code, share, copy_code)
             )
+    _mark_event_time([plans[name] for name in topological(scenario)])
     return tuple(plans.values())
+
+
+def _mark_event_time(plans: list[OperatorPlan]) -> None:
+    """Note what is upstream of a window and what is downstream of one; inputs come first in `plans`."""
+    for plan in reversed(plans):
+        plan.timed = plan.windows is not None or any(edge.down.timed for edge in plan.edges)
+    for plan in plans:
+        for edge in plan.edges:
+            edge.down.reckoned &= plan.reckoned and plan.windows is None and not plan.timer_ns
 
 
 def _thinned(targets: Targets, share: float, stream_code: int) -> Targets:
@@ -143,5 +184,5 @@ def _targets(down: Operator, partitioning: str, edge_code: int, domain: tuple[in
         ones = [(unit,) for unit in range(units)]
         return lambda _id, key, _unit: ones[key]
     ones = [(unit,) for unit in range(units)]
-    of_key = [ones[group] for group in groups_of_keys(count, units).tolist()]
-    return lambda _id, key, _unit: of_key[key]
+    groups = groups_of_keys(count, units)
+    return lambda _id, key, _unit: ones[groups[key]]

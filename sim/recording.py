@@ -25,6 +25,7 @@ from sim.compiled.folds import PAGE, PAGES
 Tables = dict[str, Mapping[str, np.ndarray]]
 
 _FIRST_PAGES = 64
+_FIRST_ROWS = 2**12
 _AT_ONCE = 64  # intervals
 _NOTHING = 2**63 - 1  # the least of no values
 _LOW_BITS = 0xFFFFFFFF
@@ -66,20 +67,42 @@ class TupleRecording:
     detail: Detail = "tuples"
 
     def __init__(self) -> None:
-        self._visits: list[np.ndarray] = []
-        self._deliveries: list[np.ndarray] = []
+        self._visits, self._deliveries = _Columns("visits"), _Columns("deliveries")
 
     def add_visits(self, block: np.ndarray) -> None:
         """Keep a copy of the block."""
-        self._visits.append(_rows(block, _VISIT).copy())
+        self._visits.add(_rows(block, _VISIT))
 
     def add_deliveries(self, block: np.ndarray) -> None:
         """Keep a copy of the block."""
-        self._deliveries.append(_rows(block, _DELIVERY).copy())
+        self._deliveries.add(_rows(block, _DELIVERY))
 
     def tables(self) -> Tables:
         """The tables visits and deliveries."""
-        return {"visits": _columns("visits", self._visits), "deliveries": _columns("deliveries", self._deliveries)}
+        return {"visits": self._visits.table(), "deliveries": self._deliveries.table()}
+
+
+class _Columns:
+    """The columns of a table that grows by blocks of rows."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._count = name, 0
+        self._split = folds.split_visits if name == "visits" else folds.split_deliveries
+        self._arrays = [np.empty(_FIRST_ROWS, column.dtype) for column in TABLES[name]]
+
+    def add(self, rows: np.ndarray) -> None:
+        """Append rows (n, columns)."""
+        room, end = self._arrays[0].size, self._count + len(rows)
+        if end > room:
+            # Memory that is not written yet is not taken yet.
+            self._arrays = [_longer(array, self._count, max(4 * room, end)) for array in self._arrays]
+        self._split(rows, self._count, tuple(self._arrays))
+        self._count = end
+
+    def table(self) -> dict[str, np.ndarray]:
+        """The rows so far."""
+        columns = zip(TABLES[self._name], self._arrays, strict=True)
+        return table(self._name, {column.name: array[: self._count] for column, array in columns})
 
 
 class HistogramRecording:
@@ -239,16 +262,11 @@ def _rows(block: np.ndarray, columns: int) -> np.ndarray:
     return np.ascontiguousarray(block)
 
 
-def _columns(name: str, blocks: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """The columns of all blocks; each is copied once, so that the blocks can go."""
-    nothing = np.empty((0, len(TABLES[name])), np.int64)
-    return table(
-        name,
-        {
-            column.name: np.concatenate([nothing[:, k], *(b[:, k] for b in blocks)])
-            for k, column in enumerate(TABLES[name])
-        },
-    )
+def _longer(array: np.ndarray, count: int, room: int) -> np.ndarray:
+    """Its first entries, with room for more."""
+    made = np.empty(room, array.dtype)
+    made[:count] = array[:count]
+    return made
 
 
 def _carry(sums: np.ndarray) -> None:

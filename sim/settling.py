@@ -33,7 +33,7 @@ class Settling:
     ) -> None:
         self.clock, self.plane, self.cluster = control.clock, control.plane, control.cluster
         self._ready, self._settled, self._finished, self._changed = ready, settled, finished, changed
-        self._operators = control.plan.operators
+        self._operators, self._fair = control.plan.operators, control.plan.fair
         operator_of, alive = self.cluster.task_operator, self.cluster.task_alive
         touched = {operator_of[task] for task in tasks}
         after = _downstream(self._operators, touched)
@@ -44,6 +44,7 @@ class Settling:
                 others = [t for t, o in enumerate(operator_of) if o == operator and alive[t] and operator in after]
                 self._left[operator] = dict.fromkeys([*own, *others])
         self._from_ns: dict[int, int] = {}  # when what came from upstream has arrived; missing: not known yet
+        self._sent: dict[int, int] = {}  # number of the sendings that are awaited
         self._open: set[int] = set()
         self._open_gates()
 
@@ -79,6 +80,8 @@ class Settling:
             return
         if not self.cluster.task_alive[task] or not self.plane.empty(task) or not self._ready(task):
             return
+        if self._fair and self._delayed(task):
+            return
         self._settled(task)
         del tasks[task]
         if not any(self._left.values()):
@@ -99,7 +102,18 @@ class Settling:
         for task in tasks:
             last = self.plane.last_arrival_ns(task, self._left)
             self._from_ns[task] = now if last is None else max(now, last)
+            if self._fair:
+                self._sent[task] = self.plane.sendings()
             self._look_later(task, self._from_ns[task])
+
+    def _delayed(self, task: int) -> bool:
+        """Whether what is awaited is still on its way, since a link was shared with what was sent later."""
+        last = self.plane.last_arrival_ns(task, self._left, self._sent[task])
+        if last is None:
+            return False
+        self._from_ns[task] = max(self.clock.now_ns(), last)
+        self._look_later(task, self._from_ns[task])
+        return True
 
     def _upstream(self, operator: int) -> list[int]:
         plan = self._operators[operator]

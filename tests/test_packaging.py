@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from compiled_probe import in_a_new_process, written
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("holdfast", "models", "sim", "optimizer", "analysis", "scenarios")
@@ -50,6 +51,21 @@ def test_the_wheel_holds_our_packages_their_data_and_no_tests(wheel: zipfile.Zip
 def test_every_module_of_the_checkout_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
     modules = {path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
     assert modules <= set(wheel.namelist())
+
+
+@pytest.mark.install
+def test_an_installed_wheel_keeps_compiled_code_beside_itself(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
+    subprocess.run([*command, str(tmp_path), str(wheel.filename)], check=True, capture_output=True)
+    first = in_a_new_process(tmp_path, HOME="/nowhere")
+    assert Path(first["directory"]).parent == tmp_path / "sim" / "compiled" / "__pycache__"
+    assert first["hits"] == 0
+    before = written(tmp_path)
+    second = in_a_new_process(tmp_path, HOME="/nowhere")
+    assert written(tmp_path) == before
+    assert second["hits"] > 0
+    assert second["misses"] == 0
+    assert second["digest"] == first["digest"]
 
 
 def test_constraints_pin_every_library_that_is_required() -> None:

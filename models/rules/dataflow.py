@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from models import units
 from models.errors import NO_VALUE, InputFault
 from models.job import Operator
 from models.rules.names import broken_in, unknown_name, whole
@@ -13,6 +14,8 @@ from models.workload import ProfileRate
 
 MOST_TASKS = 100_000
 MOST_GROUPS = 1_000_000
+MOST_WINDOWS = 1000  # that a tuple is in
+SHORTEST_S = 0.001  # of windows, and of the time between two watermarks or outputs of a timer
 _WITH_SERVICE = ("map", "filter", "aggregate", "join")
 
 
@@ -22,6 +25,8 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     for name, operator in scenario.operators.items():
         yield from _of_inputs(scenario, name, operator, broken)
         yield from _of_kind(name, operator)
+        yield from _of_window(name, operator)
+        yield from _of_timer(name, operator)
         yield from _of_tasks(name, operator)
     if whole("operators", broken):
         yield from _of_shape(scenario)
@@ -47,6 +52,10 @@ def _of_workload(scenario: Scenario, broken: Collection[str]) -> Iterator[InputF
                 )
         elif name not in unread and "operators" not in broken:
             yield unknown_name(("workload", name), name, "source", sources, shown=NO_VALUE)
+    for name, workload in scenario.workload.items():
+        if workload.watermark_s < SHORTEST_S:
+            shown, shortest = units.show(workload.watermark_s, "s"), units.show(SHORTEST_S, "s")
+            yield InputFault(path_text(("workload", name, "watermark")), shown, f"must be at least {shortest}")
     if "workload" in broken:
         return
     for name in sources:
@@ -105,10 +114,40 @@ def _of_kind(name: str, operator: Operator) -> Iterator[InputFault]:
         yield InputFault(_at(name, "output"), NO_VALUE, "a sink has no output")
 
 
+def _of_window(name: str, operator: Operator) -> Iterator[InputFault]:
+    window = operator.window
+    if window is None:
+        return
+    if operator.kind not in ("aggregate", "join"):
+        yield InputFault(
+            _at(name, "window"), NO_VALUE, f"{_a(operator.kind)} has no window: an aggregate or a join has"
+        )
+    for key, value_s in (("length", window.length_s), ("slide", window.step_s)):
+        if value_s < SHORTEST_S:
+            shortest = units.show(SHORTEST_S, "s")
+            yield InputFault(_at(name, "window", key), units.show(value_s, "s"), f"must be at least {shortest}")
+    if window.length_s > MOST_WINDOWS * window.step_s:
+        rule = f"puts every tuple into {window.length_s / window.step_s:.3g} windows: {MOST_WINDOWS} at most"
+        yield InputFault(_at(name, "window", "slide"), units.show(window.step_s, "s"), rule)
+
+
+def _of_timer(name: str, operator: Operator) -> Iterator[InputFault]:
+    if operator.timer is None:
+        return
+    if operator.kind not in ("map", "filter") or operator.keyed:
+        rule = "needs a map or a filter without an input partitioned by key"
+        yield InputFault(_at(name, "timer"), NO_VALUE, rule)
+    if operator.timer.every_s < SHORTEST_S:
+        shown, shortest = units.show(operator.timer.every_s, "s"), units.show(SHORTEST_S, "s")
+        yield InputFault(_at(name, "timer", "every"), shown, f"must be at least {shortest}")
+
+
 def _of_source(name: str, operator: Operator) -> Iterator[InputFault]:
     hint = f"what a source emits stands in workload.{name}"
     if operator.selectivity != 1:
         yield InputFault(_at(name, "selectivity"), operator.selectivity, "must be 1 for a source", hint)
+    if operator.buffer is not None:
+        yield InputFault(_at(name, "buffer"), operator.buffer, "a source has no queue", "what waits there is its lag")
     for key in ("service", "output", "state"):
         if getattr(operator, key) is not None:
             yield InputFault(_at(name, key), NO_VALUE, f"a source has no {key}", hint if key == "output" else "")

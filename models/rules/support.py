@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models.errors import InputFault
-from models.job import WindowState
+from models.job import Operator, WindowState
 from models.scenario import Scenario
 from models.words import path_text
 
@@ -13,19 +13,19 @@ RULE = "not simulated yet"
 def not_simulated(scenario: Scenario) -> list[InputFault]:
     """One fault for each thing that a run of this scenario would have to leave out; empty when it can run."""
     found: list[tuple[str, object, str]] = []
+    may_fail = scenario.may_fail
     for name, operator in scenario.operators.items():
         here = path_text(("operators", name))
-        if operator.kind == "join":
-            found.append((f"{here}.kind", "join", ""))
-        if operator.window is not None:
-            found.append((f"{here}.window", "given", ""))
-        if isinstance(operator.state, WindowState):
-            found.append((f"{here}.state.model", "window", "per-key, fixed and per-tuple are"))
-        if operator.buffer is not None:
-            found.append((f"{here}.buffer", operator.buffer, "leave it out: queues have no bound"))
-    for name, group in scenario.hosts.items():
-        if group.cpu == "processor-sharing":
-            found.append((f"{path_text(('hosts', name))}.cpu", group.cpu, "shared and dedicated are"))
+        if operator.kind == "join" and not _is_simple(operator):
+            found.append((f"{here}.kind", "join", "one of two inputs by key with a window without slide is"))
+        if may_fail and operator.timer is not None:
+            found.append((f"{here}.timer", "given", "timers where a host may fail are not"))
+        if may_fail and operator.window is not None:
+            found.append((f"{here}.window", "given", "windows where a host may fail are not"))
+        if may_fail and isinstance(operator.state, WindowState):
+            found.append((f"{here}.state.model", "window", "where a host may fail per-key, fixed and per-tuple are"))
+    if any(operator.window is not None or operator.timer is not None for operator in scenario.operators.values()):
+        found += _beside_event_time(scenario)
     if scenario.placement.plan is not None:
         found.append(("placement.plan", scenario.placement.plan, "placement.tasks is"))
     found += _of_fault_tolerance(scenario)
@@ -35,6 +35,35 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
         if event.kind != "host-failure":
             found.append((f"{path_text(('events', name))}.kind", event.kind, "host-failure is"))
     return [InputFault(path, value, RULE, hint) for path, value, hint in found]
+
+
+def _beside_event_time(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """What windows and timers do not go together with: watermarks would overtake tuples, or take work."""
+    hint = "leave it out, or the windows and timers"
+    found: list[tuple[str, object, str]] = [
+        (f"{path_text(('operators', name))}.buffer", operator.buffer, hint)
+        for name, operator in scenario.operators.items()
+        if operator.buffer is not None
+    ]
+    for name, group in scenario.hosts.items():
+        if group.cpu == "processor-sharing":
+            found.append((f"{path_text(('hosts', name))}.cpu", group.cpu, hint))
+        if group.load is not None:
+            found.append((f"{path_text(('hosts', name))}.load", "given", hint))
+    if scenario.network.sharing == "fair":
+        found.append(("network.sharing", "fair", hint))
+    return found
+
+
+def _is_simple(join: Operator) -> bool:
+    """Whether a join is one that the simulator knows."""
+    window = join.window
+    return (
+        len(join.inputs) == 2
+        and set(join.inputs.values()) == {"key"}
+        and window is not None
+        and window.step_s == window.length_s
+    )
 
 
 def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:

@@ -19,6 +19,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     """Faults of times, rates, distributions and keys."""
     yield from _of_run(scenario, broken)
     yield from _of_rates(scenario)
+    yield from _of_loads(scenario)
     yield from _of_keys(scenario)
     for name, operator in scenario.operators.items():
         service = operator.service
@@ -57,6 +58,15 @@ def _of_rates(scenario: Scenario) -> Iterator[InputFault]:
         for index in range(1, len(steps)):
             if not steps[index].at_s > steps[index - 1].at_s:
                 where = path_text((*here, index, "at"))
+                yield InputFault(where, units.show(steps[index].at_s, "s"), "must be later than the step before")
+
+
+def _of_loads(scenario: Scenario) -> Iterator[InputFault]:
+    for name, group in scenario.hosts.items():
+        steps = group.load.steps if group.load else ()
+        for index in range(1, len(steps)):
+            if not steps[index].at_s > steps[index - 1].at_s:
+                where = path_text(("hosts", name, "load", "steps", index, "at"))
                 yield InputFault(where, units.show(steps[index].at_s, "s"), "must be later than the step before")
 
 

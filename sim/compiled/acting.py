@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sim.action_limits import ActionLimits
 from sim.clock import Clock, Process
 from sim.compiled import actions, pools, timed
 from sim.compiled.pointer import State
@@ -16,13 +17,14 @@ from sim.data_plane import CONTROL, Listener, Timed
 if TYPE_CHECKING:
     from sim.cluster import RunPlan
 
-_PAUSE, _SPEED = timed.VERBS.index("pause"), timed.VERBS.index("speed")
+_PAUSE, _MUTE = timed.VERBS.index("pause"), timed.VERBS.index("mute")
 
 
 class Actions:
     """The verbs of `sim.data_plane` for protocols."""
 
     s: State
+    limits: ActionLimits
     _plan: RunPlan
     _clock: Clock
     _listener: Listener
@@ -70,11 +72,13 @@ class Actions:
 
     def pause(self, task: int, until_ns: int | None) -> None:
         """The task starts nothing before that instant, or before `unpause`."""
+        self.limits.act()
         self._room(2)
         actions.pause(self.s, task, NONE if until_ns is None else until_ns)
 
     def unpause(self, task: int) -> None:
         """The pause is over now."""
+        self.limits.act()
         self._room(int(actions.burst(self.s, task)))
         actions.unpause(self.s, task)
         self._tell()
@@ -83,12 +87,14 @@ class Actions:
 
     def hold(self, task: int, unit: int | None, origin: int | None) -> None:
         """Tuples for the unit from that task (None: all) go to a side list."""
+        self.limits.act()
         if self.s.tasks["alive"][task]:
             pools.with_rule(self.s)
             actions.hold(self.s, task, NONE if unit is None else unit, NONE if origin is None else origin)
 
     def unhold(self, task: int, unit: int | None) -> None:
         """End rules; what none holds any more goes in front."""
+        self.limits.act()
         if self.s.tasks["alive"][task]:
             self._room(int(actions.burst(self.s, task)))
             actions.unhold(self.s, task, NONE if unit is None else unit)
@@ -96,13 +102,11 @@ class Actions:
 
     def mute(self, unit: int, muted: bool) -> None:
         """Whether the unit emits nothing."""
+        self.limits.act()
         if not self._plan.may_fail:
             raise ValueError("a unit can be muted only where a host may fail: else no ids are kept for the ledger")
+        self.s.g["special"] = 1
         self.s.units["muted"][unit] = muted
-
-    def speed(self, host: int, speed: float) -> None:
-        """Services that begin on the host from now on take their drawn time over `speed`."""
-        self.s.hosts["speed"][host] = speed
 
     # -- messages
 
@@ -117,11 +121,13 @@ class Actions:
         channels: int = 0,
     ) -> None:
         """A message from task to task, or from CONTROL."""
+        self.limits.act()
         self._room(2)
         actions.send_message(self.s, sender, receiver, token, turn, size_bytes, work_ns, channels)
 
     def unalign(self, task: int) -> None:
         """Forget the oldest barriers that wait at the task."""
+        self.limits.act()
         self._room(int(actions.burst(self.s, task)))
         actions.unalign(self.s, task)
         self._tell()
@@ -130,6 +136,7 @@ class Actions:
 
     def start_actions(self, actions: Sequence[Timed]) -> None:
         """Do these at their instants."""
+        self.limits.act()
         if not actions:
             return
         times = [action.at_ns for action in actions]
@@ -140,6 +147,7 @@ class Actions:
             self._check(action)
             _fill(record, action)
         made["last"][-1] = 1
+        self.s.g["special"] |= np.any(made["verb"] == _MUTE)
         first = pools.with_actions(self.s, made)
         self._clock.process(self._start(times[0], ACT, first))
 
@@ -148,7 +156,7 @@ class Actions:
         s, given = self.s, action.arguments
         if action.verb == "mute" and not self._plan.may_fail:
             raise ValueError("a unit can be muted only where a host may fail: else no ids are kept for the ledger")
-        room = {"speed": len(s.hosts), "mute": len(s.units)}.get(action.verb, int(s.g["tasks"][0]))
+        room = len(s.units) if action.verb == "mute" else int(s.g["tasks"][0])
         named = given[:2] if action.verb == "send" else given[:1]
         least = CONTROL if action.verb == "send" else 0
         if not all(least <= number < room for number in named) or (action.verb == "send" and given[1] < 0):
@@ -169,8 +177,6 @@ def _fill(record: np.void, action: Timed) -> None:
     if action.verb not in timed.VERBS:
         raise ValueError(f"not a timed action: {action.verb}")
     verb, given = timed.VERBS.index(action.verb), list(action.arguments)
-    if verb == _SPEED:
-        record["speed"] = given.pop()
     if verb == _PAUSE and given[1] is None:
         given[1] = NONE
     record["time"], record["verb"] = action.at_ns, verb

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.compiled.births import emit_births
 from sim.compiled.cache import kernel
 from sim.compiled.channels import ARRIVAL, SERVICE, count_message, departure, free_visit, new_visit
+from sim.compiled.emitting import emit_births
 from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.rules import FAST, STOP, WAITS, free_rules, held_by_rule, put_aside, stop, take_in_hand

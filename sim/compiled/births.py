@@ -1,24 +1,74 @@
-"""What a source emits when it may."""
+"""When tuples are born and which keys they have: the same bits as `sim.arrivals`, in one pass each."""
 
 from __future__ import annotations
 
-from sim.compiled.cache import kernel
-from sim.compiled.channels import emit
-from sim.compiled.draws import source_id
-from sim.compiled.pointer import State
-from sim.compiled.service import record_visit
+import numpy as np
+
+from sim.compiled.cache import helper
+
+_NS = 1e9
 
 
-@kernel
-def emit_births(s: State, source: int, upto: int) -> None:
-    """Emit what was born up to this sequence number and waits."""
-    b, g = s.sources[source], s.g[0]
-    unit = b.unit
-    task, operator = s.units[unit].task, s.units[unit].operator
-    if s.tasks[task].paused_until != 0:
-        return
-    for k in range(b.emitted, upto):
-        birth = s.births[b.offset + k - b.base]
-        record_visit(s, operator, task, birth.time, g.now, g.now)
-        emit(s, unit, source_id(b.code, k), birth.time, birth.key)
-    b.emitted = max(b.emitted, upto)
+@helper
+def birth_times(
+    counts: np.ndarray, edges_s: np.ndarray, cumulative: np.ndarray, begin_per_s: np.ndarray, slope: np.ndarray
+) -> np.ndarray:
+    """When the cumulative rate reaches each of `counts` [ns] (n,), which never fall: `RateCurve.inverse`, rounded."""
+    found = np.empty(counts.shape[0], np.int64)
+    last = begin_per_s.shape[0] - 1
+    segment = 0
+    for k in range(counts.shape[0]):
+        count = counts[k]
+        while segment < last and cumulative[segment + 1] < count:
+            segment += 1
+        missing = count - cumulative[segment]
+        begin = begin_per_s[segment]
+        root = np.sqrt(max(begin * begin + 2 * slope[segment] * missing, 0.0))
+        denominator = begin + root
+        offset = 2 * missing / denominator if denominator > 0 else 0.0
+        found[k] = max(np.int64(1), np.int64(np.rint((edges_s[segment] + offset) * _NS)))
+    return found
+
+
+@helper
+def uniform_keys(draws: np.ndarray, count: int) -> np.ndarray:
+    """The key of each uniform number (n,): the first k with (k + 1) / count above it."""
+    found = np.empty(draws.shape[0], np.int64)
+    for k in range(draws.shape[0]):
+        u = draws[k]
+        key = np.int64(u * count)
+        while key > 0 and key / count > u:
+            key -= 1
+        while key < count - 1 and (key + 1) / count <= u:
+            key += 1
+        found[k] = key
+    return found
+
+
+@helper
+def guide_of(cumulative: np.ndarray) -> np.ndarray:
+    """Where to look for a uniform number in a distribution function: entry j is for those from j / n on (n,)."""
+    n = cumulative.shape[0]
+    found = np.empty(n, np.int64)
+    key = 0
+    for j in range(n):
+        while key < n - 1 and cumulative[key] <= j / n:
+            key += 1
+        found[j] = key
+    return found
+
+
+@helper
+def keys_of(draws: np.ndarray, cumulative: np.ndarray, guide: np.ndarray) -> np.ndarray:
+    """The key of each uniform number (n,): the first whose entry is above it."""
+    n = cumulative.shape[0]
+    found = np.empty(draws.shape[0], np.int64)
+    for k in range(draws.shape[0]):
+        u = draws[k]
+        key = guide[min(n - 1, np.int64(u * n))]
+        while key > 0 and cumulative[key - 1] > u:
+            key -= 1
+        while key < n - 1 and cumulative[key] <= u:
+            key += 1
+        found[k] = key
+    return found

@@ -2,7 +2,7 @@
 
 The expected inputs of every unit follow from the sources' tuples by the same pure functions that the run uses. A tuple
 that is not in the final state but on its way, or will be sent again, is neither lost nor expected yet; nor is
-anything that would follow from it.
+anything that would follow from it. Operators downstream of a window are not in the books.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sim.birth_stream import BirthStream
+from sim.compiled.buffers import next_node
 from sim.compiled.cache import helper, kernel
 from sim.compiled.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
 from sim.compiled.pointer import State
@@ -77,8 +78,8 @@ def _by_sum(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nd
     for source, first, keys in _emitted(s, streams):
         add_up(s, source, first, keys, count, total, stack)
     take_off_coming(s, count, total, stack)
-    applied = s.operators["applied"]
-    if not np.array_equal(count, applied) or not np.array_equal(total, s.operators["sum"]):
+    applied, known = s.operators["applied"], s.operators["reckoned"] != 0
+    if not np.array_equal(count[known], applied[known]) or not np.array_equal(total[known], s.operators["sum"][known]):
         raise RuntimeError("the books do not balance: tuples were lost or processed twice although no host failed")
     nothing = np.zeros(s.operators.shape[0], np.int64)
     return applied.copy(), nothing, nothing
@@ -136,6 +137,7 @@ def open_books(s: State, table: np.ndarray, duplicated: np.ndarray) -> None:
         _mark_chain(s, table, t.front_head)
         _mark_chain(s, table, t.queue_head)
         _mark_chain(s, table, t.serving_head)
+        _mark_chain(s, table, t.unsent_head)
         _mark_chain(s, table, t.back_head)
         _mark_chain(s, table, t.side_head)
 
@@ -167,7 +169,7 @@ def _mark_replay(s: State, table: np.ndarray, unit: int) -> None:
         n = p.live
         while n != NONE:
             _mark_coming(s, table, unit, s.nodes[n].id)
-            n = s.nodes[n].next
+            n = NONE if n == p.last else next_node(s, n)
         pair = p.next_in
     pair = u.out_pair
     while pair != NONE:
@@ -178,12 +180,13 @@ def _mark_replay(s: State, table: np.ndarray, unit: int) -> None:
             n, left = p.first, p.stored_end - p.stored_begin if u.stored else 0
             skip = p.stored_begin - p.first_seq
             while left > 0 and skip > 0:
-                n = s.nodes[n].next
+                n = next_node(s, n)
                 skip -= 1
         while left > 0:
             _mark_coming(s, table, p.receiver, s.nodes[n].id)
-            n = s.nodes[n].next
             left -= 1
+            if left > 0:
+                n = next_node(s, n)
         pair = p.next_out
 
 
@@ -236,7 +239,7 @@ def enter(
             if not there:
                 lost[operator] += 1
             op = s.operators[operator]
-            if op.edges > 0:
+            if op.edges > 0 and not op.windowed:
                 draws = s.draws[operator]
                 for index in range(output_count(draws, tuple_id)):
                     child = child_id(tuple_id, op.code, index)
@@ -266,6 +269,7 @@ def take_off_coming(s: State, count: np.ndarray, total: np.ndarray, stack: np.nd
         _note_chain(s, waits, s.tasks[task].front_head)
         _note_chain(s, waits, s.tasks[task].queue_head)
         _note_chain(s, waits, s.tasks[task].serving_head)
+        _note_chain(s, waits, s.tasks[task].unsent_head)
         _note_chain(s, waits, s.tasks[task].back_head)
         _note_chain(s, waits, s.tasks[task].side_head)
     for v in range(s.visits.shape[0]):
@@ -294,7 +298,7 @@ def _add(s: State, depth: int, sign: Any, count: np.ndarray, total: np.ndarray, 
         count[operator] += sign
         total[operator] += np.uint64(sign) * tuple_id
         op = s.operators[operator]
-        if op.edges > 0:
+        if op.edges > 0 and not op.windowed:
             draws = s.draws[operator]
             for index in range(output_count(draws, tuple_id)):
                 child = child_id(tuple_id, op.code, index)

@@ -6,29 +6,48 @@ import numpy as np
 
 from sim.compiled.cache import kernel
 from sim.compiled.pointer import State
-from sim.compiled.state import CHUNK, NONE
+from sim.compiled.state import CHUNK, NODES, NONE
 from sim.compiled.tables import pair_of, position, set_position, unset_position
+
+
+@kernel
+def next_node(s: State, n: int) -> int:
+    """The node after this one in its pair, which must have one."""
+    return n + 1 if n % NODES != NODES - 1 else s.nodes[n].next
+
+
+@kernel
+def free_nodes(s: State, n: int) -> None:
+    """Nobody needs the nodes any more that are in one piece with this one."""
+    g = s.g[0]
+    piece = n // NODES
+    s.nodes[piece * NODES].next = g.free_node
+    g.free_node = piece
+    g.nodes_left += 1
 
 
 @kernel
 def keep(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> int:
     """Remember an output for a receiver; the number of its node."""
     g = s.g[0]
-    n = g.free_node
-    g.free_node = s.nodes[n].next
-    g.nodes_left -= 1
+    p = s.pairs[pair_of(s, sender, receiver)]
+    if p.last != NONE and p.last % NODES != NODES - 1:
+        n = p.last + 1
+    else:
+        piece = g.free_node
+        n = piece * NODES
+        g.free_node = s.nodes[n].next
+        g.nodes_left -= 1
+        if p.last == NONE:
+            p.first = n
+            p.first_seq = p.end_seq
+        else:
+            s.nodes[p.last].next = n
     node = s.nodes[n]
     node.id = tuple_id
     node.birth = birth
     node.key = key
     node.pos = NONE
-    node.next = NONE
-    p = s.pairs[pair_of(s, sender, receiver)]
-    if p.last == NONE:
-        p.first = n
-        p.first_seq = p.end_seq
-    else:
-        s.nodes[p.last].next = n
     p.last = n
     if p.live == NONE:
         p.live = n
@@ -43,7 +62,7 @@ def keep(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
 @kernel
 def let_go(s: State, pair: int) -> None:
     """Free the nodes that neither the live buffer nor a checkpoint needs."""
-    p, g = s.pairs[pair], s.g[0]
+    p = s.pairs[pair]
     oldest = p.live_seq if p.live != NONE else p.end_seq
     if p.stored_begin < p.stored_end:
         oldest = min(oldest, p.stored_begin)
@@ -51,13 +70,14 @@ def let_go(s: State, pair: int) -> None:
         oldest = min(oldest, p.pending_begin)
     while p.first != NONE and p.first_seq < oldest:
         n = p.first
-        p.first = s.nodes[n].next
         p.first_seq += 1
-        s.nodes[n].next = g.free_node
-        g.free_node = n
-        g.nodes_left += 1
-    if p.first == NONE:
-        p.last = NONE
+        if n == p.last:
+            p.first = p.last = NONE
+            free_nodes(s, n)
+        else:
+            p.first = next_node(s, n)
+            if n % NODES == NODES - 1:
+                free_nodes(s, n)
 
 
 @kernel
@@ -70,7 +90,7 @@ def trim(s: State, pair: int, count: int) -> None:
         pos = node.pos if s.g[0].clean else position(s, p.receiver, node.id)
         if pos < 0 or pos >= count:
             break
-        p.live = s.nodes[p.live].next
+        p.live = NONE if p.live == p.last else next_node(s, p.live)
         p.live_seq += 1
         u.kept_rows -= 1
     let_go(s, pair)
@@ -125,9 +145,22 @@ def store_kept(s: State, unit: int) -> None:
 
 
 @kernel
+def cut_nodes(s: State, last: int, old_last: int) -> None:
+    """Free the pieces behind that of `last`, up to that of `old_last`."""
+    if last // NODES == old_last // NODES:
+        return
+    n = s.nodes[last // NODES * NODES + NODES - 1].next
+    while n // NODES != old_last // NODES:
+        following = s.nodes[n // NODES * NODES + NODES - 1].next
+        free_nodes(s, n)
+        n = following
+    free_nodes(s, n)
+
+
+@kernel
 def restore_kept(s: State, unit: int) -> None:
     """The outputs of the stored checkpoint are the live ones; later ones are gone."""
-    g, u = s.g[0], s.units[unit]
+    u = s.units[unit]
     u.kept_rows = 0
     pair = u.out_pair
     while pair != NONE:
@@ -142,16 +175,9 @@ def restore_kept(s: State, unit: int) -> None:
             p.live_seq = p.first_seq
             n = p.first
             for _ in range(p.stored_end - p.first_seq - 1):
-                n = s.nodes[n].next
-            later = s.nodes[n].next
-            s.nodes[n].next = NONE
+                n = next_node(s, n)
+            cut_nodes(s, n, p.last)
             p.last = n
-            while later != NONE:
-                following = s.nodes[later].next
-                s.nodes[later].next = g.free_node
-                g.free_node = later
-                g.nodes_left += 1
-                later = following
             p.end_seq = p.stored_end
             u.kept_rows += p.stored_end - p.stored_begin
         pair = p.next_out

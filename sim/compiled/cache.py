@@ -13,6 +13,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -59,11 +60,12 @@ def _bases() -> Iterator[Path]:
     if given:
         yield Path(given) / "holdfast"
     yield Path(__file__).parent / "__pycache__"
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    yield Path(home) / "holdfast" / "compiled"
-    private = Path(tempfile.gettempdir()) / f"holdfast-{os.getuid() if hasattr(os, 'getuid') else 'cache'}"
-    if _is_private(private):
-        yield private
+    with suppress(RuntimeError):  # a user without a home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "holdfast" / "compiled"
+    with suppress(FileNotFoundError):  # no directory for temporary files can be written
+        private = Path(tempfile.gettempdir()) / f"holdfast-{os.getuid() if hasattr(os, 'getuid') else 'cache'}"
+        if _is_private(private):
+            yield private
 
 
 def _is_private(place: Path) -> bool:

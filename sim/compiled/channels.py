@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.compiled.buffers import keep
+from sim.compiled.buffers import keep, next_node
 from sim.compiled.cache import kernel
 from sim.compiled.draws import child_id, shuffle_target, takes
-from sim.compiled.events import push
+from sim.compiled.events import push, push_arrival
+from sim.compiled.fair import post
+from sim.compiled.outbox import put_unsent, takes_place
 from sim.compiled.pointer import State
 from sim.compiled.state import (
     ARRIVE,
@@ -111,6 +113,15 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
     else:
         arrival = departure(s, host, size) + g.latency
         count_message(s, DATA, 1, size)
+    v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, arrival, node)
+    push_arrival(s, arrival, ARRIVAL + task * _RECEIVER + origin, s.visits[v].serial, v)
+
+
+@kernel
+def _on_its_way(
+    s: State, receiver: int, origin: int, task: int, tuple_id: int, birth: int, key: int, arrival: int, node: int
+) -> int:
+    g = s.g[0]
     v = new_visit(s)
     e = s.visits[v]
     e.id = tuple_id
@@ -118,9 +129,8 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
     e.key = key
     e.arrival = arrival
     e.start = NONE
-    serial = g.serial
-    g.serial = serial + 1
-    e.serial = serial
+    e.serial = g.serial
+    g.serial += 1
     e.next = NONE
     e.unit = receiver
     e.origin = origin
@@ -130,13 +140,29 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
     e.wire = 1
     e.arrived = 0
     e.replayed = 0
-    push(s, arrival, ARRIVAL + task * _RECEIVER + origin, serial, ARRIVE, v)
+    return v
+
+
+@kernel
+def send_over(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int, node: int) -> None:
+    """The same where links may be shared evenly: when the tuple arrives is known once it has left."""
+    origin, task = s.units[sender].task, s.units[receiver].task
+    host = s.tasks[origin].host
+    if not s.hosts[host].fair or host == s.tasks[task].host:
+        send(s, sender, receiver, tuple_id, birth, key, size, node)
+        return
+    count_message(s, DATA, 1, size)
+    v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, NONE, node)
+    post(s, host, origin, task, size, ARRIVE, v)
 
 
 @kernel
 def emit_to(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
     """An output for one unit, or for those instances of its group that the sender's table names."""
-    if s.units[receiver].routed:
+    if not s.g[0].special:
+        node = keep(s, sender, receiver, tuple_id, birth, key, size) if s.g[0].replays else NONE
+        send(s, sender, receiver, tuple_id, birth, key, size, node)
+    elif s.units[receiver].routed:
         _emit_routed(s, sender, receiver, tuple_id, birth, key, size)
     else:
         _emit_one(s, sender, receiver, tuple_id, birth, key, size)
@@ -162,7 +188,10 @@ def _emit_one(s: State, sender: int, receiver: int, tuple_id: int, birth: int, k
     node = keep(s, sender, receiver, tuple_id, birth, key, size) if s.g[0].replays else NONE
     if s.units[sender].muted:
         return
-    send(s, sender, receiver, tuple_id, birth, key, size, node)
+    if s.g[0].bounded and not takes_place(s, sender, receiver):
+        put_unsent(s, new_visit(s), sender, receiver, tuple_id, birth, key, node)
+    else:
+        send_over(s, sender, receiver, tuple_id, birth, key, size, node)
 
 
 @kernel
@@ -201,7 +230,10 @@ def replay(s: State, sender: int, pair: int) -> tuple[int, int]:
     size = rows * s.operators[s.units[sender].operator].bytes
     origin, task = s.units[sender].task, s.units[receiver].task
     host = s.tasks[origin].host
-    arrival = g.now if host == s.tasks[task].host else departure(s, host, size) + g.latency
+    shared = s.hosts[host].fair and host != s.tasks[task].host
+    arrival = g.now if host == s.tasks[task].host else NONE
+    if arrival == NONE and not shared:
+        arrival = departure(s, host, size) + g.latency
     count_message(s, REPLAYED, 1, size)
     head, tail, n = NONE, NONE, p.live
     while n != NONE:
@@ -229,10 +261,13 @@ def replay(s: State, sender: int, pair: int) -> tuple[int, int]:
         else:
             s.visits[tail].next = v
         tail = v
-        n = node.next
+        n = NONE if n == p.last else next_node(s, n)
     s.visits[head].ticket = rows  # read when the message arrives
-    push(s, arrival, MESSAGE + task * _RECEIVER + origin, g.serial, REPLAY, head)
-    g.serial += 1
+    if shared:
+        post(s, host, origin, task, size, REPLAY, head)
+    else:
+        push(s, arrival, MESSAGE + task * _RECEIVER + origin, g.serial, REPLAY, head)
+        g.serial += 1
     if s.units[receiver].replay_task != NONE:
         s.units[receiver].replay_pending += rows
     return rows, size

@@ -10,6 +10,7 @@ from sim.compiled.buffers import save_kept, store_kept, trim
 from sim.compiled.cache import kernel
 from sim.compiled.channels import MESSAGE, count_message, departure, new_visit, remote_departure
 from sim.compiled.events import push
+from sim.compiled.fair import post
 from sim.compiled.pointer import State
 from sim.compiled.service import dispatch, put_in_front, ticket
 from sim.compiled.state import (
@@ -19,12 +20,14 @@ from sim.compiled.state import (
     NONE,
     PER_KEY,
     PER_TUPLE,
+    RECENT,
     ROUND,
     SNAPSHOT,
     STORED,
     TRIM,
     TRIMMED,
 )
+from sim.compiled.windows import recent
 
 _NS = 1e9
 _HOST_RECEIVER = 1 << 20  # hosts as receivers come after all tasks
@@ -49,6 +52,8 @@ def state_bytes(s: State, unit: int) -> int:
         return _rounded(u.applied, op.state_entry)
     if op.state_model == FIXED:
         return _rounded(1, op.state_entry)
+    if op.state_model == RECENT:
+        return _rounded(recent(s, unit, 0), op.state_entry)
     return 0
 
 
@@ -63,6 +68,8 @@ def changed_bytes(s: State, unit: int) -> int:
         return _rounded(u.applied - u.at_snapshot, op.state_entry)
     if op.state_model == FIXED:
         return _rounded(1, op.state_entry)
+    if op.state_model == RECENT:
+        return _rounded(recent(s, unit, u.at_snapshot), op.state_entry)
     return 0
 
 
@@ -194,8 +201,12 @@ def ship(s: State, transfer: int) -> None:
     """What was written goes over the link of the owner."""
     g, t = s.g[0], s.transfers[transfer]
     count_message(s, CHECKPOINTED, 1, t.bytes)
-    t.departure = departure(s, s.tasks[t.origin].host, t.bytes)
     kind = AT_REMOTE if t.holder == _REMOTE else STORED
+    host = s.tasks[t.origin].host
+    if s.hosts[host].fair:
+        post(s, host, t.origin, _HOST_RECEIVER + t.holder + 1, t.bytes, kind, transfer)
+        return
+    t.departure = departure(s, host, t.bytes)
     push(s, t.departure + g.latency, _rank(s, transfer), g.serial, kind, transfer)
     g.serial += 1
 

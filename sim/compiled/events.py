@@ -1,9 +1,17 @@
-"""The heap of events: by instant, rank within the instant, and order of setting."""
+"""Events by instant, rank within the instant, and order of setting: a heap, and two rings of arrivals.
+
+Most arrivals are set in the order in which they happen: those inside a host for now (`near`), those over links that are
+equally long for later (`far`). What comes after the last one of its ring joins that; any other event, and what a full
+ring has no place for, goes to the heap.
+"""
 
 from __future__ import annotations
 
 from sim.compiled.cache import kernel
 from sim.compiled.pointer import State
+from sim.compiled.state import ARRIVE, NONE, RING
+
+HEAP, NEAR, FAR = range(3)
 
 
 @kernel
@@ -54,3 +62,62 @@ def pop(s: State) -> None:
         place = below
         below = 2 * place + 1
     heap[place] = heap[n]
+
+
+@kernel
+def push_arrival(s: State, time: int, rank: int, seq: int, v: int) -> None:
+    """Set the arrival of a tuple; `seq` is above that of all events that were set before."""
+    g = s.g[0]
+    if time == g.now:
+        ring, first, count = s.near, g.near_first, g.near_count
+    else:
+        ring, first, count = s.far, g.far_first, g.far_count
+    if count > 0:
+        last = ring[(first + count - 1) & (RING - 1)]
+        if count == RING or time < last.time or (time == last.time and rank < last.rank):
+            push(s, time, rank, seq, ARRIVE, v)
+            return
+    e = ring[(first + count) & (RING - 1)]
+    e.time = time
+    e.rank = rank
+    e.seq = seq
+    e.kind = ARRIVE
+    e.ref = v
+    if time == g.now:
+        g.near_count = count + 1
+    else:
+        g.far_count = count + 1
+
+
+@kernel
+def first_of(s: State) -> int:
+    """Where the first event is, or NONE without any."""
+    g = s.g[0]
+    found = NONE
+    time = rank = seq = 0
+    if g.events > 0:
+        e = s.heap[0]
+        found, time, rank, seq = HEAP, e.time, e.rank, e.seq
+    if g.near_count > 0:
+        e = s.near[g.near_first]
+        if found == NONE or e.time < time or (e.time == time and (e.rank < rank or (e.rank == rank and e.seq < seq))):
+            found, time, rank, seq = NEAR, e.time, e.rank, e.seq
+    if g.far_count > 0:
+        e = s.far[g.far_first]
+        if found == NONE or e.time < time or (e.time == time and (e.rank < rank or (e.rank == rank and e.seq < seq))):
+            found = FAR
+    return found
+
+
+@kernel
+def remove_first(s: State, place: int) -> None:
+    """Remove the event that `first_of` found there."""
+    g = s.g[0]
+    if place == HEAP:
+        pop(s)
+    elif place == NEAR:
+        g.near_first = (g.near_first + 1) & (RING - 1)
+        g.near_count -= 1
+    else:
+        g.far_first = (g.far_first + 1) & (RING - 1)
+        g.far_count -= 1

@@ -201,3 +201,25 @@ def _add_clipped(sums: np.ndarray, row: np.uint64, column: int, begin: int, end:
     begin, end = max(begin, low), min(end, high)
     if begin < end:
         _add(sums, row, column, end - begin)
+
+
+@helper
+def split_visits(rows: np.ndarray, first: int, columns: tuple[np.ndarray, ...]) -> None:
+    """Write rows (n, 5) into the columns of `visits` from place `first` on."""
+    operator, task, arrival, start, end = columns
+    for k in range(rows.shape[0]):
+        operator[first + k] = rows[k, 0]
+        task[first + k] = rows[k, 1]
+        arrival[first + k] = rows[k, 2]
+        start[first + k] = rows[k, 3]
+        end[first + k] = rows[k, 4]
+
+
+@helper
+def split_deliveries(rows: np.ndarray, first: int, columns: tuple[np.ndarray, ...]) -> None:
+    """Write rows (n, 3) into the columns of `deliveries` from place `first` on."""
+    operator, birth, delivered = columns
+    for k in range(rows.shape[0]):
+        operator[first + k] = rows[k, 0]
+        birth[first + k] = rows[k, 1]
+        delivered[first + k] = rows[k, 2]

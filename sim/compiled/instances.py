@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.compiled.buffers import append_log, forget_live, keep, let_go, save_kept, store_kept
+from sim.compiled.buffers import append_log, forget_live, keep, let_go, next_node, save_kept, store_kept
 from sim.compiled.cache import helper, kernel
 from sim.compiled.pointer import State
 from sim.compiled.state import CHUNK, NONE
@@ -90,10 +90,11 @@ def copy_kept(s: State, sender: int, receiver: int, other: int) -> None:
     size = s.operators[s.units[sender].operator].bytes
     n = s.pairs[pair].live
     rows = s.pairs[pair].end_seq - s.pairs[pair].live_seq if n != NONE else 0
-    for _ in range(rows):
+    for k in range(rows):
         node = s.nodes[n]
         keep(s, sender, other, node.id, node.birth, node.key, size)
-        n = s.nodes[n].next
+        if k + 1 < rows:
+            n = next_node(s, n)
 
 
 @kernel
@@ -173,10 +174,14 @@ def adopt(s: State, instance: int, unit: int) -> None:
 @kernel
 def _copy_stored(s: State, pair: int, instance: int) -> None:
     p = s.pairs[pair]
+    if p.stored_begin >= p.stored_end:
+        return
     size = s.operators[s.units[instance].operator].bytes
     n, skip = p.first, p.stored_begin - p.first_seq
-    for k in range(max(0, p.stored_end - p.stored_begin) + max(0, skip) if p.stored_begin < p.stored_end else 0):
+    rows = p.stored_end - p.first_seq
+    for k in range(rows):
         if k >= skip:
             node = s.nodes[n]
             keep(s, instance, p.receiver, node.id, node.birth, node.key, size)
-        n = s.nodes[n].next
+        if k + 1 < rows:
+            n = next_node(s, n)

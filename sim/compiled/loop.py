@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from sim.compiled.actions import come, held_back, pause_ends
-from sim.compiled.births import emit_births
+from sim.compiled.backpressure import PORTION, bounded_need, emit_later, send_head
 from sim.compiled.cache import kernel
 from sim.compiled.channels import SERVICE, free_visit
 from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
-from sim.compiled.events import pop, push
+from sim.compiled.emitting import emit_births
+from sim.compiled.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
+from sim.compiled.events import HEAP, NEAR, first_of, push, remove_first
+from sim.compiled.fair import depart, fair_room
+from sim.compiled.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
 from sim.compiled.pointer import State
 from sim.compiled.rules import take_in_hand
 from sim.compiled.service import (
@@ -21,6 +25,7 @@ from sim.compiled.service import (
     stop_serving,
     ticket,
 )
+from sim.compiled.sharing import ended
 from sim.compiled.state import (
     ACT,
     ARRIVE,
@@ -30,16 +35,24 @@ from sim.compiled.state import (
     COME,
     CONTROL,
     CRASHED,
+    CREDIT,
+    DEPART,
+    DUE,
     END,
+    GO_ON,
     GROW,
     LIMIT,
     MAIL,
+    MARKED,
     NONE,
+    PASSED,
     REFILL,
     REPLAY,
     ROUND,
     SNAPSHOT,
     STORED,
+    TICK,
+    TIMER,
     TOLD,
     TRIM,
     TUPLE,
@@ -70,13 +83,17 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             return TOLD
     if g.acting != NONE:
         ref = g.acting
-        if not room(s, ACT, ref):
+        if not room(s, most_sent(s, ACT, ref)):
             return GROW
+        g.budget = 0
         g.acting = NONE
         if not act(s, ref):
             return TOLD
-    while g.events > 0:
-        first = s.heap[0]
+    while True:
+        place = first_of(s)
+        if place == NONE:
+            return LIMIT
+        first = s.heap[0] if place == HEAP else s.near[g.near_first] if place == NEAR else s.far[g.far_first]
         time = first.time
         if time > limit_time:
             return LIMIT
@@ -84,13 +101,27 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
         if time == limit_time and (rank > limit_rank or (rank == limit_rank and first.seq >= limit_seq)):
             return LIMIT
         kind, ref = first.kind, first.ref
-        if not room(s, kind, ref):
-            return GROW
         if kind == BORN and not has_births(s, ref, time):
             g.refill = ref
             return REFILL
-        pop(s)
+        if not (g.bounded or g.fair or g.spread > 0) and (
+            kind <= END or (kind == BORN and waiting_births(s, ref) <= 1)
+        ):
+            if g.budget <= 0 and not room(s, g.fan_out + 2):
+                return GROW
+            g.budget -= 1
+        else:
+            need = most_sent(s, kind, ref)
+            if not room(s, need) or (g.spread > 0 and not room_for_windows(s, kind, ref, need)):
+                return GROW
+            g.budget = 0
+        remove_first(s, place)
         g.now = time
+        if kind == DUE:
+            ref = ended(s, ref, rank - SERVICE)
+            if ref == NONE:
+                continue
+            kind = END
         if kind == ARRIVE:
             arrive(s, ref)
         elif kind == END:
@@ -117,6 +148,8 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
                     take_in_hand(s, v, task)
                 else:
                     free_visit(s, v)
+                if t.marks > 0:
+                    let_marks_pass(s, task)
                 dispatch(s, t.cores)
                 note_idle(s, task)
         elif kind == BORN:
@@ -129,23 +162,35 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             replay_arrives(s, ref)
         elif kind == AT_REMOTE:
             at_remote(s, ref)
-        elif kind == ROUND:
-            if not round_goes_on(s, True):
-                return ASKED
+        elif kind == CREDIT:
+            credit(s, ref)
+        elif kind == DEPART:
+            depart(s, ref)
+        elif kind == GO_ON:
+            goes_on(s, ref)
+        elif kind == PASSED:
+            mark_served(s, ref, rank - SERVICE)
+        elif kind == MARKED:
+            mark_arrives(s, ref)
+        elif kind == TICK:
+            tick(s, ref, time)
+        elif kind == TIMER:
+            timer(s, ref, time)
         elif kind == COME:
             come(s, ref)
         elif kind == UNPAUSE:
             pause_ends(s, ref)
         elif kind == ACT:
             act(s, ref)
+        elif kind == ROUND and not round_goes_on(s, True):
+            return ASKED
         if g.notices > 0:
             return TOLD
-    return LIMIT
 
 
 @kernel
-def room(s: State, kind: int, ref: int) -> bool:
-    """Whether the pools have room for whatever the event may need; otherwise `g.need` says for how many tuples."""
+def most_sent(s: State, kind: int, ref: int) -> int:
+    """How many tuples, rows and events an event that is not an everyday one may need room for."""
     g = s.g[0]
     need = g.fan_out + 2
     if kind == BORN:
@@ -156,31 +201,44 @@ def room(s: State, kind: int, ref: int) -> bool:
         need += 2 * s.round_units.shape[0]
     elif kind >= COME:
         need += needed(s, kind, ref)
-    if (
-        g.visits_left < need
-        or g.nodes_left < need
-        or g.chunks_left < need
-        or g.transfers_left < need
-        or g.events + need > s.heap.shape[0]
-        or g.pairs_used + need > s.pairs.shape[0]
-        or 2 * (g.positions_used + need) > s.positions.shape[0]
-        or 2 * (g.keys_used + need) > s.keys.shape[0]
-        or g.visit_rows + need > s.visit_rows.shape[0]
-        or g.delivery_rows + need > s.delivery_rows.shape[0]
-        or g.checkpoint_rows + need > s.checkpoint_rows.shape[0]
-        or g.message_rows + 16 > s.message_rows.shape[0]
-        or g.dropped_rows + s.visits.shape[0] > s.dropped_rows.shape[0]
-        or s.visits.shape[0] > s.notices.shape[0]
-    ):
-        g.need = need
-        return False
-    return True
+    if g.bounded:
+        need += bounded_need(s, kind, ref)
+    return need
+
+
+@kernel
+def room(s: State, need: int) -> bool:
+    """Whether there is room for an event that needs so much; `g.budget` is for how many of them."""
+    g = s.g[0]
+    left = min(g.visits_left, g.nodes_left, g.chunks_left, g.transfers_left)
+    left = min(left, s.heap.shape[0] - g.events, s.pairs.shape[0] - g.pairs_used)
+    left = min(left, s.positions.shape[0] // 2 - g.positions_used, s.keys.shape[0] // 2 - g.keys_used)
+    left = min(left, s.visit_rows.shape[0] - g.visit_rows, s.delivery_rows.shape[0] - g.delivery_rows)
+    left = min(left, s.checkpoint_rows.shape[0] - g.checkpoint_rows)
+    # A dispatch can drop all that waits; a second that is over makes up to six rows of messages.
+    drops = min(s.dropped_rows.shape[0] - g.dropped_rows, s.notices.shape[0]) - s.visits.shape[0]
+    if g.noted:
+        left = min(left, g.notes_left)
+    if g.fair and not fair_room(s, need):
+        left = 0
+    g.need = need
+    g.budget = left // need
+    if drops < 0:
+        g.budget = 0
+    else:
+        g.budget = min(g.budget, (s.message_rows.shape[0] - g.message_rows) // 16)
+        if g.dropped_rows > 0 or not g.clean:
+            g.budget = min(g.budget, 1)
+    return g.budget > 0
 
 
 @kernel
 def waiting_births(s: State, source: int) -> int:
     """Births that are not emitted, up to all of the next instant."""
     b = s.sources[source]
+    t = s.tasks[s.units[b.unit].task]
+    if t.unsent_head != NONE or t.paused_until != 0:
+        return 0
     last = b.offset - b.base
     time, upto = s.births[last + b.born].time, b.born
     while upto < b.have and s.births[last + upto].time == time:
@@ -207,6 +265,8 @@ def arrive(s: State, v: int) -> None:
     if t.barriers != NONE and held_back(s, v, task):
         return
     if not t.has_service:
+        if t.places > 0:
+            leave_place(s, task)
         admit(s, v, task)
         return
     put_in_queue(s, v, task)
@@ -266,3 +326,64 @@ def wait_for_birth(s: State, source: int) -> None:
         time = s.births[b.offset + b.born - b.base].time
         push(s, time, SERVICE + s.units[b.unit].task, g.serial, BORN, source)
         g.serial += 1
+
+
+@kernel
+def credit(s: State, task: int) -> None:
+    """Room got free at the task: the first that waits for it goes on."""
+    t = s.tasks[task]
+    t.giving = 0
+    if t.first_waiting != NONE and is_free(s, task):
+        sender = t.first_waiting
+        stop_waiting(s, sender)
+        if t.alive:
+            send_head(s, sender)
+        go_on(s, sender)
+        give(s, task)
+
+
+@kernel
+def goes_on(s: State, task: int) -> None:
+    """The first unsent output of the task was taken away, or its sources have more to emit."""
+    t = s.tasks[task]
+    t.loose = 0
+    if t.alive and t.waits_at == NONE:
+        go_on(s, task)
+
+
+@kernel
+def go_on(s: State, task: int) -> None:
+    """Send from the head as long as there is room; with nothing left the task goes on."""
+    t = s.tasks[task]
+    while t.unsent_head != NONE:
+        if not has_room(s, s.units[s.visits[t.unsent_head].unit].task):
+            wait_for_room(s, task)
+            return
+        send_head(s, task)
+    if s.operators[t.operator].is_source and not emit_waiting(s, task):
+        return
+    dispatch(s, t.cores)
+    note_idle(s, task)
+
+
+@kernel
+def emit_waiting(s: State, task: int) -> bool:
+    """Sources at the task emit what waits, what was born first comes first; False if the rest needs more memory."""
+    left = PORTION
+    while s.tasks[task].unsent_head == NONE:
+        best, first = NONE, 0
+        for source in range(s.sources.shape[0]):
+            b = s.sources[source]
+            u = s.units[b.unit]
+            if u.task == task and u.live and b.emitted < b.born:
+                time = s.births[b.offset + b.emitted - b.base].time
+                if best == NONE or time < first:
+                    best, first = source, time
+        if best == NONE:
+            return True
+        if left == 0:
+            emit_later(s, task)
+            return False
+        left -= 1
+        emit_births(s, best, s.sources[best].emitted + 1)
+    return True

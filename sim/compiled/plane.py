@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from models.records import NEVER, table
+from sim.action_limits import ActionLimits
 from sim.birth_stream import BirthStream
 from sim.clock import Clock
 from sim.cluster import Cluster, RunPlan
-from sim.compiled import books, buffers, channels, loop, pools, service, setup, verbs
+from sim.compiled import books, buffers, channels, event_setup, loop, pools, service, setup, sharing, verbs
 from sim.compiled.acting import Actions
 from sim.compiled.moving import Moves
 from sim.compiled.pointer import State
@@ -34,6 +35,7 @@ from sim.compiled.state import (
     WORKED,
 )
 from sim.data_plane import NO_HOST, Key, Listener, Row
+from sim.pace import FULL, pace_of
 from sim.recording import recording_of
 
 _BIRTHS = 2**20  # in the buffers of all sources together
@@ -49,12 +51,14 @@ class CompiledPlane(Actions, Moves):
         self._checkpoints: list[np.ndarray] = []
         self._block = max(256, min(2**16, _BIRTHS // max(1, self._source_count())))
         self._streams = self._birth_streams()
+        self.limits = ActionLimits(plan)
         self.s = self._state()
         for task in range(len(cluster.task_operator)):
             self.add_task(task)
         for source in range(self.s.sources.shape[0]):
             self._refill(source)
             loop.wait_for_birth(self.s, source)
+        event_setup.start(self.s, plan, cluster)
 
     def _source_count(self) -> int:
         return sum(self._plan.operators[operator].is_source for operator in self._cluster.unit_operator)
@@ -106,14 +110,17 @@ class CompiledPlane(Actions, Moves):
             rules=np.zeros(0, RULE),
             timed=np.zeros(0, TIMED),
             **empty,
+            **event_setup.empty(),
         )
 
     # -- time
 
     def advance(self, limit: Key) -> bool:
         """Do all that comes before `limit`; True if the listener was told something."""
+        g = self.s.g
+        if g["dispatch"][0] != NONE or g["asked"][0] != NONE:
+            self._grow(int(g["fan_out"][0]) + 2 + 2 * self.s.round_units.shape[0])
         while True:
-            g = self.s.g
             g["clock_number"] = self._clock.next_number()
             self.s.hosts["alive"] = self._cluster.host_alive
             why = loop.advance(self.s, *limit)
@@ -145,12 +152,16 @@ class CompiledPlane(Actions, Moves):
         """Make room for so many sendings, and for all drops that a verb can cause."""
         self._now()
         g = self.s.g
+        if g["bounded"][0]:
+            need += int(g["tasks"][0] + g["threads"][0])
         g["need"] = need
         self._grow(need)
 
     def _grow(self, need: int) -> None:
         """Give the kernel larger arrays where room for `need` tuples is missing, and empty those that are read out."""
-        pools.grown(self.s, need, self._flush)
+        self.s.g["budget"] = 0
+        event_setup.grown(self.s)
+        pools.grown(self.s, need, self._flush, int(self.s.g["burst"][0]))
 
     def _flush(self) -> None:
         """Hand the rows of tuples over."""
@@ -179,7 +190,8 @@ class CompiledPlane(Actions, Moves):
 
     def crash(self, host: int) -> None:
         """The host dies with its tasks and units."""
-        self._room(int(buffers.positions_missing(self.s)))
+        self._room(0)
+        pools.more_positions(self.s, int(buffers.positions_missing(self.s)))
         buffers.note_positions(self.s)
         tasks = list(self._cluster.host_tasks[host])
         own = set(tasks)
@@ -229,6 +241,14 @@ class CompiledPlane(Actions, Moves):
         verbs.work(self.s, task, ns, token)
         self._tell()
 
+    def speed(self, host: int, share: float) -> None:
+        """Others take this share of the host's CPU from now on."""
+        pace = pace_of(share)
+        self.limits.change_pace(pace)
+        self.s.g["paced"] = self.s.g["paced"][0] or pace != FULL
+        self._room(2)
+        sharing.set_pace(self.s, host, pace)
+
     def close_books(self, unit: int) -> tuple[int, int]:
         """`replayed` of the unit now; its replayed tuples are not counted any more."""
         found = self.replayed(unit)
@@ -264,12 +284,17 @@ class CompiledPlane(Actions, Moves):
         """Whether nothing waits at the task and nothing is served."""
         return bool(service.is_empty(self.s, task))
 
-    def last_arrival_ns(self, task: int, operators: Collection[int]) -> int | None:
+    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
         """When the last tuple under way to the task from these operators arrives."""
         marked = np.zeros(len(self._plan.operators), np.bool_)
         marked[list(operators)] = True
-        last = int(verbs.last_arrival(self.s, task, marked))
+        self._now()
+        last = int(verbs.last_arrival(self.s, task, marked, self.sendings() if before is None else before))
         return None if last == NONE else last
+
+    def sendings(self) -> int:
+        """A number that grows with whatever is sent."""
+        return int(self.s.g["serial"][0])
 
     def watch(self, tasks: Collection[int]) -> None:
         """Exactly these tasks are watched."""
@@ -300,6 +325,13 @@ class CompiledPlane(Actions, Moves):
         count = verbs.sample(self.s, rows)
         return [tuple(row) for row in rows[:count].tolist()]
 
+    def buffers(self) -> list[Row]:
+        """(task, taken, unsent, blocked_ns) of each live task."""
+        self._now()
+        rows = np.zeros((int(self.s.g["tasks"][0]), 4), np.int64)
+        count = verbs.sample_buffers(self.s, rows)
+        return [tuple(row) for row in rows[:count].tolist()]
+
     def lag(self) -> list[tuple[int, int]]:
         """(operator, tuples born and not emitted) for each source unit."""
         return [(int(self.s.units["operator"][b["unit"]]), int(b["born"] - b["emitted"])) for b in self.s.sources]
@@ -320,7 +352,7 @@ class CompiledPlane(Actions, Moves):
         return [
             (index, int(expected[index]), int(lost[index]), int(duplicated[index]))
             for index, plan in enumerate(operators)
-            if not plan.is_source
+            if not plan.is_source and plan.reckoned
         ]
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
@@ -333,6 +365,7 @@ class CompiledPlane(Actions, Moves):
         dropped = self.s.dropped_rows[: int(g["dropped_rows"][0])]
         checkpoints = self.s.checkpoint_rows[: int(g["checkpoint_rows"][0])]
         made = dict(self.recording.tables())
+        made["cpu"] = table("cpu", self._cpu())
         made["waiting"] = table("waiting", waiting)
         made["dropped"] = table(
             "dropped",
@@ -359,6 +392,13 @@ class CompiledPlane(Actions, Moves):
             },
         )
         return made
+
+    def _cpu(self) -> list[Row]:
+        """Rows of the tasks on hosts whose pace changes."""
+        self._now()
+        rows = np.zeros((int(self.s.g["tasks"][0]), 3), np.int64)
+        count = verbs.cpu(self.s, rows)
+        return [tuple(row) for row in rows[:count].tolist()]
 
     def _unfinished(self) -> tuple[list[Row], list[Row]]:
         """Rows of what is in service, and of what is in a queue or held."""

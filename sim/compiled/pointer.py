@@ -8,6 +8,7 @@ keep one beyond the call, and only Python replaces arrays, between two calls.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,28 @@ from numba.np.numpy_support import from_dtype
 
 from sim.compiled.state import ARRAYS
 
-_PLACE = {name: place for place, name in enumerate(ARRAYS)}
+
+class _StateType(types.Type):
+    """What compiled code is told of a class of states: the types of its arrays, in order."""
+
+    def __init__(self, name: str, arrays: Mapping[str, np.dtype]) -> None:
+        super().__init__(name=name)
+        self.arrays = dict(arrays)
+        self.place = {name: place for place, name in enumerate(arrays)}
 
 
 class State:
-    """All arrays of the plane by name; assigning one tells the kernel where it is now."""
+    """All arrays of the plane by name; assigning one tells the kernel where it is now.
+
+    A subclass says which arrays it has instead, and how compiled code calls it.
+    """
+
+    numba_type = _StateType("holdfast.State", ARRAYS)
 
     g: np.ndarray
     heap: np.ndarray
+    near: np.ndarray
+    far: np.ndarray
     visits: np.ndarray
     tasks: np.ndarray
     cores: np.ndarray
@@ -57,74 +72,81 @@ class State:
     checkpoint_rows: np.ndarray
     message_rows: np.ndarray
     notices: np.ndarray
+    services: np.ndarray
+    parcels: np.ndarray
+    lanes: np.ndarray
+    lane_index: np.ndarray
+    notes: np.ndarray
+    channels: np.ndarray
+    cells: np.ndarray
+    cell_index: np.ndarray
+    panes: np.ndarray
     rules: np.ndarray
     timed: np.ndarray
 
+    def __init_subclass__(cls, arrays: Mapping[str, np.dtype], type_name: str) -> None:
+        cls.numba_type = _StateType(type_name, arrays)
+
     def __init__(self, **arrays: np.ndarray) -> None:
-        self._table = np.zeros((len(ARRAYS), 2), np.int64)
+        self._table = np.zeros((len(self.numba_type.arrays), 2), np.int64)
         self.address = int(self._table.ctypes.data)
-        for name in ARRAYS:
+        for name in self.numba_type.arrays:
             setattr(self, name, arrays[name])
 
     def __setattr__(self, name: str, value: object) -> None:
         """Raises TypeError for an array of another type than ARRAYS says."""
-        if name in ARRAYS:
-            if not isinstance(value, np.ndarray) or value.dtype != ARRAYS[name] or not value.flags.c_contiguous:
-                raise TypeError(f"{name} is not a plain array of {ARRAYS[name]}")
-            self._table[_PLACE[name]] = value.ctypes.data, value.shape[0]
+        arrays = self.numba_type.arrays
+        if name in arrays:
+            if not isinstance(value, np.ndarray) or value.dtype != arrays[name] or not value.flags.c_contiguous:
+                raise TypeError(f"{name} is not a plain array of {arrays[name]}")
+            self._table[self.numba_type.place[name]] = value.ctypes.data, value.shape[0]
         super().__setattr__(name, value)
 
 
-class _StateType(types.Type):
-    def __init__(self) -> None:
-        super().__init__(name="holdfast.State")
-
-
-_STATE = _StateType()
 register_model(_StateType)(models.OpaqueModel)
 
 
 @typeof_impl.register(State)
-def _typeof(_value: State, _context: object) -> _StateType:
-    return _STATE
+def _typeof(value: State, _context: object) -> _StateType:
+    return value.numba_type
 
 
 @unbox(_StateType)
-def _unbox(_type: _StateType, value: Any, c: Any) -> Any:
+def _unbox(type_: _StateType, value: Any, c: Any) -> Any:
     """The address of the table."""
     address = c.pyapi.object_getattr_string(value, "address")
     number = c.pyapi.long_as_longlong(address)
     c.pyapi.decref(address)
-    pointer = c.builder.inttoptr(number, c.context.get_value_type(_STATE))
+    pointer = c.builder.inttoptr(number, c.context.get_value_type(type_))
     return NativeValue(pointer, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
 
 
-def _array_type(name: str) -> Any:
-    return types.Array(from_dtype(ARRAYS[name]), 1, "C", aligned=True)
+def _array_type(type_: _StateType, name: str) -> Any:
+    return types.Array(from_dtype(type_.arrays[name]), 1, "C", aligned=True)
 
 
 @infer_getattr
 class _StateAttributes(AttributeTemplate):
     key = _StateType
 
-    def generic_resolve(self, _type: _StateType, name: str) -> Any:
-        return _array_type(name) if name in ARRAYS else None
+    def generic_resolve(self, type_: _StateType, name: str) -> Any:
+        return _array_type(type_, name) if name in type_.arrays else None
 
 
 @lower_getattr_generic(_StateType)
-def _get(context: Any, builder: Any, _type: _StateType, value: Any, name: str) -> Any:
+def _get(context: Any, builder: Any, type_: _StateType, value: Any, name: str) -> Any:
     """The array at its place in the table."""
-    array_type = _array_type(name)
+    array_type = _array_type(type_, name)
     word = context.get_value_type(types.intp)
     table = builder.bitcast(value, word.as_pointer())
     loaded = []
     for k in range(2):
-        place = builder.gep(table, [context.get_constant(types.intp, 2 * _PLACE[name] + k)])
+        place = builder.gep(table, [context.get_constant(types.intp, 2 * type_.place[name] + k)])
         one = builder.load(place)
         one.set_metadata("invariant.load", builder.module.add_metadata([]))  # only Python writes it, between calls
         loaded.append(one)
     made = context.make_array(array_type)(context, builder)
-    itemsize = context.get_constant(types.intp, ARRAYS[name].itemsize)
+    itemsize = context.get_constant(types.intp, type_.arrays[name].itemsize)
     populate_array(
         made,
         data=builder.inttoptr(loaded[0], made.data.type),

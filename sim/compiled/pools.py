@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from sim.compiled import events, tables
+from sim.compiled import events, fair, tables
 from sim.compiled.pointer import State
 from sim.compiled.state import (
     BIRTH,
@@ -15,10 +15,15 @@ from sim.compiled.state import (
     DELIVERY_ROW,
     EVENT,
     KEY,
+    LANE,
     NODE,
+    NODES,
     NONE,
     PAIR,
+    PARCEL,
     POSITION,
+    RING,
+    SERVICE_SHARE,
     TRANSFER,
     VISIT,
     VISIT_ROW,
@@ -33,6 +38,8 @@ def empty() -> dict[str, np.ndarray]:
     """The pools and tables before anything is in them."""
     return {
         "heap": np.zeros(_START, EVENT),
+        "near": np.zeros(RING, EVENT),
+        "far": np.zeros(RING, EVENT),
         "visits": np.zeros(0, VISIT),
         "nodes": np.zeros(0, NODE),
         "pairs": np.zeros(_START, PAIR),
@@ -42,6 +49,10 @@ def empty() -> dict[str, np.ndarray]:
         "log": np.zeros(0, np.uint64),
         "log_next": np.zeros(0, np.int32),
         "transfers": np.zeros(0, TRANSFER),
+        "services": np.zeros(0, SERVICE_SHARE),
+        "parcels": np.zeros(0, PARCEL),
+        "lanes": np.zeros(0, LANE),
+        "lane_index": np.full(2, NONE, np.int32),
     }
 
 
@@ -55,61 +66,100 @@ def _vacant(table: np.ndarray) -> np.ndarray:
     return table
 
 
-def _longer(array: np.ndarray, room: int) -> np.ndarray:
+def longer(array: np.ndarray, room: int) -> np.ndarray:
     """The same with at least so many places, and at least twice as many as before."""
     made = np.zeros((max(room, 2 * array.shape[0], _START), *array.shape[1:]), array.dtype)
     made[: array.shape[0]] = array
     return made
 
 
-def _chained(links: np.ndarray, old: int, free: int) -> None:
+def chained(links: np.ndarray, old: int, free: int) -> None:
     """Put the places from `old` on into the list of free ones, whose head was `free`."""
     links[old:-1] = np.arange(old + 1, links.shape[0])
     links[-1] = free
 
 
-def grown(s: State, need: int, flush: Callable[[], None]) -> None:
-    """Make room for `need` tuples, events and rows; `flush` empties the rows of tuples."""
-    g = s.g
+def grown(s: State, need: int, flush: Callable[[], None], burst: int = 0) -> None:
+    """Make room for `need` tuples, events and rows; `flush` empties the rows of tuples.
+
+    `burst` is how many more are sent, and not processed, at the end of windows.
+    """
+    g, sent = s.g, need + burst
     for pool, left, head in (
         ("visits", "visits_left", "free_visit"),
-        ("nodes", "nodes_left", "free_node"),
         ("transfers", "transfers_left", "free_transfer"),
+        ("notes", "notes_left", "free_note"),
     ):
-        missing = need - int(g[left][0])
+        missing = (need if pool == "transfers" else sent) - int(g[left][0])
         if missing > 0:
             old = getattr(s, pool)
-            made = _longer(old, old.shape[0] + missing)
-            _chained(made["next"], old.shape[0], int(g[head][0]))
+            made = longer(old, old.shape[0] + missing)
+            chained(made["next"], old.shape[0], int(g[head][0]))
             g[head] = old.shape[0]
             g[left] += made.shape[0] - old.shape[0]
             setattr(s, pool, made)
+    missing = sent - int(g["nodes_left"][0])
+    if missing > 0:
+        before = s.nodes.shape[0] // NODES
+        made = longer(s.nodes, NODES * (before + missing))
+        chained(made["next"][::NODES], before, int(g["free_node"][0]))
+        g["free_node"] = before
+        g["nodes_left"] += made.shape[0] // NODES - before
+        s.nodes = made
+    if g["paced"][0] and s.services.shape[0] < s.visits.shape[0]:
+        s.services = longer(s.services, s.visits.shape[0])
     missing = need - int(g["chunks_left"][0])
     if missing > 0:
         before = s.log_next.shape[0]
-        links = _longer(s.log_next, before + missing)
-        _chained(links, before, int(g["free_chunk"][0]))
+        links = longer(s.log_next, before + missing)
+        chained(links, before, int(g["free_chunk"][0]))
         g["free_chunk"] = before
         g["chunks_left"] += links.shape[0] - before
         log = np.zeros(links.shape[0] * CHUNK, np.uint64)
         log[: s.log.shape[0]] = s.log
         s.log, s.log_next = log, links
-    if int(g["events"][0]) + need > s.heap.shape[0]:
-        s.heap = _longer(s.heap, int(g["events"][0]) + need)
-    if int(g["pairs_used"][0]) + need > s.pairs.shape[0]:
-        pairs = _longer(s.pairs, int(g["pairs_used"][0]) + need)
-        index = np.full(_power(2 * pairs.shape[0]), NONE, np.int32)
+    if int(g["events"][0]) + sent > s.heap.shape[0]:
+        s.heap = longer(s.heap, int(g["events"][0]) + sent)
+    if int(g["pairs_used"][0]) + sent > s.pairs.shape[0]:
+        pairs = longer(s.pairs, int(g["pairs_used"][0]) + sent)
+        index = np.full(power(2 * pairs.shape[0]), NONE, np.int32)
         tables.rehash_pairs(pairs, int(g["pairs_used"][0]), index)
         s.pairs, s.pair_index = pairs, index
-    if 2 * (int(g["positions_used"][0]) + need) > s.positions.shape[0]:
-        made = _vacant(np.zeros(_power(4 * (int(g["positions_used"][0]) + need)), POSITION))
-        tables.rehash_positions(s.positions, made)
-        s.positions = made
+    more_positions(s, need)
     if 2 * (int(g["keys_used"][0]) + need) > s.keys.shape[0]:
-        made = _vacant(np.zeros(_power(4 * (int(g["keys_used"][0]) + need)), KEY))
+        made = _vacant(np.zeros(power(4 * (int(g["keys_used"][0]) + need)), KEY))
         tables.rehash_keys(s.keys, made)
         s.keys = made
+    if g["fair"][0]:
+        _more_lanes(s, need)
     _more_rows(s, need, flush)
+
+
+def more_positions(s: State, need: int) -> None:
+    """Make room for the positions of `need` more tuples."""
+    used = int(s.g["positions_used"][0]) + need
+    if 2 * used > s.positions.shape[0]:
+        made = _vacant(np.zeros(power(3 * used), POSITION))
+        tables.rehash_positions(s.positions, made)
+        s.positions = made
+
+
+def _more_lanes(s: State, need: int) -> None:
+    g = s.g
+    missing = need - int(g["parcels_left"][0])
+    if missing > 0:
+        before = s.parcels.shape[0]
+        parcels = longer(s.parcels, before + missing)
+        chained(parcels["next"], before, int(g["free_parcel"][0]))
+        g["free_parcel"] = before
+        g["parcels_left"] += parcels.shape[0] - before
+        s.parcels = parcels
+    used = int(g["lanes_used"][0])
+    if used + need > s.lanes.shape[0]:
+        lanes = longer(s.lanes, used + need)
+        index = np.full(power(2 * lanes.shape[0]), NONE, np.int32)
+        fair.rehash_lanes(lanes, used, index)
+        s.lanes, s.lane_index = lanes, index
 
 
 def _more_rows(s: State, need: int, flush: Callable[[], None]) -> None:
@@ -121,18 +171,18 @@ def _more_rows(s: State, need: int, flush: Callable[[], None]) -> None:
             rows = 2 * need
             s.visit_rows, s.delivery_rows = np.zeros(rows, VISIT_ROW), np.zeros(rows, DELIVERY_ROW)
     if int(g["checkpoint_rows"][0]) + need > s.checkpoint_rows.shape[0]:
-        s.checkpoint_rows = _longer(s.checkpoint_rows, int(g["checkpoint_rows"][0]) + need)
+        s.checkpoint_rows = longer(s.checkpoint_rows, int(g["checkpoint_rows"][0]) + need)
     if int(g["message_rows"][0]) + 16 > s.message_rows.shape[0]:
-        s.message_rows = _longer(s.message_rows, 0)
+        s.message_rows = longer(s.message_rows, 0)
     visits = s.visits.shape[0]
     if int(g["dropped_rows"][0]) + visits > s.dropped_rows.shape[0]:
-        s.dropped_rows = _longer(s.dropped_rows, int(g["dropped_rows"][0]) + visits)
+        s.dropped_rows = longer(s.dropped_rows, int(g["dropped_rows"][0]) + visits)
     told = int(g["notices"][0])
     if told + visits > s.notices.shape[0]:
-        s.notices = _longer(s.notices, told + visits)
+        s.notices = longer(s.notices, told + visits)
 
 
-def _power(least: int) -> int:
+def power(least: int) -> int:
     """The smallest power of two that is not less."""
     return 1 << max(1, (least - 1).bit_length())
 
@@ -141,8 +191,8 @@ def with_rule(s: State) -> None:
     """Make room for one more rule of a task."""
     if int(s.g["free_rule"][0]) == NONE:
         old = s.rules.shape[0]
-        made = _longer(s.rules, old + 1)
-        _chained(made["next"], old, NONE)
+        made = longer(s.rules, old + 1)
+        chained(made["next"], old, NONE)
         s.g["free_rule"], s.rules = old, made
 
 
@@ -164,7 +214,7 @@ def with_actions(s: State, timed: np.ndarray) -> int:
 def with_task(s: State, task: int) -> None:
     """Make room for a task with this number."""
     if task >= s.tasks.shape[0]:
-        s.tasks = _longer(s.tasks, task + 1)
+        s.tasks = longer(s.tasks, task + 1)
 
 
 def with_cores(s: State, count: int) -> int:

@@ -9,17 +9,20 @@ from sim.compiled.cache import kernel
 from sim.compiled.channels import SERVICE, emit, free_visit
 from sim.compiled.draws import child_id, output_count, output_key, service_ns
 from sim.compiled.events import push
+from sim.compiled.outbox import leave_place
 from sim.compiled.pointer import State
 from sim.compiled.rules import held_by_rule, put_aside, turn
-from sim.compiled.state import DUPLICATE, END, MAIL, NONE, PER_KEY, REFUSED, TUPLE
+from sim.compiled.sharing import begin_service
+from sim.compiled.state import DUPLICATE, END, MAIL, MARK, NONE, PASSED, PER_KEY, RECENT, REFUSED, TUPLE
 from sim.compiled.tables import position, touch_key
+from sim.compiled.windows import enter, join, remember
 
 
 @kernel
 def is_empty(s: State, task: int) -> bool:
     """Whether nothing waits at the task and nothing is served."""
     t = s.tasks[task]
-    lanes = t.front_head == NONE and t.queue_head == NONE and t.serving_head == NONE
+    lanes = t.front_head == NONE and t.queue_head == NONE and t.serving_head == NONE and t.unsent_head == NONE
     return lanes and t.hand_head == NONE and t.side_head == NONE and t.back_head == NONE
 
 
@@ -85,6 +88,8 @@ def complete(s: State, v: int, task: int) -> None:
     record_visit(s, operator, task, e.arrival, e.start, g.now)
     if op.state_model == PER_KEY:
         touch_key(s, unit, e.key, u.applied)
+    elif op.state_model == RECENT:
+        remember(s, unit, e.birth)
     apply(s, unit, e.id, e.node)
     if op.is_sink:
         n = g.delivery_rows
@@ -93,7 +98,12 @@ def complete(s: State, v: int, task: int) -> None:
         row.operator = operator
         row.birth = e.birth
         row.delivered = g.now
-    if op.edges > 0:
+    if op.windowed:
+        if op.joins == NONE:
+            enter(s, unit, e.birth, e.key)
+        else:
+            join(s, v)
+    elif op.edges > 0:
         draws = s.draws[operator]
         for index in range(output_count(draws, e.id)):
             child = child_id(e.id, op.code, index)
@@ -116,18 +126,22 @@ def hold(s: State, v: int) -> None:
 
 
 @kernel
-def serve(s: State, v: int, task: int, ns: int) -> None:
-    """Begin a service."""
+def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
+    """Begin a service, whose end is an event of this kind."""
     g, t = s.g[0], s.tasks[task]
     s.cores[t.cores].free -= 1
     t.idle_threads -= 1
     s.visits[v].next = NONE
-    if t.serving_tail == NONE:
+    before = t.serving_tail
+    if before == NONE:
         t.serving_head = v
     else:
-        s.visits[t.serving_tail].next = v
+        s.visits[before].next = v
     t.serving_tail = v
-    push(s, g.now + ns, SERVICE + task, g.serial, END, v)
+    if s.hosts[t.host].paced:
+        begin_service(s, v, task, ns, before)
+        return
+    push(s, g.now + ns, SERVICE + task, g.serial, kind, v)
     g.serial += 1
 
 
@@ -139,7 +153,7 @@ def admit(s: State, v: int, task: int) -> None:
         e.start = g.now
         if e.kind == MAIL and turn(s, v, task):
             return
-        serve(s, v, task, e.birth)
+        serve(s, v, task, e.birth, PASSED if e.kind == MARK else END)
         return
     if t.rules != NONE and held_by_rule(s, v, task):
         put_aside(s, v, task)
@@ -149,7 +163,7 @@ def admit(s: State, v: int, task: int) -> None:
         if g.duplicate > 0 and t.has_service:
             e.start = g.now
             e.arrived = REFUSED
-            serve(s, v, task, g.duplicate)
+            serve(s, v, task, g.duplicate, END)
             return
         drop(s, v, task, DUPLICATE)
         free_visit(s, v)
@@ -163,12 +177,12 @@ def admit(s: State, v: int, task: int) -> None:
         speed = s.hosts[t.host].speed
         if speed != 1.0:
             ns = max(1, np.int64(np.rint(ns / speed)))
-        serve(s, v, task, ns)
+        serve(s, v, task, ns, END)
 
 
 @kernel
 def dispatch(s: State, cores: int) -> None:
-    """Start services until no core is free or no task can go on; what arrived first at the host comes first."""
+    """Start services until no core is free or no task can go on; by priority, then by arrival at the host."""
     c = s.cores[cores]
     while c.free > 0:
         best, first = NONE, 0
@@ -177,8 +191,10 @@ def dispatch(s: State, cores: int) -> None:
             t = s.tasks[task]
             if t.idle_threads > 0:
                 head = t.front_head if t.front_head != NONE else t.queue_head
-                if head != NONE and (best == NONE or s.visits[head].ticket < first):
-                    best, first = task, s.visits[head].ticket
+                if head != NONE:
+                    turn = s.visits[head].ticket - t.lead
+                    if best == NONE or turn < first:
+                        best, first = task, turn
             task = t.next_on_cores
         if best == NONE:
             return
@@ -196,6 +212,8 @@ def dispatch(s: State, cores: int) -> None:
             if t.queue_head == NONE:
                 t.queue_tail = NONE
             t.queue_n -= 1
+            if t.places > 0:
+                leave_place(s, best)
         admit(s, v, best)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.job import FixedState, PerKeyState, PerTupleState
+from models.job import FixedState, PerKeyState, PerTupleState, WindowState
 from models.key_groups import groups_of_keys
+from models.units import to_ns
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.draws import OPERATOR_DRAWS, pack_draws
+from sim.compiled.event_setup import operator_fields
 from sim.compiled.state import (
     BROADCAST,
     CORES,
@@ -23,12 +25,14 @@ from sim.compiled.state import (
     OPERATOR,
     PER_KEY,
     PER_TUPLE,
+    RECENT,
     SHUFFLE,
     SOURCE,
     TASK,
     UNIT,
 )
 from sim.draws import code_of
+from sim.pace import FAR_NS, FULL
 
 
 def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -40,7 +44,10 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
     made["logs"], made["clean"] = plan.may_fail, 1
     made["full_kind"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["remote_rate"] = tolerance.remote_bytes_per_s or 0.0
-    for name in ("free_visit", "free_node", "free_chunk", "free_transfer", "dispatch", "asked", "refill"):
+    made["warmup"] = to_ns(plan.scenario.warmup_s)
+    made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
+    made["free_parcel"] = NONE
+    for name in ("free_visit", "free_node", "free_chunk", "free_transfer", "free_note", "dispatch", "asked", "refill"):
         made[name] = NONE
     made["duplicate"] = plan.duplicate_ns
     made["free_rule"] = made["acting"] = NONE
@@ -51,6 +58,7 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
         outputs = 1 if operator["is_source"] else int(np.ceil(plan.operators[index].description.selectivity))
         most = max(most, targets * outputs)
     made["fan_out"] = most
+    made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
     return made
 
 
@@ -65,6 +73,8 @@ def operator_records(plan: RunPlan) -> np.ndarray:
         edge += len(operator.edges)
         record["has_service"] = description.service is not None
         record["is_source"], record["is_sink"] = operator.is_source, operator.is_sink
+        record["priority"] = description.priority
+        record["buffer"] = description.buffer or 0
         record["serialise"] = description.serialise_bytes_per_s or 0.0
         state = description.state
         record["state_model"] = NO_STATE
@@ -74,6 +84,9 @@ def operator_records(plan: RunPlan) -> np.ndarray:
             record["state_model"], record["state_entry"] = PER_TUPLE, state.entry_bytes
         elif isinstance(state, FixedState):
             record["state_model"], record["state_entry"] = FIXED, state.group_bytes
+        elif isinstance(state, WindowState):
+            record["state_model"], record["state_entry"] = RECENT, state.entry_bytes
+    operator_fields(made, plan)
     return made
 
 
@@ -127,6 +140,10 @@ def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
         record["alive"], record["shared"] = 1, group.cpu == "shared"
         record["cores"], record["core_count"] = index, group.cores
         cores[index]["free"] = group.cores
+        record["even"] = record["paced"] = group.cpu == "processor-sharing"
+        record["pace"], record["root"], record["next_time"] = FULL, NONE, FAR_NS
+        record["fair"] = plan.fair and group.network_bytes_per_s is not None
+        record["alarm"] = record["first_lane"] = record["last_lane"] = NONE
     return hosts, cores
 
 

@@ -11,7 +11,10 @@ import numpy as np
 from sim.compiled.draws import OPERATOR_DRAWS
 
 NONE = -1
+RING = 4096  # places in the rings of arrivals, a power of two
+NODES = 4  # kept outputs in one piece of memory: they are read in order, and far apart in time
 CHUNK = 128  # applied tuples in one chunk of a log
+WAKES = 4
 
 _i8, _i4, _u8, _f8, _b = "i8", "i4", "u8", "f8", "u1"
 
@@ -62,6 +65,30 @@ GLOBAL = np.dtype(
         ("answer", _i4),
         ("refill", _i4),  # source whose births have run out
         ("clock_number", _i8),  # number of the next control event
+        ("budget", _i8),  # so many events have room for what they may need
+        ("near_first", _i8),
+        ("near_count", _i8),
+        ("far_first", _i8),
+        ("far_count", _i8),
+        ("warmup", _i8),
+        ("paced", _b),  # some host has services whose pace changes: `services` has a place for each visit
+        ("bounded", _b),  # a queue has a bound
+        ("threads", _i8),  # of all tasks
+        ("fair", _b),  # links are shared evenly
+        ("free_parcel", _i4),
+        ("parcels_left", _i8),
+        ("lanes_used", _i8),
+        ("spread", _i8),  # most windows that one tuple is in; 0: there are none
+        ("mark_fan", _i8),  # most watermarks that a task sends at a time
+        ("burst", _i8),  # sendings beyond `need` that the event at the head of the heap may need
+        ("cells_left", _i8),
+        ("panes_left", _i8),
+        ("free_cell", _i4),
+        ("free_pane", _i4),
+        ("noted", _b),  # operators keep single tuples: joins, and states of the last time
+        ("free_note", _i4),
+        ("notes_left", _i8),
+        ("special", _b),  # queues have bounds, links are shared evenly, or units are muted or have further instances
         ("free_rule", _i4),
         ("duplicate", _i8),  # time that dropping a duplicate takes
         ("acting", _i4),  # timed action that comes next at this instant, once what came up has been told
@@ -114,6 +141,28 @@ TASK = np.dtype(
         ("watched", _b),
         ("has_service", _b),  # also while a task without one is stopped: then what comes waits
         ("mark", _i8),
+        ("lead", _i8),  # taken off the ticket of what is at the head: the priority of the operator
+        ("served", _i8),  # of its tuples from the warm-up on, where the pace changes: time in service
+        ("used", _i8),  # and work that was done in it
+        ("places", _i8),  # for tuples in the queue and under way, 0: no bound
+        ("taken", _i8),
+        ("unsent_n", _i8),  # outputs that wait for room at their receivers
+        ("blocked", _i8),  # for how long outputs waited [ns], without the present spell
+        ("blocked_since", _i8),
+        ("unsent_head", _i4),
+        ("unsent_tail", _i4),
+        ("waits_at", _i4),  # the task at which the first of them waits for room, or NONE
+        ("next_waiting", _i4),  # behind this task, at the same receiver
+        ("first_waiting", _i4),  # of the tasks that wait for room here
+        ("last_waiting", _i4),
+        ("giving", _b),  # the event is set at which the first of them goes on
+        ("loose", _b),  # the event is set at which this task goes on whose first unsent output was taken away
+        ("event", _i8),  # watermark
+        ("event_sent", _i8),
+        ("next_end", _i8),  # of the windows here
+        ("first_channel", _i8),
+        ("channels", _i8),
+        ("marks", _i8),  # watermarks that wait for services of other threads
         ("paused_until", _i8),  # 0: not paused, NONE: without an end
         ("side_n", _i8),  # tuples
         ("back_n", _i8),  # tuples and messages
@@ -143,6 +192,66 @@ HOST = np.dtype(
         ("core_count", _i4),
         ("alive", _b),
         ("shared", _b),
+        # where the pace changes, as in `sharing`
+        ("paced", _b),
+        ("even", _b),  # the cores are shared by all services
+        ("warm", _b),  # `done_before` is known
+        ("pace", _i8),  # parts per million
+        ("in_service", _i8),
+        ("done", _i8),
+        ("done_part", _i8),  # and parts of a nanosecond
+        ("done_before", _i8),  # `done` at the end of the warm-up
+        ("before_part", _i8),
+        ("changed", _i8),  # when `done` was brought up to date
+        ("next_time", _i8),  # of the next end
+        ("next_task", _i8),
+        ("root", _i8),
+        ("wakes", _i8),  # events that are set, earliest last
+        ("wake_time", _i8, (WAKES,)),
+        ("wake_task", _i8, (WAKES,)),
+        ("fair", _b),  # its link is shared evenly
+        ("link_done", _i8),  # work of each channel with something to send, since time 0 [ns of the whole link]
+        ("link_changed", _i8),  # when a channel began or a message left last
+        ("due", _i8),  # when the next message leaves, if no channel begins before
+        ("alarm", _i8),  # the earliest event that is set for that, or NONE
+        ("active", _i8),  # channels with something to send
+        ("first_lane", _i4),
+        ("last_lane", _i4),
+    ],
+    align=True,
+)
+
+# A service in progress on such a host, at the place of its visit.
+SERVICE_SHARE = np.dtype(
+    [
+        ("begin", _i8),  # `done` of the host at its start
+        ("end", _i8),  # and at its end
+        ("part", _i8),  # parts of a nanosecond of both
+        ("serial", _i8),
+        ("task", _i4),
+        ("before", _i4),  # in the list of its task, unless it is the head
+        ("child", _i4),
+        ("sibling", _i4),
+    ],
+    align=True,
+)
+
+# A message on a link that is shared evenly: `ref` is a visit, the first of a replay, or a transfer, as `kind` says.
+PARCEL = np.dtype([("work", _i8), ("serial", _i8), ("kind", _i4), ("ref", _i4), ("next", _i4)], align=True)
+
+# A channel over such a link. Those with something to send are a list at the host in the order in which their first
+# messages leave: when `done` of the host has come to `finish`, of equals the one that was sent first.
+LANE = np.dtype(
+    [
+        ("finish", _i8),
+        ("serial", _i8),  # of the first message
+        ("origin", _i4),
+        ("receiver", _i4),
+        ("host", _i4),
+        ("first", _i4),
+        ("last", _i4),
+        ("before", _i4),
+        ("next", _i4),
     ],
     align=True,
 )
@@ -180,6 +289,10 @@ UNIT = np.dtype(
         ("stored", _b),
         ("is_source", _b),
         ("is_sink", _b),
+        ("newest", _i8),  # event time
+        ("panes", _i4),
+        ("recent_first", _i4),  # nodes of the tuples that a state with a window may keep
+        ("recent_last", _i4),
         ("muted", _b),
         ("routed", _b),  # outputs for the group may go elsewhere than to this record
         ("group", _i4),  # record that stands for all instances of the group
@@ -211,8 +324,9 @@ PAIR = np.dtype(
     align=True,
 )
 
-# `pos` is where the receiver has applied it, as long as no host has died; after that `positions` says so.
-NODE = np.dtype([("id", _u8), ("birth", _i8), ("key", _i8), ("pos", _i8), ("next", _i4)], align=True)
+# `next` is that of the last one in a piece, or of the first in a free piece. `pos` is where the receiver has applied
+# it, as long as no host has died; after that `positions` says so.
+NODE = np.dtype([("id", _u8), ("birth", _i8), ("key", _i8), ("pos", _i4), ("next", _i4)], align=True)
 
 POSITION = np.dtype([("id", _u8), ("pos", _i8), ("unit", _i4)], align=True)  # unit NONE: empty place
 KEY = np.dtype([("key", _i8), ("since", _i8), ("epoch", _i8), ("unit", _i4)], align=True)
@@ -246,6 +360,7 @@ SOURCE = np.dtype(
         ("emitted", _i8),
         ("unit", _i4),
         ("more", _b),  # whether births come after those in the buffer
+        ("watermark", _i8),  # time between two
     ],
     align=True,
 )
@@ -280,6 +395,39 @@ OPERATOR = np.dtype(
         ("has_service", _b),
         ("is_source", _b),
         ("is_sink", _b),
+        ("priority", _i8),
+        ("buffer", _i8),  # places of a task, 0: no bound
+        ("timed", _b),  # watermarks come to it, or from it
+        ("windowed", _b),
+        ("reckoned", _b),  # no operator upstream has a window
+        ("window_code", _u8),
+        ("length", _i8),
+        ("slide", _i8),
+        ("state_length", _i8),
+        ("first_task", _i8),
+        ("tasks", _i8),
+        ("first_unit", _i8),
+        ("units", _i8),
+        ("joins", _i8),  # the first of the two operators whose tuples it brings together, or NONE
+        ("timer", _i8),  # time between two outputs of its timer
+        ("timer_code", _u8),
+    ],
+    align=True,
+)
+
+# Event time: the last watermark from a task; a window of a unit; a key in a window, with the tuples (nodes) of both
+# inputs of a join.
+CHANNEL = np.dtype([("origin", _i8), ("event", _i8)], align=True)
+PANE = np.dtype([("window", _i8), ("cells", _i8), ("first", _i4), ("last", _i4), ("next", _i4)], align=True)
+CELL = np.dtype(
+    [
+        ("key", _i8),
+        ("newest", _i8),
+        ("joined", _i8, (2,)),
+        ("pane", _i4),
+        ("next", _i4),
+        ("first", _i4, (2,)),
+        ("last", _i4, (2,)),
     ],
     align=True,
 )
@@ -304,16 +452,20 @@ CHECKPOINT = np.dtype(
     align=True,
 )
 RULE = np.dtype([("unit", _i4), ("origin", _i4), ("next", _i4)], align=True)  # NONE: all
-TIMED = np.dtype([("time", _i8), ("verb", _i8), ("last", _i8), ("of", _i8, (7,)), ("speed", _f8)], align=True)
+TIMED = np.dtype([("time", _i8), ("verb", _i8), ("last", _i8), ("of", _i8, (7,))], align=True)
 MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes", _i8)], align=True)
 
 # Kinds of events, edges, states, messages, visits.
-ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM, COME, UNPAUSE, ACT = range(11)
+ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM = range(8)
+DUE, STALE = 8, 9
+CREDIT, GO_ON, DEPART = 10, 11, 12
+TICK, MARKED, TIMER, PASSED = 13, 14, 15, 16
+COME, UNPAUSE, ACT = 17, 18, 19  # of actions: no others come after them
 BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
-NO_STATE, PER_KEY, PER_TUPLE, FIXED = range(4)
+NO_STATE, PER_KEY, PER_TUPLE, FIXED, RECENT = range(5)
 DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED, SENT = range(6)
 MESSAGE_KINDS = ("data", "local", "replay", "checkpoint", "trim", "protocol")
-TUPLE, SNAPSHOT, CONTROL, CHORE, MAIL = range(5)
+TUPLE, SNAPSHOT, CONTROL, MARK, CHORE, MAIL = range(6)
 REFUSED = 2  # in place of 1 in `arrived`: a duplicate that is being dropped
 CRASHED, DUPLICATE = range(2)
 REASONS = ("crash", "duplicate")
@@ -325,6 +477,8 @@ LIMIT, TOLD, ASKED, WORKED, GROW, REFILL = range(6)
 ARRAYS: dict[str, np.dtype] = {
     "g": GLOBAL,
     "heap": EVENT,
+    "near": EVENT,
+    "far": EVENT,
     "visits": VISIT,
     "tasks": TASK,
     "cores": CORES,
@@ -353,6 +507,15 @@ ARRAYS: dict[str, np.dtype] = {
     "checkpoint_rows": CHECKPOINT,
     "message_rows": MESSAGE_ROW,
     "notices": np.dtype("i8"),
+    "services": SERVICE_SHARE,
+    "parcels": PARCEL,
+    "lanes": LANE,
+    "lane_index": np.dtype("i4"),
+    "notes": NODE,
+    "channels": CHANNEL,
+    "cells": CELL,
+    "cell_index": np.dtype("i4"),
+    "panes": PANE,
     "rules": RULE,
     "timed": TIMED,
 }

@@ -10,8 +10,8 @@ from sim.compiled.pointer import State
 from sim.compiled.service import dispatch, put_in_front, ticket
 from sim.compiled.state import ACT, CHORE, COME, NONE, UNPAUSE
 
-VERBS = ("pause", "unpause", "chore", "speed", "send", "unalign", "mute")
-_PAUSE, _UNPAUSE, _CHORE, _SPEED, _SEND, _UNALIGN, _MUTE = range(7)
+VERBS = ("pause", "unpause", "chore", "send", "unalign", "mute")
+_PAUSE, _UNPAUSE, _CHORE, _SEND, _UNALIGN, _MUTE = range(6)
 
 
 @kernel
@@ -25,7 +25,7 @@ def needed(s: State, kind: int, ref: int) -> int:
     while s.timed[k].time <= s.timed[ref].time:
         r = s.timed[k]
         need += 4
-        if r.verb != _SEND and r.verb != _SPEED and r.verb != _MUTE:  # noqa: PLR1714 - no `in` in compiled code
+        if r.verb != _SEND and r.verb != _MUTE:  # noqa: PLR1714 - no `in` in compiled code
             need += burst(s, r.of[0])
         if r.last:
             break
@@ -61,8 +61,6 @@ def act(s: State, k: int) -> bool:
             unpause(s, r.of[0])
         elif r.verb == _CHORE:
             chore(s, r.of[0], r.of[1])
-        elif r.verb == _SPEED:
-            s.hosts[r.of[0]].speed = r.speed
         elif r.verb == _SEND:
             send_message(s, r.of[0], r.of[1], r.of[2], r.of[3], r.of[4], r.of[5], r.of[6])
         elif r.verb == _UNALIGN:

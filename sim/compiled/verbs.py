@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.compiled.births import emit_births
+from sim.compiled.backpressure import take_along
 from sim.compiled.buffers import cut_log, forget_live, forget_stored, restore_kept
 from sim.compiled.cache import helper, kernel
 from sim.compiled.channels import free_visit, new_visit, replay
 from sim.compiled.checkpoints import free_transfer
+from sim.compiled.emitting import emit_births
+from sim.compiled.fair import close_link, least_arrival
+from sim.compiled.outbox import give, leave_place, stop_waiting
 from sim.compiled.pointer import State
 from sim.compiled.rules import beside, free_rules, without_rules
 from sim.compiled.service import dispatch, drop, put_in_front, ticket
+from sim.compiled.sharing import stop, used
 from sim.compiled.state import CONTROL, CRASHED, NONE, SNAPSHOT, TUPLE
 from sim.compiled.tables import cut_keys, find_pair
 
@@ -29,6 +33,10 @@ def add_task(s: State, task: int, operator: int, host: int, cores: int, idle_thr
     without_rules(s, task)
     t.alive = 1
     t.has_service = s.operators[operator].has_service
+    t.lead = s.operators[operator].priority << 42
+    t.places = s.operators[operator].buffer
+    t.unsent_head = t.unsent_tail = t.waits_at = t.next_waiting = t.first_waiting = t.last_waiting = NONE
+    s.g[0].threads += idle_threads
     c = s.cores[cores]
     if c.first == NONE:
         c.first = task
@@ -70,6 +78,22 @@ def crash_task(s: State, task: int) -> None:
     _drop_chain(s, side, task)
     _drop_chain(s, barriers, task)
     _drop_chain(s, hand, task)
+    if s.g[0].bounded:
+        _lose_unsent(s, task)
+
+
+@kernel
+def _lose_unsent(s: State, task: int) -> None:
+    t = s.tasks[task]
+    stop_waiting(s, task)
+    v = t.unsent_head
+    t.unsent_head = t.unsent_tail = NONE
+    t.unsent_n = 0
+    while v != NONE:
+        following = s.visits[v].next
+        drop(s, v, s.units[s.visits[v].unit].task, CRASHED)
+        free_visit(s, v)
+        v = following
 
 
 @kernel
@@ -97,15 +121,19 @@ def cut_links(s: State, host: int) -> None:
         e = s.visits[v]
         if e.wire and s.tasks[e.origin].host == host:
             origin = s.tasks[e.origin]
-            if not origin.alive and origin.died <= e.arrival - g.latency:
+            if not origin.alive and (e.arrival == NONE or origin.died <= e.arrival - g.latency):
                 found[n] = v
                 n += 1
     serials = np.empty(n, np.int64)
     for k in range(n):
         serials[k] = s.visits[found[k]].serial
         s.visits[found[k]].wire = 0  # the event of its arrival frees the place
+        if g.bounded and not s.visits[found[k]].replayed:
+            leave_place(s, s.visits[found[k]].task)
     for k in np.argsort(serials):
         drop(s, found[k], s.visits[found[k]].task, CRASHED)
+        if s.visits[found[k]].arrival == NONE:
+            free_visit(s, found[k])  # it was on a shared link: there is no event of its arrival
 
 
 @helper
@@ -115,11 +143,17 @@ def crash_host(s: State, host: int, tasks: np.ndarray, units: np.ndarray) -> Non
     h.alive = 0
     h.life += 1
     h.link_free = 0
+    if h.paced:
+        stop(s, host, tasks)
     for k in range(tasks.shape[0]):
         crash_task(s, tasks[k])
     for k in range(units.shape[0]):
         lose_unit(s, units[k])
+    close_link(s, host)
     cut_links(s, host)
+    if s.g[0].bounded:
+        for k in range(tasks.shape[0]):
+            give(s, tasks[k])  # a dead task has room
     for unit in range(s.units.shape[0]):
         if s.units[unit].stored and s.units[unit].stored_holder == host:
             forget_stored(s, unit)
@@ -184,6 +218,8 @@ def replay_between(s: State, sender: int, receiver: int) -> tuple[int, int]:
     pair = find_pair(s, sender, receiver)
     if pair == NONE:
         return 0, 0
+    if s.g[0].bounded and s.pairs[pair].live != NONE:
+        take_along(s, sender, receiver)
     return replay(s, sender, pair)
 
 
@@ -218,12 +254,15 @@ def partners(s: State, unit: int, incoming: bool) -> np.ndarray:
 
 
 @kernel
-def last_arrival(s: State, task: int, operators: np.ndarray) -> int:
-    """When the last tuple under way to the task from tasks of the marked operators arrives, or NONE."""
-    last = NONE
+def last_arrival(s: State, task: int, operators: np.ndarray, before: int) -> int:
+    """When the last tuple under way to the task from tasks of the marked operators arrives, at least, or NONE.
+
+    Only those count that were sent before that number.
+    """
+    last = least_arrival(s, task, operators, before) if s.g[0].fair else NONE
     for v in range(s.visits.shape[0]):
         e = s.visits[v]
-        if e.wire and e.task == task and operators[s.tasks[e.origin].operator]:
+        if e.wire and e.task == task and e.serial < before and operators[s.tasks[e.origin].operator]:
             last = max(last, e.arrival)
     return last
 
@@ -235,6 +274,35 @@ def watch(s: State, tasks: np.ndarray) -> None:
         s.tasks[task].watched = 0
     for k in range(tasks.shape[0]):
         s.tasks[tasks[k]].watched = 1
+
+
+@kernel
+def cpu(s: State, rows: np.ndarray) -> int:
+    """Rows (task, time in service, CPU time used) of the tasks on hosts whose pace changes; how many."""
+    n = 0
+    for task in range(s.g[0].tasks):
+        if s.hosts[s.tasks[task].host].paced:
+            served, work_done = used(s, task)
+            rows[n, 0] = task
+            rows[n, 1] = served
+            rows[n, 2] = work_done
+            n += 1
+    return n
+
+
+@kernel
+def sample_buffers(s: State, rows: np.ndarray) -> int:
+    """Rows (task, taken, unsent, blocked) of the live tasks; how many."""
+    n = 0
+    for task in range(s.g[0].tasks):
+        t = s.tasks[task]
+        if t.alive:
+            rows[n, 0] = task
+            rows[n, 1] = t.taken if t.places > 0 else 0
+            rows[n, 2] = t.unsent_n
+            rows[n, 3] = t.blocked + (s.g[0].now - t.blocked_since if t.unsent_head != NONE else 0)
+            n += 1
+    return n
 
 
 @kernel

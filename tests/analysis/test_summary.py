@@ -58,6 +58,14 @@ def test_utilisation_is_service_time_in_the_window_per_server(make):
     assert count["utilisation"] == (1 + 1 + 2 + 1) / (2 * 8)
 
 
+def test_time_in_service_without_a_core_does_not_count_as_utilisation(make):
+    # Task 1 used 1 s of CPU in 3 s of service within the window, task 2 a half of its 2 s.
+    records = by_hand(make, cpu=[(0, 7 * S, 1 * S), (1, 3 * S, 1 * S), (2, 2 * S, 1 * S)])
+    assert summarise(make.scenario(), [records])["operators"]["count"]["utilisation"] == (1 + 1) / (2 * 8)
+    folded = summarise(make.scenario(), [make.folded(records)])
+    assert folded["operators"]["count"]["utilisation"] == (1 + 1) / (2 * 8)
+
+
 def test_latency_is_birth_to_sink_of_tuples_born_after_the_warm_up(make):
     latency = summarise(make.scenario(), [by_hand(make)])["latency_s"]
     assert (latency["count"], latency["p50"], latency["max"]) == (3, 2.0, 5.0)
@@ -223,6 +231,8 @@ def test_clipped_totals_equal_plain_loops(make, seed):
             if index == operator and arrival != -1:
                 waiting += max(0, min(at if start == -1 else start, high) - max(arrival, low))
                 busy += 0 if start == -1 else max(0, min(at, high) - max(start, low))
+        for task, served, used in zip(*(c.tolist() for c in one.tables["cpu"].values()), strict=True):
+            busy -= served - used if one.task_operator[task] == operator else 0
         found = operator_times(one, operator)
         assert found.waits.tolist() == waits
         assert found.sojourns.tolist() == sojourns

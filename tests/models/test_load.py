@@ -115,6 +115,10 @@ def test_threads_and_speed_divide_the_load() -> None:
     plain = expected_load(word_count()).operators["split"].utilisation
     assert np.allclose(expected_load(word_count(operators__split__threads=4)).operators["split"].utilisation, plain / 4)
     assert np.allclose(expected_load(word_count(hosts__worker__speed=2.0)).operators["split"].utilisation, plain / 2)
+    # Of 100 s others take nothing for 20, half for 30, three quarters for 50: 47.5 % are left.
+    steps = [{"at": "20 s", "share": 0.5}, {"at": "50 s", "share": 0.75}, {"at": "200 s", "share": 0.0}]
+    others = expected_load(word_count(hosts__worker__load={"steps": steps})).operators["split"].utilisation
+    assert np.allclose(others, plain / 0.475)
 
 
 def test_bytes_on_links_equal_a_loop_over_pairs_of_tasks() -> None:
@@ -247,7 +251,7 @@ def test_a_checkpoint_every_nanosecond_is_refused_before_it_starts() -> None:
 LIMITS = [
     ({"steps": 9999}, "limits.steps"),
     ({"memory": "1 MB"}, "limits.memory"),
-    ({"time": "50 ms"}, "limits.time"),
+    ({"time": "1 ms"}, "limits.time"),
 ]
 
 

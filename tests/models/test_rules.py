@@ -172,6 +172,10 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ["operators.clean.service.low = 2 ms: must be shorter than high"],
     ),
     (
+        {"hosts/worker/load": {"steps": [{"at": "5 s", "share": 0.5}, {"at": "5 s", "share": 0.2}]}},
+        ["hosts.worker.load.steps[1].at = 5 s: must be later than the step before"],
+    ),
+    (
         {"workload/words/rate": {"steps": [{"at": "1 s", "rate": "1 /s"}]}},
         ["workload.words.rate.steps[0].at = 1 s: must be 0 s at the first step"],
     ),
@@ -254,6 +258,25 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         {"fault_tolerance": {"guarantee": "exactly-once"}},
         ['fault_tolerance.guarantee = exactly-once: cannot be kept by the method none (write method = "checkpoint")'],
     ),
+    (
+        {"operators/clean/window": {"length": "1 s"}},
+        ["operators.clean.window: a map has no window: an aggregate or a join has"],
+    ),
+    (
+        {"operators/count/window": {"length": "1 s", "slide": "10 us"}},
+        [
+            "operators.count.window.slide = 10 us: must be at least 1 ms",
+            "operators.count.window.slide = 10 us: puts every tuple into 1e+05 windows: 1000 at most",
+        ],
+    ),
+    (
+        {"operators/count/timer": {"every": "1 us"}},
+        [
+            "operators.count.timer: needs a map or a filter without an input partitioned by key",
+            "operators.count.timer.every = 1 us: must be at least 1 ms",
+        ],
+    ),
+    ({"workload/words/watermark": "1 us"}, ["workload.words.watermark = 1 us: must be at least 1 ms"]),
 ]
 
 
@@ -274,10 +297,9 @@ def test_a_sweep_value_that_makes_an_impossible_scenario_is_a_fault() -> None:
 
 # changes, the paths that are not simulated yet
 LATER: list[tuple[dict[str, object], list[str]]] = [
-    ({"operators/clean/buffer": 10}, ["operators.clean.buffer"]),
     ({"operators/count/window": {"length": "1 s"}}, ["operators.count.window"]),
+    ({"operators/clean/timer": {"every": "1 s"}}, ["operators.clean.timer"]),
     ({"operators/count/state": {"model": "window", "bytes": "1 B", "length": "1 s"}}, ["operators.count.state.model"]),
-    ({"hosts/worker/cpu": "processor-sharing"}, ["hosts.worker.cpu"]),
     ({"fault_tolerance/method": "active-replication"}, ["fault_tolerance.method"]),
     ({"fault_tolerance/method": "upstream-backup"}, ["fault_tolerance.method"]),
     ({"fault_tolerance/store": "upstream"}, ["fault_tolerance.store"]),
@@ -303,6 +325,29 @@ def test_what_comes_later_is_valid_and_named(changes: dict[str, object], paths: 
     found = rules.not_simulated(read(changes))
     assert [fault.path for fault in found] == paths
     assert all(fault.rule == "not simulated yet" for fault in found)
+
+
+def test_windows_and_timers_are_simulated_where_no_host_fails() -> None:
+    window = {"length": "10 s", "slide": "2 s"}
+    state = {"model": "window", "bytes": "1 B", "length": "1 s"}
+    changes: dict[str, object] = {"events": {}, "operators/count/window": window, "operators/count/state": state}
+    assert rules.not_simulated(read(changes | {"operators/clean/timer": {"every": "1 s"}})) == []
+    hosts: dict[str, object] = {"hosts/worker/failures": {"model": "schedule", "at": ["1 min"], "repair": "1 min"}}
+    found = rules.not_simulated(read(changes | hosts))
+    assert [fault.path for fault in found] == ["operators.count.window", "operators.count.state.model"]
+
+
+@pytest.mark.parametrize("window", [None, {"length": "10 s"}, {"length": "10 s", "slide": "5 s"}])
+def test_a_join_is_simulated_with_windows_that_do_not_overlap(window: dict[str, str] | None) -> None:
+    changes: dict[str, object] = {
+        "events": {},
+        "operators/count/kind": "join",
+        "operators/count/inputs": {"clean": "key", "words2": "key"},
+        "operators/words2": LONE_SOURCE,
+        "workload/words2": {"rate": "1 /s"},
+    }
+    found = rules.not_simulated(read(changes | ({"operators/count/window": window} if window else {})))
+    assert [fault.path for fault in found] == ([] if window == {"length": "10 s"} else ["operators.count.kind"])
 
 
 # changes, the start of the one warning

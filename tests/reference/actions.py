@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from models.records import NEVER
 from reference.task import Task, Work
 from reference.unit import Message, Visit
+from sim.action_limits import ActionLimits
 from sim.clock import ARRIVAL, SERVICE, Process, channel
 from sim.data_plane import CONTROL, Timed
 
@@ -23,6 +24,7 @@ class Actions:
     """The verbs of `sim.data_plane` for migrations; a part of `reference.world.World`."""
 
     plan: Any
+    limits: ActionLimits
     clock: Any
     cluster: Any
     listener: Any
@@ -74,6 +76,7 @@ class Actions:
 
     def pause(self, task: int, until_ns: int | None) -> None:
         """The task starts nothing before that instant, or before `unpause`."""
+        self.limits.act()
         paused, until = self.tasks[task], NEVER if until_ns is None else until_ns
         before = paused.paused_until_ns
         if not paused.alive or before == NEVER or (until != NEVER and until <= max(before, self.clock.now_ns())):
@@ -89,6 +92,7 @@ class Actions:
 
     def unpause(self, task: int) -> None:
         """The pause is over."""
+        self.limits.act()
         if self.tasks[task].alive and self.tasks[task].paused_until_ns:
             self._unpause(self.tasks[task])
             self.tell()
@@ -105,11 +109,13 @@ class Actions:
 
     def hold(self, task: int, unit: int | None, origin: int | None) -> None:
         """Tuples for the unit from that task (None: all) go to a side list."""
+        self.limits.act()
         if self.tasks[task].alive:
             self.tasks[task].rules.append((unit, origin))
 
     def unhold(self, task: int, unit: int | None) -> None:
         """No more rules for the unit (None: none at all); what none holds any more goes in front."""
+        self.limits.act()
         holder = self.tasks[task]
         if not holder.alive:
             return
@@ -122,11 +128,8 @@ class Actions:
 
     def mute(self, unit: int, muted: bool) -> None:
         """The unit applies what comes, but emits nothing."""
+        self.limits.act()
         self._numbered[unit].muted = muted
-
-    def speed(self, host: int, speed: float) -> None:
-        """Services that begin on the host from now on take their drawn time over `speed`."""
-        self.hosts[host].speed = speed
 
     # -- messages
 
@@ -141,6 +144,7 @@ class Actions:
         channels: int = 0,
     ) -> None:
         """A message from task to task, behind all that went before on the same channel."""
+        self.limits.act()
         task, now = self.tasks[receiver], self.clock.now_ns()
         if sender == CONTROL:
             origin, departure, arrival = None, now, now + self.plan.latency_ns
@@ -165,6 +169,7 @@ class Actions:
 
     def unalign(self, task: int) -> None:
         """Give the alignment up: its barriers are forgotten, and what they held back arrives now."""
+        self.limits.act()
         stuck = self.tasks[task]
         if stuck.alive:
             stuck.give_up_alignment()
@@ -175,6 +180,7 @@ class Actions:
 
     def start_actions(self, actions: Iterable[Timed]) -> None:
         """Do these in order, each at its instant."""
+        self.limits.act()
         todo = list(actions)
         assert todo == sorted(todo, key=lambda action: action.at_ns)
         assert not todo or todo[0].at_ns > self.clock.now_ns()

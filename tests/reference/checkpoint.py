@@ -106,10 +106,14 @@ class CheckpointCoordinator:
     def _ship(self, unit: Unit, checkpoint: Checkpoint, incarnation: int, size: int, row: int) -> None:
         task, clock = unit.task, self.world.clock
         self.world.recorder.message(clock.now_ns(), "checkpoint", 1, size)
-        departure = task.host.link.departure_ns(clock.now_ns(), size)
-        transfer = _Transfer(unit, checkpoint, incarnation, task, departure, size, row)
         arrive = self._at_remote if checkpoint.holder == REMOTE else self._stored
-        clock.at(departure + self.world.plan.latency_ns, _rank(transfer), lambda _: arrive(transfer))
+
+        def leaves(departure_ns: int) -> None:
+            transfer = _Transfer(unit, checkpoint, incarnation, task, departure_ns, size, row)
+            clock.at(departure_ns + self.world.plan.latency_ns, _rank(transfer), lambda _: arrive(transfer))
+
+        ends = (task.index, _HOST_RECEIVER + checkpoint.holder + 1)
+        task.host.link.send(clock.now_ns(), size, ends, self.world.next_number(), leaves)
 
     def _life(self, holder: int) -> int:
         return 0 if holder == REMOTE else self.world.hosts[holder].life

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
 from models.cluster import HostGroup
+from reference.processor import Processor
 from reference.task import Cores, Task
+from sim.clock import LINK, Clock
 
 _NS = 1_000_000_000
+
+Channel = tuple[int, int]  # task that sends, task or host that receives
 
 
 class Link:
@@ -28,19 +36,103 @@ class Link:
         """When what is sent now has arrived."""
         return self.departure_ns(now_ns, size_bytes) + self.latency_ns
 
+    def send(self, now_ns: int, size_bytes: int, channel: Channel, number: int, leave: Callable[[int], None]) -> None:
+        """Send a message; when it will leave is known already."""
+        leave(self.departure_ns(now_ns, size_bytes))
+
+    def close(self) -> None:
+        """The host died."""
+
+
+class Parcel(NamedTuple):
+    """A message on a shared link: its work in ns of the whole link, and what happens when it leaves."""
+
+    work_ns: int
+    number: int
+    leave: Callable[[int], None]
+
+
+class FairLink:
+    """A link that the channels with something to send share evenly; first in first out within a channel.
+
+    Each of n channels advances at 1/n. What is left of its first message is a whole number of ns of the whole link:
+    whenever a channel begins or a message leaves, it is reduced by the time since the last such change / n, rounded
+    down, so that the next one leaves after n times the least that is left; of equals the one that was sent first.
+    """
+
+    def __init__(self, clock: Clock, host: int, bytes_per_s: float) -> None:
+        self.clock, self.host, self.bytes_per_s = clock, host, bytes_per_s
+        self.parcels: dict[Channel, deque[Parcel]] = {}
+        self.left_ns: dict[Channel, int] = {}  # of the first of each channel, at the last change
+        self._changed_ns = 0
+        self._changes = 0
+
+    def send(self, now_ns: int, size_bytes: int, channel: Channel, number: int, leave: Callable[[int], None]) -> None:
+        """Send a message; `leave` is called with the instant at which it has left."""
+        parcel = Parcel(round(size_bytes * _NS / self.bytes_per_s), number, leave)
+        if channel in self.parcels:
+            self.parcels[channel].append(parcel)
+            return
+        self._work_off(now_ns)
+        self.parcels[channel], self.left_ns[channel] = deque([parcel]), parcel.work_ns
+        self._set_departure(now_ns)
+
+    def least_ns(self, now_ns: int, channel: Channel, before: int) -> int | None:
+        """How long the channel needs at least for what was sent before this number; None without such."""
+        parcels = [parcel for parcel in self.parcels.get(channel, ()) if parcel.number < before]
+        if not parcels:
+            return None
+        done = self._share(now_ns) + parcels[0].work_ns - self.left_ns[channel]
+        return sum(parcel.work_ns for parcel in parcels) - done
+
+    def close(self) -> None:
+        """The host died: nothing leaves any more."""
+        self._changes += 1
+
+    def _share(self, now_ns: int) -> int:
+        return (now_ns - self._changed_ns) // max(1, len(self.left_ns))
+
+    def _work_off(self, now_ns: int) -> None:
+        share = self._share(now_ns)
+        for channel in self.left_ns:
+            self.left_ns[channel] -= share
+        self._changed_ns = now_ns
+
+    def _set_departure(self, now_ns: int) -> None:
+        self._changes += 1
+        if not self.left_ns:
+            return
+        change = self._changes
+        first = min(self.left_ns, key=lambda channel: (self.left_ns[channel], self.parcels[channel][0].number))
+        at_ns = now_ns + self.left_ns[first] * len(self.left_ns)
+        self.clock.at(at_ns, LINK + self.host, lambda _: self._departs(first, change))
+
+    def _departs(self, channel: Channel, change: int) -> None:
+        if change != self._changes:
+            return  # another channel began meanwhile, or the host died
+        now = self.clock.now_ns()
+        self._work_off(now)
+        parcel = self.parcels[channel].popleft()
+        if self.parcels[channel]:
+            self.left_ns[channel] = self.parcels[channel][0].work_ns
+        else:
+            del self.parcels[channel], self.left_ns[channel]
+        self._set_departure(now)
+        parcel.leave(now)
+
 
 class Host:
-    """One host; its tasks share its cores or have cores of their own."""
+    """One host; its tasks share its cores, have cores of their own, or share a processor evenly."""
 
-    def __init__(self, index: int, name: str, group: HostGroup, latency_ns: int) -> None:
-        self.index, self.name, self.group = index, name, group
-        self.speed = group.speed
+    def __init__(self, clock: Clock, index: int, name: str, group: HostGroup, latency_ns: int, fair: bool) -> None:
+        self.clock, self.index, self.name, self.group, self.fair = clock, index, name, group, fair
         self.life = 0  # how often the host has died
         self.tickets = 0
         self.latency_ns = latency_ns
-        self.link = Link(group.network_bytes_per_s, latency_ns)
+        self.link = self._new_link()
         self.cores = Cores(group.cores)
         self.tasks: list[Task] = []
+        self.processor: Processor | None = None  # where cores are shared evenly, or the pace has changed
 
     def ticket(self) -> int:
         """The next place in the order of arrivals at this host."""
@@ -53,12 +145,21 @@ class Host:
 
     def scaled(self, service_ns: int) -> int:
         """A service time on this host's speed, at least 1 ns."""
-        return service_ns if self.speed == 1.0 else max(1, round(service_ns / self.speed))
+        return service_ns if self.group.speed == 1.0 else max(1, round(service_ns / self.group.speed))
 
     def crash(self) -> list[Task]:
         """The host dies; returns its tasks."""
         self.life += 1
+        if self.processor:
+            self.processor.stop()
         tasks, self.tasks = self.tasks, []
         self.cores = Cores(self.group.cores)
-        self.link = Link(self.group.network_bytes_per_s, self.latency_ns)
+        self.link.close()
+        self.link = self._new_link()
         return tasks
+
+    def _new_link(self) -> Link | FairLink:
+        rate = self.group.network_bytes_per_s
+        if self.fair and rate:
+            return FairLink(self.clock, self.index, rate)
+        return Link(rate, self.latency_ns)

@@ -3,7 +3,8 @@
 The expected inputs of every unit follow from the sources' tuples by the same pure functions that the run uses
 (ids, selectivity, routing). A tuple that is not in the final state but still queued, held, in service, on a
 wire to a live task, or kept for a unit that is being recovered is neither lost nor expected yet; nor is
-anything that would follow from it.
+anything that would follow from it. Operators downstream of a window or a timer are not in the books: what these emit
+follows from watermarks and instants as well.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sim.draws import source_id
 
 if TYPE_CHECKING:
     from reference.world import World
+    from sim.operator_plan import OperatorPlan
 
 
 @dataclass
@@ -29,7 +31,7 @@ class Account:
 
 
 def ledger(world: World) -> list[tuple[int, int, int, int]]:
-    """Rows (operator, expected, lost, duplicated), one for each operator but the sources."""
+    """Rows (operator, expected, lost, duplicated), one for each operator in the books."""
     return [
         (index, account.expected, len(account.lost), account.duplicated) for index, account in accounts(world).items()
     ]
@@ -39,13 +41,15 @@ def accounts(world: World) -> dict[int, Account]:
     """The account of each operator but the sources, by its index."""
     coming = _coming(world)
     final = {unit: _final_ids(unit) for unit in _owners(world)}
-    books = {plan.index: Account() for plan in world.plan.operators if not plan.is_source}
+    books = {plan.index: Account() for plan in world.plan.operators if not plan.is_source and plan.reckoned}
     todo: list[tuple[Unit, int, int]] = []
     for source in world.sources:
         for sequence in range(source.emitted):
             _send(world, source.unit, source_id(source.code, sequence), source.keys[sequence], todo)
             while todo:
                 unit, tuple_id, key = todo.pop()
+                if not unit.operator.reckoned:
+                    continue
                 there = tuple_id in final[unit]
                 if not there and tuple_id in coming[unit]:
                     continue
@@ -54,12 +58,17 @@ def accounts(world: World) -> dict[int, Account]:
                 account.expected += 1
                 if not there:
                     account.lost.add((unit.index, tuple_id))
-                for child, child_key in operator.outputs(tuple_id, key) if operator.edges else ():
+                for child, child_key in _made(unit.operator, tuple_id, key):
                     _send(world, unit, child, child_key, todo)
     for unit, ids in final.items():
-        if not unit.operator.is_source:
+        if unit.operator.index in books:
             books[unit.operator.index].duplicated += ids.total() - len(ids)
     return books
+
+
+def _made(operator: OperatorPlan, tuple_id: int, key: int) -> list[tuple[int, int]]:
+    """What follows from a tuple at once."""
+    return operator.outputs(tuple_id, key) if operator.edges and operator.windows is None else []
 
 
 def _send(world: World, unit: Unit, tuple_id: int, key: int, todo: list[tuple[Unit, int, int]]) -> None:
@@ -94,6 +103,8 @@ def _coming(world: World) -> defaultdict[Unit, set[int]]:
         for item in (*task.front, *task.queue, *task.serving, *task.back, *task.side):
             if isinstance(item, Visit):
                 coming[item.unit].add(item.row.id)
+        for output in task.outbox.items:
+            coming[output.receiver].add(output.row.id)
     for unit in _owners(world):
         coming[unit].update(visit.row.id for visit in unit.held)
         if not unit.live:

@@ -7,17 +7,20 @@ from typing import Any
 
 from reference.task import Task
 from reference.unit import Unit
+from sim.action_limits import ActionLimits
 
 
 class Moves:
     """The verbs of `sim.data_plane` for instances; a part of `reference.world.World`."""
 
     plan: Any
+    limits: ActionLimits
     tasks: list[Task]
     _numbered: list[Unit]
 
     def add_instance(self, instance: int, unit: int, task: int) -> None:
         """One more instance of the unit's group: not live, without a state."""
+        self.limits.act()
         group = self._numbered[unit].group
         made = Unit(group.operator, group.index, instance, self.tasks[task])
         made.live, made.group = False, group
@@ -25,6 +28,7 @@ class Moves:
 
     def route(self, sender: int, unit: int, targets: Sequence[int]) -> None:
         """Outputs of this task for the group go to these instances, or to its owner."""
+        self.limits.act()
         group = self._numbered[unit].group
         group.routes.pop(sender, None)
         if targets:
@@ -32,17 +36,20 @@ class Moves:
 
     def own(self, instance: int) -> None:
         """The instance is the owner of its group."""
+        self.limits.act()
         owner = self._numbered[instance]
         owner.group.owner = owner
 
     def copy_kept(self, sender: int, receiver: int, other: int) -> None:
         """What is kept for a receiver is kept for another one, too."""
+        self.limits.act()
         keeper = self._numbered[sender]
         for row in list(keeper.kept.get(self._numbered[receiver], ())):
             keeper.keep(self._numbered[other], row)
 
     def adopt(self, instance: int, unit: int) -> None:
         """The stored checkpoint of the unit is that of a new instance, too, and its state."""
+        self.limits.act()
         new, old = self._numbered[instance], self._numbered[unit]
         if old.checkpoint:
             new.checkpoint = old.checkpoint
@@ -51,6 +58,7 @@ class Moves:
 
     def retire(self, unit: int) -> None:
         """The instance is not live, keeps nothing, and nothing is kept for it."""
+        self.limits.act()
         old = self._numbered[unit]
         old.live = old.saving = False
         old.incarnation += 1

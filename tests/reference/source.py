@@ -1,4 +1,4 @@
-"""A source task: emits what is born, or keeps it waiting while its host is down."""
+"""A source task: emits what is born, or keeps it waiting while its host is down or its outputs find no room."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Source:
     def __init__(self, world: World, unit: Unit, births_ns: list[int], keys: list[int]) -> None:
         self.world, self.unit, self.births_ns, self.keys = world, unit, births_ns, keys
         self.code = code_of("source", unit.operator.name, unit.index)
-        self.emitted = self.born = 0
+        self.born = 0  # births whose instant has come
+        self.emitted = 0
         self._wait_for(0)
 
     def lag(self, now_ns: int) -> int:
@@ -46,12 +47,19 @@ class Source:
         """The pause of the task is over: emit all whose birth has come."""
         self._emit(self.born)
 
+    def waiting_since(self) -> int | None:
+        """When the first tuple that could be emitted now was born, or None without one."""
+        return self.births_ns[self.emitted] if self.unit.live and self.emitted < self.born else None
+
+    def emit_one(self) -> None:
+        """Emit the first tuple that waits."""
+        task, now, index = self.unit.task, self.world.clock.now_ns(), self.emitted
+        birth = self.births_ns[index]
+        self.emitted += 1
+        self.world.recorder.visit(task, birth, now, now)
+        self.world.emit(self.unit, source_id(self.code, index), birth, self.keys[index])
+
     def _emit(self, upto: int) -> None:
-        task, now = self.unit.task, self.world.clock.now_ns()
-        if task.paused_until_ns:
-            return
-        for index in range(self.emitted, upto):
-            birth = self.births_ns[index]
-            self.world.recorder.visit(task, birth, now, now)
-            self.world.emit(self.unit, source_id(self.code, index), birth, self.keys[index])
-        self.emitted = max(self.emitted, upto)
+        """Emit in order, as long as nothing is left to send and the task is not paused."""
+        while self.emitted < upto and not self.unit.task.outbox and not self.unit.task.paused_until_ns:
+            self.emit_one()

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from reference.mark import Mark
+from reference.outbox import Outbox, Places
 from reference.unit import Message, Visit
 from sim.clock import SERVICE
 
@@ -25,7 +27,11 @@ class Work:
 
 
 class Cores:
-    """Servers shared by the tasks on them; a free one takes the item that arrived first at the host."""
+    """Servers shared by the tasks on them.
+
+    A free one takes, of the tasks that can go on, one of the highest priority, of these the item that arrived first
+    at the host.
+    """
 
     def __init__(self, count: int) -> None:
         self.free = count
@@ -42,12 +48,14 @@ class Cores:
     def _next(self) -> Task | None:
         if len(self.tasks) == 1:  # a core of its own: no need to compare tickets
             only = self.tasks[0]
-            return only if only.ready and (only.front or only.queue) else None
-        first, first_ticket = None, None
+            return only if only.head_ticket() is not None else None
+        first, first_turn = None, None
         for task in self.tasks:
-            ticket = task.head_ticket() if task.ready else None
-            if ticket is not None and (first_ticket is None or ticket < first_ticket):
-                first, first_ticket = task, ticket
+            ticket = task.head_ticket()
+            if ticket is not None:
+                turn = (-task.operator.description.priority, ticket)
+                if first_turn is None or turn < first_turn:
+                    first, first_turn = task, turn
         return first
 
 
@@ -57,8 +65,9 @@ class Task:
     def __init__(self, world: World, operator: OperatorPlan, index: int, host: Host, cores: Cores) -> None:
         self.world, self.operator, self.index, self.host, self.cores = world, operator, index, host, cores
         self.front: deque[Visit | Work] = deque()
-        self.queue: deque[Visit | Message] = deque()
-        self.serving: dict[Visit | Work | Message, None] = {}
+        self.queue: deque[Visit | Message | Mark] = deque()
+        # (work, end at full pace) [ns], in order of start
+        self.serving: dict[Visit | Work | Message | Mark, tuple[int, int]] = {}
         self.paused_until_ns = 0  # 0: not paused, NEVER: without an end
         self.in_hand: list[Message] = []  # their turn has come, and the listener is being told
         self.rules: list[tuple[int | None, int | None]] = []  # (unit, task of origin) whose tuples are held
@@ -69,12 +78,15 @@ class Task:
         self.busy_ns = 0
         self.alive = True
         self.died_ns: int | None = None
+        self.places = Places(world, self, operator.description.buffer)
+        self.outbox = Outbox(world, self)
         cores.tasks.append(self)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits and nothing is served."""
-        return not (self.front or self.queue or self.serving or self.in_hand or self.side or self.back)
+        """Whether nothing waits, nothing is served and nothing is left to send."""
+        lanes = self.front or self.queue or self.serving or self.outbox
+        return not (lanes or self.in_hand or self.side or self.back)
 
     @property
     def stopped(self) -> bool:
@@ -84,7 +96,7 @@ class Task:
     @property
     def ready(self) -> bool:
         """Whether it can start a service."""
-        return self.idle_threads > 0 and not self.stopped
+        return self.idle_threads > 0 and not self.stopped and not self.outbox
 
     def waiting(self) -> int:
         """Number of tuples in both lanes, and beside them."""
@@ -95,8 +107,9 @@ class Task:
         return self.died_ns is not None and self.died_ns <= departed_ns
 
     def head_ticket(self) -> int | None:
+        """The place in the order of arrivals of what the task can start now, or None."""
         lane = self.front or self.queue
-        return lane[0].ticket if lane else None
+        return lane[0].ticket if lane and self.ready else None
 
     def arrive(self, *items: Visit | Message) -> None:
         """Tuples or messages have come over their channels."""
@@ -135,6 +148,8 @@ class Task:
             self._take_in_hand(item)
             return
         if self.operator.service_ns is None and not self.stopped:
+            if isinstance(item, Visit):
+                self.places.leave()
             self._admit(item)
             return
         self.queue.append(item)
@@ -169,11 +184,19 @@ class Task:
 
     def take(self) -> None:
         """The item whose turn has come: serve it, hold it or drop it."""
-        self._admit((self.front or self.queue).popleft())
+        if self.front:
+            self._admit(self.front.popleft())
+            return
+        item = self.queue.popleft()
+        if not isinstance(item, Message):
+            self.places.leave()
+        self._admit(item)
 
-    def _admit(self, item: Visit | Work | Message) -> None:
+    def _admit(self, item: Visit | Work | Message | Mark) -> None:
         now = self.world.clock.now_ns()
-        if isinstance(item, Work):
+        if isinstance(item, Mark):
+            self._serve(item, 0, now)
+        elif isinstance(item, Work):
             self._serve(item, item.ns, now)
         elif isinstance(item, Message):
             if item.ns and self.operator.service_ns is not None:
@@ -198,28 +221,44 @@ class Task:
             item.start_ns = now
             self._serve(item, self.host.scaled(self.operator.service_ns(item.row.id)), now)
 
-    def _serve(self, item: Visit | Work | Message, ns: int, now: int) -> None:
+    def _serve(self, item: Visit | Work | Message | Mark, ns: int, now: int) -> None:
         self.cores.free -= 1
         self.idle_threads -= 1
-        self.serving[item] = None
-        self.world.clock.at(now + ns, SERVICE + self.index, lambda _: self._end(item, ns))
+        self.serving[item] = (ns, now + ns)
+        if self.host.processor and not isinstance(item, Mark):
+            self.host.processor.begin(self, item, ns)
+        else:
+            self.world.clock.at(now + ns, SERVICE + self.index, lambda _: self._end_at_full_pace(item, ns))
 
-    def _end(self, item: Visit | Work | Message, ns: int) -> None:
-        if not self.alive:
-            return  # the host died meanwhile: no effect, no output
-        del self.serving[item]
+    def _end_at_full_pace(self, item: Visit | Work | Message | Mark, ns: int) -> None:
+        if self.alive and not self.host.processor:  # else the host died, or its processor took the service over
+            self.end(item, ns)
+
+    def end(self, item: Visit | Work | Message | Mark, ns: int) -> None:
+        """The service of so much work is over."""
         self.cores.free += 1
         self.idle_threads += 1
         self.busy_ns += ns
-        if isinstance(item, Work):
-            item.done()
-        elif isinstance(item, Message):
-            self._take_in_hand(item)
+        if isinstance(item, Mark):
+            item.served = True
         else:
-            self._complete(item, self.world.clock.now_ns())
+            del self.serving[item]
+            if isinstance(item, Work):
+                item.done()
+            elif isinstance(item, Message):
+                self._take_in_hand(item)
+            else:
+                self._complete(item, self.world.clock.now_ns())
+        self._let_marks_pass()
         self.cores.dispatch()
         self.world.notice(self)
         self.world.tell()
+
+    def _let_marks_pass(self) -> None:
+        """A watermark passes when all services that began before it, on other threads too, have ended."""
+        while isinstance(first := next(iter(self.serving), None), Mark) and first.served:
+            del self.serving[first]
+            self.world.watermarks.turn(first, self)
 
     def _complete(self, visit: Visit, now: int) -> None:
         """Effect and output of a tuple, at the end of its service."""
@@ -231,8 +270,13 @@ class Task:
         unit.apply(row)
         if self.operator.is_sink:
             self.world.recorder.delivery(self.operator.index, row.birth_ns, now)
-        for child, key in self.operator.outputs(row.id, row.key) if self.operator.edges else ():
-            self.world.emit(unit, child, row.birth_ns, key)
+        if self.operator.joins is not None:
+            self.world.watermarks.join(unit, row, visit.origin.operator)
+        elif self.operator.windows is not None:
+            self.world.watermarks.enter(unit, row)
+        elif self.operator.edges:
+            for child, key in self.operator.outputs(row.id, row.key):
+                self.world.emit(unit, child, row.birth_ns, key)
         if visit.replayed:
             self.world.one_replayed(unit, self)
 

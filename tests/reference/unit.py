@@ -10,8 +10,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from models.job import FixedState, PerKeyState, PerTupleState
+from models.job import FixedState, PerKeyState, PerTupleState, WindowState
 from models.records import NEVER
+from models.units import to_ns
 
 if TYPE_CHECKING:
     from reference.task import Task
@@ -30,14 +31,25 @@ class Row(NamedTuple):
 class Visit:
     """A tuple on its way from the task `origin` to a unit, then in the queue there.
 
-    `arrival_ns` is known when it is sent, `arrived` says that it is there; `ticket` is its place among all that arrived
-    at the host; `replayed` says that it was sent again.
+    `arrival_ns` is known when it has left, `arrived` says that it is there; `number` is its place among all sendings,
+    `ticket` that among all that arrived at the host; `replayed` says that it was sent again.
     """
 
-    __slots__ = ("arrival_ns", "arrived", "origin", "refused", "replayed", "row", "start_ns", "ticket", "unit")
+    __slots__ = (
+        "arrival_ns",
+        "arrived",
+        "number",
+        "origin",
+        "refused",
+        "replayed",
+        "row",
+        "start_ns",
+        "ticket",
+        "unit",
+    )
 
-    def __init__(self, row: Row, unit: Unit, origin: Task, arrival_ns: int, replayed: bool) -> None:
-        self.row, self.unit, self.origin, self.arrival_ns = row, unit, origin, arrival_ns
+    def __init__(self, row: Row, unit: Unit, origin: Task, number: int, replayed: bool) -> None:
+        self.row, self.unit, self.origin, self.number, self.arrival_ns = row, unit, origin, number, NEVER
         self.arrived, self.start_ns, self.ticket, self.replayed = False, NEVER, 0, replayed
         self.refused = False  # it is a duplicate, which costs the time of its service
 
@@ -107,6 +119,9 @@ class Unit:
         self.books_open = False  # replayed tuples are counted
         self.pending = 0  # replayed tuples that are on their way or in the queue
         self.processed_ns = NEVER  # when the last replayed tuple was
+        self.births_ns: list[int] = []  # of the applied tuples
+        self.windows: dict[int, dict[int, int]] = {}  # window that has not ended -> key -> newest event time
+        self.sides: dict[tuple[int, int, int], list[Row]] = {}  # (such a window, key, input 0 or 1) -> tuples to join
 
     @property
     def name(self) -> str:
@@ -124,6 +139,7 @@ class Unit:
         if row.id not in self.position:
             self.position[row.id] = len(self.applied)
         self.applied.append(row.id)
+        self.births_ns.append(row.birth_ns)
         if row.key not in self.key_since:
             self.key_since[row.key] = len(self.applied) - 1
         self.touched.add(row.key)
@@ -157,16 +173,20 @@ class Unit:
 
     def state_bytes(self) -> int:
         """Size of the whole state."""
-        return self._size(len(self.key_since), len(self.applied))
+        return self._size(len(self.key_since), len(self.applied), 0)
 
     def changed_bytes(self) -> int:
         """Size of what changed since the last snapshot."""
         if isinstance(self.operator.description.state, FixedState):
             return self.state_bytes()
-        return self._size(len(self.touched), len(self.applied) - self.applied_at_snapshot)
+        return self._size(len(self.touched), len(self.applied) - self.applied_at_snapshot, self.applied_at_snapshot)
 
-    def _size(self, keys: int, tuples: int) -> int:
+    def _size(self, keys: int, tuples: int, first: int) -> int:
+        """Of so many keys, or tuples, of which the first is applied tuple `first`."""
         state = self.operator.description.state
+        if isinstance(state, WindowState):
+            after = max(self.births_ns, default=0) - to_ns(state.length_s)
+            return round(sum(birth > after for birth in self.births_ns[first:]) * state.entry_bytes)
         if isinstance(state, PerKeyState):
             return round(keys * state.entry_bytes)
         if isinstance(state, PerTupleState):

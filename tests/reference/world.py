@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from models.records import NEVER
+from models.records import NEVER, table
+from models.units import to_ns
 from reference.actions import Actions, side_lists
 from reference.checkpoint import CheckpointCoordinator
-from reference.host import Host, Link
+from reference.event_time import TIMER, Watermarks
+from reference.host import FairLink, Host, Link
 from reference.ledger import ledger
 from reference.moves import Moves
+from reference.outbox import Output
+from reference.processor import Processor
 from reference.recorder import Recorder
 from reference.source import Source
 from reference.task import Task, Work
 from reference.unit import Row, Unit, Visit
+from sim.action_limits import ActionLimits
 from sim.arrivals import births
 from sim.clock import ARRIVAL, MESSAGE, Clock, channel
 from sim.cluster import Cluster, RunPlan
 from sim.data_plane import Key, Listener
 from sim.data_plane import Row as TableRow
+from sim.pace import FULL, pace_of
 
 
 class World(Actions, Moves):
@@ -38,12 +44,17 @@ class World(Actions, Moves):
         super().__init__()
         self.plan, self.cluster, self.clock, self.listener = plan, cluster, clock, listener
         self.recorder = Recorder()
+        self.limits = ActionLimits(plan)
         self.drops_duplicates = plan.drops_duplicates
         self.remote = Link(plan.scenario.fault_tolerance.remote_bytes_per_s, plan.latency_ns)
         self.hosts = [
-            Host(index, name, group, plan.latency_ns)
+            Host(clock, index, name, group, plan.latency_ns, plan.fair)
             for index, (name, group) in enumerate(zip(plan.host_names, plan.host_groups, strict=True))
         ]
+        self.warmup_ns = to_ns(plan.scenario.warmup_s)
+        for host in self.hosts:
+            if host.group.cpu == "processor-sharing":
+                host.processor = Processor(self, host, shares_evenly=True)
         self.tasks: list[Task] = []
         for task in range(len(cluster.task_host)):
             self.add_task(task)
@@ -53,8 +64,14 @@ class World(Actions, Moves):
             self.units[operator].append(made)
         self._numbered = list(self.all_units())
         self.wire: dict[Visit, Task] = {}
+        self._sendings = 0
+        self.never_sent = 0  # outputs that were lost in the outbox of a dead task
         self._watched: frozenset[int] = frozenset()
         self.sources = [source for each in plan.operators if each.is_source for source in self._sources(each.index)]
+        self.watermarks = Watermarks(self)
+        for unit in self._numbered:
+            if unit.operator.timer_ns:
+                self._wait_for_timer(unit, 1)
 
     def _sources(self, operator: int) -> Iterator[Source]:
         plan, name = self.plan, self.plan.operators[operator].name
@@ -92,10 +109,16 @@ class World(Actions, Moves):
         for task in tasks:
             for visit in task.crash(now):
                 self.drop(visit, task, "crash")
+            for output in task.outbox.lose():
+                self.never_sent += 1
+                unsent = Visit(output.row, output.receiver, task, self.next_number(), replayed=False)
+                self.drop(unsent, output.receiver.task, "crash")
         for unit in lost:
             for visit in unit.forget_volatile():
                 self.drop(visit, unit.task, "crash")
         self._cut_links(dead)
+        for task in tasks:
+            task.places.give()  # a dead task has room
         for unit in self._numbered:
             if unit.checkpoint and unit.checkpoint.holder == host:
                 unit.checkpoint = None
@@ -106,11 +129,14 @@ class World(Actions, Moves):
         cut = [
             (visit, task)
             for visit, task in self.wire.items()
-            if visit.origin.host is dead and visit.origin.died_by(visit.arrival_ns - self.plan.latency_ns)
+            if visit.origin.host is dead
+            and (visit.arrival_ns == NEVER or visit.origin.died_by(visit.arrival_ns - self.plan.latency_ns))
         ]
         for visit, _ in cut:
             del self.wire[visit]
         for visit, task in cut:
+            if not visit.replayed:
+                task.places.leave()
             self.drop(visit, task, "crash")
 
     def assign(self, unit: int, task: int) -> None:
@@ -143,6 +169,16 @@ class World(Actions, Moves):
         busy = self.tasks[task]
         busy.put_in_front([Work(ns, busy.host.ticket(), lambda: self.listener.work_done(token))])
         self.tell()
+
+    def speed(self, host: int, share: float) -> None:
+        """Others take this share of the CPU from now on."""
+        changed, pace = self.hosts[host], pace_of(share)
+        self.limits.change_pace(pace)
+        if changed.processor is None and pace != FULL:
+            changed.processor = Processor(self, changed, shares_evenly=False)
+            changed.processor.take_over()
+        if changed.processor:
+            changed.processor.set_pace(pace)
 
     def close_books(self, unit: int) -> tuple[int, int]:
         """`replayed` now; not counted any more."""
@@ -179,17 +215,28 @@ class World(Actions, Moves):
         """Whether the task has nothing to do."""
         return self.tasks[task].empty
 
-    def last_arrival_ns(self, task: int, operators: Collection[int]) -> int | None:
-        """When the last of the wire from these operators arrives at the task."""
-        goal = self.tasks[task]
-        return max(
-            (
-                visit.arrival_ns
-                for visit, receiver in self.wire.items()
-                if receiver is goal and visit.origin.operator.index in operators
-            ),
-            default=None,
-        )
+    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
+        """When the last of the wire from these operators arrives at the task, at least."""
+        goal, now, limit = self.tasks[task], self.clock.now_ns(), self._sendings if before is None else before
+        found = []
+        for visit, receiver in self.wire.items():
+            if receiver is goal and visit.origin.operator.index in operators and visit.number < limit:
+                link = visit.origin.host.link
+                if visit.arrival_ns == NEVER and isinstance(link, FairLink):
+                    least = link.least_ns(now, (visit.origin.index, task), limit) or 0
+                    found.append(now + least + self.plan.latency_ns)
+                else:
+                    found.append(visit.arrival_ns)
+        return max(found, default=None)
+
+    def sendings(self) -> int:
+        """How much was sent so far."""
+        return self._sendings
+
+    def next_number(self) -> int:
+        """The number of what is sent now."""
+        self._sendings += 1
+        return self._sendings - 1
 
     def watch(self, tasks: Collection[int]) -> None:
         """Tell of exactly these tasks."""
@@ -208,6 +255,7 @@ class World(Actions, Moves):
 
     def checkpoint(self, unit: int, holder: int) -> bool:
         """A checkpoint of the unit now, for that holder; whether it was taken."""
+        self.limits.act()
         saved = self._numbered[unit]
         if not saved.live or saved.saving or saved.operator.is_sink or saved.operator.is_source:
             return False
@@ -217,7 +265,20 @@ class World(Actions, Moves):
 
     def trim(self, unit: int, count: int) -> None:
         """Upstream forgets what is among the first `count` tuples that the unit applied."""
+        self.limits.act()
         CheckpointCoordinator(self, [], [], 1).trim_now(self._numbered[unit], count)
+
+    # -- timers
+
+    def _wait_for_timer(self, unit: Unit, number: int) -> None:
+        at = number * unit.operator.timer_ns
+        self.clock.at(at, TIMER + unit.task.index, lambda _: self._timer(unit, number))
+
+    def _timer(self, unit: Unit, number: int) -> None:
+        """A task emits whatever came in, at no cost; the tuple is born now."""
+        made, key = unit.operator.tick(unit.index, number)
+        self.emit(unit, made, self.clock.now_ns(), key)
+        self._wait_for_timer(unit, number + 1)
 
     # -- tuples
 
@@ -234,19 +295,41 @@ class World(Actions, Moves):
                     if self.plan.replays:
                         unit.keep(target, sent)
                     if not unit.muted:
-                        self._send(unit, target, sent)
+                        unit.task.outbox.offer(Output(unit, target, sent))
 
-    def _send(self, sender: Unit, receiver: Unit, row: Row) -> None:
+    def emit_waiting(self, task: Task) -> None:
+        """Nothing is left to send at the task: sources there emit what waits, what was born first comes first."""
+        here = [source for source in self.sources if source.unit.task is task]
+        while not task.outbox:
+            waiting = [source for source in here if source.waiting_since() is not None]
+            if not waiting:
+                return
+            min(waiting, key=lambda source: (source.waiting_since(), source.unit.number)).emit_one()
+
+    def send_tuple(self, sender: Unit, receiver: Unit, row: Row) -> None:
+        """Send a tuple; it takes a place at the task where the receiver is now."""
         origin, task = sender.task, receiver.task
+        self.recorder.message(self.clock.now_ns(), "local" if origin.host is task.host else "data", 1, row.bytes)
+        visit = Visit(row, receiver, origin, self.next_number(), replayed=False)
+        self.wire[visit] = task
+        task.places.take()
+
+        def comes(arrival_ns: int) -> None:
+            visit.arrival_ns = arrival_ns
+            self.clock.at(arrival_ns, channel(ARRIVAL, task.index, origin.index), lambda _: self._arrive(visit, task))
+
+        self._transmit(origin, task, row.bytes, comes)
+
+    def _transmit(self, origin: Task, task: Task, size_bytes: int, comes: Callable[[int], None]) -> None:
+        """Send bytes from task to task; `comes` is told when they arrive, as soon as that is known."""
         now = self.clock.now_ns()
         if origin.host is task.host:
-            arrival, kind = now, "local"
-        else:
-            arrival, kind = origin.host.link.arrival_ns(now, row.bytes), "data"
-        self.recorder.message(now, kind, 1, row.bytes)
-        visit = Visit(row, receiver, origin, arrival, replayed=False)
-        self.wire[visit] = task
-        self.clock.at(arrival, channel(ARRIVAL, task.index, origin.index), lambda _: self._arrive(visit, task))
+            comes(now)
+            return
+        ends, latency_ns = (origin.index, task.index), self.plan.latency_ns
+        origin.host.link.send(
+            now, size_bytes, ends, self.next_number(), lambda departure_ns: comes(departure_ns + latency_ns)
+        )
 
     def _arrive(self, visit: Visit, task: Task) -> None:
         if self.wire.pop(visit, None) is None:
@@ -266,12 +349,18 @@ class World(Actions, Moves):
             return 0, 0
         origin, task = from_unit.task, to_unit.task
         now, size = self.clock.now_ns(), sum(row.bytes for row in rows)
-        arrival = now if origin.host is task.host else origin.host.link.arrival_ns(now, size)
         self.recorder.message(now, "replay", 1, size)
-        visits = [Visit(row, to_unit, origin, arrival, replayed=True) for row in rows]
+        origin.outbox.forget(from_unit, to_unit)
+        visits = [Visit(row, to_unit, origin, self.next_number(), replayed=True) for row in rows]
         self.wire.update(dict.fromkeys(visits, task))
         rank = channel(MESSAGE, task.index, origin.index)
-        self.clock.at(arrival, rank, lambda _: self._replay_arrives(visits, task))
+
+        def comes(arrival_ns: int) -> None:
+            for visit in visits:
+                visit.arrival_ns = arrival_ns
+            self.clock.at(arrival_ns, rank, lambda _: self._replay_arrives(visits, task))
+
+        self._transmit(origin, task, size, comes)
         if to_unit.books_open:
             to_unit.pending += len(rows)
         return len(rows), size
@@ -317,6 +406,14 @@ class World(Actions, Moves):
             if task.alive
         ]
 
+    def buffers(self) -> list[TableRow]:
+        """(task, taken, unsent, blocked_ns) of each live task."""
+        return [
+            (task.index, task.places.taken_now, len(task.outbox.items), task.outbox.blocked_ns())
+            for task in self.tasks
+            if task.alive
+        ]
+
     def lag(self) -> list[tuple[int, int]]:
         """(operator, tuples that are born before now and not emitted) for each source unit."""
         now = self.clock.now_ns()
@@ -344,4 +441,7 @@ class World(Actions, Moves):
                 for item in (*held[task], *task.front, *task.queue, *side_lists(task))
                 if isinstance(item, Visit)
             ]
-        return self.recorder.tables(serving, waiting)
+        made = dict(self.recorder.tables(serving, waiting))
+        used = [(task.index, task.host.processor.used_by(task)) for task in self.tasks if task.host.processor]
+        made["cpu"] = table("cpu", [(task, one.served_ns, one.used_ns) for task, one in used])
+        return made

@@ -16,7 +16,7 @@ from sim.data_plane import CONTROL, Timed
 from sim.engine import records
 
 MS = 1_000_000
-VERBS = ("pause", "unpause", "hold", "unhold", "mute", "speed", "send", "barrier", "unalign", "work", "timed")
+VERBS = ("pause", "unpause", "hold", "unhold", "mute", "send", "barrier", "unalign", "work", "timed")
 MOVES = ("instance", "route", "own", "copy", "adopt", "retire", "checkpoint", "trim")
 
 
@@ -32,7 +32,7 @@ class Scripted(Control):
         self.later: list[tuple[Any, ...]] = []  # barriers that are still to be sent
         self.answers = 2 * count
         self.groups: dict[int, list[int]] = {}  # unit -> its further instances
-        self.fresh: list[tuple[int, int]] = []  # (instance, unit) that have no state
+        self.fresh: list[tuple[int, int, int]] = []  # (instance, unit, its first task) that control gave no state
 
     def start(self) -> None:
         super().start()
@@ -89,8 +89,6 @@ class Scripted(Control):
             plane.unhold(task, draw.choice([None, self._unit(task)]))
         elif verb == "mute" and self.plan.may_fail:
             plane.mute(self._unit(task), draw.random() < 0.5)
-        elif verb == "speed":
-            plane.speed(self.cluster.task_host[task], draw.choice([0.5, 1.0, 2.0, 0.3]))
         elif verb == "send":
             plane.send(*self._message(draw.choice([*live, CONTROL]), task))
         elif verb == "barrier":
@@ -122,7 +120,7 @@ class Scripted(Control):
         made = cluster.new_instance(unit, task)
         self.plane.add_instance(made, unit, task)
         self.groups.setdefault(unit, []).append(made)
-        self.fresh.append((made, unit))
+        self.fresh.append((made, unit, task))
 
     def _move(self, verb: str, live: list[int]) -> None:  # noqa: PLR0912 - one switch
         draw, plane = self.draw, self.plane
@@ -141,8 +139,9 @@ class Scripted(Control):
                 if self.cluster.unit_live[sender] and self.cluster.task_alive[self.cluster.unit_task[other]]:
                     plane.replay(sender, other)
         elif verb == "adopt" and self.fresh:
-            made, unit = self.fresh.pop()
-            if self.cluster.task_alive[self.cluster.unit_task[made]] and not self.cluster.unit_live[made]:
+            made, unit, task = self.fresh.pop()
+            recovered = self.cluster.unit_task[made] != task
+            if self.cluster.task_alive[task] and not recovered and not self.cluster.unit_live[made]:
                 plane.adopt(made, unit)
                 self.cluster.unit_live[made] = True
                 plane.open(made)
@@ -191,12 +190,11 @@ class Scripted(Control):
             at += step if not k else draw.choice([0, step])
             task = draw.choice(live)
             until = draw.choice([None, at + self._instant(200)])
-            what = draw.choice(["pause", "unpause", "chore", "speed", "send", "unalign"])
+            what = draw.choice(["pause", "unpause", "chore", "send", "unalign"])
             arguments: dict[str, tuple[Any, ...]] = {
                 "pause": (task, until),
                 "unpause": (task,),
                 "chore": (task, self._instant(20)),
-                "speed": (self.cluster.task_host[task], draw.choice([0.5, 1.0, 2.0])),
                 "send": self._message(draw.choice([*live, CONTROL]), task, draw.choice([0, 0, 1, 2])),
                 "unalign": (task,),
             }

@@ -132,6 +132,35 @@ def random_job(draw: Random, **fixed: Any) -> dict[str, Any]:
     return raw | fixed
 
 
+def with_buffers(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
+    """The same keys with small queues: services are long enough to fill them now and then, and with luck instants meet.
+
+    Some of these jobs have more to do than they can, so that their sources wait most of the time.
+    """
+    operators = {
+        name: operator | {"buffer": draw.choice([1, 1, 2, 3, 10])}
+        if operator["kind"] != "source" and draw.random() < 0.75
+        else operator
+        for name, operator in raw["operators"].items()
+    }
+    if draw.random() < 0.4:
+        for operator in operators.values():
+            if operator["kind"] not in ("source", "sink"):
+                operator["service"] = {"distribution": "deterministic", "value": draw.choice(["10 ms", "50 ms"])}
+    if draw.random() < 0.4:
+        operators["out"] = operators["out"] | {"service": {"distribution": "deterministic", "value": "20 ms"}}
+    made = raw | {"operators": operators}
+    if draw.random() < 0.2:  # a failure is noticed at once
+        made["detector"] = {"heartbeat": "200 ms", "timeout": "1 ms"}
+    return made
+
+
+def with_fair_links(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
+    """The same keys with links that are shared evenly, and mostly slow enough for that to matter."""
+    hosts = raw["hosts"]["h"] | {"network": draw.choice(["1 MB/s", "60 kB/s", "20 kB/s", "3 kB/s"])}
+    return raw | {"network": raw["network"] | {"sharing": "fair"}, "hosts": {"h": hosts}}
+
+
 def _operators(draw: Random, sources: int) -> dict[str, dict[str, Any]]:
     made: dict[str, dict[str, Any]] = {}
     unread = ["src"]
@@ -205,6 +234,72 @@ def _crashes(draw: Random, hosts: int) -> dict[str, dict[str, Any]]:
             event["repair"] = draw.choice(["50 ms", "700 ms", "3 s"])
         events[f"crash{index}"] = event
     return events
+
+
+def random_joins(draw: Random, **fixed: Any) -> dict[str, Any]:
+    """A random job with windows, a join of two of its operators, and timers."""
+    raw = random_windows(draw, **fixed)
+    operators = raw["operators"]
+    for operator in operators.values():
+        keyed = "key" in operator["inputs"].values() if operator["kind"] != "source" else True
+        if operator["kind"] == "map" and not keyed and draw.random() < 0.5:
+            operator["timer"] = {"every": draw.choice(["100 ms", "77 ms", "1 s"])}
+    out = operators.pop("out")
+    operators["pairs"] = {
+        "kind": "join",
+        "inputs": dict.fromkeys(draw.sample(list(operators), 2), "key"),
+        "parallelism": draw.randint(1, 3),
+        "key_groups": draw.randint(3, 6),
+        "service": {"distribution": "deterministic", "value": draw.choice(["1 us", "1 ms", "5 ms"])},
+        "selectivity": draw.choice([1.0, 0.3, 1.5]),
+        "window": {"length": draw.choice(["50 ms", "100 ms", "300 ms"])},
+    }
+    if draw.random() < 0.5:
+        operators["pairs"]["state"] = {"model": "window", "bytes": "10 B", "length": "100 ms"}
+    kind = next(iter(out["inputs"].values()))
+    behind = "pairs"
+    if draw.random() < 0.4:
+        behind = "counts"
+        operators["counts"] = {
+            "kind": "aggregate",
+            "inputs": {"pairs": "key"},
+            "service": {"distribution": "exponential", "mean": "1 ms"},
+            "window": {"length": "200 ms"},
+        }
+    operators["out"] = out | {"inputs": out["inputs"] | {behind: kind}}
+    return raw
+
+
+def random_windows(draw: Random, **fixed: Any) -> dict[str, Any]:
+    """A random job without failures in which aggregates have windows, on lattices of time as often as not."""
+    raw = random_job(draw, **fixed) | {"events": {}}
+    for workload in raw["workload"].values():
+        workload["watermark"] = draw.choice(["50 ms", "100 ms", "200 ms", "333 ms", "1 s"])
+        if draw.random() < 0.3:
+            workload |= {"rate": "100 /s", "arrivals": "deterministic"}
+    lattice = draw.random() < 0.4
+    for operator in raw["operators"].values():
+        if operator["kind"] in ("source", "sink"):
+            continue
+        if lattice:
+            operator["service"] = {"distribution": "deterministic", "value": draw.choice(["1 ms", "5 ms", "10 ms"])}
+        if "key" not in operator["inputs"].values():
+            continue
+        if draw.random() < 0.7:
+            operator["kind"] = "aggregate"
+            operator["window"] = draw.choice(
+                [
+                    {"length": "100 ms"},
+                    {"length": "1 s"},
+                    {"length": "1 s", "slide": "300 ms"},
+                    {"length": "1 s", "slide": "100 ms"},
+                    {"length": "500 ms", "slide": "700 ms"},
+                    {"length": "123457 us", "slide": "41 ms"},
+                ]
+            )
+        if draw.random() < 0.5:
+            operator["state"] = {"model": "window", "bytes": "10 B", "length": draw.choice(["100 ms", "1 s", "3 s"])}
+    return raw
 
 
 def storm(draw: Random, **fixed: Any) -> dict[str, Any]:
@@ -281,6 +376,7 @@ def idle(world: World) -> bool:
     """Whether nothing will happen any more but checkpoints and samples."""
     return (
         in_progress(world) == 0
+        and not any(task.outbox for task in world.tasks)
         and all(unit.live and not unit.held for unit in world.all_units())
         and all(source.emitted == len(source.births_ns) for source in world.sources)
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_jobs import queue
+from small_jobs import NS, queue
 
 from models.inputs import RateSeries
 from models.scenario import Scenario
@@ -111,9 +111,7 @@ def profiles(draw: st.DrawFn) -> RateSeries:
     rates = draw(st.lists(st.sampled_from([0.0, 0.0, 3.0, 60.0, 411.7]), min_size=bins, max_size=bins))
     column = st.lists(st.sampled_from([0.0, 0.0, 1.0, 7.5]), min_size=keys, max_size=keys)
     weights = np.array([draw(column) for _ in range(bins)], dtype=float).T
-    # Gaps that are drawn as exactly zero (gamma of a tiny shape) are born in the first bin, whatever its rate is.
-    used = (np.array(rates) > 0) | (np.arange(bins) == 0)
-    weights[0, (weights.sum(axis=0) == 0) & used] = 1.0
+    weights[0, (weights.sum(axis=0) == 0) & (np.array(rates) > 0)] = 1.0
     widths = draw(st.lists(st.sampled_from([0.3, 1.0, 1.7]), min_size=bins, max_size=bins))
     return RateSeries(np.concatenate(([0.0], np.cumsum(widths))), np.array(rates), weights)
 
@@ -133,6 +131,23 @@ def test_blocks_have_the_keys_of_a_profile_by_bin(
     made = profiled(source(tasks, seed=seed, rate="1 /s", arrivals=law, batch=batch))
     for task in range(tasks):
         check(made, task, size, series)
+
+
+def test_gaps_too_small_for_a_number_are_no_births_where_the_rate_is_zero() -> None:
+    # Half of the gaps of this shape are drawn as exactly zero.
+    law = {"distribution": "gamma", "shape": 0.001}
+    late = {"steps": [{"at": "0 s", "rate": "0 /s"}, {"at": "1 s", "rate": "90 /s"}]}
+    born = 0
+    for seed in range(30):
+        assert check(source(seed=seed, rate="0 /s", arrivals=law), 0, 9) == 0
+        made = source(seed=seed, rate=late, arrivals=law)
+        born += check(made, 0, 9)
+        assert (births(made, "src", 0, 0, None)[0] >= NS).all()
+    assert born > 0
+    # A bin of a profile without a rate needs no keys.
+    series = RateSeries(np.arange(3.0), np.array([0, 40.0]), np.array([[0, 1.0], [0, 0]]))
+    made = profiled(source(duration="2 s", rate="1 /s", arrivals=law))
+    assert sum(check(made, 0, 9, series, replication=k) for k in range(30)) > 0
 
 
 def test_a_block_that_lies_outside_the_run_is_passed_over() -> None:

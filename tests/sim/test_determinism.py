@@ -51,8 +51,14 @@ def test_replications_and_seeds_differ() -> None:
     assert len({digest(simulate(made)), digest(simulate(made, replication=1)), digest(simulate(other))}) == 3
 
 
-def test_the_hash_seed_of_python_does_not_matter() -> None:
-    code = "from test_determinism import run_digest; print(*map(run_digest, range(3)))"
+def test_the_hash_seed_of_python_does_not_matter(each_plane: str) -> None:
+    code = f"""
+from small_jobs import running_on
+from test_determinism import run_digest
+from test_unchanged import PLANES
+with running_on(PLANES["{each_plane}"]):
+    print(*map(run_digest, range(3)))
+"""
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(Path(__file__).parent)])
     found = {
         subprocess.run(

@@ -186,13 +186,13 @@ def test_the_next_barrier_waits_behind_the_one_before(plane: PlaneFactory) -> No
 
 
 def test_timed_actions_do_what_the_verbs_do(plane: PlaneFactory) -> None:
-    verbs = [(12, "pause", (Q, 35 * MS)), (40, "speed", (1, 2.0)), (50, "send", (CONTROL, Q, 3, True, 0, 0, 0))]
+    verbs = [(12, "pause", (Q, 35 * MS)), (40, "pause", (Q, 45 * MS)), (50, "send", (CONTROL, Q, 3, True, 0, 0, 0))]
     timed = [Timed(at * MS, verb, arguments) for at, verb, arguments in verbs]
-    assert timed[1].arguments == (1, 2.0)
+    assert timed[1].arguments == (Q, 45 * MS)
     one, told = run(line(), plane, verbs)
     other, told_too = run(line(), plane, [(1, "start_actions", (timed,))])
     assert (in_ms(one, "q"), told) == (in_ms(other, "q"), told_too)
-    assert in_ms(one, "q")[3] == (41, 43, 45)
+    assert in_ms(one, "q")[3] == (41, 45, 49)
 
 
 def test_a_chore_occupies_the_task_and_nobody_is_told(plane: PlaneFactory) -> None:
@@ -206,7 +206,7 @@ def test_a_chore_occupies_the_task_and_nobody_is_told(plane: PlaneFactory) -> No
     [
         Timed(5 * MS, "pause", (99, None)),
         Timed(5 * MS, "send", (0, -1, 1, True, 0, 0, 0)),
-        Timed(5 * MS, "speed", (9, 1.0)),
+        Timed(5 * MS, "speed", (0, 0.5)),
         Timed(5 * MS, "hold", (0, None, None)),
         Timed(5 * MS, "mute", (0, True)),
         Timed(0, "unpause", (0,)),

@@ -1,0 +1,80 @@
+"""What happens to unsent outputs: they are sent, taken along by a replay, or lost with their task."""
+
+from __future__ import annotations
+
+from sim.compiled.cache import kernel
+from sim.compiled.channels import free_visit, send_over
+from sim.compiled.events import push
+from sim.compiled.outbox import CREDITS, go_on_later, nothing_unsent, stop_waiting
+from sim.compiled.pointer import State
+from sim.compiled.state import CREDIT, GO_ON, NONE
+
+PORTION = 16  # births that a source emits at most before the kernel looks for memory again
+
+
+@kernel
+def send_head(s: State, task: int) -> None:
+    """Send the first unsent output of the task."""
+    t = s.tasks[task]
+    v = t.unsent_head
+    e = s.visits[v]
+    t.unsent_head = e.next
+    t.unsent_n -= 1
+    if t.unsent_head == NONE:
+        nothing_unsent(s, task)
+    sender, receiver, tuple_id, birth, key, node = e.ticket, e.unit, e.id, e.birth, e.key, e.node
+    free_visit(s, v)
+    s.tasks[s.units[receiver].task].taken += 1
+    send_over(s, sender, receiver, tuple_id, birth, key, s.operators[t.operator].bytes, node)
+
+
+@kernel
+def emit_later(s: State, task: int) -> None:
+    """The sources at the task go on at once, ahead of all others that go on."""
+    g = s.g[0]
+    push(s, g.now, CREDITS - 1, g.serial, GO_ON, task)
+    g.serial += 1
+
+
+@kernel
+def take_along(s: State, sender: int, receiver: int) -> None:
+    """What waits from one unit for another is part of a replay: it is not sent by itself any more."""
+    task = s.units[sender].task
+    t = s.tasks[task]
+    before, v, head = NONE, t.unsent_head, t.unsent_head
+    if head == NONE:
+        return
+    while v != NONE:
+        e = s.visits[v]
+        following = e.next
+        if e.ticket == sender and e.unit == receiver:
+            if before == NONE:
+                t.unsent_head = following
+            else:
+                s.visits[before].next = following
+            if t.unsent_tail == v:
+                t.unsent_tail = before
+            t.unsent_n -= 1
+            free_visit(s, v)
+        else:
+            before = v
+        v = following
+    if t.unsent_head == NONE:
+        nothing_unsent(s, task)
+    if t.unsent_head != head:
+        stop_waiting(s, task)
+        go_on_later(s, task)
+
+
+@kernel
+def bounded_need(s: State, kind: int, ref: int) -> int:
+    """For how many tuples more an event needs memory where queues have bounds."""
+    g = s.g[0]
+    if not g.bounded:
+        return 0
+    need = g.tasks + g.threads
+    if kind == CREDIT and s.tasks[ref].first_waiting != NONE:
+        need += s.tasks[s.tasks[ref].first_waiting].unsent_n + PORTION * g.fan_out
+    elif kind == GO_ON:
+        need += s.tasks[ref].unsent_n + PORTION * g.fan_out
+    return need

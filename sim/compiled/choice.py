@@ -1,0 +1,90 @@
+"""Which kernel a run gets: the scan where every task is a server of its own, the event loop for all else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from models.records import EVENT_LOOP, SCAN, Kernel
+from sim.cluster import Cluster, RunPlan
+from sim.control import PlaneFactory
+
+_KINDS = ("source", "map", "filter", "aggregate", "sink")
+
+
+def plane_for(plan: RunPlan) -> PlaneFactory:
+    """What makes the fastest data plane that can do all that the scenario asks for."""
+    if kernel_for(plan).name == SCAN:
+        from sim.compiled.scan_plane import ScanPlane  # noqa: PLC0415 - only one of the two is loaded
+
+        return ScanPlane
+    from sim.compiled.plane import CompiledPlane  # noqa: PLC0415
+
+    return CompiledPlane
+
+
+def kernel_for(plan: RunPlan) -> Kernel:
+    """The name of the kernel, and the first reason for it."""
+    reason = next(_against_the_scan(plan), None)
+    if reason is None:
+        return Kernel(SCAN, "every task and every link is a first-in-first-out server of its own")
+    return Kernel(EVENT_LOOP, reason)
+
+
+def _against_the_scan(plan: RunPlan) -> Iterator[str]:
+    """What the scan cannot do; whatever it does not know of is for the event loop."""
+    scenario = plan.scenario
+    if scenario.fault_tolerance.method != "none":
+        yield f"fault_tolerance.method is {scenario.fault_tolerance.method}"
+    if scenario.events:
+        yield f"there are events: {next(iter(scenario.events))}"
+    if plan.may_fail:
+        yield "hosts may fail"
+    if scenario.elasticity.policy != "none":
+        yield f"elasticity.policy is {scenario.elasticity.policy}"
+    for operator in plan.operators:
+        described = operator.description
+        if described.kind not in _KINDS:
+            yield f"{operator.name} is a {described.kind}"
+        if described.window is not None:
+            yield f"{operator.name} has a window"
+        if described.timer is not None:
+            yield f"{operator.name} has a timer"
+        if described.buffer is not None:
+            yield f"the queues of {operator.name} are bounded"
+        if described.service is None and not (operator.is_source or operator.is_sink):
+            yield f"{operator.name} has no service"
+        if described.service is not None and operator.is_source:
+            yield f"the source {operator.name} has a service"
+    cluster = Cluster(plan)
+    yield from _of_cores(plan, cluster)
+    yield from _of_links(plan, cluster)
+
+
+def _of_cores(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
+    """Hosts on which a task may have to wait for a core."""
+    for name, group, tasks in zip(plan.host_names, plan.host_groups, cluster.host_tasks, strict=True):
+        served = [plan.operators[cluster.task_operator[task]].description for task in tasks]
+        threads = sum(operator.threads for operator in served if operator.service is not None)
+        if group.load is not None:
+            yield f"others take a part of the CPU of {name}"
+        if threads and group.cpu != "dedicated" and not (group.cpu == "shared" and threads <= group.cores):
+            yield f"tasks share the cores of {name}"
+
+
+def _of_links(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
+    """Links with a bandwidth that several operators send over: what waits there comes from both."""
+    hosts_of = [set[int]() for _ in plan.operators]
+    for task, operator in enumerate(cluster.task_operator):
+        hosts_of[operator].add(cluster.task_host[task])
+    for host, (name, group) in enumerate(zip(plan.host_names, plan.host_groups, strict=True)):
+        if group.network_bytes_per_s is None:
+            continue
+        if plan.fair:
+            yield f"the link of {name} is shared evenly"
+        senders = [
+            operator.name
+            for operator in plan.operators
+            if host in hosts_of[operator.index] and any(hosts_of[edge.down.index] - {host} for edge in operator.edges)
+        ]
+        if len(senders) > 1:
+            yield f"{' and '.join(senders[:2])} share the link of {name}"

@@ -1,0 +1,27 @@
+"""What a source emits when it may."""
+
+from __future__ import annotations
+
+from sim.compiled.cache import kernel
+from sim.compiled.channels import emit
+from sim.compiled.draws import source_id
+from sim.compiled.pointer import State
+from sim.compiled.service import record_visit
+from sim.compiled.state import NONE
+
+
+@kernel
+def emit_births(s: State, source: int, upto: int) -> None:
+    """Emit what was born up to this sequence number and waits, until the task is paused or an output finds no room."""
+    b, g = s.sources[source], s.g[0]
+    unit = b.unit
+    task, operator = s.units[unit].task, s.units[unit].operator
+    if s.tasks[task].paused_until != 0:
+        return
+    for k in range(b.emitted, upto):
+        if s.tasks[task].unsent_head != NONE:
+            return
+        birth = s.births[b.offset + k - b.base]
+        b.emitted = k + 1
+        record_visit(s, operator, task, birth.time, g.now, g.now)
+        emit(s, unit, source_id(b.code, k), birth.time, birth.key)

@@ -1,0 +1,125 @@
+"""The arrays of event time before the first instant, and more room in them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.job import WindowState
+from models.units import to_ns
+from sim.cluster import Cluster, RunPlan
+from sim.compiled.pointer import State
+from sim.compiled.pools import chained, longer, power, push
+from sim.compiled.state import CELL, CHANNEL, NODE, NONE, PANE, RECENT, TICK, TIMER
+from sim.compiled.windows import rehash_cells
+from sim.operator_plan import OperatorPlan
+
+_TIMERS, _TICKS = (2 * (1 << 48) + (1 << k) for k in (46, 47))  # as in `sim.compiled.event_time`
+_NEVER_ENDS = 2**62
+
+
+def empty() -> dict[str, np.ndarray]:
+    """The pools and tables before anything is in them."""
+    return {
+        "notes": np.zeros(0, NODE),
+        "channels": np.zeros(0, CHANNEL),
+        "cells": np.zeros(0, CELL),
+        "cell_index": np.full(2, NONE, np.int32),
+        "panes": np.zeros(0, PANE),
+    }
+
+
+def operator_fields(operators: np.ndarray, plan: RunPlan) -> None:
+    """What each operator is in event time."""
+    first_task = 0
+    for record, operator in zip(operators, plan.operators, strict=True):
+        record["timed"], record["reckoned"] = operator.timed, operator.reckoned
+        record["first_task"], record["tasks"] = first_task, operator.description.parallelism
+        first_task += operator.description.parallelism
+        record["first_unit"], record["units"] = plan.first_unit[operator.index], operator.description.groups
+        record["slide"] = 1
+        if operator.windows is not None:
+            record["windowed"], record["window_code"] = True, operator.window_code
+            record["length"], record["slide"] = operator.windows.length_ns, operator.windows.slide_ns
+        record["joins"] = NONE if operator.joins is None else operator.joins
+        record["timer"], record["timer_code"] = operator.timer_ns, operator.timer_code
+        state = operator.description.state
+        if isinstance(state, WindowState):
+            record["state_length"] = to_ns(state.length_s)
+
+
+def start(s: State, plan: RunPlan, cluster: Cluster) -> None:
+    """Join the tasks by channels, and set the first watermarks of the sources; nothing without a window."""
+    g = s.g
+    g["free_cell"] = g["free_pane"] = NONE
+    g["noted"] = np.any(s.operators["joins"] != NONE) or np.any(s.operators["state_model"] == RECENT)
+    g["spread"] = max((operator.windows.most for operator in plan.operators if operator.windows), default=0)
+    channels: list[tuple[int, int]] = []
+    s.units["panes"] = s.units["recent_first"] = NONE
+    for task, operator in enumerate(cluster.task_operator):
+        t = s.tasks[task]
+        t["next_end"] = _NEVER_ENDS
+        t["first_channel"] = len(channels)
+        if plan.operators[operator].timed:
+            channels += [(origin, 0) for origin in _origins(s.operators, plan, task, operator)]
+        t["channels"] = len(channels) - int(t["first_channel"])
+    s.channels = np.array(channels, CHANNEL)
+    g["mark_fan"] = max((_receivers(operator) for operator in plan.operators), default=0)
+    for unit, operator in enumerate(cluster.unit_operator):
+        timer_ns = plan.operators[operator].timer_ns
+        if timer_ns:
+            _set(s, timer_ns, _TIMERS + cluster.unit_task[unit], TIMER, unit)
+    for source in range(s.sources.shape[0]):
+        unit = int(s.sources["unit"][source])
+        planned = plan.operators[cluster.unit_operator[unit]]
+        if planned.timed:
+            s.sources["watermark"][source] = planned.watermark_ns
+            _set(s, planned.watermark_ns, _TICKS + cluster.unit_task[unit], TICK, source)
+
+
+def _set(s: State, at_ns: int, rank: int, kind: int, ref: int) -> None:
+    """Set an event of the start of the run."""
+    if int(s.g["events"][0]) + 1 > s.heap.shape[0]:
+        s.heap = longer(s.heap, 0)
+    push(s, at_ns, rank, int(s.g["serial"][0]), kind, ref)
+    s.g["serial"] += 1
+
+
+def _origins(operators: np.ndarray, plan: RunPlan, task: int, operator: int) -> list[int]:
+    """The tasks from which watermarks come to a task."""
+    found: list[int] = []
+    for upstream in plan.operators:
+        first = int(operators["first_task"][upstream.index])
+        for edge in upstream.edges:
+            if edge.down.index == operator and edge.partitioning == "forward":
+                found.append(first + task - int(operators["first_task"][operator]))
+            elif edge.down.index == operator:
+                found += range(first, first + upstream.description.parallelism)
+    return found
+
+
+def _receivers(operator: OperatorPlan) -> int:
+    """To how many tasks one task of the operator sends watermarks."""
+    return sum(
+        1 if edge.partitioning == "forward" else edge.down.description.parallelism
+        for edge in operator.edges
+        if edge.down.timed
+    )
+
+
+def grown(s: State) -> None:
+    """Make room for one more tuple in all its windows."""
+    g = s.g
+    spread = int(g["spread"][0])
+    for pool, left, head in (("cells", "cells_left", "free_cell"), ("panes", "panes_left", "free_pane")):
+        missing = spread - int(g[left][0])
+        if missing > 0:
+            old = getattr(s, pool)
+            made = longer(old, old.shape[0] + missing)
+            chained(made["next"], old.shape[0], int(g[head][0]))
+            g[head] = old.shape[0]
+            g[left] += made.shape[0] - old.shape[0]
+            setattr(s, pool, made)
+    if 2 * s.cells.shape[0] > s.cell_index.shape[0]:
+        index = np.full(power(2 * s.cells.shape[0]), NONE, np.int32)
+        rehash_cells(s.cells, index, s.cell_index)
+        s.cell_index = index

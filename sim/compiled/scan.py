@@ -1,0 +1,446 @@
+"""The scan: a span of the run, operator after operator, where every task is a first-in-first-out server of its own.
+
+The n-th tuple of a task ends at D[n] = max(A[n], D[n-1]) + S[n] (Lindley 1952, in departures); with c threads the
+earliest of c takes the place of D[n-1] (Kiefer and Wolfowitz 1955). So no event is needed: what an operator sends in a
+span [begin, end) follows from what reaches it before its end, and operators are done in the order of the dataflow.
+A service starts in the span only if it starts before its end; a tuple whose turn comes later stays in the queue, and
+what is in service at the end, or on its way, is done in a later span.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.compiled.cache import kernel
+from sim.compiled.draws import service_ns, time_ns
+from sim.compiled.scan_order import put_in_order
+from sim.compiled.scan_send import (
+    append,
+    complete,
+    count_second,
+    has_chunk,
+    link_room,
+    post,
+    remove_first,
+    room,
+    send_births,
+    sum_up_messages,
+)
+from sim.compiled.scan_state import BATCH, CHUNK, ScanState
+
+DONE, GROW, REFILL, FLUSH = range(4)  # why the scan stops
+_NS = 1e9
+_FULL = 1 << 14
+_SECOND = 1_000_000_000
+_LONGEST = 998 * _SECOND  # seconds of a span are counted one by one
+# Phases of an operator.
+_OLD, _SORT, _NEW, _LINK_OLD, _LINK_SORT, _LINK_NEW = range(6)
+
+
+@kernel
+def _plan_span(s: ScanState, until: int) -> bool:
+    """Say where the next span ends; False if births are missing for it."""
+    g = s.g[0]
+    end = min(until, g.begin + g.length)
+    if g.length <= _SECOND:
+        end = min(end, (g.begin // _SECOND + 1) * _SECOND)  # messages are counted by the second
+    for source in range(s.sources.shape[0]):
+        b = s.sources[source]
+        if not b.more:
+            continue
+        last = s.births[b.offset + b.have - 1 - b.base].time if b.have > b.base else -1
+        if last < end:
+            if b.have - b.emitted < g.block or last <= g.begin:
+                g.refill = source
+                return False
+            end = last
+    g.end = end
+    return True
+
+
+@kernel
+def _choose_length(s: ScanState) -> None:
+    """Make the next span longer or shorter, so that about `aim` tuples come to an operator in it."""
+    g = s.g[0]
+    if g.most > 2 * g.aim and g.end - g.begin <= g.length:
+        g.length = max(g.shortest, g.length // 2)
+    elif 2 * g.most < g.aim and g.end - g.begin >= g.length:
+        g.length = min(_LONGEST, 2 * g.length)
+
+
+@kernel
+def advance(s: ScanState, until: int) -> int:
+    """Do everything before an instant; returns why it stopped."""
+    g = s.g[0]
+    while g.begin < until:
+        if g.end == g.begin:
+            if (g.sorted_rows if g.sorted else g.visit_rows) >= _FULL:
+                return FLUSH
+            if g.message_rows + s.messages.shape[0] > s.message_rows.shape[0]:
+                return FLUSH
+            if not _plan_span(s, until):
+                return REFILL
+            g.place = 0
+            g.phase = 0
+            g.next = 0
+            g.most = 0
+        while g.place < g.operators:
+            operator = s.topological[g.place]
+            why = _source(s, operator) if s.operators[operator].is_source else _operator(s, operator)
+            if why == DONE and s.stages[operator].limited:
+                why = _links(s, operator)
+            if why != DONE:
+                return why
+            count_second(s, operator, g.end)
+            g.place += 1
+            g.phase = 0
+            g.next = 0
+        if g.sorted and not _sort_rows(s):
+            return GROW
+        sum_up_messages(s)
+        _choose_length(s)
+        g.begin = g.end
+    return DONE
+
+
+@kernel
+def _lacks(s: ScanState, need: int) -> int:
+    """Say what there must be room for."""
+    s.g[0].need = need
+    return GROW
+
+
+@kernel
+def _source(s: ScanState, operator: int) -> int:
+    """Emit what is born in the span."""
+    g, stage = s.g[0], s.stages[operator]
+    if g.phase > _NEW:
+        return DONE
+    while g.next < stage.sources:
+        source = stage.first_source + g.next
+        b = s.sources[source]
+        place = b.offset - b.base
+        while True:
+            upto, most = b.emitted, min(b.have, b.emitted + BATCH)
+            while upto < most and s.births[place + upto].time < g.end:
+                upto += 1
+            if upto == b.emitted:
+                break
+            if room(s, operator) < upto - b.emitted:
+                return _lacks(s, upto - b.emitted)
+            g.most += upto - b.emitted
+            send_births(s, operator, source, upto)
+        g.next += 1
+    g.phase = _LINK_OLD
+    g.next = 0
+    return DONE
+
+
+@kernel
+def _earliest(s: ScanState, task: Any) -> Any:
+    """When a thread of the task is free."""
+    t = s.servers[task]
+    return t.free if t.threads == 1 else s.frees[t.first_thread]
+
+
+@kernel
+def _occupy(s: ScanState, task: Any, end: int) -> None:
+    """The thread that is free first is free from `end` on."""
+    t = s.servers[task]
+    if t.threads == 1:
+        t.free = end
+        return
+    first, n, place = t.first_thread, t.threads, 0
+    below = 1
+    while below < n:
+        if below + 1 < n and s.frees[first + below + 1] < s.frees[first + below]:
+            below += 1
+        if s.frees[first + below] >= end:
+            break
+        s.frees[first + place] = s.frees[first + below]
+        place = below
+        below = 2 * place + 1
+    s.frees[first + place] = end
+
+
+@kernel
+def _begin(s: ScanState, task: Any, e: Any, start: int, ns: int) -> None:
+    """A service begins; it is done if it ends in the span."""
+    g, t = s.g[0], s.servers[task]
+    end = start + ns
+    _occupy(s, task, end)
+    if end < g.end:
+        slot = s.done[g.done]
+        g.done += 1
+    else:
+        slot = s.slots[t.first_thread + t.serving]
+        t.serving += 1
+    slot.at = e.at
+    slot.id = e.id
+    slot.birth = e.birth
+    slot.key = e.key
+    slot.unit = e.unit
+    slot.origin = e.origin if end >= g.end else task
+    slot.start = start
+    slot.end = end
+
+
+@kernel
+def _time(s: ScanState, operator: int, task: Any, tuple_id: Any) -> Any:
+    """The service time [ns] of a tuple at a task."""
+    ns = service_ns(s.draws[operator], tuple_id)
+    speed = s.servers[task].speed
+    return ns if speed == 1.0 else max(1, np.int64(np.rint(ns / speed)))
+
+
+@kernel
+def _operator(s: ScanState, operator: int) -> int:
+    """Services of an operator in the span: those under way, the queues, then what arrives."""
+    g = s.g[0]
+    if g.phase == _OLD:
+        why = _go_on(s, operator)
+        if why != DONE:
+            return why
+        g.phase = _SORT
+    if g.phase == _SORT:
+        if s.times.shape[0] < s.boxes[operator].n:
+            return _lacks(s, 1)
+        _gather(s, operator)
+        g.phase = _NEW
+        g.next = 0
+        g.most = max(g.most, g.due)
+    if g.phase == _NEW:
+        why = _take_in(s, operator) if s.operators[operator].has_service else _pass_on(s, operator)
+        if why != DONE:
+            return why
+        _keep_the_rest(s, operator)
+        g.phase = _LINK_OLD
+        g.next = 0
+    return DONE
+
+
+@kernel
+def _go_on(s: ScanState, operator: int) -> int:
+    """What was in service before the span, in the order of the starts; then the queues."""
+    g, stage = s.g[0], s.stages[operator]
+    while True:
+        if g.done == s.done.shape[0] and not complete(s, operator):
+            return GROW
+        if g.next == stage.tasks:
+            break
+        task = np.int64(stage.first_task + g.next)
+        t, q = s.servers[task], s.queues[task]
+        kept = 0
+        for k in range(t.first_thread, t.first_thread + t.serving):
+            if s.slots[k].end < g.end and g.done < s.done.shape[0]:
+                s.done[g.done] = s.slots[k]
+                s.done[g.done].origin = task
+                g.done += 1
+            else:
+                if kept < k - t.first_thread:
+                    s.slots[t.first_thread + kept] = s.slots[k]
+                kept += 1
+        t.serving = kept
+        if g.done == s.done.shape[0]:
+            continue
+        while q.n > 0 and g.done < s.done.shape[0]:
+            start = _earliest(s, task)
+            if start >= g.end:
+                break
+            e = s.chunks[q.head * CHUNK + q.head_place]
+            _begin(s, task, e, max(start, e.at), _time(s, operator, task, e.id))
+            remove_first(s, task)
+        if g.done < s.done.shape[0]:
+            g.next += 1
+    return DONE
+
+
+@kernel
+def _draw(s: ScanState, operator: int, first: int, n: int) -> None:
+    """The service times of n of those that arrive, from number `first` on."""
+    draws, place = s.draws[operator], s.boxes[operator].first
+    law, a, b, stream = draws.law, draws.a, draws.b, draws.stream
+    fixed_ns, inverse = draws.fixed_ns, draws.inverse
+    for k in range(n):
+        s.drawn[k] = time_ns(law, a, b, stream, fixed_ns, inverse, s.box[place + s.order[first + k]].id)
+    if s.stages[operator].scaled:
+        for k in range(n):
+            speed = s.servers[s.unit_task[s.box[place + s.order[first + k]].unit]].speed
+            if speed != 1.0:
+                s.drawn[k] = max(1, np.int64(np.rint(s.drawn[k] / speed)))
+
+
+@kernel
+def _take_in(s: ScanState, operator: int) -> int:
+    """What arrives in the span: its service times, then its turns, then what it sets off."""
+    g, own = s.g[0], s.boxes[operator]
+    while True:
+        if g.done > 0 and not complete(s, operator):
+            return GROW
+        if g.next == g.due:
+            return DONE
+        first, n = g.next, min(s.done.shape[0], g.due - g.next)
+        _draw(s, operator, first, n)
+        for k in range(n):
+            number = own.first + s.order[first + k]
+            e = s.box[number]
+            task = np.int64(s.unit_task[e.unit])
+            start = _earliest(s, task)
+            if start < g.end:
+                _begin(s, task, e, max(start, e.at), s.drawn[k])
+            elif has_chunk(s, task):
+                append(s, task, number)
+            else:
+                g.next = first + k
+                return _lacks(s, 1)
+        g.next = first + n
+
+
+@kernel
+def _pass_on(s: ScanState, operator: int) -> int:
+    """What arrives in the span at an operator without a service is done at once."""
+    g, own = s.g[0], s.boxes[operator]
+    while True:
+        if g.done > 0 and not complete(s, operator):
+            return GROW
+        if g.next == g.due:
+            return DONE
+        first, n = g.next, min(s.done.shape[0], g.due - g.next)
+        for k in range(n):
+            e = s.box[own.first + s.order[first + k]]
+            done = s.done[k]
+            done.at = e.at
+            done.id = e.id
+            done.birth = e.birth
+            done.key = e.key
+            done.unit = e.unit
+            done.origin = s.unit_task[e.unit]
+            done.start = e.at
+            done.end = e.at
+        g.done = n
+        g.next = first + n
+
+
+@kernel
+def _gather(s: ScanState, place: int) -> None:
+    """Make `order` the places in the box of what arrives in the span, and `kept` those of the rest."""
+    g, b = s.g[0], s.boxes[place]
+    due, kept = 0, 0
+    for k in range(b.n):
+        e = s.box[b.first + k]
+        if e.at < g.end:
+            s.times[due] = e.at
+            s.ranks[due] = e.origin
+            s.refs[due] = k
+            due += 1
+        else:
+            s.kept[kept] = k
+            kept += 1
+    g.due = due
+    put_in_order(s, due, g.begin, g.end)
+    for k in range(due):
+        s.order[k] = s.refs[s.order[k]]
+
+
+@kernel
+def _keep_the_rest(s: ScanState, place: int) -> None:
+    """What arrives later stays in the box, in order."""
+    g, b = s.g[0], s.boxes[place]
+    rest = b.n - g.due
+    for k in range(rest):
+        if s.kept[k] != k:
+            s.box[b.first + k] = s.box[b.first + s.kept[k]]
+    b.n = rest
+
+
+@kernel
+def _links(s: ScanState, operator: int) -> int:
+    """What the tasks of the operator hand to the links of their hosts: first what waits there, then the rest."""
+    g = s.g[0]
+    box = s.boxes[g.operators]
+    left = 0
+    if g.phase == _LINK_OLD:
+        stage = s.stages[operator]
+        while g.next < stage.tasks:
+            host = s.task_host[stage.first_task + g.next]
+            queue = g.tasks + host
+            q = s.queues[queue]
+            while q.n > 0 and s.links[host].free < g.end:
+                if left == 0:
+                    left = link_room(s, operator)
+                    if left == 0:
+                        return _lacks(s, 1)
+                left -= 1
+                _transmit(s, operator, host, s.chunks[q.head * CHUNK + q.head_place])
+                remove_first(s, queue)
+            g.next += 1
+        g.phase = _LINK_SORT
+    if g.phase == _LINK_SORT:
+        if s.times.shape[0] < box.n:
+            return _lacks(s, 1)
+        _gather(s, g.operators)
+        g.phase = _LINK_NEW
+        g.next = 0
+    for k in range(g.next, g.due):
+        number = box.first + s.order[k]
+        e = s.box[number]
+        host = s.task_host[e.origin]
+        if s.links[host].free >= g.end:
+            if not has_chunk(s, g.tasks + host):
+                g.next = k
+                return _lacks(s, 1)
+            append(s, g.tasks + host, number)
+            continue
+        if left == 0:
+            left = link_room(s, operator)
+            if left == 0:
+                g.next = k
+                return _lacks(s, 1)
+        left -= 1
+        _transmit(s, operator, host, e)
+    box.n = 0
+    g.next = 0
+    return DONE
+
+
+@kernel
+def _transmit(s: ScanState, operator: int, host: int, e: Any) -> None:
+    """The link takes a tuple; it is on its way from the end of that on."""
+    link = s.links[host]
+    link.free = max(link.free, e.at) + np.int64(np.rint(s.operators[operator].bytes * _NS / link.rate))
+    post(s, s.unit_operator[e.unit], link.free + s.g[0].latency, e.id, e.birth, e.key, e.unit, e.origin)
+
+
+@kernel
+def _sort_rows(s: ScanState) -> bool:
+    """The rows of the span in the order in which services ended; False if there is no room for them."""
+    g = s.g[0]
+    n = g.visit_rows
+    if s.times.shape[0] < n or g.sorted_rows + n > s.sorted_rows.shape[0]:
+        s.g[0].need = 1
+        return False
+    if g.delivery_rows + n > s.delivery_rows.shape[0]:
+        s.g[0].need = 1
+        return False
+    for k in range(n):
+        row = s.visit_rows[k]
+        s.times[k] = row.end
+        op = s.operators[row.operator]
+        at_once = not op.is_source and not op.has_service  # done by the arrival, after all services that end then
+        s.ranks[k] = row.task + g.tasks if at_once else row.task
+    put_in_order(s, n, g.begin, g.end)
+    for k in range(n):
+        number = s.order[k]
+        row = s.visit_rows[number]
+        s.sorted_rows[g.sorted_rows + k] = row
+        if s.operators[row.operator].is_sink:
+            delivery = s.delivery_rows[g.delivery_rows]
+            g.delivery_rows += 1
+            delivery.operator = row.operator
+            delivery.birth = s.visit_births[number]
+            delivery.delivered = row.end
+    g.sorted_rows += n
+    g.visit_rows = 0
+    return True

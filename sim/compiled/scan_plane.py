@@ -1,0 +1,270 @@
+"""The plane of the scan behind the interface of `sim.data_plane`: nothing fails, no task shares a core."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from models.records import NEVER, table
+from sim.birth_stream import BirthStream
+from sim.clock import Clock
+from sim.cluster import Cluster, RunPlan
+from sim.compiled import pools, scan, scan_setup
+from sim.compiled.no_actions import NoActions
+from sim.compiled.scan_send import copy_queue
+from sim.compiled.scan_state import PARCEL, ScanState
+from sim.data_plane import Key, Listener, Row
+from sim.recording import recording_of
+
+_BIRTHS = 2**18  # in the buffers of all sources together
+
+
+class ScanPlane(NoActions):
+    """Tuples, queues and links on arrays; a span between two actions of control is done by the kernel of `scan`.
+
+    Only for a plan that `sim.compiled.choice` allows: no verb of a recovery can come.
+    """
+
+    def __init__(self, plan: RunPlan, cluster: Cluster, _clock: Clock, _listener: Listener) -> None:
+        self._plan, self._cluster = plan, cluster
+        self.recording = recording_of(plan.scenario, plan.inputs)
+        count = sum(plan.operators[operator].is_source for operator in cluster.unit_operator)
+        block = max(256, min(2**14, _BIRTHS // max(1, count)))
+        self._streams = [
+            BirthStream(
+                plan.scenario,
+                plan.operators[operator].name,
+                cluster.unit_index[unit],
+                plan.replication,
+                plan.inputs.rates.get(plan.operators[operator].name),
+                block,
+            )
+            for unit, operator in enumerate(cluster.unit_operator)
+            if plan.operators[operator].is_source
+        ]
+        self.s: ScanState = scan_setup.state(plan, cluster, block, self.recording.detail == "tuples")
+        self._messages: dict[int, np.ndarray] = {}
+
+    # -- time
+
+    def advance(self, limit: Key) -> bool:
+        """Do all before the instant of `limit`: control comes before all else of its instant, so that is all."""
+        while True:
+            why = scan.advance(self.s, limit[0])
+            if why == scan.DONE:
+                return False
+            if why == scan.REFILL:
+                source = int(self.s.g["refill"][0])
+                pools.refilled(self.s, source, self._streams[source])
+            elif why == scan.FLUSH:
+                self._flush()
+            else:
+                scan_setup.grow(self.s, self._flush)
+
+    def _flush(self) -> None:
+        """Hand the rows of tuples over."""
+        s, g = self.s, self.s.g
+        rows, count = (s.sorted_rows, "sorted_rows") if g["sorted"][0] else (s.visit_rows, "visit_rows")
+        self.recording.add_visits(_plain(rows[: int(g[count][0])]))
+        self.recording.add_deliveries(_plain(s.delivery_rows[: int(g["delivery_rows"][0])]))
+        g[count] = g["delivery_rows"] = 0
+        for row in s.message_rows[: int(g["message_rows"][0])]:
+            second, *numbers = row.tolist()
+            self._messages[second] = self._messages.get(second, 0) + np.array(numbers, np.int64)
+        g["message_rows"] = 0
+
+    # -- verbs of what cannot happen here
+
+    def add_task(self, task: int) -> None:
+        """Only a recovery starts a task."""
+        raise _impossible()
+
+    def speed(self, host: int, share: float) -> None:
+        """Nobody else takes a part of the CPU."""
+        raise _impossible()
+
+    def sendings(self) -> int:
+        """Nobody asks for what was sent before: nothing is recovered."""
+        raise _impossible()
+
+    def buffers(self) -> list[Row]:
+        """No queue has a bound."""
+        return []
+
+    def crash(self, host: int) -> None:
+        """No host dies."""
+        raise _impossible()
+
+    def assign(self, unit: int, task: int) -> None:
+        """No unit moves."""
+        raise _impossible()
+
+    def install(self, unit: int) -> int:
+        """There are no checkpoints."""
+        raise _impossible()
+
+    def open(self, unit: int) -> None:
+        """All units are live."""
+        raise _impossible()
+
+    def release(self, unit: int) -> None:
+        """No unit holds tuples."""
+        raise _impossible()
+
+    def resume(self, unit: int) -> None:
+        """No source stops."""
+        raise _impossible()
+
+    def replay(self, sender: int, receiver: int) -> tuple[int, int]:
+        """Nothing is kept."""
+        raise _impossible()
+
+    def work(self, task: int, ns: int, token: int) -> None:
+        """Tasks work on tuples only."""
+        raise _impossible()
+
+    def close_books(self, unit: int) -> tuple[int, int]:
+        """Nothing is replayed."""
+        raise _impossible()
+
+    def watch(self, tasks: Collection[int]) -> None:
+        """Recovery alone wants to know who is idle."""
+        raise _impossible()
+
+    def fetch_ns(self, size_bytes: int) -> int:
+        """Nothing is in the store."""
+        raise _impossible()
+
+    def start_checkpoints(self, units: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        """No checkpoints are taken."""
+        raise _impossible()
+
+    # -- questions
+
+    def replayed(self, unit: int) -> tuple[int, int]:
+        """Nothing is."""
+        return 0, NEVER
+
+    def holder(self, unit: int) -> int | None:
+        """Nobody: there are no checkpoints."""
+        return None
+
+    def checkpoint_bytes(self, unit: int) -> int:
+        """None."""
+        return 0
+
+    def senders(self, unit: int) -> list[int]:
+        """Nobody keeps outputs."""
+        return []
+
+    def receivers(self, unit: int) -> list[int]:
+        """Nobody keeps outputs."""
+        return []
+
+    def empty(self, task: int) -> bool:
+        """Whether nothing waits at the task and nothing is served."""
+        return bool(self.s.queues["n"][task] == 0 and self.s.servers["serving"][task] == 0)
+
+    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
+        """When the last tuple under way to the task from these operators arrives."""
+        raise _impossible()
+
+    # -- records
+
+    def samples(self) -> list[Row]:
+        """A row for each task: all live."""
+        s, tasks = self.s, range(len(self._cluster.task_host))
+        queue, busy = s.queues["n"][: len(tasks)].tolist(), s.servers["busy"].tolist()
+        return list(zip(tasks, self._cluster.task_host, queue, busy, [0] * len(tasks), strict=True))
+
+    def lag(self) -> list[tuple[int, int]]:
+        """(operator, 0) for each source unit: none is ever down."""
+        return [(self._cluster.unit_operator[unit], 0) for unit in self.s.sources["unit"].tolist()]
+
+    def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
+        """(begin of the second, kind) -> (messages, bytes)."""
+        self._flush()
+        found: dict[tuple[int, str], list[int]] = {}
+        for second, numbers in self._messages.items():
+            local, data, local_bytes, data_bytes = numbers.tolist()
+            if data:
+                found[second, "data"] = [data, data_bytes]
+            if local:
+                found[second, "local"] = [local, local_bytes]
+        return found
+
+    def ledger(self) -> list[tuple[int, int, int, int]]:
+        """Rows (operator, expected, lost, duplicated); raises RuntimeError if the books do not balance.
+
+        What was sent to each operator is what it applied and what is on its way, by number and sum of the ids.
+        """
+        s = self.s
+        applied, total = s.operators["applied"].copy(), s.operators["sum"].copy()
+        for operator, parcels in self._coming():
+            applied[operator] += parcels.size
+            total[operator : operator + 1] += parcels["id"].sum(dtype=np.uint64)  # modulo 2^64
+        boxes = s.boxes[:-1]
+        if not np.array_equal(boxes["sent"], applied) or not np.array_equal(boxes["sum"], total):
+            raise RuntimeError("the books do not balance: tuples were lost or processed twice although no host failed")
+        return [
+            (index, int(s.operators["applied"][index]), 0, 0)
+            for index, plan in enumerate(self._plan.operators)
+            if not plan.is_source
+        ]
+
+    def _coming(self) -> Iterator[tuple[int, np.ndarray]]:
+        """(operator, tuples) of all that is on its way, in queues and in service."""
+        s, tasks = self.s, len(self._cluster.task_host)
+        on_links = [s.box[int(s.boxes["first"][-1]) :][: int(s.boxes["n"][-1])]]
+        on_links += [self._queued(queue) for queue in range(tasks, s.queues.shape[0])]
+        for operator, box in enumerate(s.boxes[:-1]):
+            yield operator, s.box[int(box["first"]) :][: int(box["n"])]
+            for parcels in on_links:
+                yield operator, parcels[s.unit_operator[parcels["unit"]] == operator]
+        for task, operator in enumerate(self._cluster.task_operator):
+            yield operator, self._queued(task)
+            yield operator, self._serving(task)
+
+    def _serving(self, task: int) -> np.ndarray:
+        """The tuples in service at a task, in the order of their starts."""
+        server = self.s.servers[task]
+        return self.s.slots[int(server["first_thread"]) :][: int(server["serving"])]
+
+    def _queued(self, queue: int) -> np.ndarray:
+        """The tuples of a queue, in order."""
+        found = np.empty(int(self.s.queues["n"][queue]), PARCEL)
+        copy_queue(self.s, queue, found)
+        return found
+
+    def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
+        """The tables of tuples."""
+        self._flush()
+        serving, waiting = [np.zeros((0, 5), np.int64)], [np.zeros((0, 3), np.int64)]
+        for task, operator in enumerate(self._cluster.task_operator):
+            slots, queue = self._serving(task), self._queued(task)
+            serving.append(_rows(operator, task, slots["at"], slots["start"], np.full(slots.size, NEVER)))
+            waiting.append(_rows(operator, task, queue["at"]))
+        self.recording.add_visits(np.concatenate(serving))
+        left = np.concatenate(waiting)
+        made = dict(self.recording.tables())
+        made["waiting"] = table("waiting", {"operator": left[:, 0], "task": left[:, 1], "arrival_ns": left[:, 2]})
+        return made | {name: table(name, []) for name in ("dropped", "checkpoints", "cpu")}
+
+
+def _rows(operator: int, task: int, *columns: np.ndarray) -> np.ndarray:
+    """Rows of a task: (operator, task, and these)."""
+    made = np.empty((columns[0].size, 2 + len(columns)), np.int64)
+    made[:, 0], made[:, 1] = operator, task
+    for k, column in enumerate(columns):
+        made[:, 2 + k] = column
+    return made
+
+
+def _impossible() -> RuntimeError:
+    return RuntimeError("the scan was chosen for a run in which hosts fail or checkpoints are taken")
+
+
+def _plain(rows: np.ndarray) -> np.ndarray:
+    """Records of 64-bit integers as a matrix with a column for each field."""
+    return rows.view(np.int64).reshape(-1, len(rows.dtype.names or ()))

@@ -1,0 +1,375 @@
+"""What a completed service sets off in the scan: rows, books, and outputs on their way to the next operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.compiled.cache import kernel
+from sim.compiled.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
+from sim.compiled.scan_state import CHUNK, ScanState
+from sim.compiled.state import BROADCAST, FORWARD, GROUPED, KEYED, NONE, SHUFFLE
+
+_SECOND = 1_000_000_000
+
+
+@kernel
+def room(s: ScanState, operator: int) -> int:
+    """How many more services of the operator there is room for: rows and outputs."""
+    g, stage = s.g[0], s.stages[operator]
+    found = s.visit_rows.shape[0] - g.visit_rows
+    if not g.sorted:
+        found = min(found, s.delivery_rows.shape[0] - g.delivery_rows)
+    together = 0
+    for k in range(stage.first_edge, stage.first_edge + stage.edges):
+        b = s.boxes[s.edges[k].down]
+        together += s.fan[k]
+        if s.fan[k] > 0:
+            found = min(found, (b.room - b.n) // s.fan[k])
+    if stage.limited and together > 0:
+        b = s.boxes[g.operators]
+        found = min(found, (b.room - b.n) // together)
+    return found
+
+
+@kernel
+def link_room(s: ScanState, operator: int) -> int:
+    """How many tuples the links may bring on their way, whatever operator they are for."""
+    stage = s.stages[operator]
+    found = 1 << 62
+    for k in range(stage.first_edge, stage.first_edge + stage.edges):
+        b = s.boxes[s.edges[k].down]
+        found = min(found, b.room - b.n)
+    return found
+
+
+@kernel
+def post(s: ScanState, place: int, at: int, tuple_id: int, birth: int, key: int, unit: int, origin: int) -> None:
+    """Put a tuple among those on their way to an operator."""
+    b = s.boxes[place]
+    e = s.box[b.first + b.n]
+    b.n += 1
+    e.at = at
+    e.id = tuple_id
+    e.birth = birth
+    e.key = key
+    e.unit = unit
+    e.origin = origin
+
+
+@kernel
+def send(s: ScanState, down: int, at: int, tuple_id: int, birth: int, key: int, unit: int, origin: int) -> None:
+    """Send a tuple to a unit: at once inside a host, over the link of the sender's host otherwise."""
+    g, b = s.g[0], s.boxes[down]
+    b.sent += 1
+    b.sum += tuple_id
+    if s.task_host[s.unit_task[unit]] == s.task_host[origin]:
+        g.local += 1
+        post(s, down, at, tuple_id, birth, key, unit, origin)
+    else:
+        g.data += 1
+        if s.servers[origin].limited:
+            post(s, g.operators, at, tuple_id, birth, key, unit, origin)
+        else:
+            post(s, down, at + g.latency, tuple_id, birth, key, unit, origin)
+
+
+@kernel
+def emit(s: ScanState, operator: int, origin: Any, unit: int, at: int, tuple_id: int, birth: int, key: int) -> None:
+    """An output of a unit, over every edge of its operator."""
+    stage = s.stages[operator]
+    for k in range(stage.first_edge, stage.first_edge + stage.edges):
+        edge = s.edges[k]
+        if edge.takes < 1.0 and not takes(tuple_id, edge.takes_code, edge.takes):
+            continue
+        first, down = edge.first_unit, edge.down
+        if edge.kind == KEYED:
+            send(s, down, at, tuple_id, birth, key, first + s.key_tables[edge.table + key], origin)
+        elif edge.kind == SHUFFLE:
+            send(s, down, at, tuple_id, birth, key, first + shuffle_target(tuple_id, edge.code, edge.units), origin)
+        elif edge.kind == GROUPED:
+            send(s, down, at, tuple_id, birth, key, first + key, origin)
+        elif edge.kind == FORWARD:
+            send(s, down, at, tuple_id, birth, key, first + s.unit_index[unit] % edge.units, origin)
+        elif edge.kind == BROADCAST:
+            for target in range(edge.units):
+                copy = child_id(tuple_id, edge.copy_code, target)
+                send(s, down, at, copy, birth, key, first + target, origin)
+
+
+@kernel
+def count_second(s: ScanState, operator: int, at: int) -> None:
+    """Messages are counted for the second of this instant from now on."""
+    g = s.g[0]
+    if g.local > 0 or g.data > 0:
+        row = s.messages[g.second // _SECOND - g.begin // _SECOND]
+        size = s.operators[operator].bytes
+        row.second = g.second
+        row.local += g.local
+        row.data += g.data
+        row.local_bytes += g.local * size
+        row.data_bytes += g.data * size
+        g.local = 0
+        g.data = 0
+    g.second = at // _SECOND * _SECOND
+
+
+@kernel
+def sum_up_messages(s: ScanState) -> None:
+    """Add the messages of the span to the rows of the seconds in which they were sent."""
+    g = s.g[0]
+    for k in range((g.end - 1) // _SECOND - g.begin // _SECOND + 1):
+        one = s.messages[k]
+        if one.local > 0 or one.data > 0:
+            if g.message_rows == 0 or s.message_rows[g.message_rows - 1].second != one.second:
+                s.message_rows[g.message_rows] = one
+                g.message_rows += 1
+            else:
+                row = s.message_rows[g.message_rows - 1]
+                row.local += one.local
+                row.data += one.data
+                row.local_bytes += one.local_bytes
+                row.data_bytes += one.data_bytes
+            one.local = 0
+            one.data = 0
+            one.local_bytes = 0
+            one.data_bytes = 0
+
+
+@kernel
+def record(s: ScanState, operator: int, task: Any, arrival: int, start: int, end: int, birth: int, sink: bool) -> None:
+    """A row of `visits`, and one of `deliveries`; the second comes later where rows are sorted."""
+    g = s.g[0]
+    n = g.visit_rows
+    g.visit_rows = n + 1
+    row = s.visit_rows[n]
+    row.operator = operator
+    row.task = task
+    row.arrival = arrival
+    row.start = start
+    row.end = end
+    if sink:
+        if g.sorted:
+            s.visit_births[n] = birth
+        else:
+            delivery = s.delivery_rows[g.delivery_rows]
+            g.delivery_rows += 1
+            delivery.operator = operator
+            delivery.birth = birth
+            delivery.delivered = end
+
+
+@kernel
+def complete(s: ScanState, operator: int) -> bool:
+    """Effects and outputs of all services that are done; False if there is no room for them yet."""
+    g, op = s.g[0], s.operators[operator]
+    n = g.done
+    if n == 0:
+        return True
+    if room(s, operator) < n:
+        g.need = n
+        return False
+    total = np.uint64(0)
+    sink = op.is_sink != 0
+    for k in range(n):
+        e = s.done[k]
+        s.servers[e.origin].busy += e.end - e.start
+        total += e.id
+        record(s, operator, e.origin, e.at, e.start, e.end, e.birth, sink)
+    op.applied += n
+    op.sum += total
+    if op.edges > 0:
+        whole = s.draws[operator].whole + (s.draws[operator].rest > 0)
+        if within_a_second(s) and not s.stages[operator].limited and whole * n <= s.outputs.shape[0]:
+            _send_outputs(s, operator, _make_outputs(s, operator, n))
+        else:
+            _emit_one_by_one(s, operator, n)
+    g.done = 0
+    return True
+
+
+@kernel
+def within_a_second(s: ScanState) -> bool:
+    """Whether all messages of the span are sent in one second."""
+    return s.g[0].begin // _SECOND == (s.g[0].end - 1) // _SECOND
+
+
+@kernel
+def _emit_one_by_one(s: ScanState, operator: int, n: int) -> None:
+    """Send the outputs in the order in which the event loop does."""
+    g, op, draws = s.g[0], s.operators[operator], s.draws[operator]
+    for k in range(n):
+        e = s.done[k]
+        if e.end < g.second or e.end >= g.second + _SECOND:
+            count_second(s, operator, e.end)
+        for index in range(output_count(draws, e.id)):
+            child = child_id(e.id, op.code, index)
+            emit(s, operator, e.origin, e.unit, e.end, child, e.birth, output_key(draws, s.cumulative, child, e.key))
+
+
+@kernel
+def _make_outputs(s: ScanState, operator: int, n: int) -> int:
+    """The outputs of a batch before they have a receiver; how many."""
+    op, draws = s.operators[operator], s.draws[operator]
+    code = op.code
+    made = 0
+    for k in range(n):
+        e = s.done[k]
+        for index in range(output_count(draws, e.id)):
+            child = child_id(e.id, code, index)
+            out = s.outputs[made]
+            made += 1
+            out.at = e.end
+            out.id = child
+            out.birth = e.birth
+            out.key = output_key(draws, s.cumulative, child, e.key)
+            out.unit = e.unit
+            out.origin = e.origin
+    return made
+
+
+@kernel
+def _send_outputs(s: ScanState, operator: int, n: int) -> None:
+    """Send the first `outputs` over each edge, all in one second and over links without a bandwidth."""
+    g, stage = s.g[0], s.stages[operator]
+    if g.begin < g.second or g.begin >= g.second + _SECOND:
+        count_second(s, operator, g.begin)
+    for k in range(stage.first_edge, stage.first_edge + stage.edges):
+        _send_over(s, k, n)
+
+
+@kernel
+def _send_over(s: ScanState, number: int, n: int) -> None:
+    """Send the first `outputs` over an edge."""
+    g, edge = s.g[0], s.edges[number]
+    b = s.boxes[edge.down]
+    place = b.first + b.n
+    began = place
+    total = np.uint64(0)
+    kind, first, units, code = edge.kind, edge.first_unit, edge.units, edge.code
+    table, share, takes_code, copy_code = edge.table, edge.takes, edge.takes_code, edge.copy_code
+    latency = g.latency
+    local = 0
+    for k in range(n):
+        out = s.outputs[k]
+        if share < 1.0 and not takes(out.id, takes_code, share):
+            continue
+        if kind == KEYED:
+            unit = first + s.key_tables[table + out.key]
+        elif kind == SHUFFLE:
+            unit = first + shuffle_target(out.id, code, units)
+        elif kind == GROUPED:
+            unit = first + out.key
+        else:
+            unit = first + s.unit_index[out.unit] % units
+        host = s.task_host[out.origin]
+        for target in range(units if kind == BROADCAST else 1):
+            tuple_id = out.id
+            if kind == BROADCAST:
+                unit = first + target
+                tuple_id = child_id(out.id, copy_code, target)
+            same = s.task_host[s.unit_task[unit]] == host
+            local += same
+            e = s.box[place]
+            place += 1
+            e.at = out.at if same else out.at + latency
+            e.id = tuple_id
+            e.birth = out.birth
+            e.key = out.key
+            e.unit = unit
+            e.origin = out.origin
+            total += tuple_id
+    sent = place - began
+    b.n += sent
+    b.sent += sent
+    b.sum += total
+    g.local += local
+    g.data += sent - local
+
+
+@kernel
+def send_births(s: ScanState, operator: int, source: int, upto: int) -> None:
+    """Emit births of a source up to this sequence number, which there is room for."""
+    b = s.sources[source]
+    unit = b.unit
+    task = np.int64(s.unit_task[unit])
+    place = b.offset - b.base
+    fast = within_a_second(s) and not s.stages[operator].limited
+    made = 0
+    for k in range(b.emitted, upto):
+        birth = s.births[place + k]
+        record(s, operator, task, birth.time, birth.time, birth.time, 0, False)
+        if fast:
+            out = s.outputs[made]
+            made += 1
+            out.at = birth.time
+            out.id = source_id(b.code, k)
+            out.birth = birth.time
+            out.key = birth.key
+            out.unit = unit
+            out.origin = task
+        else:
+            if birth.time < s.g[0].second or birth.time >= s.g[0].second + _SECOND:
+                count_second(s, operator, birth.time)
+            emit(s, operator, task, unit, birth.time, source_id(b.code, k), birth.time, birth.key)
+    if fast:
+        _send_outputs(s, operator, made)
+    b.emitted = b.born = upto
+
+
+# -- queues: chains of pieces, so that a long one is read and written in a row
+
+
+@kernel
+def has_chunk(s: ScanState, queue: Any) -> bool:
+    """Whether one more tuple fits behind the queue."""
+    q = s.queues[queue]
+    return s.g[0].free_chunk != NONE or (q.n > 0 and q.tail_place < CHUNK)
+
+
+@kernel
+def append(s: ScanState, queue: Any, number: int) -> None:
+    """Put a tuple, given by its place in `box`, behind the others; there must be a free piece."""
+    g, q = s.g[0], s.queues[queue]
+    if q.n == 0 or q.tail_place == CHUNK:
+        piece = g.free_chunk
+        g.free_chunk = s.chunk_next[piece]
+        s.chunk_next[piece] = NONE
+        if q.n == 0:
+            q.head = piece
+            q.head_place = 0
+        else:
+            s.chunk_next[q.tail] = piece
+        q.tail = piece
+        q.tail_place = 0
+    s.chunks[q.tail * CHUNK + q.tail_place] = s.box[number]
+    q.tail_place += 1
+    q.n += 1
+
+
+@kernel
+def remove_first(s: ScanState, queue: Any) -> None:
+    """The first of the queue has left."""
+    g, q = s.g[0], s.queues[queue]
+    q.n -= 1
+    q.head_place += 1
+    if q.head_place == CHUNK or q.n == 0:
+        piece = q.head
+        q.head = s.chunk_next[piece]
+        q.head_place = 0
+        s.chunk_next[piece] = g.free_chunk
+        g.free_chunk = piece
+
+
+@kernel
+def copy_queue(s: ScanState, queue: int, found: np.ndarray) -> None:
+    """Write the tuples of a queue, in order."""
+    q = s.queues[queue]
+    piece, place = q.head, q.head_place
+    for k in range(q.n):
+        if place == CHUNK:
+            piece = s.chunk_next[piece]
+            place = 0
+        found[k] = s.chunks[piece * CHUNK + place]
+        place += 1

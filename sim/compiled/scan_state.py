@@ -1,0 +1,148 @@
+"""What the scan knows, as arrays of records. Numbers of tasks, units, operators and hosts are those of the cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sim.compiled.draws import OPERATOR_DRAWS
+from sim.compiled.pointer import State
+from sim.compiled.state import BIRTH, DELIVERY_ROW, EDGE, OPERATOR, SOURCE, UNIT, VISIT_ROW
+
+CHUNK = 64  # tuples in one piece of a queue
+
+_i8, _i4, _u8, _f8, _b = "i8", "i4", "u8", "f8", "u1"
+
+# One record: where the scan is, and what it wants from Python.
+SCAN = np.dtype(
+    [
+        ("begin", _i8),  # everything before has been done
+        ("end", _i8),  # of the span that is being done; `begin` if none is
+        ("length", _i8),  # of the next span, if nothing cuts it
+        ("shortest", _i8),  # of a span
+        ("aim", _i8),  # tuples of one operator in a span
+        ("latency", _i8),
+        ("operators", _i8),
+        ("tasks", _i8),
+        ("sorted", _b),  # rows are handed over in the order in which services end
+        ("place", _i8),  # in the order of operators
+        ("phase", _i8),
+        ("next", _i8),  # what the phase comes to next
+        ("due", _i8),
+        ("done", _i8),  # services that are completed but for their effects
+        ("most", _i8),  # tuples of one operator in this span so far
+        ("need", _i8),  # completed services that there must be room for
+        ("refill", _i8),
+        ("block", _i8),  # births that a source has at hand at the most
+        ("visit_rows", _i8),
+        ("delivery_rows", _i8),
+        ("sorted_rows", _i8),
+        ("message_rows", _i8),
+        ("free_chunk", _i4),
+        ("local", _i8),  # messages of the current operator and second
+        ("data", _i8),
+        ("second", _i8),  # that they are counted for
+    ],
+    align=True,
+)
+
+# A tuple for a unit; `at` is when it arrives, or when it was handed to the link.
+_PARCEL = [("at", _i8), ("id", _u8), ("birth", _i8), ("key", _i8), ("unit", _i4), ("origin", _i4)]
+PARCEL = np.dtype(_PARCEL, align=True)
+
+# A tuple in service, or done with it.
+SLOT = np.dtype([*_PARCEL, ("start", _i8), ("end", _i8)], align=True)
+BATCH = (
+    1024  # tuples that are done together: one short loop after the other overlaps what waits for memory and logarithms
+)
+
+SERVER = np.dtype(
+    [
+        ("free", _i8),  # when the one thread is free
+        ("busy", _i8),
+        ("speed", _f8),
+        ("operator", _i4),
+        ("host", _i4),
+        ("threads", _i4),
+        ("serving", _i4),
+        ("first_thread", _i4),  # in `slots` and `frees`
+        ("limited", _b),  # the link of the host has a bandwidth
+    ],
+    align=True,
+)
+
+QUEUE = np.dtype([("n", _i8), ("head", _i4), ("head_place", _i4), ("tail", _i4), ("tail_place", _i4)], align=True)
+
+LINK = np.dtype([("free", _i8), ("rate", _f8)], align=True)
+
+# What is on its way to an operator; that behind the last operator is in front of the links.
+BOX = np.dtype([("first", _i8), ("room", _i8), ("n", _i8), ("sent", _i8), ("sum", _u8)], align=True)
+
+STAGE = np.dtype(
+    [
+        ("first_task", _i4),
+        ("tasks", _i4),
+        ("first_source", _i4),
+        ("sources", _i4),
+        ("first_edge", _i4),
+        ("edges", _i4),
+        ("limited", _b),  # a task sends over a link with a bandwidth
+        ("scaled", _b),  # a task is on a host of another speed than 1
+    ],
+    align=True,
+)
+
+MESSAGES = np.dtype([("second", _i8), ("local", _i8), ("data", _i8), ("local_bytes", _i8), ("data_bytes", _i8)])
+
+SCAN_ARRAYS: dict[str, np.dtype] = {
+    "g": SCAN,
+    "stages": STAGE,
+    "topological": np.dtype("i8"),
+    "operators": OPERATOR,
+    "draws": OPERATOR_DRAWS,
+    "edges": EDGE,
+    "fan": np.dtype("i8"),  # most tuples that one service sends over an edge
+    "key_tables": np.dtype("i4"),
+    "cumulative": np.dtype("f8"),
+    "sources": SOURCE,
+    "births": BIRTH,
+    "units": UNIT,
+    "unit_task": np.dtype("i4"),
+    "unit_index": np.dtype("i4"),
+    "unit_operator": np.dtype("i4"),
+    "task_host": np.dtype("i4"),
+    "servers": SERVER,
+    "slots": SLOT,
+    "frees": np.dtype("i8"),
+    "drawn": np.dtype("i8"),  # service times of a batch
+    "done": SLOT,  # `origin` is the task
+    "outputs": PARCEL,  # of a batch; `unit` and `origin` are those that send
+    "queues": QUEUE,  # of tasks, then of links
+    "chunks": PARCEL,
+    "chunk_next": np.dtype("i4"),
+    "links": LINK,
+    "boxes": BOX,
+    "box": PARCEL,
+    "times": np.dtype("i8"),
+    "ranks": np.dtype("i4"),
+    "refs": np.dtype("i4"),
+    "kept": np.dtype("i4"),
+    "order": np.dtype("i8"),
+    "spare": np.dtype("i8"),
+    "counts": np.dtype("i4"),
+    "visit_rows": VISIT_ROW,
+    "visit_births": np.dtype("i8"),
+    "delivery_rows": DELIVERY_ROW,
+    "sorted_rows": VISIT_ROW,
+    "messages": MESSAGES,  # of each second of the span
+    "message_rows": MESSAGES,
+}
+
+
+class ScanState(State, arrays=SCAN_ARRAYS, type_name="holdfast.ScanState"):
+    """All arrays of the scan by name."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...

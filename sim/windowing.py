@@ -1,0 +1,42 @@
+"""Windows of event time as whole numbers: which of them a tuple is in, when one ends, what can still come out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from models.job import Window
+from models.units import to_ns
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Window n = 0, 1, 2, ... holds event times from n `slide_ns` on, for `length_ns`."""
+
+    length_ns: int
+    slide_ns: int
+
+    @classmethod
+    def of(cls, window: Window) -> Windows:
+        """The windows of an operator."""
+        return cls(max(1, to_ns(window.length_s)), max(1, to_ns(window.step_s)))
+
+    @property
+    def most(self) -> int:
+        """Most windows that one tuple is in."""
+        return -(-self.length_ns // self.slide_ns)
+
+    def first(self, event_ns: int) -> int:
+        """The first window that ends after an event time."""
+        return max(0, (event_ns - self.length_ns) // self.slide_ns + 1)
+
+    def last(self, event_ns: int) -> int:
+        """The last window that has begun by an event time; where that is before `first`, the time is in no window."""
+        return event_ns // self.slide_ns
+
+    def end_ns(self, window: int) -> int:
+        """The first event time after the window."""
+        return window * self.slide_ns + self.length_ns
+
+    def held_ns(self, watermark_ns: int) -> int:
+        """The watermark behind the operator: what it can still emit is of windows that end after its own."""
+        return min(watermark_ns, self.first(watermark_ns) * self.slide_ns)

@@ -1,0 +1,90 @@
+"""For a process of its own: a short simulation, where its compiled code is kept, how often it was found there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+JOB: dict[str, Any] = {
+    "duration": "3 s",
+    "workload": {"src": {"rate": "50 /s", "keys": {"distribution": "zipf", "count": 20, "exponent": 1.0}}},
+    "operators": {
+        "src": {"kind": "source"},
+        "q": {
+            "kind": "aggregate",
+            "inputs": {"src": "key"},
+            "parallelism": 2,
+            "service": {"distribution": "exponential", "mean": "10 ms"},
+            "state": {"model": "per-key", "bytes": "1 kB"},
+        },
+        "out": {"kind": "sink", "inputs": {"q": "shuffle"}},
+    },
+    "hosts": {"h": {"count": 3}},
+    "fault_tolerance": {"method": "checkpoint", "interval": "500 ms"},
+    "detector": {"heartbeat": "100 ms", "timeout": "300 ms"},
+    "events": {"crash": {"at": "1300 ms", "kind": "host-failure", "host": "h-1"}},
+}
+
+
+_PLACES = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "TMPDIR", "PYTHONPATH")
+
+
+def answer(job: dict[str, Any], cached: bool = True) -> dict[str, Any]:
+    """A digest of all rows of the job, with what is known of compiled code; without `cached` it is kept nowhere."""
+    from sim.compiled import cache  # noqa: PLC0415 - what is imported, and how, is the question
+
+    if not cached:
+        cache._bases = lambda: iter(())
+
+    from numba.core.dispatcher import Dispatcher  # noqa: PLC0415
+
+    from models.scenario import Scenario  # noqa: PLC0415
+    from sim.engine import simulate  # noqa: PLC0415
+
+    records = simulate(Scenario.model_validate(job, context={"units": True}, by_alias=True, by_name=False))
+    found = hashlib.sha256()
+    for table, columns in sorted(records.tables.items()):
+        for column, values in sorted(columns.items()):
+            found.update(f"{table}.{column}:{values.tolist()}".encode())
+    modules = [module for name, module in sys.modules.items() if name.startswith("sim.compiled.")]
+    functions = {one for module in modules for one in vars(module).values() if isinstance(one, Dispatcher)}
+    return {
+        "package": os.path.dirname(cache.__file__),  # noqa: PTH120 - as the process sees it
+        "directory": None if cache.directory() is None else str(cache.directory()),
+        "hits": sum(sum(one.stats.cache_hits.values()) for one in functions),
+        "misses": sum(sum(one.stats.cache_misses.values()) for one in functions),
+        "process": os.getpid(),
+        "visits": int(records.tables["visits"]["task"].size),
+        "digest": found.hexdigest(),
+    }
+
+
+def in_a_new_process(packages: Path, *options: str, **environment: str) -> dict[str, Any]:
+    """The answer of a process that finds the packages in this directory, with these places to write to."""
+    rest = {name: value for name, value in os.environ.items() if name not in _PLACES}
+    done = subprocess.run(
+        [sys.executable, __file__, *options],
+        env=rest | {"PYTHONPATH": str(packages), "PYTHONSAFEPATH": "1"} | environment,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["package"] == str(packages / "sim" / "compiled")
+    return found
+
+
+def written(directory: Path) -> dict[str, int]:
+    """The files below a directory, and when they were written."""
+    return {str(path): path.stat().st_mtime_ns for path in directory.rglob("*") if path.is_file()}
+
+
+if __name__ == "__main__":
+    print(json.dumps(answer(JOB, cached="--uncached" not in sys.argv)))

@@ -1,0 +1,49 @@
+"""Tests of behaviour run on both data planes: each that comes to `small_jobs.simulate`, once on either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+import small_jobs
+from reference.world import World
+
+from sim.compiled.plane import CompiledPlane
+from sim.control import PlaneFactory
+
+PLANES: dict[str, PlaneFactory] = {"reference": World, "compiled": CompiledPlane}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give each such test the fixture below, unless it says itself what it runs on."""
+    if "plane" not in metafunc.fixturenames and _simulates(metafunc.function, set()):
+        if "each_plane" not in metafunc.fixturenames:
+            metafunc.fixturenames.append("each_plane")
+        metafunc.parametrize("each_plane", PLANES, indirect=True)
+
+
+@pytest.fixture
+def each_plane(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of the plane that `small_jobs.simulate` runs on in this test."""
+    with small_jobs.running_on(PLANES[request.param]):
+        yield request.param
+
+
+def _simulates(function: FunctionType, seen: set[str]) -> bool:
+    """Whether the function, or one of its module that it names, names `small_jobs.simulate`."""
+    for name in _names(function.__code__) - seen:
+        seen.add(name)
+        found: Any = function.__globals__.get(name)
+        if found is small_jobs.simulate:
+            return True
+        of_the_module = isinstance(found, FunctionType) and found.__module__ == function.__module__
+        if of_the_module and _simulates(found, seen):
+            return True
+    return False
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = [_names(const) for const in code.co_consts if isinstance(const, CodeType)]
+    return set(code.co_names).union(*inner)

@@ -1,0 +1,78 @@
+"""Small jobs at random that the scan may do: no failures, no checkpoints, no core and no link that is shared."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from small_jobs import random_job
+
+LATTICE_MS = 5
+
+
+def scan_job(draw: Random) -> dict[str, Any]:
+    """Keys of a scenario: layers of operators, pools of threads, slow hosts, links, bursts, overload, lattices."""
+    raw = random_job(draw, fault_tolerance={"method": "none"}) | {"events": {}}
+    raw["hosts"]["h"].update(cpu="dedicated", speed=draw.choice([1.0, 1.0, 0.5, 0.37, 3.0]))
+    if draw.random() < 0.3:
+        _on_single_cores(raw)
+    elif draw.random() < 0.6:
+        _with_links_of_their_own(draw, raw)
+    else:
+        raw["hosts"]["h"].pop("network", None)
+    workload = raw["workload"]["src"]
+    workload["rate"] = f"{draw.choice([5, 40, 200, 500])} /s"
+    if draw.random() < 0.3:
+        workload["batch"] = draw.choice([20, {"distribution": "geometric", "mean": 4}])
+    if draw.random() < 0.3:
+        workload["rate"] = {"steps": [{"at": "0 s", "rate": "3 /s"}, {"at": "500 ms", "rate": "800 /s"}]}
+    sink = raw["operators"]["out"]
+    if draw.random() < 0.4:
+        sink["service"] = {"distribution": "exponential", "mean": draw.choice(["1 ms", "10 ms"])}
+        if "key" not in sink["inputs"].values():
+            sink["threads"] = draw.choice([1, 2, 5])
+    for name, operator in raw["operators"].items():
+        if name not in ("src", "out"):
+            operator.pop("serialise", None)
+            operator.pop("deserialise", None)
+    if draw.random() < 0.35:
+        _on_a_lattice(draw, raw)
+    return raw
+
+
+def _on_single_cores(raw: dict[str, Any]) -> None:
+    """Hosts whose cores are shared, as many as their tasks can use."""
+    raw["hosts"]["h"].update(cpu="shared", cores=60)
+    raw["hosts"]["h"].pop("network", None)
+
+
+def _with_links_of_their_own(draw: Random, raw: dict[str, Any]) -> None:
+    """Each operator on hosts of its own, some behind a slow link."""
+    speed = raw["hosts"]["h"]["speed"]
+    raw["hosts"] = {}
+    raw["placement"] = {"operators": {}}
+    for name in raw["operators"]:
+        group = {"count": draw.randint(1, 3), "speed": speed}
+        if draw.random() < 0.7:
+            group["network"] = draw.choice(["1 MB/s", "60 kB/s", "8 kB/s"])
+        raw["hosts"][f"g{name}"] = group
+        raw["placement"]["operators"][name] = f"g{name}"
+
+
+def _on_a_lattice(draw: Random, raw: dict[str, Any]) -> None:
+    """Births, services, latency and transmissions of whole multiples of a few milliseconds: all of them meet."""
+    raw["network"] = {"latency": f"{draw.choice([0, 1, 2, 200]) * LATTICE_MS} ms"}
+    raw["workload"]["src"].update(
+        arrivals="deterministic", rate=f"{draw.choice([1, 2, 5]) * 1000 // LATTICE_MS // 5} /s", tuple="100 B"
+    )
+    for name, operator in raw["operators"].items():
+        if name != "src" and (name != "out" or "service" in operator):
+            operator["service"] = {
+                "distribution": "deterministic",
+                "value": f"{draw.choice([1, 1, 2, 4]) * LATTICE_MS} ms",
+            }
+        operator.pop("output", None)
+    for group in raw["hosts"].values():
+        group["speed"] = 1.0
+        if "network" in group:
+            group["network"] = f"{100 * 1000 // LATTICE_MS} B/s"

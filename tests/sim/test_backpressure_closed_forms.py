@@ -1,0 +1,111 @@
+"""A tandem with a bounded queue between its stations against the closed forms of blocking after service.
+
+Independent replications with fixed seeds on the compiled plane; the closed form must lie in Student's t interval of
+their means at 99.9 %, and the interval must be narrow enough to say something.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from small_jobs import NS, scenario, simulate
+
+from models.queueing import blocking_capacity_per_s, blocking_tandem
+from models.records import RunRecords
+from sim.compiled.plane import CompiledPlane
+
+CONFIDENCE, REPLICATIONS = 0.999, 10
+FIRST_S, SECOND_S = 0.008, 0.01
+
+
+def exponential(mean_s: float) -> dict[str, Any]:
+    return {"distribution": "exponential", "mean": f"{mean_s * 1000} ms"}
+
+
+def tandem(rate: float, between: int, seconds: int, **first: Any) -> dict[str, Any]:
+    """The two stations as operators on cores of their own; a sink that costs nothing."""
+    return {
+        "duration": f"{seconds} s",
+        "warmup": "20 s",
+        "recording": {"detail": "histograms"},
+        "workload": {"src": {"rate": f"{rate} /s"}},
+        "operators": {
+            "src": {"kind": "source"},
+            "p": {"kind": "map", "inputs": {"src": "shuffle"}, "service": exponential(FIRST_S), **first},
+            "q": {"kind": "map", "inputs": {"p": "shuffle"}, "service": exponential(SECOND_S), "buffer": between},
+            "out": {"kind": "sink", "inputs": {"q": "shuffle"}},
+        },
+        "hosts": {"h": {"count": 1}},
+    }
+
+
+def mean_s(records: RunRecords, operator: str, what: str) -> float:
+    """The mean of a time of an operator after warm-up."""
+    times = records.tables["times"]
+    row = np.flatnonzero((times["operator"] == records.operators.index(operator)) & (times["what"] == what))[0]
+    return float(times["sum_high"][row] * 2**32 + times["sum_low"][row]) / float(times["count"][row]) / NS
+
+
+def blocked(records: RunRecords, task: int) -> float:
+    """The share of time after warm-up in which the task waited for room."""
+    rows = records.tables["buffers"]
+    own = (rows["task"] == task) & (rows["at_ns"] >= records.warmup_ns)
+    at, total = rows["at_ns"][own], rows["blocked_ns"][own]
+    return float(total[-1] - total[0]) / float(at[-1] - at[0])
+
+
+def agrees(values: list[float], exact: float, width: float) -> None:
+    """The exact value is in the interval of the replications, and that is not wider than a share of it."""
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) / len(values) ** 0.5 * np.std(values, ddof=1)
+    assert abs(np.mean(values) - exact) <= half, (np.mean(values), exact, half)
+    assert half <= width * exact, (half, exact)
+
+
+def a_tandem_agrees(rate: float, between: int, seconds: int, width: float) -> None:
+    runs = [
+        simulate(scenario(tandem(rate, between, seconds)), None, k, None, CompiledPlane) for k in range(REPLICATIONS)
+    ]
+    state = blocking_tandem(rate, FIRST_S, SECOND_S, between)
+    agrees([mean_s(run, "p", "wait") for run in runs], state.first_wait_s, width)
+    agrees([mean_s(run, "q", "wait") for run in runs], state.second_wait_s, width)
+    agrees([mean_s(run, "out", "latency") for run in runs], state.sojourn_s, width)
+    agrees([blocked(run, 1) for run in runs], state.blocked, width)
+
+
+@pytest.mark.parametrize(("rate", "between"), [(50.0, 1), (65.0, 4)])
+def test_a_blocking_tandem(rate: float, between: int) -> None:
+    a_tandem_agrees(rate, between, seconds=2000, width=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rate", "between"), [(50.0, 1), (65.0, 4)])
+def test_a_blocking_tandem_of_ten_million_tuples(rate: float, between: int) -> None:
+    a_tandem_agrees(rate, between, seconds=round(1e6 / rate), width=0.03)
+
+
+@pytest.mark.parametrize("between", [1, 3])
+def test_a_source_is_held_back_to_the_capacity_of_a_saturated_tandem(between: int) -> None:
+    made = scenario(tandem(200.0, between, 500, buffer=2))
+    runs = [simulate(made, None, k, None, CompiledPlane) for k in range(REPLICATIONS)]
+    capacity = blocking_capacity_per_s(FIRST_S, SECOND_S, between)
+    counts = []
+    for run in runs:
+        delivered = run.tables["delivered"]
+        late = delivered["at_ns"] >= run.warmup_ns
+        counts.append(float(delivered["count"][late].sum()) / (run.duration_ns - run.warmup_ns) * NS)
+        lag = run.tables["lag"]["lag"]
+        assert lag[-1] > 0.9 * (200 - capacity) * 500
+        assert run.tables["samples"]["queue"].max() <= between + 2
+    agrees(counts, capacity, width=0.02)
+
+
+def test_a_bound_at_the_first_station_moves_the_wait_to_the_source_and_changes_nothing_else() -> None:
+    raw = tandem(65.0, 2, 200) | {"recording": {"detail": "tuples"}}
+    bound = tandem(65.0, 2, 200, buffer=1) | {"recording": {"detail": "tuples"}}
+    one, other = (simulate(scenario(keys), None, 0, None, CompiledPlane) for keys in (raw, bound))
+    for column in ("birth_ns", "delivered_ns"):
+        assert np.array_equal(one.tables["deliveries"][column], other.tables["deliveries"][column])
+    assert other.tables["lag"]["lag"].max() > 5 > one.tables["lag"]["lag"].max()

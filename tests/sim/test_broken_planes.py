@@ -1,0 +1,217 @@
+"""The comparison of the planes notices an engine that is wrong: the plain plane is broken on purpose.
+
+Each fault is one that an engine on arrays could have; without any, the same jobs give equal rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from random import Random
+from typing import Any
+
+import pytest
+import reference.host
+import reference.task
+import reference.world
+from lattices import lattice_job
+from reference.host import Host
+from reference.task import Cores, Task, Work
+from reference.unit import Row, Unit, Visit
+from reference.world import World
+from small_jobs import random_job, storm
+from test_planes import METHODS, on_both
+
+from sim.clock import ARRIVAL, channel
+
+Patch = pytest.MonkeyPatch
+
+
+def jobs(seeds: int) -> Iterator[dict[str, Any]]:
+    """Random jobs, storms of crashes, and lattices."""
+    for seed in range(seeds):
+        for make in (lattice_job, random_job, storm):
+            yield make(Random(seed), fault_tolerance=METHODS[0 if seed % 2 else seed // 2 % 4])
+
+
+def ignore_the_cut(patch: Patch) -> None:
+    """A service that runs when its host dies is done to its end, with its outputs."""
+    crash = Task.crash
+
+    def done_first(task: Task, now_ns: int) -> list[Visit]:
+        for item in [item for item in task.serving if isinstance(item, Visit)]:
+            task._complete(item, now_ns)
+            del task.serving[item]
+        return crash(task, now_ns)
+
+    patch.setattr(Task, "crash", done_first)
+
+
+def services_before_the_cut(patch: Patch) -> None:
+    """`<=` at the cut: a service that ends at an instant is done before control acts there."""
+    patch.setattr(reference.task, "SERVICE", -(1 << 40))
+
+
+def arrivals_before_services(patch: Patch) -> None:
+    """A tuple that arrives as a service ends is there before it ends."""
+    patch.setattr(
+        reference.world, "channel", lambda kind, *ends: channel(kind, *ends) - 2 * (kind == ARRIVAL) * (1 << 48)
+    )
+
+
+def route_at_arrival(patch: Patch) -> None:
+    """A tuple on its way goes where its unit is when it arrives."""
+    arrive = World._arrive
+    patch.setattr(World, "_arrive", lambda world, visit, _task: arrive(world, visit, visit.unit.task))
+
+
+def early_forward(patch: Patch) -> None:
+    """What a tuple makes is sent when its service begins."""
+    serve = Task._serve
+
+    def serve_and_send(task: Task, item: Visit | Work, ns: int, now: int) -> None:
+        serve(task, item, ns, now)
+        if isinstance(item, Visit):
+            for child, key in task.operator.outputs(item.row.id, item.row.key) if task.operator.edges else ():
+                task.world.emit(item.unit, child, item.row.birth_ns, key)
+
+    emit = World.emit
+
+    def only_then(world: World, unit: Unit, tuple_id: int, birth_ns: int, key: int) -> None:
+        if unit.operator.is_source or not ending:
+            emit(world, unit, tuple_id, birth_ns, key)
+
+    complete, ending = Task._complete, []
+
+    def silently(task: Task, visit: Visit, now: int) -> None:
+        ending.append(visit)
+        complete(task, visit, now)
+        ending.pop()
+
+    patch.setattr(Task, "_serve", serve_and_send)
+    patch.setattr(Task, "_complete", silently)
+    patch.setattr(World, "emit", only_then)
+
+
+def unsorted_merge(patch: Patch) -> None:
+    """What arrives at one instant is taken in the order of sending, not by receiver and sender."""
+    patch.setattr(reference.world, "channel", lambda kind, *_: kind)
+
+
+def draws_in_order_of_processing(patch: Patch) -> None:
+    """Service times are drawn one after the other, whichever tuple comes."""
+    served, serve = count(), Task._serve
+
+    def drawn(task: Task, item: Visit | Work, ns: int, now: int) -> None:
+        service_ns = task.operator.service_ns
+        if isinstance(item, Visit) and service_ns is not None:
+            ns = task.host.scaled(service_ns(next(served) * 0x9E3779B97F4A7C15 % 2**64))
+        serve(task, item, ns, now)
+
+    patch.setattr(Task, "_serve", drawn)
+
+
+def links_that_outlive_their_host(patch: Patch) -> None:
+    """What has not left a link when its host dies arrives all the same."""
+    patch.setattr(World, "_cut_links", lambda _world, _host: None)
+
+
+def replays_behind_the_queue(patch: Patch) -> None:
+    """Tuples that were sent again queue behind the others."""
+
+    def behind(task: Task, items: list[Visit] | list[Work]) -> None:
+        for item in items:
+            if task.operator.service_ns is None:
+                task._admit(item)
+            elif isinstance(item, Visit):
+                task.queue.append(item)
+            else:
+                task.front.append(item)
+        task.cores.dispatch()
+
+    patch.setattr(Task, "put_in_front", behind)
+
+
+def the_first_task_first(patch: Patch) -> None:
+    """A free core takes a tuple of the task that was started first, not the one that arrived first."""
+
+    def lowest(cores: Cores) -> Task | None:
+        return next((task for task in cores.tasks if task.idle_threads and (task.front or task.queue)), None)
+
+    patch.setattr(Cores, "_next", lowest)
+
+
+def times_rounded_down(patch: Patch) -> None:
+    """Time on a link is cut to whole nanoseconds instead of rounded."""
+
+    def departure_ns(link: reference.host.Link, now_ns: int, size_bytes: int) -> int:
+        begin = max(now_ns, link.free_at_ns)
+        link.free_at_ns = begin + (int(size_bytes * 10**9 / link.bytes_per_s) if link.bytes_per_s else 0)
+        return link.free_at_ns
+
+    patch.setattr(reference.host.Link, "departure_ns", departure_ns)
+
+
+def a_link_for_both_lives(patch: Patch) -> None:
+    """A host that comes back goes on with the link that it had."""
+    crash = Host.crash
+
+    def keep_the_link(host: Host) -> list[Task]:
+        link = host.link
+        tasks = crash(host)
+        host.link = link
+        return tasks
+
+    patch.setattr(Host, "crash", keep_the_link)
+
+
+def held_tuples_forgotten(patch: Patch) -> None:
+    """A unit that is live again goes on without what it held."""
+
+    def release(world: World, unit: int) -> None:
+        world._numbered[unit].held = []
+
+    patch.setattr(World, "release", release)
+
+
+def trims_without_a_look_at_the_order(patch: Patch) -> None:
+    """Upstream forgets all that is covered, also behind an output that is not."""
+
+    def trim(unit: Unit, receiver: Unit, covered: int) -> int:
+        queue = unit.kept[receiver]
+        rows: list[Row] = [row for row in queue if receiver.position.get(row.id, covered) >= covered]
+        forgotten = len(queue) - len(rows)
+        queue.clear()
+        queue.extend(rows)
+        receiver.trimmed = max(receiver.trimmed, covered)
+        return forgotten
+
+    patch.setattr(Unit, "trim", trim)
+
+
+FAULTS: list[Callable[[Patch], None]] = [
+    ignore_the_cut,
+    services_before_the_cut,
+    arrivals_before_services,
+    route_at_arrival,
+    early_forward,
+    unsorted_merge,
+    draws_in_order_of_processing,
+    links_that_outlive_their_host,
+    replays_behind_the_queue,
+    the_first_task_first,
+    times_rounded_down,
+    a_link_for_both_lives,
+    held_tuples_forgotten,
+    trims_without_a_look_at_the_order,
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_fault_makes_rows_differ(fault: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    fault(monkeypatch)
+    assert any(on_both(raw) for raw in jobs(40))
+
+
+def test_without_a_fault_the_same_jobs_give_equal_rows() -> None:
+    assert not any(on_both(raw) for raw in jobs(15))

@@ -1,0 +1,400 @@
+"""Watermarks and windows: equal on both planes, complete, in time, and what follows from the sources alone.
+
+Oracles: the plain plane by equality of all columns; the windows of a drained run worked out from the births of the
+sources; deterministic arrivals worked out by hand; the number of keys in a window of Poisson arrivals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reference.event_time import Mark, Progress, Watermarks
+from reference.task import Task
+from reference.unit import Unit
+from reference.world import World
+from scipy import stats
+from small_jobs import NS, build, idle, random_joins, random_windows, scenario, simulate, world_of
+from test_planes import on_both
+
+from analysis.summary import summarise
+from models.scenario import Scenario
+from sim.compiled.plane import CompiledPlane
+from sim.draws import source_id
+from sim.operator_plan import OperatorPlan
+from sim.windowing import Windows
+
+METHODS: list[dict[str, str]] = [{}, {"guarantee": "at-most-once"}, {"method": "none"}]
+Result = tuple[int, int, int]  # (number of the unit, id, birth)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), method=st.sampled_from(METHODS))
+def test_both_planes_give_equal_rows_with_windows(seed: int, method: dict[str, str]) -> None:
+    assert on_both(random_windows(Random(seed), fault_tolerance=method)) == []
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), method=st.sampled_from(METHODS))
+def test_both_planes_give_equal_rows_with_joins_and_timers(seed: int, method: dict[str, str]) -> None:
+    assert on_both(random_joins(Random(seed), fault_tolerance=method)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [random_windows, random_joins])
+def test_a_long_campaign_of_equal_rows_with_windows(make: Callable[..., dict[str, Any]]) -> None:
+    for seed in range(1000):
+        assert on_both(make(Random(seed), fault_tolerance=METHODS[seed % 3])) == [], seed
+
+
+# -- complete: what a window emits follows from the births of the sources
+
+
+def run_out(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> tuple[World, Counter[Result]]:
+    """A run until nothing is under way but watermarks, and what operators with a window emitted."""
+    made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+    control = build(made)
+    world = world_of(control)
+    emitted: Counter[Result] = Counter()
+    emit = world.emit
+
+    def noted(unit: Unit, tuple_id: int, birth_ns: int, key: int) -> None:
+        if unit.operator.windows:
+            emitted[unit.number, tuple_id, birth_ns] += 1
+        emit(unit, tuple_id, birth_ns, key)
+
+    patch.setattr(world, "emit", noted)
+    until = 10 * NS
+    while not idle(world) and until < 100 * NS:
+        control.run(until)
+        until += 10 * NS
+    control.run(until + 10 * NS)
+    return world, emitted
+
+
+Arrived = list[tuple[Unit, int, int, int, int]]  # (unit, id, birth, key, operator upstream)
+Made = Iterator[tuple[Unit, int, int, int]]  # (unit, id, birth, key)
+
+
+def worked_out(world: World) -> Counter[Result]:
+    """What operators with a window must emit, from the tuples of the sources, operator by operator."""
+    arrived: dict[int, Arrived] = {plan.index: [] for plan in world.plan.operators}
+
+    def send(unit: Unit, tuple_id: int, birth: int, key: int) -> None:
+        for edge in unit.operator.edges:
+            for target in edge.targets(tuple_id, key, unit.index):
+                receiver = world.units[edge.down.index][target]
+                row = (receiver, edge.id_for(tuple_id, target), birth, key, unit.operator.index)
+                arrived[edge.down.index].append(row)
+
+    for source in world.sources:
+        for sequence, (birth, key) in enumerate(zip(source.births_ns, source.keys, strict=True)):
+            send(source.unit, source_id(source.code, sequence), birth, key)
+    found: Counter[Result] = Counter()
+    for plan in world.plan.operators:  # file order is topological here
+        makes = of_windows if plan.joins is None else of_pairs
+        for unit, child, birth, key in (makes if plan.windows else of_tuples)(plan, arrived[plan.index]):
+            send(unit, child, birth, key)
+            if plan.windows:
+                found[unit.number, child, birth] += 1
+    return found
+
+
+def of_tuples(plan: OperatorPlan, arrived: Arrived) -> Made:
+    for unit, tuple_id, birth, key, _ in arrived:
+        for child, child_key in plan.outputs(tuple_id, key) if plan.edges else ():
+            yield unit, child, birth, child_key
+
+
+def of_windows(plan: OperatorPlan, arrived: Arrived) -> Made:
+    newest: dict[tuple[Unit, int, int], int] = {}
+    for unit, _, birth, key, _ in arrived:
+        for window in windows_around(plan.windows, birth):
+            newest[unit, key, window] = max(newest.get((unit, key, window), 0), birth)
+    for (unit, key, window), birth in newest.items():
+        for child, child_key in plan.results(unit.index, key, window):
+            yield unit, child, birth, child_key
+
+
+def of_pairs(plan: OperatorPlan, arrived: Arrived) -> Made:
+    length = plan.windows.length_ns if plan.windows else 0
+    left = [row for row in arrived if row[4] == plan.joins]
+    right = [row for row in arrived if row[4] != plan.joins]
+    for (unit, one, birth, key, _), (same_unit, other, later, same_key, _) in product(left, right):
+        if key == same_key and birth // length == later // length:
+            assert unit is same_unit
+            for child, child_key in plan.pairs(one, other, key):
+                yield unit, child, max(birth, later), child_key
+
+
+def windows_around(windows: Windows | None, event_ns: int) -> Iterator[int]:
+    """By trying all windows that begin before."""
+    assert windows is not None
+    for window in range(event_ns // windows.slide_ns + 1):
+        if window * windows.slide_ns <= event_ns < window * windows.slide_ns + windows.length_ns:
+            yield window
+
+
+def without_timers(raw: dict[str, Any]) -> dict[str, Any]:
+    """The same job; with timers it would never come to rest."""
+    for operator in raw["operators"].values():
+        operator.pop("timer", None)
+    return raw
+
+
+def is_complete(seed: int, patch: pytest.MonkeyPatch, make: Callable[..., dict[str, Any]] = random_windows) -> bool:
+    """Whether each window of a random job emitted just what it must; False where it never came to rest."""
+    world, emitted = run_out(without_timers(make(Random(seed), fault_tolerance={"method": "none"})), patch)
+    if not idle(world):
+        return False
+    assert emitted == worked_out(world)
+    return True
+
+
+def test_every_window_emits_once_what_follows_from_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(is_complete(seed, monkeypatch) for seed in range(60)) > 50
+
+
+def test_a_join_emits_once_for_each_pair_with_equal_keys_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    complete = 0
+    for seed in range(30):
+        raw = random_joins(Random(seed))
+        fast = {"distribution": "deterministic", "value": "10 us"}
+        for operator in raw["operators"].values():
+            if "service" in operator:
+                operator["service"] = fast
+        complete += is_complete(seed, monkeypatch, lambda *_, raw=raw, **__: raw | {"fault_tolerance": {}})
+    assert complete > 25
+
+
+def largest_of_the_channels(patch: pytest.MonkeyPatch) -> None:
+    class Channels(dict[Task, int]):
+        def values(self) -> Any:
+            return [max(super().values())]
+
+    class Largest(Progress):
+        def __init__(self, origins: list[Task]) -> None:
+            super().__init__(origins)
+            self.of_channel = Channels(self.of_channel)
+
+    patch.setattr("reference.event_time.Progress", Largest)
+
+
+def overtakes_on_the_link(patch: pytest.MonkeyPatch) -> None:
+    def broken(self: Watermarks, origin: Task, event_ns: int) -> None:
+        for task in self._receivers(origin):
+            self._arrive(Mark(event_ns, origin), task, None)
+
+    patch.setattr(Watermarks, "_pass_on", broken)
+
+
+def overtakes_other_threads(patch: pytest.MonkeyPatch) -> None:
+    def broken(self: Task) -> None:
+        for item in [item for item in self.serving if getattr(item, "served", False)]:
+            del self.serving[item]
+            self.world.watermarks.turn(item, self)  # type: ignore[arg-type]
+
+    patch.setattr(Task, "_let_marks_pass", broken)
+
+
+def promises_what_a_window_still_holds(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Windows, "held_ns", lambda self, watermark_ns: watermark_ns)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        largest_of_the_channels,
+        overtakes_on_the_link,
+        overtakes_other_threads,
+        promises_what_a_window_still_holds,
+    ],
+    ids=lambda mutant: mutant.__name__,
+)
+def test_a_watermark_that_promises_too_much_is_caught(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(200):
+            is_complete(seed, monkeypatch)
+
+
+# -- by hand
+
+
+def windowed(length: str, **changes: Any) -> dict[str, Any]:
+    """Births at 50, 150, 250, ... ms -> count with a window -> sink, all on one host; `changes` are of `count`."""
+    count = {
+        "kind": "aggregate",
+        "inputs": {"src": "key"},
+        "service": {"distribution": "deterministic", "value": "1 ms"},
+        "window": {"length": length},
+    }
+    return {
+        "duration": "3 s",
+        "workload": {"src": {"rate": "10 /s", "arrivals": "deterministic", "watermark": "100 ms"}},
+        "operators": {
+            "src": {"kind": "source"},
+            "count": count | changes,
+            "out": {"kind": "sink", "inputs": {"count": "shuffle"}},
+        },
+        "hosts": {"h": {"count": 1}},
+    }
+
+
+def deliveries(raw: dict[str, Any]) -> list[tuple[int, int]]:
+    """(birth, delivery) [ms] at the sinks."""
+    assert on_both(raw) == []
+    rows = simulate(scenario(raw)).tables["deliveries"]
+    return [(b // 10**6, d // 10**6) for b, d in zip(rows["birth_ns"], rows["delivered_ns"], strict=True)]
+
+
+def births_ms(raw: dict[str, Any]) -> list[int]:
+    world = world_of(build(scenario(raw)))
+    return [birth // 10**6 for birth in world.sources[0].births_ns]
+
+
+@pytest.mark.parametrize("length", [300, 500, 1000])
+def test_a_tumbling_window_emits_at_its_end_with_the_birth_of_its_newest(length: int) -> None:
+    raw = windowed(f"{length} ms")
+    births = births_ms(raw)
+    expected = []
+    for end in range(length, 3000, length):
+        inside = [birth for birth in births if end - length <= birth < end]
+        late = end in births  # a tuple that is born with the watermark is served first
+        expected += [(inside[-1], end + late)] if inside else []
+    assert deliveries(raw) == expected
+
+
+def test_windows_overlap_by_their_slide() -> None:
+    raw = windowed("500 ms", window={"length": "500 ms", "slide": "200 ms"})
+    births = births_ms(raw)
+    expected = []
+    for begin in range(0, 2500, 200):
+        inside = [birth for birth in births if begin <= birth < begin + 500]
+        late = begin + 500 in births
+        expected += [(inside[-1], begin + 500 + late)] if inside and begin + 500 < 3000 else []
+    assert deliveries(raw) == expected
+
+
+def test_a_window_waits_for_the_next_watermark() -> None:
+    raw = windowed("250 ms")
+    ends = [delivery for _, delivery in deliveries(raw)]
+    assert ends[:3] == [
+        300 + (300 in births_ms(raw)),
+        500 + (500 in births_ms(raw)),
+        800 + (800 in births_ms(raw)),
+    ]
+
+
+def test_what_comes_late_over_a_slow_path_is_in_its_window() -> None:
+    raw = windowed("500 ms", inputs={"src": "key", "slow": "key"})
+    raw["operators"]["slow"] = {
+        "kind": "map",
+        "inputs": {"src": "shuffle"},
+        "service": {"distribution": "deterministic", "value": "70 ms"},
+    }
+    found = deliveries(raw)
+    # The watermark of 500 ms is in the queue behind the tuples of `slow` that were born before it.
+    births = births_ms(raw)
+    newest = max(birth for birth in births if birth < 500)
+    assert found[0][0] == newest
+    assert found[0][1] >= newest + 70
+    assert len(found) == len({birth // 500 for birth in births if birth < 2500})
+
+
+def test_a_source_without_tuples_holds_nothing_back() -> None:
+    raw = windowed("500 ms", inputs={"src": "key", "silent": "key"})
+    raw["operators"]["silent"] = {"kind": "source"}
+    raw["workload"]["silent"] = {"rate": "0 /s"}
+    with_200_ms = deliveries(raw)
+    raw["workload"]["silent"]["watermark"] = "100 ms"
+    assert [birth for birth, _ in deliveries(raw)] == [birth for birth, _ in with_200_ms]
+    assert len(with_200_ms) == 5
+
+
+def test_a_timer_emits_at_its_instants_whatever_comes_in() -> None:
+    raw = windowed("1 s")
+    raw["operators"]["count"] = {
+        "kind": "map",
+        "inputs": {"src": "shuffle"},
+        "service": {"distribution": "deterministic", "value": "300 ms"},  # more than there is time for
+        "selectivity": 0.0,
+        "timer": {"every": "200 ms"},
+    }
+    expected = [(instant, instant) for instant in range(200, 3000, 200)]
+    assert deliveries(raw) == expected
+
+
+def test_pairs_have_equal_keys_in_one_window_and_come_with_the_later_one() -> None:
+    raw = windowed("300 ms", inputs={"src": "key", "other": "key"}, kind="join")
+    raw["operators"]["other"] = {"kind": "source"}
+    raw["workload"]["other"] = {"rate": "5 /s", "arrivals": "deterministic"}
+    world = world_of(build(scenario(raw)))
+    left, right = ([birth // 10**6 for birth in source.births_ns] for source in world.sources)
+    expected = sorted(max(a, b) for a in left for b in right if a // 300 == b // 300 and max(a, b) < 2990)
+    assert [birth for birth, _ in deliveries(raw)] == expected
+
+
+# -- closed forms
+
+
+def poisson(rate: int, keys: int, seconds: int, parallelism: int = 2) -> dict[str, Any]:
+    raw = windowed("1 s", parallelism=parallelism, service={"distribution": "deterministic", "value": "1 us"})
+    uniform = {"distribution": "uniform", "count": keys}
+    raw["workload"]["src"] = {"rate": f"{rate} /s", "keys": uniform, "watermark": "100 ms"}
+    return raw | {"duration": f"{seconds + 1} s"}
+
+
+def in_interval(values: np.ndarray, exact: float, width: float) -> None:
+    """The mean is the expected one at 99.9 %, and says something."""
+    half = stats.t.ppf(0.9995, values.size - 1) * values.std(ddof=1) / values.size**0.5
+    assert abs(values.mean() - exact) <= half <= width * exact, (values.mean(), exact, half)
+
+
+def test_each_key_that_came_in_a_window_is_emitted_once() -> None:
+    # Poisson arrivals split into keys are independent: a key is missing with probability exp(-rate * length / keys).
+    rate, keys, seconds = 5000, 3000, 200
+    rows = simulate(scenario(poisson(rate, keys, seconds)), plane=CompiledPlane).tables["deliveries"]
+    counts = np.bincount(rows["birth_ns"] // NS, minlength=seconds + 1)[:seconds].astype(float)
+    in_interval(counts, keys * (1 - math.exp(-rate / keys)), 0.01)
+
+
+def test_the_newest_tuple_of_a_window_is_as_old_as_the_gap_to_its_end() -> None:
+    # An exponential gap that is shorter than the window; services are too short to matter.
+    rate, seconds = 4, 40_000
+    raw = poisson(rate, 1, seconds, 1)
+    rows = simulate(scenario(raw), plane=CompiledPlane).tables["deliveries"]
+    ages = (rows["delivered_ns"] - rows["birth_ns"]) / NS
+    missed = math.exp(-rate)
+    in_interval(ages, 1 / rate - missed / (1 - missed), 0.03)
+
+
+def test_the_mean_number_of_pairs_is_that_of_independent_poisson_arrivals() -> None:
+    rate, keys, seconds = 100, 20, 1000
+    raw = poisson(rate, keys, seconds)
+    raw["operators"]["count"] |= {"kind": "join", "inputs": {"src": "key", "other": "key"}}
+    raw["operators"]["other"] = {"kind": "source"}
+    raw["workload"]["other"] = dict(raw["workload"]["src"])
+    rows = simulate(scenario(raw), plane=CompiledPlane).tables["deliveries"]
+    counts = np.bincount(rows["birth_ns"] // NS, minlength=seconds + 1)[:seconds].astype(float)
+    in_interval(counts, rate * rate / keys, 0.05)
+
+
+# -- books
+
+
+def test_operators_downstream_of_a_window_are_not_in_the_books() -> None:
+    made = scenario(windowed("500 ms"))
+    for plane in (World, CompiledPlane):
+        records = simulate(made, plane=plane)
+        assert records.tables["ledger"]["operator"].tolist() == [1]
+        guarantee = summarise(made, [records])["guarantee"]
+        assert (guarantee["lost"], guarantee["state_lost"]) == (None, 0)

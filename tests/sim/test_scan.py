@@ -1,0 +1,210 @@
+"""The scan against the event loop and their specification: equal rows, in every table, for the same scenario.
+
+Oracle: the plain plane of `reference`, by equality of all columns; no tolerance.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reference.world import World
+from scan_jobs import scan_job
+from small_jobs import queue, random_job
+from test_planes import differences
+
+from models.inputs import RunInputs
+from models.records import EVENT_LOOP, SCAN, RunRecords
+from models.scenario import Scenario
+from models.units import to_ns
+from sim.cluster import Cluster, RunPlan
+from sim.compiled import scan_setup
+from sim.compiled.choice import kernel_for
+from sim.compiled.plane import CompiledPlane
+from sim.compiled.scan_order import put_in_order
+from sim.compiled.scan_plane import ScanPlane
+from sim.engine import build, records, simulate
+
+
+def made(raw: dict[str, Any]) -> Scenario:
+    return Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+
+
+def kernel(raw: dict[str, Any]) -> Any:
+    return kernel_for(RunPlan.of(made(raw), RunInputs(), 0))
+
+
+def cut_up(asked: Scenario, draw: Random, cuts: int) -> RunRecords:
+    """A run of the scan that stops at random instants, some on a lattice, and for a moment with one at a time."""
+    control = build(asked, plane=ScanPlane)
+    end = to_ns(asked.duration_s)
+    instants = [draw.randrange(end) for _ in range(cuts)]
+    instants += [draw.randrange(1 + end // 5_000_000) * 5_000_000 for _ in range(cuts)]
+    for instant in sorted(instants):
+        control.run(min(instant, end))
+    control.run(end)
+    return records(control, end)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32))
+def test_three_planes_give_equal_rows(seed: int) -> None:
+    raw = scan_job(Random(seed))
+    assert kernel(raw).name == SCAN
+    found = simulate(made(raw), plane=ScanPlane)
+    assert differences(simulate(made(raw), plane=World), found) == []
+    assert differences(simulate(made(raw), plane=CompiledPlane), found) == []
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32))
+def test_cuts_change_nothing(seed: int) -> None:
+    draw = Random(seed)
+    asked = made(scan_job(draw))
+    assert differences(simulate(asked, plane=ScanPlane), cut_up(asked, draw, draw.choice([1, 10, 300]))) == []
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32))
+def test_histograms_are_equal_too(seed: int) -> None:
+    asked = made(scan_job(Random(seed)) | {"recording": {"detail": "histograms"}})
+    assert differences(simulate(asked, plane=CompiledPlane), simulate(asked, plane=ScanPlane)) == []
+
+
+WIDE: dict[str, Any] = {
+    "duration": "1 s",
+    "workload": {
+        "in": {
+            "rate": "300 /s",
+            "batch": 40,
+            "keys": {"distribution": "zipf", "count": 50, "exponent": 1.1},
+        }
+    },
+    "operators": {
+        "in": {"kind": "source", "parallelism": 3},
+        "a": {
+            "kind": "map",
+            "inputs": {"in": "shuffle"},
+            "parallelism": 4,
+            "threads": 7,
+            "service": {"distribution": "lognormal", "mean": "20 ms", "cv": 2.0},
+            "selectivity": 7.5,
+        },
+        "b": {
+            "kind": "map",
+            "inputs": {"a": "broadcast"},
+            "takes": {"a": 0.4},
+            "parallelism": 30,
+            "service": {"distribution": "gamma", "mean": "0.4 ms", "shape": 2.0},
+            "selectivity": 0.3,
+        },
+        "c": {
+            "kind": "aggregate",
+            "inputs": {"a": "key", "b": "key"},
+            "parallelism": 5,
+            "key_groups": 17,
+            "service": {"distribution": "uniform", "low": "0.01 ms", "high": "0.2 ms"},
+            "state": {"model": "fixed", "bytes": "1 kB"},
+        },
+        "d": {
+            "kind": "map",
+            "inputs": {"b": "broadcast"},
+            "parallelism": 2,
+            "threads": 1500,
+            "service": {"distribution": "exponential", "mean": "1 ms"},
+        },
+        "out": {"kind": "sink", "parallelism": 3, "inputs": {"c": "shuffle", "d": "broadcast"}},
+    },
+    "hosts": {"near": {"count": 6}, "far": {"count": 2, "network": "2 MB/s"}},
+    "placement": {"operators": {"in": "near", "a": "far", "b": "near", "c": "near", "d": "near", "out": "near"}},
+    "network": {"latency": "3 ms"},
+}
+
+
+@pytest.mark.parametrize("detail", ["tuples", "histograms"])
+def test_many_tuples_in_a_span_fill_batches_and_boxes(detail: str) -> None:
+    asked = made(WIDE | {"recording": {"detail": detail}})
+    assert kernel(WIDE).name == SCAN
+    found = simulate(asked, plane=ScanPlane)
+    assert differences(simulate(asked, plane=CompiledPlane), found) == []
+    assert differences(cut_up(asked, Random(1), 7), found) == []
+
+
+@pytest.mark.parametrize("crowded", [0, 1])
+def test_tuples_that_crowd_into_one_instant_are_put_in_order(crowded: int) -> None:
+    """More than insertion would take, in one cell of a span that is long because nothing else happens."""
+    n = 5000
+    state = crowd(n, crowded)
+    times, ranks = state.times[:n].copy(), state.ranks[:n].copy()
+    put_in_order(state, n, 0, 10**12)
+    assert state.order[:n].tolist() == np.lexsort((np.arange(n), ranks, times)).tolist()
+
+
+def crowd(n: int, crowded: int) -> Any:
+    plan = RunPlan.of(queue({"distribution": "exponential", "mean": "1 ms"}), RunInputs(), 0)
+    state = scan_setup.state(plan, Cluster(plan), 256, True)
+    for name in ("times", "ranks", "refs", "kept", "order", "spare"):
+        setattr(state, name, np.zeros(n, getattr(state, name).dtype))
+    rng = np.random.default_rng(5)
+    state.times[:] = 7 if crowded else rng.integers(0, 3000, n)
+    state.ranks[:] = rng.permutation(n) if crowded else rng.integers(0, 9, n)
+    return state
+
+
+def test_the_kernel_is_chosen_by_what_the_scenario_asks_for() -> None:
+    fast = {"distribution": "exponential", "mean": "1 ms"}
+    assert kernel_for(RunPlan.of(queue(fast), RunInputs(), 0)).name == SCAN
+
+    def why(**changes: Any) -> str:
+        found = kernel_for(RunPlan.of(queue(fast, **changes), RunInputs(), 0))
+        assert found.name == EVENT_LOOP
+        return found.why
+
+    shared = {"h": {"count": 1, "cpu": "shared", "cores": 2}}
+    assert kernel_for(RunPlan.of(queue(fast, hosts=shared, q={"threads": 2}), RunInputs(), 0)).name == SCAN
+    assert why(hosts=shared, q={"threads": 3}) == "tasks share the cores of h-0"
+    pair = {"h": {"count": 2}}
+    assert why(hosts=pair, fault_tolerance={"method": "checkpoint"}) == "fault_tolerance.method is checkpoint"
+    assert "events" in why(events={"boom": {"at": "1 s", "kind": "host-failure", "host": "h-0", "repair": "1 s"}})
+    links = {"h": {"count": 2, "network": "1 MB/s"}}
+    assert "share the link of h-" in why(hosts=links, operators=THREE_ON_TWO_HOSTS)
+
+
+THREE_ON_TWO_HOSTS = {
+    "src": {"kind": "source", "parallelism": 2},
+    "q": {
+        "kind": "map",
+        "inputs": {"src": "shuffle"},
+        "parallelism": 2,
+        "service": {"distribution": "deterministic", "value": "1 ms"},
+    },
+    "out": {"kind": "sink", "inputs": {"q": "shuffle"}, "parallelism": 2},
+}
+
+
+def test_the_engine_takes_the_scan_where_it_can_and_says_so() -> None:
+    found = simulate(queue({"distribution": "exponential", "mean": "1 ms"}, duration="2 s"))
+    assert found.kernel is not None
+    assert found.kernel.name == SCAN
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32))
+def test_what_the_scan_is_chosen_for_is_done_alike_by_the_event_loop(seed: int) -> None:
+    asked = made(random_job(Random(seed), fault_tolerance={"method": "none"}) | {"events": {}})
+    found = simulate(asked)
+    assert found.kernel is not None
+    if found.kernel.name == SCAN:
+        assert differences(simulate(asked, plane=CompiledPlane), found) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_a_long_campaign_of_the_scan(part: int) -> None:
+    for seed in range(part * 1000, part * 1000 + 1000):
+        asked = made(scan_job(Random(seed)))
+        assert differences(simulate(asked, plane=World), simulate(asked, plane=ScanPlane)) == [], seed
