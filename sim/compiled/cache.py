@@ -21,6 +21,9 @@ from typing import Any, TypeVar, cast
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
+import models.histogram
+import models.records
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -80,9 +83,11 @@ def _is_private(place: Path) -> bool:
 
 @lru_cache(maxsize=1)
 def _digest() -> str:
-    """A digest of the files of this package."""
+    """A digest of the files of this package, and of those whose constants are compiled in."""
     found = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    here = Path(__file__).parent
+    others = [Path(str(module.__file__)) for module in (models.histogram, models.records)]
+    for path in [*sorted(here.glob("*.py")), *others]:
         found.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()[:16]
 
@@ -112,4 +117,10 @@ class _Impl(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
+    """Code that cannot be written, on a full disk for example, is compiled again by the next process."""
+
     _impl_class = _Impl
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):
+            super().save_overload(sig, data)

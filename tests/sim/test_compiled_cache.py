@@ -152,6 +152,7 @@ def test_compiled_code_is_found_where_neither_the_package_nor_the_home_can_be_wr
 
 
 @pytest.mark.install
+@pytest.mark.slow
 def test_a_process_that_can_write_nowhere_compiles_for_itself() -> None:
     found = in_a_new_process(ROOT, "--uncached")
     assert found["directory"] is None
