@@ -164,6 +164,7 @@ def adopt(s: State, instance: int, unit: int) -> None:
     b.touched = 0
     b.epoch += 1
     b.at_snapshot = u.stored_count
+    b.trimmed = min(b.trimmed, u.stored_count)
     b.new_kept_bytes = 0
     b.stored = 1
     b.stored_holder = u.stored_holder
