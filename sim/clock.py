@@ -19,15 +19,18 @@ from sim.data_plane import Key
 Process = Generator[simpy.Event, Any, None]
 
 _CLASS = 1 << 48  # SimPy's own priorities 0 and 1 (control) come before all of these
-_RECEIVER = 1 << 24
+RECEIVER = 1 << 24  # between two receivers there is room for all senders
+HOST_RECEIVER = 1 << 20  # hosts as receivers come after all tasks
 MESSAGE, SERVICE, ARRIVAL, SETTLED = (k * _CLASS for k in (1, 2, 3, 4))  # SETTLED only looks, after all else
 LINK = _CLASS // 2  # what leaves a link that is shared evenly, by host
 CREDIT = SERVICE + _CLASS // 2  # tasks that go on with their outbox: by task; then those that waited, by receiver
+TIMERS = SERVICE + (1 << 46)  # timers emit after all services that end and all births of the instant
+TICKS = SERVICE + (1 << 47)  # then sources send watermarks; never in one run with CREDIT
 
 
 def channel(kind: int, receiver: int, sender: int) -> int:
     """The rank, within its instant, of what arrives at `receiver` from `sender`."""
-    return kind + receiver * _RECEIVER + sender
+    return kind + receiver * RECEIVER + sender
 
 
 class Happening(simpy.Event):

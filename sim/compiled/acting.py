@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _PAUSE, _MUTE = timed.VERBS.index("pause"), timed.VERBS.index("mute")
 
 
-class Actions:
+class Actions(ABC):
     """The verbs of `sim.data_plane` for protocols."""
 
     s: State
@@ -30,11 +31,13 @@ class Actions:
     _listener: Listener
     _telling = False
 
+    @abstractmethod
     def _now(self) -> None:
-        raise NotImplementedError
+        """Verbs act at the instant of the clock."""
 
+    @abstractmethod
     def _room(self, need: int) -> None:
-        raise NotImplementedError
+        """Make room for so many sendings."""
 
     # -- telling
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from sim.clock import ARRIVAL, RECEIVER, SERVICE
 from sim.compiled.cache import kernel
-from sim.compiled.channels import ARRIVAL, SERVICE, count_message, departure, free_visit, new_visit
+from sim.compiled.channels import count_message, departure, free_visit, new_visit
 from sim.compiled.emitting import emit_births
 from sim.compiled.events import push
 from sim.compiled.pointer import State
-from sim.compiled.rules import FAST, STOP, WAITS, free_rules, held_by_rule, put_aside, stop, take_in_hand
-from sim.compiled.service import admit, dispatch, note_idle, put_in_front, put_in_queue, ticket
-from sim.compiled.state import COME, MAIL, NONE, SENT, TUPLE, UNPAUSE
+from sim.compiled.rules import FAST, STOP, WAITS, free_rules, held_by_rule, new_rule, put_aside, stop, take_in_hand
+from sim.compiled.service import admit, dispatch, note_idle, put_in_front, put_in_queue, take_head, ticket
+from sim.compiled.state import COME, MAIL, NONE, SENT, UNPAUSE
 
-_RECEIVER = 1 << 24
-_LAST = _RECEIVER - 1  # as a sender, control comes after all tasks
+_LAST = RECEIVER - 1  # as a sender, control comes after all tasks
 
 # -- going on
 
@@ -26,22 +26,9 @@ def go_on(s: State, task: int) -> None:
         return
     t.has_service = 0
     while t.hand_head == NONE and t.paused_until == 0:
-        if t.front_head != NONE:
-            v = t.front_head
-            t.front_head = s.visits[v].next
-            if t.front_head == NONE:
-                t.front_tail = NONE
-            if s.visits[v].kind == TUPLE:
-                t.front_n -= 1
-        elif t.queue_head != NONE:
-            v = t.queue_head
-            t.queue_head = s.visits[v].next
-            if t.queue_head == NONE:
-                t.queue_tail = NONE
-            t.queue_n -= 1
-        else:
+        if t.front_head == NONE and t.queue_head == NONE:
             return
-        admit(s, v, task)
+        admit(s, take_head(s, task), task)
     t.has_service = 1
 
 
@@ -119,14 +106,8 @@ def unpause(s: State, task: int) -> None:
 @kernel
 def hold(s: State, task: int, unit: int, origin: int) -> None:
     """Tuples for the unit from that task (NONE: all) go to the side list."""
-    g, t = s.g[0], s.tasks[task]
-    rule = g.free_rule
-    g.free_rule = s.rules[rule].next
-    r = s.rules[rule]
-    r.unit = unit
-    r.origin = origin
-    r.next = t.rules
-    t.rules = rule
+    t = s.tasks[task]
+    t.rules = new_rule(s, unit, origin, t.rules)
 
 
 @kernel
@@ -190,7 +171,7 @@ def send_message(
     """A message from a task, or (NONE) from control."""
     g = s.g[0]
     left, arrival = g.now, g.now + g.latency
-    rank = ARRIVAL + receiver * _RECEIVER + _LAST
+    rank = ARRIVAL + receiver * RECEIVER + _LAST
     if sender != NONE:
         if not s.tasks[sender].alive:
             return

@@ -23,6 +23,8 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 
 import models.histogram
 import models.records
+import sim.clock
+import sim.pace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,7 +88,7 @@ def _digest() -> str:
     """A digest of the files of this package, and of those whose constants are compiled in."""
     found = hashlib.sha256()
     here = Path(__file__).parent
-    others = [Path(str(module.__file__)) for module in (models.histogram, models.records)]
+    others = [Path(str(module.__file__)) for module in (models.histogram, models.records, sim.clock, sim.pace)]
     for path in [*sorted(here.glob("*.py")), *others]:
         found.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()[:16]

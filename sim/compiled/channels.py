@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim.clock import ARRIVAL, MESSAGE, RECEIVER
 from sim.compiled.buffers import keep, next_node
 from sim.compiled.cache import kernel
 from sim.compiled.draws import child_id, shuffle_target, takes
@@ -28,9 +29,6 @@ from sim.compiled.state import (
 
 _NS = 1e9
 _SECOND = 1_000_000_000
-_CLASS = 1 << 48
-_RECEIVER = 1 << 24
-MESSAGE, SERVICE, ARRIVAL = _CLASS, 2 * _CLASS, 3 * _CLASS  # as in `sim.clock`
 
 
 @kernel
@@ -114,7 +112,7 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
         arrival = departure(s, host, size) + g.latency
         count_message(s, DATA, 1, size)
     v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, arrival, node)
-    push_arrival(s, arrival, ARRIVAL + task * _RECEIVER + origin, s.visits[v].serial, v)
+    push_arrival(s, arrival, ARRIVAL + task * RECEIVER + origin, s.visits[v].serial, v)
 
 
 @kernel
@@ -238,24 +236,8 @@ def replay(s: State, sender: int, pair: int) -> tuple[int, int]:
     head, tail, n = NONE, NONE, p.live
     while n != NONE:
         node = s.nodes[n]
-        v = new_visit(s)
-        e = s.visits[v]
-        e.id = node.id
-        e.birth = node.birth
-        e.key = node.key
-        e.arrival = arrival
-        e.start = NONE
-        e.serial = g.serial
-        g.serial += 1
-        e.next = NONE
-        e.unit = receiver
-        e.origin = origin
-        e.task = task
-        e.node = NONE
-        e.kind = TUPLE
-        e.wire = 1
-        e.arrived = 0
-        e.replayed = 1
+        v = _on_its_way(s, receiver, origin, task, node.id, node.birth, node.key, arrival, NONE)
+        s.visits[v].replayed = 1
         if head == NONE:
             head = v
         else:
@@ -266,7 +248,7 @@ def replay(s: State, sender: int, pair: int) -> tuple[int, int]:
     if shared:
         post(s, host, origin, task, size, REPLAY, head)
     else:
-        push(s, arrival, MESSAGE + task * _RECEIVER + origin, g.serial, REPLAY, head)
+        push(s, arrival, MESSAGE + task * RECEIVER + origin, g.serial, REPLAY, head)
         g.serial += 1
     if s.units[receiver].replay_task != NONE:
         s.units[receiver].replay_pending += rows

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER
 from sim.compiled.buffers import save_kept, store_kept, trim
 from sim.compiled.cache import kernel
-from sim.compiled.channels import MESSAGE, count_message, departure, new_visit, remote_departure
+from sim.compiled.channels import count_message, departure, new_visit, remote_departure
 from sim.compiled.events import push
 from sim.compiled.fair import post
 from sim.compiled.pointer import State
@@ -30,8 +31,6 @@ from sim.compiled.state import (
 from sim.compiled.windows import recent
 
 _NS = 1e9
-_HOST_RECEIVER = 1 << 20  # hosts as receivers come after all tasks
-_RECEIVER = 1 << 24
 _REMOTE = -1
 _ASK = -3
 
@@ -204,7 +203,7 @@ def ship(s: State, transfer: int) -> None:
     kind = AT_REMOTE if t.holder == _REMOTE else STORED
     host = s.tasks[t.origin].host
     if s.hosts[host].fair:
-        post(s, host, t.origin, _HOST_RECEIVER + t.holder + 1, t.bytes, kind, transfer)
+        post(s, host, t.origin, HOST_RECEIVER + t.holder + 1, t.bytes, kind, transfer)
         return
     t.departure = departure(s, host, t.bytes)
     push(s, t.departure + g.latency, _rank(s, transfer), g.serial, kind, transfer)
@@ -214,7 +213,7 @@ def ship(s: State, transfer: int) -> None:
 @kernel
 def _rank(s: State, transfer: int) -> int:
     t = s.transfers[transfer]
-    return MESSAGE + (_HOST_RECEIVER + t.holder + 1) * _RECEIVER + t.origin
+    return MESSAGE + (HOST_RECEIVER + t.holder + 1) * RECEIVER + t.origin
 
 
 @kernel
@@ -280,7 +279,7 @@ def trim_later(s: State, unit: int, count: int) -> None:
     t.unit = unit
     t.count = count
     t.incarnation = u.incarnation
-    push(s, g.now + g.latency, MESSAGE + u.task * _RECEIVER + u.task, g.serial, TRIM, made)
+    push(s, g.now + g.latency, MESSAGE + u.task * RECEIVER + u.task, g.serial, TRIM, made)
     g.serial += 1
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from models.job import WindowState
 from models.units import to_ns
+from sim.clock import TICKS, TIMERS
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.pointer import State
 from sim.compiled.pools import chained, longer, power, push
@@ -13,7 +14,6 @@ from sim.compiled.state import CELL, CHANNEL, NODE, NONE, PANE, RECENT, TICK, TI
 from sim.compiled.windows import rehash_cells
 from sim.operator_plan import OperatorPlan
 
-_TIMERS, _TICKS = (2 * (1 << 48) + (1 << k) for k in (46, 47))  # as in `sim.compiled.event_time`
 _NEVER_ENDS = 2**62
 
 
@@ -67,13 +67,13 @@ def start(s: State, plan: RunPlan, cluster: Cluster) -> None:
     for unit, operator in enumerate(cluster.unit_operator):
         timer_ns = plan.operators[operator].timer_ns
         if timer_ns:
-            _set(s, timer_ns, _TIMERS + cluster.unit_task[unit], TIMER, unit)
+            _set(s, timer_ns, TIMERS + cluster.unit_task[unit], TIMER, unit)
     for source in range(s.sources.shape[0]):
         unit = int(s.sources["unit"][source])
         planned = plan.operators[cluster.unit_operator[unit]]
         if planned.timed:
             s.sources["watermark"][source] = planned.watermark_ns
-            _set(s, planned.watermark_ns, _TICKS + cluster.unit_task[unit], TICK, source)
+            _set(s, planned.watermark_ns, TICKS + cluster.unit_task[unit], TICK, source)
 
 
 def _set(s: State, at_ns: int, rank: int, kind: int, ref: int) -> None:

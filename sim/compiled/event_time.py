@@ -5,18 +5,15 @@ The visit of a watermark has its event time in `key`; it is a service of 0 ns fo
 
 from __future__ import annotations
 
+from sim.clock import ARRIVAL, RECEIVER, SERVICE, TICKS, TIMERS
 from sim.compiled.cache import kernel
-from sim.compiled.channels import ARRIVAL, SERVICE, departure, emit, free_visit, new_visit
+from sim.compiled.channels import departure, emit, free_visit, new_visit
 from sim.compiled.draws import output_key
 from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.service import dispatch, note_idle, put_in_queue, ticket
 from sim.compiled.state import END, FORWARD, MARK, MARKED, NONE, PASSED, TICK, TIMER, TUPLE
 from sim.compiled.windows import due, end_windows, first_open, matches, window_id
-
-_RECEIVER = 1 << 24
-TIMERS = SERVICE + (1 << 46)  # timers emit after all services that end and all births of the instant
-TICKS = SERVICE + (1 << 47)  # then sources send watermarks
 
 
 @kernel
@@ -110,7 +107,7 @@ def _send(s: State, origin: int, task: int, event: int) -> None:
     e.wire = 0
     e.arrived = 0
     e.replayed = 0
-    push(s, arrival, ARRIVAL + task * _RECEIVER + origin, g.serial, MARKED, v)
+    push(s, arrival, ARRIVAL + task * RECEIVER + origin, g.serial, MARKED, v)
     g.serial += 1
 
 

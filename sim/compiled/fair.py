@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim.clock import ARRIVAL, LINK, MESSAGE, RECEIVER
 from sim.compiled.cache import kernel
 from sim.compiled.events import push
 from sim.compiled.pointer import State
@@ -16,9 +17,6 @@ from sim.compiled.state import ARRIVE, AT_REMOTE, DEPART, NONE, REPLAY, STORED
 from sim.compiled.tables import slot_of
 
 _NS = 1e9
-_CLASS = 1 << 48
-_RECEIVER = 1 << 24
-_LINK, _MESSAGE, _ARRIVAL = _CLASS // 2, _CLASS, 3 * _CLASS  # as in `sim.clock`
 
 
 @kernel
@@ -77,7 +75,7 @@ def _set_departure(s: State, host: int) -> None:
     h.due = g.now + (s.lanes[h.first_lane].finish - h.link_done) * h.active
     if h.alarm == NONE or h.due < h.alarm:
         h.alarm = h.due
-        push(s, h.due, _LINK + host, g.serial, DEPART, host)
+        push(s, h.due, LINK + host, g.serial, DEPART, host)
         g.serial += 1
 
 
@@ -179,7 +177,7 @@ def _set_alarm(s: State, host: int) -> None:
     h, g = s.hosts[host], s.g[0]
     if h.alarm == NONE:
         h.alarm = h.due
-        push(s, h.due, _LINK + host, g.serial, DEPART, host)
+        push(s, h.due, LINK + host, g.serial, DEPART, host)
         g.serial += 1
 
 
@@ -188,9 +186,9 @@ def _left(s: State, kind: int, ref: int, origin: int, receiver: int) -> None:
     """The message has left: set the event of its arrival."""
     g = s.g[0]
     arrival = g.now + g.latency
-    rank = _MESSAGE
+    rank = MESSAGE
     if kind == ARRIVE:
-        rank = _ARRIVAL
+        rank = ARRIVAL
         s.visits[ref].arrival = arrival
     elif kind == REPLAY:
         v = ref
@@ -199,7 +197,7 @@ def _left(s: State, kind: int, ref: int, origin: int, receiver: int) -> None:
             v = s.visits[v].next
     else:
         s.transfers[ref].departure = g.now
-    push(s, arrival, rank + receiver * _RECEIVER + origin, g.serial, kind, ref)
+    push(s, arrival, rank + receiver * RECEIVER + origin, g.serial, kind, ref)
     g.serial += 1
 
 

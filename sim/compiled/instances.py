@@ -7,6 +7,7 @@ import numpy as np
 from sim.compiled.buffers import append_log, forget_live, keep, let_go, next_node, save_kept, store_kept
 from sim.compiled.cache import helper, kernel
 from sim.compiled.pointer import State
+from sim.compiled.rules import new_rule
 from sim.compiled.state import CHUNK, NONE
 from sim.compiled.tables import cut_keys, find_pair, set_position, touch_key
 
@@ -50,13 +51,8 @@ def clear_routes(s: State, unit: int, origin: int) -> None:
 @kernel
 def add_route(s: State, unit: int, origin: int, target: int) -> None:
     """Outputs of that task for the group go to this instance, too, after those to targets that were added before."""
-    g, u = s.g[0], s.units[unit]
-    rule = g.free_rule
-    g.free_rule = s.rules[rule].next
-    r = s.rules[rule]
-    r.unit = target
-    r.origin = origin
-    r.next = NONE
+    u = s.units[unit]
+    rule = new_rule(s, target, origin, NONE)
     if u.routes == NONE:
         u.routes = rule
     else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from sim.clock import SERVICE
 from sim.compiled.actions import come, held_back, pause_ends
 from sim.compiled.backpressure import PORTION, bounded_need, emit_later, send_head
 from sim.compiled.cache import kernel
-from sim.compiled.channels import SERVICE, free_visit
+from sim.compiled.channels import free_visit
 from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
 from sim.compiled.emitting import emit_births
 from sim.compiled.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
@@ -60,8 +61,6 @@ from sim.compiled.state import (
     WORKED,
 )
 from sim.compiled.timed import act, needed
-
-_RECEIVER = 1 << 24
 
 
 @kernel

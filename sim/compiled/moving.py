@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _TARGETS = 2  # at most, of one table entry
 
 
-class Moves:
+class Moves(ABC):
     """The verbs of `sim.data_plane` for instances of units."""
 
     s: State
@@ -24,11 +25,13 @@ class Moves:
     _plan: RunPlan
     _may_double = False
 
+    @abstractmethod
     def _room(self, need: int) -> None:
-        raise NotImplementedError
+        """Make room for so many sendings."""
 
+    @abstractmethod
     def _tell(self) -> None:
-        raise NotImplementedError
+        """Tell the listener what came up."""
 
     def add_instance(self, instance: int, unit: int, task: int) -> None:
         """One more instance of the unit's group."""

@@ -8,13 +8,13 @@ outputs starts nothing: `_BLOCKED` threads are taken off its idle ones.
 
 from __future__ import annotations
 
+from sim.clock import CREDIT as CREDITS
+from sim.clock import RECEIVER
 from sim.compiled.cache import kernel
 from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.state import CREDIT, GO_ON, NONE, TUPLE
 
-_RECEIVER = 1 << 24
-CREDITS = (2 << 48) + (1 << 47)  # as `CREDIT` in `sim.clock`
 _BLOCKED = 1 << 30
 
 
@@ -38,7 +38,7 @@ def give(s: State, task: int) -> None:
     t, g = s.tasks[task], s.g[0]
     if t.first_waiting != NONE and not t.giving and is_free(s, task):
         t.giving = 1
-        push(s, g.now, CREDITS + _RECEIVER + task, g.serial, CREDIT, task)
+        push(s, g.now, CREDITS + RECEIVER + task, g.serial, CREDIT, task)
         g.serial += 1
 
 

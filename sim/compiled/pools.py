@@ -222,7 +222,7 @@ def with_cores(s: State, count: int) -> int:
     number = s.cores.shape[0]
     made = np.zeros(number + 1, CORES)
     made[:number] = s.cores
-    made[number] = (count, NONE, NONE, 0)
+    made[number] = (count, NONE, NONE)
     s.cores = made
     return number
 

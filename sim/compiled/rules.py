@@ -21,6 +21,19 @@ def without_rules(s: State, task: int) -> None:
 
 
 @kernel
+def new_rule(s: State, unit: int, origin: int, following: int) -> int:
+    """A rule or table entry about this unit and task of origin, before another."""
+    g = s.g[0]
+    rule = g.free_rule
+    r = s.rules[rule]
+    g.free_rule = r.next
+    r.unit = unit
+    r.origin = origin
+    r.next = following
+    return rule
+
+
+@kernel
 def free_rules(s: State, task: int) -> None:
     """The rules of the task are over."""
     g, t = s.g[0], s.tasks[task]

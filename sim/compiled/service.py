@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim.clock import SERVICE
 from sim.compiled.buffers import apply
 from sim.compiled.cache import kernel
-from sim.compiled.channels import SERVICE, emit, free_visit
+from sim.compiled.channels import emit, free_visit
 from sim.compiled.draws import child_id, output_count, output_key, service_ns
 from sim.compiled.events import push
 from sim.compiled.outbox import leave_place
@@ -181,6 +182,28 @@ def admit(s: State, v: int, task: int) -> None:
 
 
 @kernel
+def take_head(s: State, task: int) -> int:
+    """Take the first item off the lanes of the task, one of which must not be empty."""
+    t = s.tasks[task]
+    if t.front_head != NONE:
+        v = t.front_head
+        t.front_head = s.visits[v].next
+        if t.front_head == NONE:
+            t.front_tail = NONE
+        if s.visits[v].kind == TUPLE:
+            t.front_n -= 1
+        return v
+    v = t.queue_head
+    t.queue_head = s.visits[v].next
+    if t.queue_head == NONE:
+        t.queue_tail = NONE
+    t.queue_n -= 1
+    if t.places > 0:
+        leave_place(s, task)
+    return v
+
+
+@kernel
 def dispatch(s: State, cores: int) -> None:
     """Start services until no core is free or no task can go on; by priority, then by arrival at the host."""
     c = s.cores[cores]
@@ -198,23 +221,7 @@ def dispatch(s: State, cores: int) -> None:
             task = t.next_on_cores
         if best == NONE:
             return
-        t = s.tasks[best]
-        if t.front_head != NONE:
-            v = t.front_head
-            t.front_head = s.visits[v].next
-            if t.front_head == NONE:
-                t.front_tail = NONE
-            if s.visits[v].kind == TUPLE:
-                t.front_n -= 1
-        else:
-            v = t.queue_head
-            t.queue_head = s.visits[v].next
-            if t.queue_head == NONE:
-                t.queue_tail = NONE
-            t.queue_n -= 1
-            if t.places > 0:
-                leave_place(s, best)
-        admit(s, v, best)
+        admit(s, take_head(s, best), best)
 
 
 @kernel

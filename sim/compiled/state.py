@@ -179,7 +179,7 @@ TASK = np.dtype(
     align=True,
 )
 
-CORES = np.dtype([("free", _i4), ("first", _i4), ("last", _i4), ("unused", _i4)], align=True)
+CORES = np.dtype([("free", _i4), ("first", _i4), ("last", _i4)], align=True)
 
 HOST = np.dtype(
     [

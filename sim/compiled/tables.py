@@ -162,12 +162,12 @@ def find_pair(s: State, sender: int, receiver: int) -> int:
 @kernel
 def pair_of(s: State, sender: int, receiver: int) -> int:
     """The pair of these two units, made if it is new."""
+    found = find_pair(s, sender, receiver)
+    if found != NONE:
+        return found
     size = s.pair_index.shape[0]
     k = slot_of(sender, receiver, size)
     while s.pair_index[k] != NONE:
-        p = s.pairs[s.pair_index[k]]
-        if p.sender == sender and p.receiver == receiver:
-            return s.pair_index[k]
         k = (k + 1) & (size - 1)
     made = s.g[0].pairs_used
     s.g[0].pairs_used = made + 1

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from models.records import NEVER
 from reference.task import Task, Work
 from reference.unit import Checkpoint, Unit
-from sim.clock import MESSAGE, Process, channel
+from sim.clock import HOST_RECEIVER, MESSAGE, Process, channel
 from sim.data_plane import NO_HOST, REMOTE
 
 if TYPE_CHECKING:
     from reference.host import Host
     from reference.world import World
 
-_HOST_RECEIVER = 1 << 20  # hosts as receivers come after all tasks
 _NS = 1_000_000_000
 
 
@@ -34,7 +33,7 @@ class _Transfer:
 
 
 def _rank(transfer: _Transfer) -> int:
-    return channel(MESSAGE, _HOST_RECEIVER + transfer.checkpoint.holder + 1, transfer.origin.index)
+    return channel(MESSAGE, HOST_RECEIVER + transfer.checkpoint.holder + 1, transfer.origin.index)
 
 
 class CheckpointCoordinator:
@@ -112,7 +111,7 @@ class CheckpointCoordinator:
             transfer = _Transfer(unit, checkpoint, incarnation, task, departure_ns, size, row)
             clock.at(departure_ns + self.world.plan.latency_ns, _rank(transfer), lambda _: arrive(transfer))
 
-        ends = (task.index, _HOST_RECEIVER + checkpoint.holder + 1)
+        ends = (task.index, HOST_RECEIVER + checkpoint.holder + 1)
         task.host.link.send(clock.now_ns(), size, ends, self.world.next_number(), leaves)
 
     def _life(self, holder: int) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from reference.host import Link
 from reference.mark import Mark
-from sim.clock import ARRIVAL, SERVICE, channel
+from sim.clock import ARRIVAL, TICKS, channel
 
 if TYPE_CHECKING:
     from reference.source import Source
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from reference.unit import Row, Unit
     from reference.world import World
     from sim.operator_plan import Edge, OperatorPlan
-
-TIMER = SERVICE + (1 << 46)  # timers emit after all services that end and all births of the instant
-TICK = SERVICE + (1 << 47)  # then sources send watermarks
 
 
 class Progress:
@@ -52,7 +49,7 @@ class Watermarks:
     # -- sending
 
     def _wait(self, source: Source, at_ns: int) -> None:
-        self.clock.at(at_ns, TICK + source.unit.task.index, lambda _: self._tick(source, at_ns))
+        self.clock.at(at_ns, TICKS + source.unit.task.index, lambda _: self._tick(source, at_ns))
 
     def _tick(self, source: Source, now: int) -> None:
         """Everything that the source bears before now is sent."""

@@ -10,7 +10,7 @@ from models.records import NEVER, table
 from models.units import to_ns
 from reference.actions import Actions, side_lists
 from reference.checkpoint import CheckpointCoordinator
-from reference.event_time import TIMER, Watermarks
+from reference.event_time import Watermarks
 from reference.host import FairLink, Host, Link
 from reference.ledger import ledger
 from reference.moves import Moves
@@ -22,7 +22,7 @@ from reference.task import Task, Work
 from reference.unit import Row, Unit, Visit
 from sim.action_limits import ActionLimits
 from sim.arrivals import births
-from sim.clock import ARRIVAL, MESSAGE, Clock, channel
+from sim.clock import ARRIVAL, MESSAGE, TIMERS, Clock, channel
 from sim.cluster import Cluster, RunPlan
 from sim.data_plane import Key, Listener
 from sim.data_plane import Row as TableRow
@@ -272,7 +272,7 @@ class World(Actions, Moves):
 
     def _wait_for_timer(self, unit: Unit, number: int) -> None:
         at = number * unit.operator.timer_ns
-        self.clock.at(at, TIMER + unit.task.index, lambda _: self._timer(unit, number))
+        self.clock.at(at, TIMERS + unit.task.index, lambda _: self._timer(unit, number))
 
     def _timer(self, unit: Unit, number: int) -> None:
         """A task emits whatever came in, at no cost; the tuple is born now."""
