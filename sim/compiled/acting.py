@@ -39,6 +39,11 @@ class Actions(ABC):
     def _room(self, need: int) -> None:
         """Make room for so many sendings."""
 
+    def _act(self) -> None:
+        """Raises ValueError if the run has something that no action was tried with."""
+        self.limits.act()
+        self.s.extend()
+
     # -- telling
 
     def _tell(self) -> None:
@@ -75,13 +80,13 @@ class Actions(ABC):
 
     def pause(self, task: int, until_ns: int | None) -> None:
         """The task starts nothing before that instant, or before `unpause`."""
-        self.limits.act()
+        self._act()
         self._room(2)
         actions.pause(self.s, task, NONE if until_ns is None else until_ns)
 
     def unpause(self, task: int) -> None:
         """The pause is over now."""
-        self.limits.act()
+        self._act()
         self._room(int(actions.burst(self.s, task)))
         actions.unpause(self.s, task)
         self._tell()
@@ -90,14 +95,14 @@ class Actions(ABC):
 
     def hold(self, task: int, unit: int | None, origin: int | None) -> None:
         """Tuples for the unit from that task (None: all) go to a side list."""
-        self.limits.act()
+        self._act()
         if self.s.tasks["alive"][task]:
             pools.with_rule(self.s)
             actions.hold(self.s, task, NONE if unit is None else unit, NONE if origin is None else origin)
 
     def unhold(self, task: int, unit: int | None) -> None:
         """End rules; what none holds any more goes in front."""
-        self.limits.act()
+        self._act()
         if self.s.tasks["alive"][task]:
             self._room(int(actions.burst(self.s, task)))
             actions.unhold(self.s, task, NONE if unit is None else unit)
@@ -105,7 +110,7 @@ class Actions(ABC):
 
     def mute(self, unit: int, muted: bool) -> None:
         """Whether the unit emits nothing."""
-        self.limits.act()
+        self._act()
         if not self._plan.may_fail:
             raise ValueError("a unit can be muted only where a host may fail: else no ids are kept for the ledger")
         self.s.g["special"] = 1
@@ -124,13 +129,13 @@ class Actions(ABC):
         channels: int = 0,
     ) -> None:
         """A message from task to task, or from CONTROL."""
-        self.limits.act()
+        self._act()
         self._room(2)
         actions.send_message(self.s, sender, receiver, token, turn, size_bytes, work_ns, channels)
 
     def unalign(self, task: int) -> None:
         """Forget the oldest barriers that wait at the task."""
-        self.limits.act()
+        self._act()
         self._room(int(actions.burst(self.s, task)))
         actions.unalign(self.s, task)
         self._tell()
@@ -139,7 +144,7 @@ class Actions(ABC):
 
     def start_actions(self, actions: Sequence[Timed]) -> None:
         """Do these at their instants."""
-        self.limits.act()
+        self._act()
         if not actions:
             return
         times = [action.at_ns for action in actions]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sim.clock import ARRIVAL, RECEIVER, SERVICE
-from sim.compiled.cache import kernel
 from sim.compiled.channels import count_message, departure, free_visit, new_visit
+from sim.compiled.compiling import kernel
 from sim.compiled.emitting import emit_births
 from sim.compiled.events import push
 from sim.compiled.pointer import State

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sim.clock import CREDIT as CREDITS
-from sim.compiled.cache import kernel
 from sim.compiled.channels import free_visit, send_over
+from sim.compiled.compiling import kernel
 from sim.compiled.events import push
 from sim.compiled.outbox import go_on_later, nothing_unsent, stop_waiting
 from sim.compiled.pointer import State

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.compiled.cache import helper
+from sim.compiled.compiling import helper
 
 _NS = 1e9
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from sim.birth_stream import BirthStream
 from sim.compiled.buffers import next_node
-from sim.compiled.cache import helper, kernel
+from sim.compiled.compiling import helper, kernel
 from sim.compiled.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
 from sim.compiled.pointer import State
 from sim.compiled.state import BROADCAST, CHUNK, FORWARD, GROUPED, KEYED, NONE, SHUFFLE, TUPLE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.compiled.cache import kernel
+from sim.compiled.compiling import kernel
 from sim.compiled.pointer import State
 from sim.compiled.state import CHUNK, NODES, NONE
 from sim.compiled.tables import pair_of, position, set_position, unset_position

@@ -1,4 +1,4 @@
-"""Compiling, and where compiled code is kept between processes.
+"""Where compiled code is kept between processes.
 
 Numba keeps machine code of a function beside its file and looks whether that file has changed, not whether the
 functions that were compiled into it have. Here the code is kept by a digest of all files of this package: what one
@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
-from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
 import models.histogram
@@ -26,24 +25,12 @@ import models.records
 import sim.clock
 import sim.pace
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def kernel(function: F) -> F:
-    """Compile a function of the event loop: exact, and without reference counts, so that it may not allocate."""
-    return _compiled(function, _nrt=False)
-
-
-def helper(function: F) -> F:
-    """Compile a function that may allocate arrays."""
-    return _compiled(function)
-
-
-def _compiled(function: F, **options: Any) -> F:
-    made = njit(error_model="numpy", **options)(function)
+def kept(made: Any) -> Any:
+    """The same compiled function, whose code is kept if that can be done anywhere."""
     if directory() is not None:
         made._cache = _Cache(made.py_func)
-    return cast(F, made)
+    return made
 
 
 @lru_cache(maxsize=1)

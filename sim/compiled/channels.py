@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.clock import ARRIVAL, MESSAGE, RECEIVER
 from sim.compiled.buffers import keep, next_node
-from sim.compiled.cache import kernel
+from sim.compiled.compiling import kernel
 from sim.compiled.draws import child_id, shuffle_target, takes
 from sim.compiled.events import push, push_arrival
 from sim.compiled.fair import post
@@ -157,13 +157,14 @@ def send_over(s: State, sender: int, receiver: int, tuple_id: int, birth: int, k
 @kernel
 def emit_to(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
     """An output for one unit, or for those instances of its group that the sender's table names."""
-    if not s.g[0].special:
+    if s.full and s.g[0].special:
+        if s.units[receiver].routed:
+            _emit_routed(s, sender, receiver, tuple_id, birth, key, size)
+        else:
+            _emit_one(s, sender, receiver, tuple_id, birth, key, size)
+    else:
         node = keep(s, sender, receiver, tuple_id, birth, key, size) if s.g[0].replays else NONE
         send(s, sender, receiver, tuple_id, birth, key, size, node)
-    elif s.units[receiver].routed:
-        _emit_routed(s, sender, receiver, tuple_id, birth, key, size)
-    else:
-        _emit_one(s, sender, receiver, tuple_id, birth, key, size)
 
 
 @kernel
@@ -245,7 +246,7 @@ def replay(s: State, sender: int, pair: int) -> tuple[int, int]:
         tail = v
         n = NONE if n == p.last else next_node(s, n)
     s.visits[head].ticket = rows  # read when the message arrives
-    if shared:
+    if s.full and shared:
         post(s, host, origin, task, size, REPLAY, head)
     else:
         push(s, arrival, MESSAGE + task * RECEIVER + origin, g.serial, REPLAY, head)

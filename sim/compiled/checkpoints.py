@@ -8,8 +8,8 @@ import numpy as np
 
 from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER
 from sim.compiled.buffers import save_kept, store_kept, trim
-from sim.compiled.cache import kernel
 from sim.compiled.channels import count_message, departure, new_visit, remote_departure
+from sim.compiled.compiling import kernel
 from sim.compiled.events import push
 from sim.compiled.fair import post
 from sim.compiled.pointer import State
@@ -51,7 +51,7 @@ def state_bytes(s: State, unit: int) -> int:
         return _rounded(u.applied, op.state_entry)
     if op.state_model == FIXED:
         return _rounded(1, op.state_entry)
-    if op.state_model == RECENT:
+    if s.full and op.state_model == RECENT:
         return _rounded(recent(s, unit, 0), op.state_entry)
     return 0
 
@@ -67,7 +67,7 @@ def changed_bytes(s: State, unit: int) -> int:
         return _rounded(u.applied - u.at_snapshot, op.state_entry)
     if op.state_model == FIXED:
         return _rounded(1, op.state_entry)
-    if op.state_model == RECENT:
+    if s.full and op.state_model == RECENT:
         return _rounded(recent(s, unit, u.at_snapshot), op.state_entry)
     return 0
 
@@ -202,7 +202,7 @@ def ship(s: State, transfer: int) -> None:
     count_message(s, CHECKPOINTED, 1, t.bytes)
     kind = AT_REMOTE if t.holder == _REMOTE else STORED
     host = s.tasks[t.origin].host
-    if s.hosts[host].fair:
+    if s.full and s.hosts[host].fair:
         post(s, host, t.origin, HOST_RECEIVER + t.holder + 1, t.bytes, kind, transfer)
         return
     t.departure = departure(s, host, t.bytes)

@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 from models.distributions import Deterministic, Erlang, Exponential, Gamma, LogNormal, TimeDistribution, Uniform
 from models.job import Operator
 from models.workload import ZipfKeys
-from sim.compiled.cache import kernel
+from sim.compiled.compiling import kernel
 from sim.draws import at_least_one_ns, code_of, cumulative_weights
 
 NO_SERVICE, DETERMINISTIC, EXPONENTIAL, UNIFORM, GAMMA, LOGNORMAL = range(-1, 5)  # Erlang is a gamma law

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.compiled.cache import kernel
 from sim.compiled.channels import emit
+from sim.compiled.compiling import kernel
 from sim.compiled.draws import source_id
 from sim.compiled.pointer import State
 from sim.compiled.service import record_visit
@@ -16,10 +16,10 @@ def emit_births(s: State, source: int, upto: int) -> None:
     b, g = s.sources[source], s.g[0]
     unit = b.unit
     task, operator = s.units[unit].task, s.units[unit].operator
-    if s.tasks[task].paused_until != 0:
+    if s.full and s.tasks[task].paused_until != 0:
         return
     for k in range(b.emitted, upto):
-        if s.tasks[task].unsent_head != NONE:
+        if s.full and s.tasks[task].unsent_head != NONE:
             return
         birth = s.births[b.offset + k - b.base]
         b.emitted = k + 1

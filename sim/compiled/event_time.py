@@ -6,8 +6,8 @@ The visit of a watermark has its event time in `key`; it is a service of 0 ns fo
 from __future__ import annotations
 
 from sim.clock import ARRIVAL, RECEIVER, SERVICE, TICKS, TIMERS
-from sim.compiled.cache import kernel
 from sim.compiled.channels import departure, emit, free_visit, new_visit
+from sim.compiled.compiling import kernel
 from sim.compiled.draws import output_key
 from sim.compiled.events import push
 from sim.compiled.pointer import State

@@ -7,7 +7,7 @@ ring has no place for, goes to the heap.
 
 from __future__ import annotations
 
-from sim.compiled.cache import kernel
+from sim.compiled.compiling import kernel
 from sim.compiled.pointer import State
 from sim.compiled.state import ARRIVE, NONE, RING
 

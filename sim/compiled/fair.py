@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.clock import ARRIVAL, LINK, MESSAGE, RECEIVER
-from sim.compiled.cache import kernel
+from sim.compiled.compiling import kernel
 from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.state import ARRIVE, AT_REMOTE, DEPART, NONE, REPLAY, STORED

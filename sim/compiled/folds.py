@@ -10,7 +10,7 @@ import numpy as np
 
 from models.histogram import MANTISSA_BITS
 from models.records import NEVER
-from sim.compiled.cache import helper
+from sim.compiled.compiling import helper
 
 # Columns of the sums of an operator: visits that count for no wait, and pairs.
 OTHERS, WAIT, SOJOURN, WAITING, BUSY = 0, 1, 3, 5, 7

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.compiled.buffers import append_log, forget_live, keep, let_go, next_node, save_kept, store_kept
-from sim.compiled.cache import helper, kernel
+from sim.compiled.compiling import helper, kernel
 from sim.compiled.pointer import State
 from sim.compiled.rules import new_rule
 from sim.compiled.state import CHUNK, NONE

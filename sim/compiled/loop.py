@@ -5,9 +5,9 @@ from __future__ import annotations
 from sim.clock import SERVICE
 from sim.compiled.actions import come, held_back, pause_ends
 from sim.compiled.backpressure import PORTION, bounded_need, emit_later, send_head
-from sim.compiled.cache import kernel
 from sim.compiled.channels import free_visit
 from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
+from sim.compiled.compiling import kernel
 from sim.compiled.emitting import emit_births
 from sim.compiled.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
 from sim.compiled.events import HEAP, NEAR, first_of, push, remove_first
@@ -80,7 +80,7 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             return ASKED
         if g.notices > 0:
             return TOLD
-    if g.acting != NONE:
+    if s.full and g.acting != NONE:
         ref = g.acting
         if not room(s, most_sent(s, ACT, ref)):
             return GROW
@@ -103,20 +103,20 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
         if kind == BORN and not has_births(s, ref, time):
             g.refill = ref
             return REFILL
-        if not (g.bounded or g.fair or g.spread > 0) and (
-            kind <= END or (kind == BORN and waiting_births(s, ref) <= 1)
+        if (s.full and (g.bounded or g.fair or g.spread > 0)) or (
+            kind > END and (kind != BORN or waiting_births(s, ref) > 1)
         ):
+            need = most_sent(s, kind, ref)
+            if not room(s, need) or (s.full and g.spread > 0 and not room_for_windows(s, kind, ref, need)):
+                return GROW
+            g.budget = 0
+        else:
             if g.budget <= 0 and not room(s, g.fan_out + 2):
                 return GROW
             g.budget -= 1
-        else:
-            need = most_sent(s, kind, ref)
-            if not room(s, need) or (g.spread > 0 and not room_for_windows(s, kind, ref, need)):
-                return GROW
-            g.budget = 0
         remove_first(s, place)
         g.now = time
-        if kind == DUE:
+        if s.full and kind == DUE:
             ref = ended(s, ref, rank - SERVICE)
             if ref == NONE:
                 continue
@@ -143,11 +143,11 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
                     complete(s, v, task)
                 elif what == SNAPSHOT:
                     ship(s, e.id)
-                if what == MAIL:
+                if s.full and what == MAIL:
                     take_in_hand(s, v, task)
                 else:
                     free_visit(s, v)
-                if t.marks > 0:
+                if s.full and t.marks > 0:
                     let_marks_pass(s, task)
                 dispatch(s, t.cores)
                 note_idle(s, task)
@@ -161,30 +161,38 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             replay_arrives(s, ref)
         elif kind == AT_REMOTE:
             at_remote(s, ref)
-        elif kind == CREDIT:
-            credit(s, ref)
-        elif kind == DEPART:
-            depart(s, ref)
-        elif kind == GO_ON:
-            goes_on(s, ref)
-        elif kind == PASSED:
-            mark_served(s, ref, rank - SERVICE)
-        elif kind == MARKED:
-            mark_arrives(s, ref)
-        elif kind == TICK:
-            tick(s, ref, time)
-        elif kind == TIMER:
-            timer(s, ref, time)
-        elif kind == COME:
-            come(s, ref)
-        elif kind == UNPAUSE:
-            pause_ends(s, ref)
-        elif kind == ACT:
-            act(s, ref)
-        elif kind == ROUND and not round_goes_on(s, True):
-            return ASKED
+        elif kind == ROUND:
+            if not round_goes_on(s, True):
+                return ASKED
+        elif s.full:
+            further(s, kind, ref, rank, time)
         if g.notices > 0:
             return TOLD
+
+
+@kernel
+def further(s: State, kind: int, ref: int, rank: int, time: int) -> None:
+    """An event of queues with bounds, links that are shared evenly, event time, or actions of protocols."""
+    if kind == CREDIT:
+        credit(s, ref)
+    elif kind == DEPART:
+        depart(s, ref)
+    elif kind == GO_ON:
+        goes_on(s, ref)
+    elif kind == PASSED:
+        mark_served(s, ref, rank - SERVICE)
+    elif kind == MARKED:
+        mark_arrives(s, ref)
+    elif kind == TICK:
+        tick(s, ref, time)
+    elif kind == TIMER:
+        timer(s, ref, time)
+    elif kind == COME:
+        come(s, ref)
+    elif kind == UNPAUSE:
+        pause_ends(s, ref)
+    elif kind == ACT:
+        act(s, ref)
 
 
 @kernel
@@ -198,9 +206,9 @@ def most_sent(s: State, kind: int, ref: int) -> int:
         need += (g.fan_out + 2) * s.visits[ref].ticket
     elif kind == ROUND:
         need += 2 * s.round_units.shape[0]
-    elif kind >= COME:
+    elif s.full and kind >= COME:
         need += needed(s, kind, ref)
-    if g.bounded:
+    if s.full and g.bounded:
         need += bounded_need(s, kind, ref)
     return need
 
@@ -216,9 +224,9 @@ def room(s: State, need: int) -> bool:
     left = min(left, s.checkpoint_rows.shape[0] - g.checkpoint_rows)
     # A dispatch can drop all that waits; a second that is over makes up to six rows of messages.
     drops = min(s.dropped_rows.shape[0] - g.dropped_rows, s.notices.shape[0]) - s.visits.shape[0]
-    if g.noted:
+    if s.full and g.noted:
         left = min(left, g.notes_left)
-    if g.fair and not fair_room(s, need):
+    if s.full and g.fair and not fair_room(s, need):
         left = 0
     g.need = need
     g.budget = left // need
@@ -236,7 +244,7 @@ def waiting_births(s: State, source: int) -> int:
     """Births that are not emitted, up to all of the next instant."""
     b = s.sources[source]
     t = s.tasks[s.units[b.unit].task]
-    if t.unsent_head != NONE or t.paused_until != 0:
+    if s.full and (t.unsent_head != NONE or t.paused_until != 0):
         return 0
     last = b.offset - b.base
     time, upto = s.births[last + b.born].time, b.born
@@ -261,10 +269,10 @@ def arrive(s: State, v: int) -> None:
         return
     e.ticket = ticket(s, t.host)
     e.arrived = 1
-    if t.barriers != NONE and held_back(s, v, task):
+    if s.full and t.barriers != NONE and held_back(s, v, task):
         return
     if not t.has_service:
-        if t.places > 0:
+        if s.full and t.places > 0:
             leave_place(s, task)
         admit(s, v, task)
         return

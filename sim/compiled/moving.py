@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sim.action_limits import ActionLimits
 from sim.compiled import buffers, checkpoints, instances, pools
 from sim.compiled.pointer import State
 from sim.compiled.state import NONE
@@ -21,9 +20,12 @@ class Moves(ABC):
     """The verbs of `sim.data_plane` for instances of units."""
 
     s: State
-    limits: ActionLimits
     _plan: RunPlan
     _may_double = False
+
+    @abstractmethod
+    def _act(self) -> None:
+        """An action comes."""
 
     @abstractmethod
     def _room(self, need: int) -> None:
@@ -35,7 +37,7 @@ class Moves(ABC):
 
     def add_instance(self, instance: int, unit: int, task: int) -> None:
         """One more instance of the unit's group."""
-        self.limits.act()
+        self._act()
         if not self._plan.may_fail:
             raise ValueError("a group can have two instances only where a host may fail: else no ids are kept")
         if self.s.units["is_source"][unit]:
@@ -52,7 +54,7 @@ class Moves(ABC):
 
     def route(self, sender: int, unit: int, targets: Sequence[int]) -> None:
         """Where outputs of a task for the unit's group go."""
-        self.limits.act()
+        self._act()
         if len(targets) > _TARGETS:
             raise ValueError(f"an output goes to at most {_TARGETS} instances of a group")
         group = int(self.s.units["group"][unit])
@@ -63,18 +65,18 @@ class Moves(ABC):
 
     def own(self, instance: int) -> None:
         """The instance is the owner of its group."""
-        self.limits.act()
+        self._act()
         instances.own(self.s, instance)
 
     def copy_kept(self, sender: int, receiver: int, other: int) -> None:
         """What is kept for a receiver is kept for another one, too."""
-        self.limits.act()
+        self._act()
         self._room(int(self.s.units["kept_rows"][sender]) + 2)
         instances.copy_kept(self.s, sender, receiver, other)
 
     def adopt(self, instance: int, unit: int) -> None:
         """The stored checkpoint of the unit is that of a new instance, too, and its state."""
-        self.limits.act()
+        self._act()
         if self.s.units["log_first"][instance] != NONE or self.s.units["live"][instance]:
             raise ValueError("only a new instance can take the state of another")
         self._room(int(instances.adoption(self.s, unit)) + 2)
@@ -82,7 +84,7 @@ class Moves(ABC):
 
     def checkpoint(self, unit: int, holder: int) -> bool:
         """A checkpoint of the unit now, for that holder; whether it was taken."""
-        self.limits.act()
+        self._act()
         u = self.s.units[unit]
         if not u["live"] or u["saving"] or u["is_sink"] or u["is_source"]:
             return False
@@ -93,10 +95,10 @@ class Moves(ABC):
 
     def trim(self, unit: int, count: int) -> None:
         """Upstream forgets what is among the first `count` tuples that the unit applied."""
-        self.limits.act()
+        self._act()
         checkpoints.trim_for(self.s, unit, count)
 
     def retire(self, unit: int) -> None:
         """The instance is not live, keeps nothing, and nothing is kept for it."""
-        self.limits.act()
+        self._act()
         instances.retire(self.s, unit)

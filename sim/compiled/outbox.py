@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sim.clock import CREDIT as CREDITS
 from sim.clock import RECEIVER
-from sim.compiled.cache import kernel
+from sim.compiled.compiling import kernel
 from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.state import CREDIT, GO_ON, NONE, TUPLE

@@ -53,6 +53,8 @@ class CompiledPlane(Actions, Moves):
         self._streams = self._birth_streams()
         self.limits = ActionLimits(plan)
         self.s = self._state()
+        if setup.needs_more(plan):
+            self.s.extend()
         for task in range(len(cluster.task_operator)):
             self.add_task(task)
         for source in range(self.s.sources.shape[0]):
@@ -247,6 +249,8 @@ class CompiledPlane(Actions, Moves):
         self.limits.change_pace(pace)
         self.s.g["paced"] = self.s.g["paced"][0] or pace != FULL
         self._room(2)
+        if pace != FULL:
+            self.s.extend()
         sharing.set_pace(self.s, host, pace)
 
     def close_books(self, unit: int) -> tuple[int, int]:

@@ -24,21 +24,26 @@ from sim.compiled.state import ARRAYS
 
 
 class _StateType(types.Type):
-    """What compiled code is told of a class of states: the types of its arrays, in order."""
+    """What compiled code is told of a state: the types of its arrays, in order, and constants."""
 
-    def __init__(self, name: str, arrays: Mapping[str, np.dtype]) -> None:
+    def __init__(self, name: str, arrays: Mapping[str, np.dtype], **constants: bool) -> None:
         super().__init__(name=name)
         self.arrays = dict(arrays)
+        self.constants = constants
         self.place = {name: place for place, name in enumerate(arrays)}
 
 
 class State:
     """All arrays of the plane by name; assigning one tells the kernel where it is now.
 
+    In compiled code `s.full` is a constant: whether there may be more than tuples, first come first served, and
+    checkpoints, that is, actions of protocols, event time, bounded queues, and links and cores that are shared evenly.
     A subclass says which arrays it has instead, and how compiled code calls it.
     """
 
-    numba_type = _StateType("holdfast.State", ARRAYS)
+    full = False
+    numba_type = _StateType("holdfast.State", ARRAYS, full=False)
+    _full_type = _StateType("holdfast.FullState", ARRAYS, full=True)
 
     g: np.ndarray
     heap: np.ndarray
@@ -92,6 +97,11 @@ class State:
         self.address = int(self._table.ctypes.data)
         for name in self.numba_type.arrays:
             setattr(self, name, arrays[name])
+
+    def extend(self) -> None:
+        """From now on there may be all that the kernel can do."""
+        self.full = True
+        self.numba_type = self._full_type
 
     def __setattr__(self, name: str, value: object) -> None:
         """Raises TypeError for an array of another type than ARRAYS says."""

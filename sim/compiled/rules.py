@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.compiled.cache import kernel
+from sim.compiled.compiling import kernel
 from sim.compiled.pointer import State
 from sim.compiled.state import NONE, TUPLE
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.compiled.cache import kernel
+from sim.compiled.compiling import kernel
 from sim.compiled.draws import service_ns, time_ns
 from sim.compiled.scan_order import put_in_order
 from sim.compiled.scan_send import (

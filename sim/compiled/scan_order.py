@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.compiled.cache import kernel
+from sim.compiled.compiling import kernel
 from sim.compiled.scan_state import ScanState
 
 _FEW = 24  # what is so short is sorted by insertion alone

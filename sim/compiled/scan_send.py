@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.compiled.cache import kernel
+from sim.compiled.compiling import kernel
 from sim.compiled.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
 from sim.compiled.scan_state import CHUNK, ScanState
 from sim.compiled.state import BROADCAST, FORWARD, GROUPED, KEYED, NONE, SHUFFLE

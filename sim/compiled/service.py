@@ -6,8 +6,8 @@ import numpy as np
 
 from sim.clock import SERVICE
 from sim.compiled.buffers import apply
-from sim.compiled.cache import kernel
 from sim.compiled.channels import emit, free_visit
+from sim.compiled.compiling import kernel
 from sim.compiled.draws import child_id, output_count, output_key, service_ns
 from sim.compiled.events import push
 from sim.compiled.outbox import leave_place
@@ -89,7 +89,7 @@ def complete(s: State, v: int, task: int) -> None:
     record_visit(s, operator, task, e.arrival, e.start, g.now)
     if op.state_model == PER_KEY:
         touch_key(s, unit, e.key, u.applied)
-    elif op.state_model == RECENT:
+    elif s.full and op.state_model == RECENT:
         remember(s, unit, e.birth)
     apply(s, unit, e.id, e.node)
     if op.is_sink:
@@ -99,7 +99,7 @@ def complete(s: State, v: int, task: int) -> None:
         row.operator = operator
         row.birth = e.birth
         row.delivered = g.now
-    if op.windowed:
+    if s.full and op.windowed:
         if op.joins == NONE:
             enter(s, unit, e.birth, e.key)
         else:
@@ -139,7 +139,7 @@ def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
     else:
         s.visits[before].next = v
     t.serving_tail = v
-    if s.hosts[t.host].paced:
+    if s.full and s.hosts[t.host].paced:
         begin_service(s, v, task, ns, before)
         return
     push(s, g.now + ns, SERVICE + task, g.serial, kind, v)
@@ -152,11 +152,11 @@ def admit(s: State, v: int, task: int) -> None:
     g, e, t = s.g[0], s.visits[v], s.tasks[task]
     if e.kind != TUPLE:
         e.start = g.now
-        if e.kind == MAIL and turn(s, v, task):
+        if s.full and e.kind == MAIL and turn(s, v, task):
             return
         serve(s, v, task, e.birth, PASSED if e.kind == MARK else END)
         return
-    if t.rules != NONE and held_by_rule(s, v, task):
+    if s.full and t.rules != NONE and held_by_rule(s, v, task):
         put_aside(s, v, task)
     elif not s.units[e.unit].live:
         hold(s, v)
@@ -198,7 +198,7 @@ def take_head(s: State, task: int) -> int:
     if t.queue_head == NONE:
         t.queue_tail = NONE
     t.queue_n -= 1
-    if t.places > 0:
+    if s.full and t.places > 0:
         leave_place(s, task)
     return v
 

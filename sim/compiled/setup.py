@@ -32,6 +32,7 @@ from sim.compiled.state import (
     UNIT,
 )
 from sim.draws import code_of
+from sim.operator_plan import OperatorPlan
 from sim.pace import FAR_NS, FULL
 
 
@@ -60,6 +61,17 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
     made["fan_out"] = most
     made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
     return made
+
+
+def needs_more(plan: RunPlan) -> bool:
+    """Whether the run has more than tuples that are served first come first served, and their checkpoints."""
+    sharing = any(group.cpu == "processor-sharing" or group.load is not None for group in plan.host_groups)
+    return sharing or plan.bounded or plan.fair or any(_has_event_time(operator) for operator in plan.operators)
+
+
+def _has_event_time(operator: OperatorPlan) -> bool:
+    windows = operator.timed or operator.windows is not None or bool(operator.timer_ns)
+    return windows or isinstance(operator.description.state, WindowState)
 
 
 def operator_records(plan: RunPlan) -> np.ndarray:

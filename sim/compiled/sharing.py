@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sim.clock import SERVICE
-from sim.compiled.cache import kernel
+from sim.compiled.compiling import kernel
 from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.state import DUE, END, NONE, STALE, TUPLE, WAKES

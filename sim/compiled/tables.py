@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.compiled.cache import kernel
+from sim.compiled.compiling import kernel
 from sim.compiled.pointer import State
 from sim.compiled.state import NONE
 

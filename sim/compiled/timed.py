@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sim.compiled.actions import burst, pause, send_message, unalign, unpause
-from sim.compiled.cache import kernel
 from sim.compiled.channels import new_visit
+from sim.compiled.compiling import kernel
 from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.service import dispatch, put_in_front, ticket

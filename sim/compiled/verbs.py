@@ -6,9 +6,9 @@ import numpy as np
 
 from sim.compiled.backpressure import take_along
 from sim.compiled.buffers import cut_log, forget_live, forget_stored, restore_kept
-from sim.compiled.cache import helper, kernel
 from sim.compiled.channels import free_visit, new_visit, replay
 from sim.compiled.checkpoints import free_transfer
+from sim.compiled.compiling import helper, kernel
 from sim.compiled.emitting import emit_births
 from sim.compiled.fair import close_link, least_arrival
 from sim.compiled.outbox import give, leave_place, stop_waiting
@@ -78,7 +78,7 @@ def crash_task(s: State, task: int) -> None:
     _drop_chain(s, side, task)
     _drop_chain(s, barriers, task)
     _drop_chain(s, hand, task)
-    if s.g[0].bounded:
+    if s.full and s.g[0].bounded:
         _lose_unsent(s, task)
 
 
@@ -128,7 +128,7 @@ def cut_links(s: State, host: int) -> None:
     for k in range(n):
         serials[k] = s.visits[found[k]].serial
         s.visits[found[k]].wire = 0  # the event of its arrival frees the place
-        if g.bounded and not s.visits[found[k]].replayed:
+        if s.full and g.bounded and not s.visits[found[k]].replayed:
             leave_place(s, s.visits[found[k]].task)
     for k in np.argsort(serials):
         drop(s, found[k], s.visits[found[k]].task, CRASHED)
@@ -143,7 +143,7 @@ def crash_host(s: State, host: int, tasks: np.ndarray, units: np.ndarray) -> Non
     h.alive = 0
     h.life += 1
     h.link_free = 0
-    if h.paced:
+    if s.full and h.paced:
         stop(s, host, tasks)
     for k in range(tasks.shape[0]):
         crash_task(s, tasks[k])
@@ -151,7 +151,7 @@ def crash_host(s: State, host: int, tasks: np.ndarray, units: np.ndarray) -> Non
         lose_unit(s, units[k])
     close_link(s, host)
     cut_links(s, host)
-    if s.g[0].bounded:
+    if s.full and s.g[0].bounded:
         for k in range(tasks.shape[0]):
             give(s, tasks[k])  # a dead task has room
     for unit in range(s.units.shape[0]):
@@ -218,7 +218,7 @@ def replay_between(s: State, sender: int, receiver: int) -> tuple[int, int]:
     pair = find_pair(s, sender, receiver)
     if pair == NONE:
         return 0, 0
-    if s.g[0].bounded and s.pairs[pair].live != NONE:
+    if s.full and s.g[0].bounded and s.pairs[pair].live != NONE:
         take_along(s, sender, receiver)
     return replay(s, sender, pair)
 
@@ -259,7 +259,7 @@ def last_arrival(s: State, task: int, operators: np.ndarray, before: int) -> int
 
     Only those count that were sent before that number.
     """
-    last = least_arrival(s, task, operators, before) if s.g[0].fair else NONE
+    last = least_arrival(s, task, operators, before) if s.full and s.g[0].fair else NONE
     for v in range(s.visits.shape[0]):
         e = s.visits[v]
         if e.wire and e.task == task and e.serial < before and operators[s.tasks[e.origin].operator]:
@@ -281,7 +281,7 @@ def cpu(s: State, rows: np.ndarray) -> int:
     """Rows (task, time in service, CPU time used) of the tasks on hosts whose pace changes; how many."""
     n = 0
     for task in range(s.g[0].tasks):
-        if s.hosts[s.tasks[task].host].paced:
+        if s.full and s.hosts[s.tasks[task].host].paced:
             served, work_done = used(s, task)
             rows[n, 0] = task
             rows[n, 1] = served

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.compiled.cache import kernel
 from sim.compiled.channels import emit
+from sim.compiled.compiling import kernel
 from sim.compiled.draws import child_id, output_count, output_key
 from sim.compiled.pointer import State
 from sim.compiled.state import NONE

@@ -278,7 +278,7 @@ def test_time_in_service_in_the_books_is_that_of_the_rows(seed: int) -> None:
 # -- whole numbers
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)  # the first example compiles
 @given(data=st.data(), num=st.integers(1, 10**6 * 2**24), den=st.integers(1, 10**6 * 2**24), span=st.integers(0, 2**61))
 def test_fractions_are_exact_where_products_do_not_fit(data: Any, num: int, den: int, span: int) -> None:
     num, den = min(num, den), max(num, den)

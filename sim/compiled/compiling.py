@@ -1,0 +1,96 @@
+"""Compiling, so that a first run need not wait long for it.
+
+What is called from Python is compiled with all that it calls, once, and kept (`cache`). What is called from compiled
+code only is compiled for one kind of numbers, 64-bit integers, whatever narrower ones come, and without the wrappers
+for calls from Python, each of which would hold a copy of it. A type of arguments may carry constants, `s.full` for
+example: a branch that such a constant rules out is gone before anything behind it is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from numba import njit, types
+from numba.core import ir
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.ir_utils import build_definitions, get_definition, guard
+from numba.core.untyped_passes import RewriteSemanticConstants
+
+from sim.compiled.cache import kept
+
+F = TypeVar("F", bound=Callable[..., Any])
+_njit: Any = njit  # with options that are not in its stubs
+
+
+def kernel(function: F) -> F:
+    """Compile a function of the event loop: exact, and without reference counts, so that it may not allocate."""
+    return _compiled(function, _nrt=False)
+
+
+def helper(function: F) -> F:
+    """Compile a function that may allocate arrays."""
+    return _compiled(function)
+
+
+def _compiled(function: F, **options: Any) -> F:
+    options |= {"error_model": "numpy", "pipeline_class": _Compiler}
+    made = _njit(**options)(function)
+    inner = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+
+    def call_template(args: Any, kws: Any) -> Any:
+        widest = {name: _widest(one) for name, one in kws.items()}
+        return inner.get_call_template([_widest(one) for one in args], widest)
+
+    made.get_call_template, made.get_overload = call_template, inner.get_overload
+    return cast(F, kept(made))
+
+
+def _widest(type_: Any) -> Any:
+    """One type for all signed integers and constants."""
+    type_ = types.unliteral(type_)
+    return types.int64 if isinstance(type_, types.Integer) and type_ != types.uint64 else type_
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _PutConstants(FunctionPass):
+    """An attribute that the type of an argument knows becomes a constant."""
+
+    _name = "holdfast_constants"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        found = False
+        for block in state.func_ir.blocks.values():
+            for assignment in block.find_insts(ir.Assign):
+                known = guard(_known, state, assignment.value)
+                if known is not None:
+                    assignment.value = ir.Const(known, assignment.loc)
+                    found = True
+        if found:
+            state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return found
+
+
+def _known(state: Any, value: Any) -> bool | None:
+    """The constant that an expression stands for, or None."""
+    if not isinstance(value, ir.Expr) or value.op != "getattr":
+        return None
+    argument = get_definition(state.func_ir, value.value)
+    if not isinstance(argument, ir.Arg):
+        return None
+    constants: dict[str, bool] = getattr(state.args[argument.index], "constants", {})
+    return constants.get(value.attr)
+
+
+class _Compiler(CompilerBase):
+    """Numba's own, with constants put before it looks for branches that are never taken."""
+
+    def define_pipelines(self) -> list[Any]:
+        builder = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        builder.add_pass_after(_PutConstants, RewriteSemanticConstants)
+        builder.finalize()
+        return [builder]

@@ -1,0 +1,80 @@
+"""How functions are compiled: once for all whole numbers, and without what a constant rules out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numba.core.errors import TypingError
+
+from sim.compiled.compiling import kernel
+from sim.compiled.pointer import State
+from sim.compiled.state import ARRAYS
+
+
+@kernel
+def double(number: int) -> int:
+    return 2 * number
+
+
+@kernel
+def doubled(s: State) -> int:
+    return double(3) + double(s.g[0].free_visit) + double(s.g[0].now) + double(s.g[0].drops)
+
+
+@kernel
+def same(tuple_id: int) -> int:
+    return tuple_id
+
+
+@kernel
+def id_of(s: State) -> int:
+    return same(s.visits[0].id)
+
+
+@kernel
+def nonsense(s: Any) -> int:
+    return s.no_such_array[0]
+
+
+@kernel
+def guarded(s: State) -> int:
+    if s.full and s.g[0].now >= 0:
+        return nonsense(s)
+    return 1
+
+
+def state() -> State:
+    return State(**{name: np.zeros(1, dtype) for name, dtype in ARRAYS.items()})
+
+
+def test_what_is_called_from_compiled_code_is_compiled_once_for_all_whole_numbers() -> None:
+    s = state()
+    s.g["free_visit"], s.g["now"], s.g["drops"] = -4, 2**40, 1
+    assert doubled(s) == 6 - 8 + 2**41 + 2
+    template, *_ = double.get_call_template([], {"number": _type_of(np.int32(1))})  # type: ignore[attr-defined]
+    assert len(template.cases) == 1
+
+
+def test_a_number_without_sign_stays_one() -> None:
+    s = state()
+    s.visits["id"] = 2**63 + 1
+    assert id_of(s) == 2**63 + 1
+
+
+def test_a_branch_that_a_constant_rules_out_is_not_compiled() -> None:
+    assert guarded(state()) == 1
+
+
+def test_the_same_function_sees_the_other_constant_once_the_state_is_extended() -> None:
+    s = state()
+    s.extend()
+    with pytest.raises(TypingError, match="no_such_array"):
+        guarded(s)
+
+
+def _type_of(value: Any) -> Any:
+    from numba import typeof  # noqa: PLC0415
+
+    return typeof(value)
