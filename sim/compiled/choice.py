@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from models.records import EVENT_LOOP, SCAN, Kernel
 from sim.cluster import Cluster, RunPlan
 from sim.control import PlaneFactory
 
+_FUNCTIONS = {"scan": 60, "plain": 105, "full": 205}  # that are compiled until a run has begun, about
 _KINDS = ("source", "map", "filter", "aggregate", "sink")
 
 
@@ -20,6 +22,25 @@ def plane_for(plan: RunPlan) -> PlaneFactory:
     from sim.compiled.plane import CompiledPlane  # noqa: PLC0415
 
     return CompiledPlane
+
+
+@contextmanager
+def compilation(plan: RunPlan, told: Callable[[float], None]) -> Iterator[None]:
+    """While code is compiled `told` gets the share of what the run will need; nothing if all was kept."""
+    from sim.compiled.compiling import watched  # noqa: PLC0415 - Numba is loaded when a run begins
+    from sim.compiled.setup import needs_more  # noqa: PLC0415
+
+    scan, full = kernel_for(plan).name == SCAN, needs_more(plan)
+    expected = _FUNCTIONS["scan" if scan else "full" if full else "plain"]
+    done = 0
+
+    def one_more() -> None:
+        nonlocal done
+        done += 1
+        told(min(1.0, done / expected))
+
+    with watched(one_more):
+        yield
 
 
 def kernel_for(plan: RunPlan) -> Kernel:
