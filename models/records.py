@@ -59,7 +59,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("arrival_ns", "entered the queue of the task, -1 if it never did"),
         _time("start_ns", "service began, -1 if it never did"),
         _time("at_ns", "when it was dropped"),
-        Column("reason", "str", "", "crash (queue, service or wire of a dead host) | duplicate"),
+        Column("reason", "str", "", "crash (queue, service or wire of a dead host) | duplicate | moved (for a copy that a move gave up)"),
     ),
     "samples": (
         _time("at_ns", "when it was looked at, before the events of that instant"),
@@ -116,6 +116,19 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("caught_up_ns", "its task settled: nothing to do, and nothing of the outage on its way to it"),
         Column("replayed", "int64", "tuples", "sent again by upstream tasks"),
         Column("bytes", "int64", "B", "restored state and replayed tuples"),
+    ),
+    "migrations": (
+        Column("protocol", "str", "", "name of the migration protocol"),
+        _OPERATOR,
+        _GROUP,
+        Column("origin", "int32", "", "index into `hosts`: where the group was"),
+        Column("target", "int32", "", "index into `hosts`: where it was to go"),
+        _time("requested_ns", "it was asked for"),
+        _time("paused_ns", "the group was not processed any more, -1 if it never came to that"),
+        _time("resumed_ns", "what had waited for the move was processed, -1 if it never was"),
+        _time("completed_ns", "the new owner goes on and the old one holds the checkpoint, -1 if not"),
+        Column("replayed", "int64", "tuples", "sent again by upstream tasks"),
+        Column("bytes", "int64", "B", "replayed tuples"),
     ),
     "messages": (
         _time("second_ns", "begin of the second in which it was sent"),

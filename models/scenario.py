@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from models.cluster import HostGroup, Network, Placement
-from models.events import Elasticity, Event, HostFailure, Limits, Targets
+from models.events import Elasticity, Event, HostFailure, Limits, Migrate, Targets
 from models.fault_tolerance import Detector, FaultTolerance
 from models.fields import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, frozen
 from models.job import Operator
@@ -64,6 +64,11 @@ class Scenario(Description):
         default_factory=dict, validate_default=True
     )
     """What is varied: dotted path = list of values."""
+
+    @property
+    def migrates(self) -> bool:
+        """Whether a key group moves in the run."""
+        return any(isinstance(event, Migrate) for event in self.events.values())
 
     @property
     def may_fail(self) -> bool:

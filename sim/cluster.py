@@ -27,7 +27,7 @@ class RunPlan:
     drops_duplicates: bool
     replays: bool
     duplicate_ns: int
-    may_fail: bool  # whether a host can die
+    may_fail: bool  # whether a host can die, or a key group move: then ids are kept
     first_unit: tuple[int, ...]  # per operator: number of its unit 0; one entry more than operators
     bounded: bool  # whether a queue has a bound
     fair: bool  # whether links are shared evenly
@@ -53,11 +53,14 @@ class RunPlan:
             drops_duplicates=checkpointed and tolerance.guarantee == "exactly-once",
             duplicate_ns=to_ns(tolerance.duplicate_s),
             replays=checkpointed and tolerance.guarantee != "at-most-once",
-            may_fail=scenario.may_fail,
+            may_fail=scenario.may_fail or scenario.migrates,
             first_unit=tuple(first),
             fair=scenario.network.sharing == "fair",
             bounded=any(operator.buffer is not None for operator in scenario.operators.values()),
         )
+
+
+NOWHERE = -1  # in place of the task of an instance that is over
 
 
 class Cluster:
@@ -80,6 +83,8 @@ class Cluster:
         self.unit_index = [k for op in plan.operators for k in range(op.description.groups)]
         self.unit_task = [-1] * len(self.unit_operator)
         self.unit_live = [True] * len(self.unit_operator)
+        self._group = list(range(len(self.unit_operator)))  # planned unit of each instance
+        self._owner: dict[int, int] = {}  # group -> the instance that counts, where it is not the planned unit
         self.planned_holder: list[int | None] = self._holders(plan.inputs.holders)
         self._place(layout.placement(plan.scenario))
 
@@ -116,6 +121,7 @@ class Cluster:
         self.unit_index.append(self.unit_index[unit])
         self.unit_task.append(task)
         self.unit_live.append(False)
+        self._group.append(unit)
         self.planned_holder.append(self.planned_holder[unit])
         return len(self.unit_task) - 1
 
@@ -123,15 +129,41 @@ class Cluster:
         """The operator's task on that host, or None."""
         return next((task for task in self.host_tasks[host] if self.task_operator[task] == operator), None)
 
+    def owner_of(self, group: int) -> int:
+        """The instance of the group that counts."""
+        return self._owner.get(group, group)
+
+    def own(self, instance: int) -> None:
+        """The instance is the one that counts."""
+        self._owner[self._group[instance]] = instance
+
+    def retire(self, instance: int) -> None:
+        """The instance is over."""
+        self.unit_task[instance] = NOWHERE
+        self.unit_live[instance] = False
+
+    def retired(self, instance: int) -> bool:
+        """Whether the instance is over."""
+        return self.unit_task[instance] == NOWHERE
+
+    def counts(self, instance: int) -> bool:
+        """Whether the instance is the owner of its group."""
+        return self.owner_of(self._group[instance]) == instance
+
+    def heir_of(self, instance: int) -> int:
+        """The instance, or if that is over the owner of its group."""
+        return self.owner_of(self._group[instance]) if self.retired(instance) else instance
+
     def units_on(self, host: int) -> list[int]:
-        """The units whose task is on that host, rising."""
+        """The units whose task is on that host, rising, with all instances of key groups."""
         tasks = set(self.host_tasks[host])
         return [unit for unit, task in enumerate(self.unit_task) if task in tasks]
 
     def lose_tasks(self, host: int) -> None:
         """The host died: its tasks are over, and the units there are not live."""
-        for unit in self.units_on(host):
-            self.unit_live[unit] = False
+        for unit, task in enumerate(self.unit_task):
+            if task in self.host_tasks[host]:
+                self.unit_live[unit] = False
         for task in self.host_tasks[host]:
             self.task_alive[task] = False
         self.host_tasks[host] = []

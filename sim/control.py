@@ -11,6 +11,7 @@ from sim.cluster import Cluster, RunPlan
 from sim.data_plane import DataPlane, Listener
 from sim.failures import Failures
 from sim.holders import Holders
+from sim.migrations import Migrations
 from sim.outside_load import start_outside_load
 from sim.recorder import Recorder
 from sim.recovery import Recovery
@@ -35,6 +36,7 @@ class Control:
         self.plane = plane(plan, self.cluster, self.clock, self)
         self.kernel: Kernel | None = None
         self.recovery = Recovery(self)
+        self.migrations = Migrations(self)
 
     def start(self) -> None:
         """Start the processes in the order in which they act where they meet at one instant.
@@ -42,6 +44,7 @@ class Control:
         Events and failures, then what others take of the CPUs, then checkpoints, then samples.
         """
         Failures(self).start()
+        self.migrations.start()
         start_outside_load(self)
         if self.plan.scenario.fault_tolerance.method == "checkpoint":
             self._start_checkpoints()
@@ -62,9 +65,14 @@ class Control:
 
     def work(self, task: int, ns: int, done: Callable[[], None]) -> None:
         """Occupy the task for a time, ahead of its queue; then call `done`, unless its host dies before."""
-        token, self._tokens = self._tokens, self._tokens + 1
+        token = self.new_token()
         self._works[token] = done
         self.plane.work(task, ns, token)
+
+    def new_token(self) -> int:
+        """A number for a message or a piece of work."""
+        self._tokens += 1
+        return self._tokens - 1
 
     # -- the listener
 
@@ -75,10 +83,13 @@ class Control:
         self.recovery.notice_empty(task)
 
     def message(self, token: int, task: int) -> None:
-        """Nobody sends messages yet."""
+        self.migrations.runtime.heard(token)
 
     def aligned(self, token: int, task: int) -> None:
         """Nobody sends barriers yet."""
+
+    def stored(self, unit: int) -> None:
+        self.migrations.runtime.stored(unit)
 
     def holder(self, unit: int) -> int:
         return self._holders.choose(unit)

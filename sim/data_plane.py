@@ -52,6 +52,9 @@ class Listener(Protocol):
     def aligned(self, token: int, task: int) -> None:
         """The same for a barrier, which has come over all its channels."""
 
+    def stored(self, unit: int) -> None:
+        """The checkpoint of this unit that was announced is stored."""
+
     def holder(self, unit: int) -> int:
         """Who is to hold the checkpoint of this unit, whose planned holder cannot: a host, or NO_HOST."""
 
@@ -105,8 +108,11 @@ class DataPlane(Protocol):
     def resume(self, unit: int) -> None:
         """A source unit emits what was born before now and waits."""
 
-    def replay(self, sender: int, receiver: int) -> tuple[int, int]:
-        """Send all that `sender` keeps for `receiver` again, as one message: (tuples, bytes)."""
+    def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
+        """Send all that `sender` keeps for `receiver` again, as one message: (tuples, bytes).
+
+        The tuples come in front of the queue when it arrives, or with `turn` when its turn in the queue has come.
+        """
 
     def work(self, task: int, ns: int, token: int) -> None:
         """Occupy the task, which has a service, for a time, ahead of its queue; then `Listener.work_done`."""
@@ -180,6 +186,15 @@ class DataPlane(Protocol):
 
     def trim(self, unit: int, count: int) -> None:
         """All that keep outputs for the unit forget, in order, those among its first `count` applied tuples."""
+
+    def hand_down(self, instance: int, heir: int) -> bool:
+        """The state of an instance becomes the stored checkpoint of another, held by its host; whether it did.
+
+        Not where the heir has taken a checkpoint of its own meanwhile.
+        """
+
+    def announce(self, unit: int) -> None:
+        """`Listener.stored` is told when the next checkpoint of the unit is stored."""
 
     def retire(self, unit: int) -> None:
         """The instance is not live any more, keeps nothing, and nothing is kept for it; its stored checkpoint stays."""

@@ -87,6 +87,7 @@ def records(control: Control, duration_ns: int) -> RunRecords:
     plan, cluster, recorder, plane = control.plan, control.cluster, control.recorder, control.plane
     recorder.rows["ledger"] = [*plane.ledger()]
     recorder.rows["recoveries"] = [*control.recovery.rows()]
+    recorder.rows["migrations"] = [*control.migrations.rows()]
     return RunRecords(
         replication=plan.replication,
         warmup_ns=to_ns(plan.scenario.warmup_s),

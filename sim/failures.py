@@ -70,7 +70,7 @@ class Failures:
         control.plane.crash(host)
         cluster.lose_tasks(host)
         row = len(recorder.rows["failures"])
-        recorder.rows["failures"].append((host, now, NEVER, NEVER, len(lost), NEVER))
+        recorder.rows["failures"].append((host, now, NEVER, NEVER, sum(map(cluster.counts, lost)), NEVER))
         control.clock.process(self._after(host, lost, now, repair_ns, row))
 
     def _after(self, host: int, lost: list[int], failed: int, repair_ns: int | None, row: int) -> Process:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from models.records import NEVER
 from sim.clock import MESSAGE, channel
+from sim.cluster import NOWHERE
 from sim.data_plane import REMOTE
 from sim.settling import Settling
 
@@ -71,6 +72,8 @@ class Recovery:
         An upstream unit that is down itself replays when it is live again. All are assigned before one goes on:
         what a source has waiting must not be sent to a task that is dead.
         """
+        self.control.migrations.touched(losses)
+        losses = [loss for loss in losses if self.cluster.counts(loss.unit) and not self.cluster.unit_live[loss.unit]]
         before = [self.cluster.unit_task[loss.unit] for loss in losses]
         assigned = [self._assign(loss) for loss in losses]
         begun = [entry for entry in assigned if entry]
@@ -182,7 +185,8 @@ class Recovery:
             return holder, "it holds the checkpoint"
         units = [0] * len(self.cluster.host_alive)
         for task in self.cluster.unit_task:
-            units[self.cluster.task_host[task]] += 1
+            if task != NOWHERE:
+                units[self.cluster.task_host[task]] += 1
         live = [host for host, alive in enumerate(self.cluster.host_alive) if alive]
         least = min(live, key=lambda host: (units[host], host), default=None)
         return least, "it has the fewest key groups and tasks of the live hosts"
@@ -226,6 +230,11 @@ class Recovery:
         self.cluster.unit_live[unit] = True
         plane.open(unit)
         entry.restored_ns = now
+        for receiver in plane.receivers(unit):
+            heir = self.cluster.heir_of(receiver)
+            if heir != receiver:  # a key group that has moved since the checkpoint
+                plane.copy_kept(unit, receiver, heir)
+                plane.retire(receiver)
         for receiver in plane.receivers(unit):
             self._replay(unit, receiver)
         plane.release(unit)

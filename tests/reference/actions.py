@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from models.records import NEVER
 from reference.task import Task, Work
-from reference.unit import Message, Visit
+from reference.unit import Message, Unit, Visit
 from sim.action_limits import ActionLimits
 from sim.clock import ARRIVAL, SERVICE, Process, channel
 from sim.data_plane import CONTROL, Timed
@@ -15,7 +15,6 @@ from sim.data_plane import CONTROL, Timed
 if TYPE_CHECKING:
     from reference.host import Host
     from reference.source import Source
-    from reference.unit import Unit
 
 _LAST = (1 << 24) - 1  # as a sender, control comes after all tasks
 
@@ -35,7 +34,7 @@ class Actions:
     _numbered: list[Unit]
 
     def __init__(self) -> None:
-        self._told: list[tuple[Task, Message | None]] = []  # None: the task is idle
+        self._told: list[tuple[Task | Unit, Message | None]] = []  # None: the task is idle
         self._telling = False
 
     # -- telling
@@ -49,6 +48,10 @@ class Actions:
         """The listener is told of a message that the task has in hand."""
         self._told.append((task, message))
 
+    def note_stored(self, unit: Unit) -> None:
+        """The listener is told that a checkpoint of the unit is stored."""
+        self._told.append((unit, None))
+
     def tell(self) -> None:
         """The event or the verb is over: tell the listener what came up, one after the other.
 
@@ -59,7 +62,9 @@ class Actions:
         self._telling = True
         while self._told:
             task, message = self._told.pop(0)
-            if message is None:
+            if isinstance(task, Unit):
+                self.listener.stored(task.number)
+            elif message is None:
                 self.listener.idle(task.index)
             elif message in task.in_hand:
                 if message.channels:

@@ -134,10 +134,14 @@ class CheckpointCoordinator:
         unit.saving = False
         if checkpoint.holder_life != self._life(checkpoint.holder):
             return  # the holder died meanwhile: if it is back, then without what this one builds on
-        unit.checkpoint = checkpoint
+        unit.checkpoint, unit.saved = checkpoint, True
         rows = self.world.recorder.rows["checkpoints"]
         rows[transfer.row] = (*rows[transfer.row][:5], self.world.clock.now_ns(), *rows[transfer.row][6:])
         self._trim_later(unit, checkpoint.count)
+        if unit.announced:
+            unit.announced = False
+            self.world.note_stored(unit)
+            self.world.tell()
 
     def _trim_later(self, unit: Unit, count: int) -> None:
         """Tell every upstream task to forget what the stored checkpoint covers."""

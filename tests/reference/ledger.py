@@ -109,6 +109,9 @@ def _coming(world: World) -> defaultdict[Unit, set[int]]:
         coming[unit].update(visit.row.id for visit in unit.held)
         if not unit.live:
             _will_be_replayed(world, unit, coming)
+    for unit in world.instances():
+        if unit.group.owner is not unit and not unit.retired:  # what a group has on its way to its next place
+            coming[unit.group.owner].update(coming[unit], unit.applied, (visit.row.id for visit in unit.held))
     return coming
 
 

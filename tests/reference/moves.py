@@ -52,15 +52,33 @@ class Moves:
         self.limits.act()
         new, old = self._numbered[instance], self._numbered[unit]
         if old.checkpoint:
-            new.checkpoint = old.checkpoint
+            new.checkpoint = new.checkpoint or old.checkpoint  # unless the old one has handed down its state already
             new.key_since = dict(old.key_since)
             new.install(old.checkpoint)
+
+    def hand_down(self, instance: int, heir: int) -> bool:
+        """The state of an instance becomes the stored checkpoint of another one, held by its host."""
+        self.limits.act()
+        old, new = self._numbered[instance], self._numbered[heir]
+        if not old.live or new.saved:
+            return False
+        host = old.task.host
+        new.checkpoint = old.snapshot(host.index, host.life)
+        return True
+
+    def announce(self, unit: int) -> None:
+        """The listener is told when the next checkpoint of the unit is stored."""
+        self._numbered[unit].announced = True
 
     def retire(self, unit: int) -> None:
         """The instance is not live, keeps nothing, and nothing is kept for it."""
         self.limits.act()
         old = self._numbered[unit]
-        old.live = old.saving = False
+        old.live = old.saving = old.announced = False
+        old.retired = True
+        for visit in old.held:
+            self.drop(visit, old.task, "moved")  # type: ignore[attr-defined]
+        old.held = []
         old.incarnation += 1
         if not old.operator.is_source:
             old.kept.clear()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reference.mark import Mark
 from reference.outbox import Outbox, Places
-from reference.unit import Message, Visit
+from reference.unit import Bundle, Message, Visit
 from sim.clock import SERVICE
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Task:
     def __init__(self, world: World, operator: OperatorPlan, index: int, host: Host, cores: Cores) -> None:
         self.world, self.operator, self.index, self.host, self.cores = world, operator, index, host, cores
         self.front: deque[Visit | Work] = deque()
-        self.queue: deque[Visit | Message | Mark] = deque()
+        self.queue: deque[Visit | Message | Mark | Bundle] = deque()
         # (work, end at full pace) [ns], in order of start
         self.serving: dict[Visit | Work | Message | Mark, tuple[int, int]] = {}
         self.paused_until_ns = 0  # 0: not paused, NEVER: without an end
@@ -73,7 +73,7 @@ class Task:
         self.rules: list[tuple[int | None, int | None]] = []  # (unit, task of origin) whose tuples are held
         self.side: list[Visit] = []  # what these rules hold
         self.barriers: list[Message] = []  # those that wait for their twins on other channels
-        self.back: list[Visit | Message] = []  # what has come behind them
+        self.back: list[Visit | Message | Bundle] = []  # what has come behind them
         self.idle_threads = operator.description.threads
         self.busy_ns = 0
         self.alive = True
@@ -111,7 +111,7 @@ class Task:
         lane = self.front or self.queue
         return lane[0].ticket if lane and self.ready else None
 
-    def arrive(self, *items: Visit | Message) -> None:
+    def arrive(self, *items: Visit | Message | Bundle) -> None:
         """Tuples or messages have come over their channels."""
         todo = deque(items)
         while todo:
@@ -132,7 +132,7 @@ class Task:
         same = [other for other in self.barriers if other.token == barrier.token]
         return 1 + len(same) >= barrier.channels and (not self.barriers or self.barriers[0].token == barrier.token)
 
-    def _let_through(self, token: int) -> list[Visit | Message]:
+    def _let_through(self, token: int) -> list[Visit | Message | Bundle]:
         """What was held back, and the barriers of others, arrive once more."""
         again = [*(other for other in self.barriers if other.token != token), *self.back]
         self.barriers, self.back = [], []
@@ -143,7 +143,7 @@ class Task:
         if self.barriers:
             self.arrive(*self._let_through(self.barriers[0].token))
 
-    def _enter(self, item: Visit | Message) -> None:
+    def _enter(self, item: Visit | Message | Bundle) -> None:
         if isinstance(item, Message) and not item.turn:
             self._take_in_hand(item)
             return
@@ -188,13 +188,15 @@ class Task:
             self._admit(self.front.popleft())
             return
         item = self.queue.popleft()
-        if not isinstance(item, Message):
+        if not isinstance(item, Message | Bundle):
             self.places.leave()
         self._admit(item)
 
-    def _admit(self, item: Visit | Work | Message | Mark) -> None:
+    def _admit(self, item: Visit | Work | Message | Mark | Bundle) -> None:
         now = self.world.clock.now_ns()
-        if isinstance(item, Mark):
+        if isinstance(item, Bundle):
+            self.world.open_bundle(item, self)
+        elif isinstance(item, Mark):
             self._serve(item, 0, now)
         elif isinstance(item, Work):
             self._serve(item, item.ns, now)
@@ -203,6 +205,8 @@ class Task:
                 self._serve(item, item.ns, now)
             else:
                 self._take_in_hand(item)
+        elif item.unit.retired:
+            self.world.drop(item, self, "moved")
         elif self.holds(item):
             self.side.append(item)
         elif not item.unit.live:
@@ -285,7 +289,13 @@ class Task:
         self.alive, self.died_ns = False, now_ns
         self.cores.tasks.remove(self)
         lanes = (self.serving, self.front, self.queue, self.back, self.side)
-        gone = [item for lane in lanes for item in lane if isinstance(item, Visit)]
+        gone = [
+            visit
+            for lane in lanes
+            for item in lane
+            for visit in (self.world.lost(item) if isinstance(item, Bundle) else [item])
+            if isinstance(visit, Visit)
+        ]
         self.serving, self.front, self.queue = {}, deque(), deque()
         self.back, self.side, self.barriers, self.rules, self.in_hand = [], [], [], [], []
         return gone

@@ -68,6 +68,15 @@ class Message:
         self.channels, self.departure_ns, self.ticket = channels, departure_ns, 0
 
 
+class Bundle:
+    """Tuples that are sent again as one message which waits its turn; then they are put in front."""
+
+    __slots__ = ("origin", "ticket", "visits")
+
+    def __init__(self, visits: list[Visit], origin: Task) -> None:
+        self.visits, self.origin, self.ticket = visits, origin, 0
+
+
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """A stored snapshot: the first `count` applied tuples, and the outputs that downstream has not saved.
@@ -116,6 +125,9 @@ class Unit:
         self.held: list[Visit] = []
         self.checkpoint: Checkpoint | None = None
         self.saving = False  # a checkpoint of this incarnation is being written or is under way
+        self.retired = False  # the instance is over
+        self.saved = False  # the unit has stored a checkpoint of its own
+        self.announced = False  # the listener is told when the next checkpoint is stored
         self.books_open = False  # replayed tuples are counted
         self.pending = 0  # replayed tuples that are on their way or in the queue
         self.processed_ns = NEVER  # when the last replayed tuple was

@@ -19,7 +19,7 @@ from reference.processor import Processor
 from reference.recorder import Recorder
 from reference.source import Source
 from reference.task import Task, Work
-from reference.unit import Row, Unit, Visit
+from reference.unit import Bundle, Row, Unit, Visit
 from sim.action_limits import ActionLimits
 from sim.arrivals import births
 from sim.clock import ARRIVAL, MESSAGE, TIMERS, Clock, channel
@@ -83,6 +83,10 @@ class World(Actions, Moves):
         """Every unit, by operator and index."""
         for units in self.units:
             yield from units
+
+    def instances(self) -> list[Unit]:
+        """Every unit, with the further instances of key groups."""
+        return self._numbered
 
     # -- time
 
@@ -341,7 +345,7 @@ class World(Actions, Moves):
         task.arrive(visit)
         self.tell()
 
-    def replay(self, sender: int, receiver: int) -> tuple[int, int]:
+    def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
         """Send all that `sender` keeps for `receiver` again, as one message; returns (tuples, bytes)."""
         from_unit, to_unit = self._numbered[sender], self._numbered[receiver]
         rows = tuple(from_unit.kept.get(to_unit, ()))
@@ -358,7 +362,11 @@ class World(Actions, Moves):
         def comes(arrival_ns: int) -> None:
             for visit in visits:
                 visit.arrival_ns = arrival_ns
-            self.clock.at(arrival_ns, rank, lambda _: self._replay_arrives(visits, task))
+            if turn:
+                rank_of_tuples, bundle = channel(ARRIVAL, task.index, origin.index), Bundle(visits, origin)
+                self.clock.at(arrival_ns, rank_of_tuples, lambda _: self._bundle_arrives(bundle, task))
+            else:
+                self.clock.at(arrival_ns, rank, lambda _: self._replay_arrives(visits, task))
 
         self._transmit(origin, task, size, comes)
         if to_unit.books_open:
@@ -375,6 +383,25 @@ class World(Actions, Moves):
             visit.ticket, visit.arrived = task.host.ticket(), True
         task.put_in_front(arrived)
         self.tell()
+
+    def _bundle_arrives(self, bundle: Bundle, task: Task) -> None:
+        if not task.alive:
+            for visit in self.lost(bundle):
+                self.drop(visit, task, "crash")
+        elif any(visit in self.wire for visit in bundle.visits):
+            task.arrive(bundle)
+            self.tell()
+
+    def open_bundle(self, bundle: Bundle, task: Task) -> None:
+        """Its turn has come."""
+        arrived = self.lost(bundle)
+        for visit in arrived:
+            visit.ticket, visit.arrived = task.host.ticket(), True
+        task.put_in_front(arrived)
+
+    def lost(self, bundle: Bundle) -> list[Visit]:
+        """The tuples of a bundle, which are on the wire no longer."""
+        return [visit for visit in bundle.visits if self.wire.pop(visit, None) is not None]
 
     def one_replayed(self, unit: Unit, task: Task) -> None:
         """A replayed tuple was processed, recognised as a duplicate, or lost with its sender."""

@@ -1,0 +1,277 @@
+"""What a migration protocol may say and do, and the dispatch of what it is told.
+
+A protocol is a class of handlers (`sim/protocols/`), written once. It acts on the data plane by the verbs of its
+`Context`, each for the task at which the handler runs, at the instant of the message that is handled. Tuples it never
+sees. Tasks of a host that died never come back under their number, so that a message for the dead reaches nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from sim.data_plane import CONTROL
+
+if TYPE_CHECKING:
+    from sim.control import Control
+
+
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Move:
+    """A key group goes from one task to another.
+
+    `group` is its planned unit, `old` and `new` are the instances at `source` and `target`; `upstream` are the tasks
+    that sent to it when the move began.
+    """
+
+    group: int
+    old: int
+    new: int
+    source: int
+    target: int
+    upstream: tuple[int, ...]
+
+
+class Message(NamedTuple):
+    """What one task says to another, or control to a task, in one run of a protocol."""
+
+    run: int
+    kind: str
+    sender: int
+    to: int
+    note: object = None
+
+
+class Protocol:
+    """The handlers of one run at one task, called `on_KIND`; attributes are what the task remembers of the run.
+
+    `start` is called for the coordinator, `on_stored` there when an announced checkpoint is stored.
+    """
+
+    needs_checkpoint = True  # the newest checkpoint must be with the target
+
+    def __init__(self, move: Move) -> None:
+        self.move = move
+        self._heard: dict[str, set[int]] = {}
+
+    def start(self, ctx: Context) -> None:
+        """Begin, at the coordinator."""
+        raise NotImplementedError
+
+    def on_stored(self, ctx: Context) -> None:
+        """An announced checkpoint is stored."""
+
+    def all_in(self, kind: str, sender: int, expected: Iterable[int]) -> bool:
+        """Note that `kind` came from `sender`; whether it has now come from all that are expected."""
+        heard = self._heard.setdefault(kind, set())
+        heard.add(sender)
+        return heard >= set(expected)
+
+    def first(self, kind: str) -> bool:
+        """Whether nobody was heard of with this kind so far."""
+        return kind not in self._heard
+
+
+@dataclass
+class Run:
+    """One execution of a protocol, and what became of it."""
+
+    number: int
+    protocol: type[Protocol]
+    move: Move
+    requested_ns: int
+    over: bool = False
+    local: dict[int, Protocol] = field(default_factory=dict)  # by task
+    paused_ns: int | None = None
+    resumed_ns: int | None = None
+    completed_ns: int | None = None
+    replayed: int = 0
+    bytes: int = 0
+    facts: set[str] = field(default_factory=set)
+
+    def at(self, task: int) -> Protocol:
+        """What the task remembers of the run."""
+        if task not in self.local:
+            self.local[task] = self.protocol(self.move)
+        return self.local[task]
+
+
+class Context:
+    """The verbs of one task in one run."""
+
+    def __init__(self, runtime: Runtime, run: Run, me: int) -> None:
+        self._runtime, self._run, self.me = runtime, run, me
+        self._plane, self._cluster = runtime.control.plane, runtime.control.cluster
+
+    # -- messages
+
+    def send(self, to: int, kind: str, turn: bool = False, note: object = None) -> None:
+        """A message behind all that left this task for the other; with `turn` it waits its turn in the queue."""
+        self._runtime.send(Message(self._run.number, kind, self.me, to, note), turn)
+
+    def behind(self, kind: str, note: object = None) -> None:
+        """A message to itself behind all that is in front of its queue now."""
+        self._runtime.behind(Message(self._run.number, kind, self.me, self.me, note))
+
+    # -- the sending side
+
+    def replay(self, turn: bool = False) -> None:
+        """Send what is kept here for the old instance to the new one; from now on it is kept for that, too."""
+        move = self._run.move
+        for sender in self._own_senders(move.old):
+            self._plane.copy_kept(sender, move.old, move.new)
+            rows, size = self._plane.replay(sender, move.new, turn)
+            self._run.replayed += rows
+            self._run.bytes += size
+
+    def _own_senders(self, unit: int) -> list[int]:
+        return [sender for sender in self._plane.senders(unit) if self._cluster.unit_task[sender] == self.me]
+
+    def route(self, *instances: int) -> None:
+        """Outputs for the group that depart from now on go to these instances."""
+        self._plane.route(self.me, self._run.move.group, instances)
+
+    # -- the receiving side
+
+    def has_state(self) -> bool:
+        """Whether the new instance is live."""
+        return self._cluster.unit_live[self._run.move.new]
+
+    def install(self, muted: bool = False) -> None:
+        """The checkpoint that is stored here becomes the state of the new instance, which goes on; `muted`: silently."""
+        move = self._run.move
+        self._plane.adopt(move.new, move.old)
+        self._plane.mute(move.new, muted)
+        self._cluster.unit_live[move.new] = True
+        self._plane.open(move.new)
+        self._plane.release(move.new)
+
+    def unmute(self) -> None:
+        """The new instance answers from now on."""
+        self._plane.mute(self._run.move.new, False)
+
+    def hold(self, origin: int) -> None:
+        """Tuples of the group that come from this task wait aside, from their turn on."""
+        self._plane.hold(self.me, self._run.move.new, origin)
+
+    def release(self) -> None:
+        """What waits aside goes in front of the queue."""
+        self._plane.unhold(self.me, self._run.move.new)
+
+    # -- the side that lets go
+
+    def to_checkpoint(self) -> None:
+        """The state of the old instance becomes the stored checkpoint of the new one, which is the owner from now on.
+
+        Everyone upstream must send to the new one by now.
+        """
+        move = self._run.move
+        self._runtime.own(move.new)
+        self._plane.hand_down(move.old, move.new)
+        self._runtime.retire(move.old)
+
+    # -- checkpoints, at the coordinator
+
+    def checkpoint_to_target(self) -> None:
+        """Have a checkpoint of the old instance taken for the target's host now; then `on_stored`."""
+        move, host = self._run.move, self._cluster.task_host[self._run.move.target]
+        self._plane.announce(move.old)
+        self._plane.checkpoint(move.old, host)  # one that is under way is announced in its place
+
+    def direct_checkpoints_to_target(self) -> None:
+        """The periodic checkpoints of the old instance go to the target's host from now on; then `on_stored`."""
+        move = self._run.move
+        self._cluster.planned_holder[move.old] = self._cluster.task_host[move.target]
+        self._plane.announce(move.old)
+
+    def target_has_checkpoint(self) -> bool:
+        """Whether the newest stored checkpoint is with the target."""
+        move = self._run.move
+        return self._plane.holder(move.old) == self._cluster.task_host[move.target]
+
+    def load_at_target(self, kind: str) -> None:
+        """The target reads what has come into memory; then this message comes back here."""
+        self._runtime.load(self._run, Message(self._run.number, kind, self._run.move.target, self.me))
+
+    # -- facts
+
+    def pauses(self) -> None:
+        """From now on the group is not processed; only the first time counts."""
+        if self._run.paused_ns is None:
+            self._run.paused_ns = self._runtime.control.clock.now_ns()
+
+    def goes_on(self) -> None:
+        """What had waited for the move has been processed; the last time counts."""
+        self._run.resumed_ns = self._runtime.control.clock.now_ns()
+
+    def done(self, what: str) -> None:
+        """A fact for the coordinator."""
+        self._runtime.done(self._run, what)
+
+
+class Runtime:
+    """Carries messages to the handlers of their run, and fences what is out of date."""
+
+    def __init__(self, control: Control, done: Callable[[Run, str], None]) -> None:
+        self.control, self.done = control, done
+        self.runs: list[Run] = []
+        self._sent: dict[int, Message] = {}
+
+    def start(self, protocol: type[Protocol], move: Move, requested_ns: int) -> Run:
+        """A new run, at whose coordinator the protocol begins."""
+        run = Run(len(self.runs), protocol, move, requested_ns)
+        self.runs.append(run)
+        run.at(CONTROL).start(Context(self, run, CONTROL))
+        return run
+
+    def send(self, message: Message, turn: bool) -> None:
+        """Hand a message to the data plane."""
+        token = self.control.new_token()
+        self._sent[token] = message
+        self.control.plane.send(message.sender, message.to, token, turn)
+
+    def behind(self, message: Message) -> None:
+        """A message of a task to itself, in front of its queue."""
+        if self.control.plan.operators[self.control.cluster.task_operator[message.to]].service_ns is None:
+            self._deliver(message)  # whatever was in front is done already
+        else:
+            self.control.work(message.to, 0, lambda: self._deliver(message))
+
+    def load(self, run: Run, then: Message) -> None:
+        """Occupy the target for as long as it takes to read the stored checkpoint, then go on."""
+        control, move = self.control, run.move
+        rate = control.plan.operators[control.cluster.task_operator[move.target]].description.deserialise_bytes_per_s
+        if rate is None:
+            self._deliver(then)
+        else:
+            ns = max(1, round(control.plane.checkpoint_bytes(move.old) * _NS / rate))
+            control.work(move.target, ns, lambda: self._deliver(then))
+
+    def heard(self, token: int) -> None:
+        """The plane says that a message has come, or its turn."""
+        self._deliver(self._sent.pop(token))
+
+    def _deliver(self, message: Message) -> None:
+        run = self.runs[message.run]
+        if not run.over:
+            getattr(run.at(message.to), f"on_{message.kind}")(Context(self, run, message.to), message)
+
+    def stored(self, unit: int) -> None:
+        """The plane says that an announced checkpoint of the unit is stored."""
+        for run in self.runs:
+            if not run.over and run.move.old == unit:
+                run.at(CONTROL).on_stored(Context(self, run, CONTROL))
+
+    def own(self, instance: int) -> None:
+        """The instance is the owner of its group."""
+        self.control.cluster.own(instance)
+        self.control.plane.own(instance)
+
+    def retire(self, instance: int) -> None:
+        """The instance is over."""
+        self.control.cluster.retire(instance)
+        self.control.plane.retire(instance)

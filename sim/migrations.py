@@ -1,0 +1,223 @@
+"""The coordinator of migrations: one at a time for each key group, what became of it, and what a crash does to it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from models.events import Migrate
+from models.records import NEVER
+from models.units import to_ns
+from sim.clock import Process
+from sim.context import Move, Run, Runtime
+from sim.protocols import PROTOCOLS
+
+if TYPE_CHECKING:
+    from sim.control import Control
+    from sim.recovery import Loss
+
+
+@dataclass(frozen=True)
+class Request:
+    """Somebody wants a key group to be elsewhere."""
+
+    group: int  # planned unit
+    host: int
+    protocol: str
+    requested_ns: int
+
+
+class Migrations:
+    """Starts the runs of protocols, and ends those that a crash has touched.
+
+    A move that loses its source, its target, or somebody upstream is called off when the failure is noticed: the group
+    stays where its state is, upstream sends again what either instance may lack, and duplicates are dropped.
+    """
+
+    def __init__(self, control: Control) -> None:
+        self.control, self.cluster = control, control.cluster
+        self.runtime = Runtime(control, self._done)
+        self._open: dict[int, Run] = {}  # group -> its run
+        self._waiting: dict[int, deque[Request]] = {}
+        self._requests: dict[int, Request] = {}  # run -> what it does
+
+    def start(self) -> None:
+        """Start the events of the scenario."""
+        for event in self.control.plan.scenario.events.values():
+            if isinstance(event, Migrate):
+                self.control.clock.process(self._event(event))
+
+    def _event(self, event: Migrate) -> Process:
+        yield self.control.clock.sleep(to_ns(event.at_s))
+        plan = self.control.plan
+        operator = [operator.name for operator in plan.operators].index(event.operator)
+        group = plan.first_unit[operator] + event.key_group
+        self.request(group, plan.host_names.index(event.host), event.protocol)
+
+    # -- requests
+
+    def request(self, group: int, host: int, protocol: str) -> None:
+        """Move the group there; after the moves of the group that were asked for before."""
+        request = Request(group, host, protocol, self.control.clock.now_ns())
+        if group in self._open:
+            self._waiting.setdefault(group, deque()).append(request)
+        else:
+            self._begin(request)
+
+    def _begin(self, request: Request) -> None:
+        reason = self._against(request)
+        if reason:
+            self._refuse(request, reason)
+            self._next(request.group)
+            return
+        control, cluster, old = self.control, self.cluster, self.cluster.owner_of(request.group)
+        operator = cluster.unit_operator[old]
+        target = cluster.task_on(operator, request.host)
+        if target is None:
+            target = cluster.new_task(operator, request.host)
+            control.plane.add_task(target)
+        new = cluster.new_instance(request.group, target)
+        control.plane.add_instance(new, request.group, target)
+        upstream = self._upstream(request.group)
+        tasks = tuple(
+            task
+            for task, its in enumerate(cluster.task_operator)
+            if its in upstream and cluster.task_alive[task]
+        )
+        name, source = request.protocol, cluster.unit_task[old]
+        if PROTOCOLS[name].needs_checkpoint and control.plane.holder(old) != request.host:
+            name = "direct"
+            self._decide(request, "starts by direct", f"{self._host(request)} does not hold its newest checkpoint")
+        run = self.runtime.start(PROTOCOLS[name], Move(request.group, old, new, source, target, tasks), request.requested_ns)
+        self._open[request.group] = run
+        self._requests[run.number] = request
+
+    def _against(self, request: Request) -> str | None:
+        cluster, old = self.cluster, self.cluster.owner_of(request.group)
+        if not cluster.host_alive[request.host]:
+            return f"{self._host(request)} is down"
+        if not cluster.unit_live[old]:
+            return "it is not live"
+        if cluster.task_host[cluster.unit_task[old]] == request.host:
+            return "it is there already"
+        return None
+
+    def _host(self, request: Request) -> str:
+        return self.control.plan.host_names[request.host]
+
+    def _refuse(self, request: Request, why: str) -> None:
+        self._decide(request, f"does not move to {self._host(request)}", why)
+
+    def _decide(self, request: Request, what: str, why: str) -> None:
+        name = self.cluster.unit_name(request.group)
+        self.control.recorder.decision(self.control.clock.now_ns(), f"{name} {what}", why)
+
+    # -- what comes back
+
+    def _done(self, run: Run, what: str) -> None:
+        run.facts.add(what)
+        if run.facts >= {"owns", "holds"}:
+            run.completed_ns = self.control.clock.now_ns()
+            self._end(run)
+
+    def _end(self, run: Run) -> None:
+        run.over = True
+        del self._open[run.move.group]
+        for task in self._senders_now(run):
+            self.control.plane.route(task, run.move.group, ())
+        self._next(run.move.group)
+
+    def _senders_now(self, run: Run) -> list[int]:
+        return [task for task in run.move.upstream if self.cluster.task_alive[task]]
+
+    def _next(self, group: int) -> None:
+        waiting = self._waiting.get(group)
+        if waiting and group not in self._open:
+            self._begin(waiting.popleft())
+
+    # -- crashes
+
+    def touched(self, losses: Sequence[Loss]) -> None:
+        """These units are about to be recovered: moves of them, or with them upstream, are called off."""
+        lost = {self.cluster.unit_operator[loss.unit] for loss in losses}
+        for run in list(self._open.values()):
+            ends = (run.move.source, run.move.target)
+            if lost & self._upstream(run.move.group) or not all(self.cluster.task_alive[task] for task in ends):
+                self._call_off(run)
+
+    def _upstream(self, group: int) -> set[int]:
+        operator = self.cluster.unit_operator[group]
+        return {up.index for up in self.control.plan.operators if any(e.down.index == operator for e in up.edges)}
+
+    def _call_off(self, run: Run) -> None:
+        """Stay with the old instance if it lives; else go on with the new one if that has a state.
+
+        Until the old one has handed its state down nothing that is kept for the new one is let go.
+        """
+        move, cluster, plane = run.move, self.cluster, self.control.plane
+        over, live = cluster.retired(move.old), cluster.unit_live
+        stays, other = (move.new, move.old) if over or (live[move.new] and not live[move.old]) else (move.old, move.new)
+        self._refuse(self._requests[run.number], "a host that has a part in the move died")
+        self.runtime.own(stays)
+        for task in self._senders_now(run):
+            plane.route(task, move.group, ())
+        for sender in plane.senders(other):
+            plane.copy_kept(sender, other, stays)
+        if not cluster.retired(other):
+            self.runtime.retire(other)
+        plane.unhold(move.target, move.new)
+        if stays == move.new:
+            self._go_on(move)
+        if live[stays]:
+            for sender in plane.senders(stays):
+                if live[sender]:
+                    plane.replay(sender, stays)
+        run.over = True
+        del self._open[move.group]
+
+    def _go_on(self, move: Move) -> None:
+        """The new instance answers; what it processed in silence it sends now."""
+        plane, live = self.control.plane, self.cluster.unit_live
+        plane.mute(move.new, False)
+        if not live[move.new]:
+            if self.cluster.task_alive[move.target]:
+                self._warm(move)
+            return
+        for receiver in plane.receivers(move.new):
+            if self.cluster.task_alive[self.cluster.unit_task[self.cluster.heir_of(receiver)]]:
+                plane.replay(move.new, receiver)
+
+    def _warm(self, move: Move) -> None:
+        """The new instance starts from what the old one has handed down."""
+        plane = self.control.plane
+        plane.adopt(move.new, move.old)
+        self.cluster.unit_live[move.new] = True
+        plane.open(move.new)
+        plane.release(move.new)
+
+    # -- records
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """One row for each run."""
+        cluster = self.cluster
+        return [
+            (
+                PROTOCOL_NAMES[run.protocol],
+                cluster.unit_operator[run.move.group],
+                cluster.unit_index[run.move.group],
+                cluster.task_host[run.move.source],
+                cluster.task_host[run.move.target],
+                run.requested_ns,
+                NEVER if run.paused_ns is None else run.paused_ns,
+                NEVER if run.resumed_ns is None else run.resumed_ns,
+                NEVER if run.completed_ns is None else run.completed_ns,
+                run.replayed,
+                run.bytes,
+            )
+            for run in self.runtime.runs
+        ]
+
+
+PROTOCOL_NAMES = {protocol: name for name, protocol in PROTOCOLS.items()}
