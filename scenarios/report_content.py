@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from analysis.report import text
 from analysis.report.content import (
     AllocationRow,
     Correlation,
@@ -311,9 +312,7 @@ def _study_assumptions(study: Study) -> tuple[str, ...]:
 
 
 def _seconds(value: float | None) -> str:
-    if value is None:
-        return "none"
-    return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
+    return "none" if value is None else text.seconds(value)
 
 
 def _versions() -> dict[str, str]:

@@ -165,7 +165,7 @@ def highest(given: Lines, what: str) -> str:
     who = text.plain(given.names[int(row)])
     at = float(np.asarray(given.at_s)[column])
     most = text.number(float(values[row, column]))
-    return f"Highest: {most} {what} at {who}, {text.seconds(at)} after the start."
+    return f"Highest: {most} {what} at {who}, {text.number(at, 6)}\u00a0s after the start."  # as on the axis
 
 
 def _line(name: str, at: np.ndarray, values: np.ndarray, style: tuple[str, float, str]) -> Spec:

@@ -83,5 +83,5 @@ def test_without_bounds_and_lag_there_is_no_such_figure_and_no_word_of_what_the_
 def test_targets_stand_on_the_page_with_their_units() -> None:
     shown, result = page(made(targets={"latency_p99": "1 ms", "lost": 0, "utilisation": 0.9}))
     found = {one.name: (one.limit, one.met) for one in shown.targets}
-    assert found == {"latency p99": ("1 ms", False), "lost": ("0", True), "utilisation": ("90 %", True)}
+    assert found == {"latency p99": ("1\u00a0ms", False), "lost": ("0", True), "utilisation": ("90 %", True)}
     assert set(result.missed) == {"latency_p99_s"}
