@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from closed_forms import LENGTHS, MILLION, REPLICATIONS, inside
-from small_jobs import NS, scenario, simulate
+from small_jobs import NS, scenario
 
 from models.queueing import blocking_capacity_per_s, blocking_tandem
 from models.records import RunRecords
 from sim.compiled.plane import CompiledPlane
+from sim.engine import simulate
 
 FIRST_S, SECOND_S = 0.008, 0.01
 
