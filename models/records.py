@@ -59,7 +59,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("arrival_ns", "entered the queue of the task, -1 if it never did"),
         _time("start_ns", "service began, -1 if it never did"),
         _time("at_ns", "when it was dropped"),
-        Column("reason", "str", "", "crash (queue, service or wire of a dead host) | duplicate | moved (for a copy that a move gave up)"),
+        Column(
+            "reason",
+            "str",
+            "",
+            "crash (queue, service or wire of a dead host) | duplicate | moved (its copy was given up)",
+        ),
     ),
     "samples": (
         _time("at_ns", "when it was looked at, before the events of that instant"),

@@ -85,6 +85,7 @@ class Run:
     move: Move
     requested_ns: int
     over: bool = False
+    resend: bool = False  # downstream has lost what the old instance sent while the new one was silent
     local: dict[int, Protocol] = field(default_factory=dict)  # by task
     paused_ns: int | None = None
     resumed_ns: int | None = None
@@ -142,7 +143,7 @@ class Context:
         return self._cluster.unit_live[self._run.move.new]
 
     def install(self, muted: bool = False) -> None:
-        """The checkpoint that is stored here becomes the state of the new instance, which goes on; `muted`: silently."""
+        """The checkpoint that is stored here becomes the state of the new instance; `muted`: which goes on silently."""
         move = self._run.move
         self._plane.adopt(move.new, move.old)
         self._plane.mute(move.new, muted)
@@ -151,8 +152,11 @@ class Context:
         self._plane.release(move.new)
 
     def unmute(self) -> None:
-        """The new instance answers from now on."""
-        self._plane.mute(self._run.move.new, False)
+        """The new instance answers from now on; where somebody downstream was recovered meanwhile, once more."""
+        new = self._run.move.new
+        self._plane.mute(new, False)
+        if self._run.resend:
+            self._runtime.resend(new)
 
     def hold(self, origin: int) -> None:
         """Tuples of the group that come from this task wait aside, from their turn on."""
@@ -265,6 +269,13 @@ class Runtime:
         for run in self.runs:
             if not run.over and run.move.old == unit:
                 run.at(CONTROL).on_stored(Context(self, run, CONTROL))
+
+    def resend(self, unit: int) -> None:
+        """Downstream gets once more what the unit keeps; who has it drops it."""
+        cluster, plane = self.control.cluster, self.control.plane
+        for receiver in plane.receivers(unit):
+            if not cluster.retired(receiver) and cluster.task_alive[cluster.unit_task[receiver]]:
+                plane.replay(unit, receiver)
 
     def own(self, instance: int) -> None:
         """The instance is the owner of its group."""

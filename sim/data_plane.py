@@ -200,7 +200,10 @@ class DataPlane(Protocol):
         """`Listener.stored` is told when the next checkpoint of the unit is stored."""
 
     def retire(self, unit: int) -> None:
-        """The instance is not live any more, keeps nothing, and nothing is kept for it; its stored checkpoint stays."""
+        """The instance is over: it keeps nothing, and what is on its way to it is dropped; its stored checkpoint stays.
+
+        Nothing is kept for it any more but by senders that are down, which have to send it to the heir.
+        """
 
     def send(
         self,

@@ -82,15 +82,15 @@ class Migrations:
         control.plane.add_instance(new, request.group, target)
         upstream = self._upstream(request.group)
         tasks = tuple(
-            task
-            for task, its in enumerate(cluster.task_operator)
-            if its in upstream and cluster.task_alive[task]
+            task for task, its in enumerate(cluster.task_operator) if its in upstream and cluster.task_alive[task]
         )
         name, source = request.protocol, cluster.unit_task[old]
         if PROTOCOLS[name].needs_checkpoint and control.plane.holder(old) != request.host:
             name = "direct"
             self._decide(request, "starts by direct", f"{self._host(request)} does not hold its newest checkpoint")
-        run = self.runtime.start(PROTOCOLS[name], Move(request.group, old, new, source, target, tasks), request.requested_ns)
+        run = self.runtime.start(
+            PROTOCOLS[name], Move(request.group, old, new, source, target, tasks), request.requested_ns
+        )
         self._open[request.group] = run
         self._requests[run.number] = request
 
@@ -143,6 +143,8 @@ class Migrations:
         """These units are about to be recovered: moves of them, or with them upstream, are called off."""
         lost = {self.cluster.unit_operator[loss.unit] for loss in losses}
         for run in list(self._open.values()):
+            operator = self.control.plan.operators[self.cluster.unit_operator[run.move.group]]
+            run.resend = run.resend or any(edge.down.index in lost for edge in operator.edges)
             ends = (run.move.source, run.move.target)
             if lost & self._upstream(run.move.group) or not all(self.cluster.task_alive[task] for task in ends):
                 self._call_off(run)
@@ -185,9 +187,7 @@ class Migrations:
             if self.cluster.task_alive[move.target]:
                 self._warm(move)
             return
-        for receiver in plane.receivers(move.new):
-            if self.cluster.task_alive[self.cluster.unit_task[self.cluster.heir_of(receiver)]]:
-                plane.replay(move.new, receiver)
+        self.runtime.resend(move.new)
 
     def _warm(self, move: Move) -> None:
         """The new instance starts from what the old one has handed down."""

@@ -12,7 +12,7 @@ from sim.action_limits import ActionLimits
 from sim.clock import Clock, Process
 from sim.compiled import actions, pools, timed
 from sim.compiled.pointer import State
-from sim.compiled.state import ACT, NONE, TIMED
+from sim.compiled.state import ACT, NONE, TIMED, TOLD_STORED
 from sim.data_plane import CONTROL, Listener, Timed
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ class Actions(ABC):
         while k < int(g["notices"][0]):
             what = int(self.s.notices[k])
             k += 1
-            if what >= 0:
+            if what >= TOLD_STORED:
+                self._listener.stored(what - TOLD_STORED)
+            elif what >= 0:
                 self._listener.idle(what)
             else:
                 self._tell_message(-1 - what)

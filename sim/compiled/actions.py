@@ -9,8 +9,8 @@ from sim.compiled.emitting import emit_births
 from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.rules import FAST, STOP, WAITS, free_rules, held_by_rule, new_rule, put_aside, stop, take_in_hand
-from sim.compiled.service import admit, dispatch, note_idle, put_in_front, put_in_queue, take_head, ticket
-from sim.compiled.state import COME, MAIL, NONE, SENT, UNPAUSE
+from sim.compiled.service import admit, dispatch, drop_bundle, note_idle, put_in_front, put_in_queue, take_head, ticket
+from sim.compiled.state import BUNDLE, COME, MAIL, NONE, SENT, TUPLE, UNPAUSE
 
 _LAST = RECEIVER - 1  # as a sender, control comes after all tasks
 
@@ -209,10 +209,25 @@ def come(s: State, v: int) -> None:
     if e.origin != NONE:
         origin = s.tasks[e.origin]
         lost = lost or (not origin.alive and origin.died <= e.key)
-    if lost:
+    if e.kind == BUNDLE:
+        bundle_comes(s, v)
+    elif lost:
         free_visit(s, v)
     else:
         let_in(s, v, e.task)
+
+
+@kernel
+def bundle_comes(s: State, v: int) -> None:
+    """Tuples that were sent again have come as one message, which waits its turn."""
+    task, one, left = s.visits[v].task, s.visits[v].birth, False
+    while one != NONE:
+        left = left or s.visits[one].wire == 1
+        one = s.visits[one].next
+    if left and s.tasks[task].alive:
+        let_in(s, v, task)
+    else:
+        drop_bundle(s, v, task)
 
 
 @kernel
@@ -309,10 +324,15 @@ def _enter(s: State, v: int, task: int) -> None:
     if e.kind == MAIL and (e.unit == FAST or not t.has_service):
         take_in_hand(s, v, task)
     elif not t.has_service:
+        kind = e.kind
         admit(s, v, task)
+        if kind == BUNDLE:
+            t.queue_n -= 1  # it was in no queue
+            while t.front_head != NONE:
+                admit(s, take_head(s, task), task)
     else:
         put_in_queue(s, v, task)
-        if e.kind == MAIL:
+        if e.kind != TUPLE:
             t.queue_n -= 1  # only tuples are counted
         dispatch(s, t.cores)
 

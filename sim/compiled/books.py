@@ -16,6 +16,7 @@ from sim.birth_stream import BirthStream
 from sim.compiled.buffers import next_node
 from sim.compiled.compiling import helper, kernel
 from sim.compiled.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
+from sim.compiled.instances import stored_at
 from sim.compiled.pointer import State
 from sim.compiled.state import BROADCAST, CHUNK, FORWARD, GROUPED, KEYED, NONE, SHUFFLE, TUPLE
 from sim.compiled.tables import slot_of
@@ -111,22 +112,31 @@ def entries(s: State) -> int:
 
 
 @kernel
-def open_books(s: State, table: np.ndarray, duplicated: np.ndarray) -> None:
+def open_books(s: State, table: np.ndarray, duplicated: np.ndarray) -> None:  # noqa: PLR0912 - all places of a tuple
     """Note what is in the final state of each unit, and what is on its way; `duplicated` by operator."""
     for unit in range(s.units.shape[0]):
         u = s.units[unit]
-        if s.units[u.group].owner != unit:
+        counts = s.units[u.group].owner == unit
+        if not counts and u.retired:
             continue
-        final = u.applied if u.live or u.is_sink else (u.stored_count if u.stored else 0)
-        chunk, pos = u.log_first, 0
+        log = unit
+        if u.live or u.is_sink:
+            final = u.applied
+        elif counts and u.stored:
+            final, log = u.stored_count, stored_at(s, unit)
+        else:
+            final = 0
+        chunk, pos = s.units[log].log_first, 0
         while chunk != NONE and pos < final:
             for k in range(min(CHUNK, final - pos)):
-                if not _mark(table, u.group, s.log[chunk * CHUNK + k], _THERE):
+                if not counts:  # a place that the group is on its way to
+                    _mark(table, u.group, s.log[chunk * CHUNK + k], _COMING)
+                elif not _mark(table, u.group, s.log[chunk * CHUNK + k], _THERE):
                     duplicated[u.operator] += 1
             pos += CHUNK
             chunk = s.log_next[chunk]
         _mark_chain(s, table, u.held_head)
-        if not u.live and s.g[0].replays:
+        if counts and not u.live and s.g[0].replays:
             _mark_replay(s, table, unit)
     for v in range(s.visits.shape[0]):
         e = s.visits[v]
@@ -144,10 +154,9 @@ def open_books(s: State, table: np.ndarray, duplicated: np.ndarray) -> None:
 
 @kernel
 def _mark_coming(s: State, table: np.ndarray, unit: int, tuple_id: int) -> None:
-    """On its way to a unit; what goes to another instance than the owner of the group does not count."""
-    group = s.units[unit].group
-    if s.units[group].owner == unit:
-        _mark(table, group, tuple_id, _COMING)
+    """On its way to an instance of a group, which is not over."""
+    if not s.units[unit].retired:
+        _mark(table, s.units[unit].group, tuple_id, _COMING)
 
 
 @kernel
@@ -171,14 +180,16 @@ def _mark_replay(s: State, table: np.ndarray, unit: int) -> None:
             _mark_coming(s, table, unit, s.nodes[n].id)
             n = NONE if n == p.last else next_node(s, n)
         pair = p.next_in
-    pair = u.out_pair
+    pair = s.units[stored_at(s, unit)].out_pair
     while pair != NONE:
         p = s.pairs[pair]
         if u.is_source:
             n, left = p.live, p.end_seq - p.live_seq if p.live != NONE else 0
         else:
-            n, left = p.first, p.stored_end - p.stored_begin if u.stored else 0
-            skip = p.stored_begin - p.first_seq
+            handed = u.stored_from != NONE
+            begin = p.pending_begin if handed else p.stored_begin
+            n, left = p.first, (p.pending_end if handed else p.stored_end) - begin if u.stored else 0
+            skip = begin - p.first_seq
             while left > 0 and skip > 0:
                 n = next_node(s, n)
                 skip -= 1

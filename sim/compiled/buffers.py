@@ -119,6 +119,19 @@ def forget_stored(s: State, unit: int) -> None:
 
 
 @kernel
+def forget_handed(s: State, unit: int) -> None:
+    """The state that was handed down to the unit is needed no more, or lost."""
+    source = s.units[unit].stored_from
+    s.units[unit].stored_from = NONE
+    pair = s.units[source].out_pair
+    while pair != NONE:
+        p = s.pairs[pair]
+        p.pending_begin = p.pending_end = 0
+        let_go(s, pair)
+        pair = p.next_out
+
+
+@kernel
 def save_kept(s: State, unit: int) -> None:
     """The live outputs are part of the checkpoint that is under way from now on."""
     pair = s.units[unit].out_pair

@@ -15,6 +15,8 @@ from sim.compiled.pointer import State
 from sim.compiled.state import (
     ARRIVE,
     BROADCAST,
+    BUNDLE,
+    COME,
     DATA,
     FORWARD,
     GROUPED,
@@ -219,7 +221,7 @@ def emit(s: State, sender: int, tuple_id: int, birth: int, key: int) -> None:
 
 
 @kernel
-def replay(s: State, sender: int, pair: int) -> tuple[int, int]:
+def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
     """Send all that is kept in the pair again, as one message; (tuples, bytes)."""
     g, p = s.g[0], s.pairs[pair]
     if p.live == NONE:
@@ -248,6 +250,19 @@ def replay(s: State, sender: int, pair: int) -> tuple[int, int]:
     s.visits[head].ticket = rows  # read when the message arrives
     if s.full and shared:
         post(s, host, origin, task, size, REPLAY, head)
+    elif s.full and turn:
+        v = new_visit(s)
+        e = s.visits[v]
+        e.kind = BUNDLE
+        e.birth = head
+        e.origin = origin
+        e.task = task
+        e.next = NONE
+        e.wire = 0
+        e.arrived = 0
+        e.replayed = 0
+        push(s, arrival, ARRIVAL + task * RECEIVER + origin, g.serial, COME, v)
+        g.serial += 1
     else:
         push(s, arrival, MESSAGE + task * RECEIVER + origin, g.serial, REPLAY, head)
         g.serial += 1

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER
-from sim.compiled.buffers import save_kept, store_kept, trim
+from sim.compiled.buffers import forget_handed, forget_stored, save_kept, store_kept, trim
 from sim.compiled.channels import count_message, departure, new_visit, remote_departure
 from sim.compiled.compiling import kernel
 from sim.compiled.events import push
@@ -25,6 +25,7 @@ from sim.compiled.state import (
     ROUND,
     SNAPSHOT,
     STORED,
+    TOLD_STORED,
     TRIM,
     TRIMMED,
 )
@@ -251,8 +252,16 @@ def stored(s: State, transfer: int) -> None:
         u.stored_count = t.count
         u.stored_bytes = t.stored_bytes
         store_kept(s, unit)
+        u.saved = 1
+        if s.full and u.stored_from != NONE:
+            forget_stored(s, u.stored_from)
+            forget_handed(s, unit)
         s.checkpoint_rows[t.row].stored = g.now
         trim_later(s, unit, t.count)
+        if s.full and u.announced:
+            u.announced = 0
+            s.notices[g.notices] = TOLD_STORED + unit
+            g.notices += 1
     free_transfer(s, transfer)
 
 

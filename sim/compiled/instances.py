@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.compiled.buffers import append_log, forget_live, keep, let_go, next_node, save_kept, store_kept
+from sim.compiled.buffers import (
+    append_log,
+    cut_log,
+    forget_live,
+    forget_stored,
+    keep,
+    let_go,
+    next_node,
+    save_kept,
+    store_kept,
+)
+from sim.compiled.channels import free_visit
+from sim.compiled.checkpoints import state_bytes
 from sim.compiled.compiling import helper, kernel
 from sim.compiled.pointer import State
 from sim.compiled.rules import new_rule
-from sim.compiled.state import CHUNK, NONE
+from sim.compiled.service import drop
+from sim.compiled.state import CHUNK, MOVED, NONE
 from sim.compiled.tables import cut_keys, find_pair, set_position, touch_key
 
 
@@ -17,7 +30,7 @@ def add_instance(s: State, instance: int, unit: int, task: int) -> None:
     """The record of a further instance of the unit's group: not live, without a state."""
     u, group = s.units[instance], s.units[unit].group
     u.held_head = u.held_tail = u.log_first = u.log_last = u.out_pair = u.in_pair = u.replay_task = NONE
-    u.routes = NONE
+    u.routes = u.stored_from = NONE
     u.operator = s.units[unit].operator
     u.index = s.units[unit].index
     u.planned = s.units[group].planned
@@ -95,87 +108,165 @@ def copy_kept(s: State, sender: int, receiver: int, other: int) -> None:
 
 @kernel
 def retire(s: State, unit: int) -> None:
-    """The instance is not live, keeps nothing, and nothing is kept for it."""
+    """The instance is over: not live, keeps nothing, and nothing is kept for it."""
     u = s.units[unit]
     u.live = 0
     u.saving = 0
+    u.announced = 0
+    u.retired = 1
     u.incarnation += 1
+    held = u.held_head
+    u.held_head = u.held_tail = NONE
+    u.held_n = 0
+    while held != NONE:
+        following = s.visits[held].next
+        drop(s, held, u.task, MOVED)
+        free_visit(s, held)
+        held = following
     forget_live(s, unit)
     pair = u.in_pair
     while pair != NONE:
         p = s.pairs[pair]
-        if p.live != NONE:
+        if p.live != NONE and s.units[p.sender].live:  # one that is down has to send it to the heir
             s.units[p.sender].kept_rows -= p.end_seq - p.live_seq
             p.live = NONE
             let_go(s, pair)
         pair = p.next_in
 
 
+# -- states that come from other units
+
+
+@kernel
+def stored_at(s: State, unit: int) -> int:
+    """The unit in whose log and pairs the stored checkpoint of this one is."""
+    return unit if s.units[unit].stored_from == NONE else s.units[unit].stored_from
+
+
 @kernel
 def adoption(s: State, unit: int) -> int:
-    """How many entries `adopt` makes."""
-    u = s.units[unit]
-    if not u.stored:
-        return 0
-    total = u.stored_count + u.keys
-    pair = u.out_pair
+    """How many entries it makes to take over the stored checkpoint of the unit."""
+    source = stored_at(s, unit)
+    total = s.units[unit].stored_count + s.units[source].keys
+    pair = s.units[source].out_pair
     while pair != NONE:
-        total += s.pairs[pair].stored_end - s.pairs[pair].stored_begin + 1
+        p = s.pairs[pair]
+        total += p.stored_end - p.stored_begin + p.pending_end - p.pending_begin + 1
         pair = s.pairs[pair].next_out
     return total
 
 
 @helper
 def adopt(s: State, instance: int, unit: int) -> None:
-    """The stored checkpoint of the unit is that of the instance, too, and its state."""
+    """The stored checkpoint of the unit is that of a new instance, too, and its state.
+
+    Where the unit has handed its state down already, its last stored checkpoint is the state all the same.
+    """
     b, u = s.units[instance], s.units[unit]
-    if not u.stored:
+    handed = b.stored
+    if not u.stored and not handed:
         return
-    keys = np.empty((u.keys, 2), np.int64)
+    if u.stored:
+        count = u.stored_count
+        _copy(s, stored_at(s, unit), u.stored_from != NONE, count, instance)
+    else:
+        count = b.stored_count
+        _copy(s, b.stored_from, True, count, instance)
+    if not handed:
+        save_kept(s, instance)
+        store_kept(s, instance)
+        b.stored = 1
+        b.stored_holder = u.stored_holder
+        b.stored_count = count
+        b.stored_bytes = u.stored_bytes
+    b.touched = 0
+    b.epoch += 1
+    b.at_snapshot = count
+    b.trimmed = min(b.trimmed, count)
+    b.new_kept_bytes = 0
+
+
+@helper
+def inherit(s: State, unit: int) -> None:
+    """The state that another unit has handed down becomes that of the unit, in place of its own."""
+    u = s.units[unit]
+    cut_log(s, unit, 0)
+    cut_keys(s, unit, 0)
+    pair = u.out_pair
+    while pair != NONE:
+        p = s.pairs[pair]
+        p.pending_begin = p.pending_end = 0
+        p.live = NONE
+        let_go(s, pair)
+        pair = p.next_out
+    u.kept_rows = 0
+    _copy(s, u.stored_from, True, u.stored_count, unit)
+    u.touched = 0
+    u.epoch += 1
+    u.at_snapshot = u.stored_count
+    u.new_kept_bytes = 0
+
+
+@kernel
+def hand_down(s: State, instance: int, heir: int) -> bool:
+    """The state of an instance becomes the stored checkpoint of another one, held by its host."""
+    o, n = s.units[instance], s.units[heir]
+    if not o.live or n.saved:
+        return False
+    size = state_bytes(s, instance) + o.kept_rows * s.operators[o.operator].bytes
+    if n.stored:
+        forget_stored(s, heir)
+    save_kept(s, instance)
+    n.stored = 1
+    n.stored_holder = s.tasks[o.task].host
+    n.stored_count = o.applied
+    n.stored_bytes = size
+    n.stored_from = instance
+    return True
+
+
+@helper
+def _copy(s: State, source: int, handed: bool, count: int, unit: int) -> None:
+    """The first so many applied tuples, their keys, and the stored outputs of one unit become those of another.
+
+    With `handed` its pending outputs in place of the stored ones.
+    """
+    keys = np.empty((s.units[source].keys, 2), np.int64)
     found = 0
     for k in range(s.keys.shape[0]):
         e = s.keys[k]
-        if e.unit == unit and e.since >= 0:
+        if e.unit == source and e.since >= 0:
             keys[found, 0] = e.key
             keys[found, 1] = e.since
             found += 1
     for k in range(found):
-        touch_key(s, instance, keys[k, 0], keys[k, 1])
-    cut_keys(s, instance, u.stored_count)
-    chunk, pos = u.log_first, 0
-    while pos < u.stored_count:
-        for k in range(min(CHUNK, u.stored_count - pos)):
+        touch_key(s, unit, keys[k, 0], keys[k, 1])
+    cut_keys(s, unit, count)
+    chunk, pos = s.units[source].log_first, 0
+    while pos < count:
+        for k in range(min(CHUNK, count - pos)):
             tuple_id = s.log[chunk * CHUNK + k]
             if s.g[0].replays:
-                set_position(s, instance, tuple_id, pos + k)
-            append_log(s, instance, tuple_id)
+                set_position(s, unit, tuple_id, pos + k)
+            append_log(s, unit, tuple_id)
         pos += CHUNK
         chunk = s.log_next[chunk]
-    pair = u.out_pair
+    pair = s.units[source].out_pair
     while pair != NONE:
-        _copy_stored(s, pair, instance)
+        _copy_stored(s, pair, handed, unit)
         pair = s.pairs[pair].next_out
-    save_kept(s, instance)
-    store_kept(s, instance)
-    b.touched = 0
-    b.epoch += 1
-    b.at_snapshot = u.stored_count
-    b.trimmed = min(b.trimmed, u.stored_count)
-    b.new_kept_bytes = 0
-    b.stored = 1
-    b.stored_holder = u.stored_holder
-    b.stored_count = u.stored_count
-    b.stored_bytes = u.stored_bytes
 
 
 @kernel
-def _copy_stored(s: State, pair: int, instance: int) -> None:
+def _copy_stored(s: State, pair: int, handed: bool, instance: int) -> None:
     p = s.pairs[pair]
-    if p.stored_begin >= p.stored_end:
+    begin = p.pending_begin if handed else p.stored_begin
+    end = p.pending_end if handed else p.stored_end
+    if begin >= end:
         return
     size = s.operators[s.units[instance].operator].bytes
-    n, skip = p.first, p.stored_begin - p.first_seq
-    rows = p.stored_end - p.first_seq
+    n, skip = p.first, begin - p.first_seq
+    rows = end - p.first_seq
     for k in range(rows):
         if k >= skip:
             node = s.nodes[n]

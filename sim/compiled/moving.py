@@ -98,7 +98,18 @@ class Moves(ABC):
         self._act()
         checkpoints.trim_for(self.s, unit, count)
 
+    def hand_down(self, instance: int, heir: int) -> bool:
+        """The state of an instance becomes the stored checkpoint of another one, held by its host."""
+        self._act()
+        return bool(instances.hand_down(self.s, instance, heir))
+
+    def announce(self, unit: int) -> None:
+        """The listener is told when the next checkpoint of the unit is stored."""
+        self._act()
+        self.s.units["announced"][unit] = 1
+
     def retire(self, unit: int) -> None:
         """The instance is not live, keeps nothing, and nothing is kept for it."""
         self._act()
+        self._room(0)
         instances.retire(self.s, unit)

@@ -58,6 +58,14 @@ class NoActions:
         """Nothing is kept."""
         raise _missing("trim")
 
+    def hand_down(self, instance: int, heir: int) -> bool:
+        """A group has one instance."""
+        raise _missing("hand_down")
+
+    def announce(self, unit: int) -> None:
+        """No checkpoints are taken."""
+        raise _missing("announce")
+
     def retire(self, unit: int) -> None:
         """A group has one instance."""
         raise _missing("retire")

@@ -11,7 +11,7 @@ from sim.action_limits import ActionLimits
 from sim.birth_stream import BirthStream
 from sim.clock import Clock
 from sim.cluster import Cluster, RunPlan
-from sim.compiled import books, buffers, channels, event_setup, loop, pools, service, setup, sharing, verbs
+from sim.compiled import books, buffers, channels, event_setup, instances, loop, pools, service, setup, sharing, verbs
 from sim.compiled.acting import Actions
 from sim.compiled.moving import Moves
 from sim.compiled.pointer import State
@@ -210,7 +210,11 @@ class CompiledPlane(Actions, Moves):
     def install(self, unit: int) -> int:
         """The state of the stored checkpoint becomes that of the unit."""
         self._now()
-        return int(verbs.install(self.s, unit))
+        missing = int(verbs.install(self.s, unit))
+        if self.s.units["stored"][unit] and self.s.units["stored_from"][unit] != NONE:
+            self._room(int(instances.adoption(self.s, unit)) + 2)
+            instances.inherit(self.s, unit)
+        return missing
 
     def open(self, unit: int) -> None:
         """The unit is live."""
@@ -231,10 +235,10 @@ class CompiledPlane(Actions, Moves):
         verbs.resume(self.s, source)
         self._tell()
 
-    def replay(self, sender: int, receiver: int) -> tuple[int, int]:
+    def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
         """Send all that is kept for the receiver again."""
-        self._room(int(self.s.units["kept_rows"][sender]) + 2)
-        rows, size = verbs.replay_between(self.s, sender, receiver)
+        self._room(int(self.s.units["kept_rows"][sender]) + 3)
+        rows, size = verbs.replay_between(self.s, sender, receiver, turn)
         return int(rows), int(size)
 
     def work(self, task: int, ns: int, token: int) -> None:

@@ -116,7 +116,7 @@ class ScanPlane(NoActions):
         """No source stops."""
         raise _impossible()
 
-    def replay(self, sender: int, receiver: int) -> tuple[int, int]:
+    def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
         """Nothing is kept."""
         raise _impossible()
 

@@ -15,7 +15,21 @@ from sim.compiled.outbox import leave_place
 from sim.compiled.pointer import State
 from sim.compiled.rules import held_by_rule, put_aside, turn
 from sim.compiled.sharing import begin_service
-from sim.compiled.state import DUPLICATE, END, MAIL, MARK, NONE, PASSED, PER_KEY, RECENT, REFUSED, TUPLE
+from sim.compiled.state import (
+    BUNDLE,
+    CRASHED,
+    DUPLICATE,
+    END,
+    MAIL,
+    MARK,
+    MOVED,
+    NONE,
+    PASSED,
+    PER_KEY,
+    RECENT,
+    REFUSED,
+    TUPLE,
+)
 from sim.compiled.tables import position, touch_key
 from sim.compiled.windows import enter, join, remember
 
@@ -155,9 +169,15 @@ def admit(s: State, v: int, task: int) -> None:
         e.start = g.now
         if s.full and e.kind == MAIL and turn(s, v, task):
             return
+        if s.full and e.kind == BUNDLE:
+            open_bundle(s, v, task)
+            return
         serve(s, v, task, e.birth, PASSED if e.kind == MARK else END)
         return
-    if s.full and t.rules != NONE and held_by_rule(s, v, task):
+    if s.full and s.units[e.unit].retired:
+        drop(s, v, task, MOVED)
+        free_visit(s, v)
+    elif s.full and t.rules != NONE and held_by_rule(s, v, task):
         put_aside(s, v, task)
     elif not s.units[e.unit].live:
         hold(s, v)
@@ -180,6 +200,54 @@ def admit(s: State, v: int, task: int) -> None:
         if speed != 1.0:
             ns = max(1, np.int64(np.rint(ns / speed)))
         serve(s, v, task, ns, END)
+
+
+@kernel
+def open_bundle(s: State, v: int, task: int) -> None:
+    """The turn of tuples that were sent again as one message: they come in front, behind what is there already."""
+    t = s.tasks[task]
+    t.queue_n += 1  # it was not counted: only tuples are
+    one = s.visits[v].birth
+    free_visit(s, v)
+    while one != NONE:
+        e = s.visits[one]
+        following = e.next
+        if e.wire:
+            e.wire = 0
+            e.ticket = ticket(s, t.host)
+            e.arrived = 1
+            append_in_front(s, one, task)
+        else:
+            free_visit(s, one)  # its sender died before it had left
+        one = following
+
+
+@kernel
+def drop_bundle(s: State, v: int, task: int) -> None:
+    """The tuples of a bundle end with their receiver, but for those that had ended with their sender."""
+    one = s.visits[v].birth
+    free_visit(s, v)
+    while one != NONE:
+        following = s.visits[one].next
+        if s.visits[one].wire:
+            s.visits[one].wire = 0
+            drop(s, one, task, CRASHED)
+        free_visit(s, one)
+        one = following
+
+
+@kernel
+def append_in_front(s: State, v: int, task: int) -> None:
+    """Ahead of the queue, behind what is already in front, whether the task has a service or not."""
+    t = s.tasks[task]
+    s.visits[v].next = NONE
+    if t.front_tail == NONE:
+        t.front_head = v
+    else:
+        s.visits[t.front_tail].next = v
+    t.front_tail = v
+    if s.visits[v].kind == TUPLE:
+        t.front_n += 1
 
 
 @kernel
@@ -233,14 +301,7 @@ def put_in_front(s: State, v: int, task: int) -> None:
     if not t.has_service:
         admit(s, v, task)
         return
-    s.visits[v].next = NONE
-    if t.front_tail == NONE:
-        t.front_head = v
-    else:
-        s.visits[t.front_tail].next = v
-    t.front_tail = v
-    if s.visits[v].kind == TUPLE:
-        t.front_n += 1
+    append_in_front(s, v, task)
 
 
 @kernel

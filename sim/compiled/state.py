@@ -298,6 +298,11 @@ UNIT = np.dtype(
         ("group", _i4),  # record that stands for all instances of the group
         ("owner", _i4),  # of the group: the instance that counts
         ("routes", _i4),  # targets (`unit`) of outputs of a task (`origin`), as rules
+        ("retired", _b),
+        ("announced", _b),  # the listener is told when the next checkpoint is stored
+        ("saved", _b),  # it has stored a checkpoint of its own
+        ("stored_from", _i4),  # the unit that has handed its state down: the stored checkpoint is its log, and the
+        # pending outputs of its pairs; or NONE
     ],
     align=True,
 )
@@ -465,10 +470,11 @@ BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
 NO_STATE, PER_KEY, PER_TUPLE, FIXED, RECENT = range(5)
 DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED, SENT = range(6)
 MESSAGE_KINDS = ("data", "local", "replay", "checkpoint", "trim", "protocol")
-TUPLE, SNAPSHOT, CONTROL, MARK, CHORE, MAIL = range(6)
+TUPLE, SNAPSHOT, CONTROL, MARK, CHORE, MAIL, BUNDLE = range(7)
 REFUSED = 2  # in place of 1 in `arrived`: a duplicate that is being dropped
-CRASHED, DUPLICATE = range(2)
-REASONS = ("crash", "duplicate")
+CRASHED, DUPLICATE, MOVED = range(3)
+REASONS = ("crash", "duplicate", "moved")
+TOLD_STORED = 1 << 32  # and a unit, among the notices
 
 # Why the kernel returns.
 LIMIT, TOLD, ASKED, WORKED, GROW, REFILL = range(6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.compiled.backpressure import take_along
-from sim.compiled.buffers import cut_log, forget_live, forget_stored, restore_kept
+from sim.compiled.buffers import cut_log, forget_handed, forget_live, forget_stored, restore_kept
 from sim.compiled.channels import free_visit, new_visit, replay
 from sim.compiled.checkpoints import free_transfer
 from sim.compiled.compiling import helper, kernel
@@ -14,9 +14,9 @@ from sim.compiled.fair import close_link, least_arrival
 from sim.compiled.outbox import give, leave_place, stop_waiting
 from sim.compiled.pointer import State
 from sim.compiled.rules import beside, free_rules, without_rules
-from sim.compiled.service import dispatch, drop, put_in_front, ticket
+from sim.compiled.service import dispatch, drop, drop_bundle, put_in_front, ticket
 from sim.compiled.sharing import stop, used
-from sim.compiled.state import CONTROL, CRASHED, NONE, SNAPSHOT, TUPLE
+from sim.compiled.state import BUNDLE, CONTROL, CRASHED, NONE, SNAPSHOT, TUPLE
 from sim.compiled.tables import cut_keys, find_pair
 
 
@@ -55,7 +55,10 @@ def _drop_chain(s: State, head: int, task: int) -> None:
             free_transfer(s, np.int64(e.id))
         elif e.kind == TUPLE:
             drop(s, head, task, CRASHED)
-        free_visit(s, head)
+        if s.full and e.kind == BUNDLE:
+            drop_bundle(s, head, task)
+        else:
+            free_visit(s, head)
         head = following
 
 
@@ -157,6 +160,8 @@ def crash_host(s: State, host: int, tasks: np.ndarray, units: np.ndarray) -> Non
     for unit in range(s.units.shape[0]):
         if s.units[unit].stored and s.units[unit].stored_holder == host:
             forget_stored(s, unit)
+            if s.full and s.units[unit].stored_from != NONE:
+                forget_handed(s, unit)
 
 
 @kernel
@@ -177,6 +182,8 @@ def install(s: State, unit: int) -> int:
     count = u.stored_count if u.stored else 0
     missing = max(0, u.trimmed - count)
     u.trimmed = min(u.trimmed, count)
+    if s.full and u.stored and u.stored_from != NONE:
+        return missing  # the rest is done by `instances.inherit`
     cut_log(s, unit, count)
     cut_keys(s, unit, count)
     u.touched = 0
@@ -213,14 +220,14 @@ def resume(s: State, source: int) -> None:
 
 
 @kernel
-def replay_between(s: State, sender: int, receiver: int) -> tuple[int, int]:
+def replay_between(s: State, sender: int, receiver: int, turn: bool) -> tuple[int, int]:
     """Send all that is kept for the receiver again; (tuples, bytes)."""
     pair = find_pair(s, sender, receiver)
     if pair == NONE:
         return 0, 0
     if s.full and s.g[0].bounded and s.pairs[pair].live != NONE:
         take_along(s, sender, receiver)
-    return replay(s, sender, pair)
+    return replay(s, sender, pair, turn)
 
 
 @kernel

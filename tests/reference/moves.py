@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from reference.task import Task
@@ -51,10 +52,11 @@ class Moves:
         """The stored checkpoint of the unit is that of a new instance, too, and its state."""
         self.limits.act()
         new, old = self._numbered[instance], self._numbered[unit]
-        if old.checkpoint:
+        source = old.checkpoint or new.checkpoint
+        if source:
             new.checkpoint = new.checkpoint or old.checkpoint  # unless the old one has handed down its state already
             new.key_since = dict(old.key_since)
-            new.install(old.checkpoint)
+            new.install(source)
 
     def hand_down(self, instance: int, heir: int) -> bool:
         """The state of an instance becomes the stored checkpoint of another one, held by its host."""
@@ -63,7 +65,8 @@ class Moves:
         if not old.live or new.saved:
             return False
         host = old.task.host
-        new.checkpoint = old.snapshot(host.index, host.life)
+        taken = old.snapshot(host.index, host.life)
+        new.checkpoint = replace(taken, key_since=dict(old.key_since))
         return True
 
     def announce(self, unit: int) -> None:
@@ -83,5 +86,5 @@ class Moves:
         if not old.operator.is_source:
             old.kept.clear()
         for sender in old.senders:
-            if old in sender.kept:
+            if old in sender.kept and sender.live:  # one that is down has to send it to the heir
                 sender.kept[old].clear()

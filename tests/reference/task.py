@@ -192,7 +192,7 @@ class Task:
             self.places.leave()
         self._admit(item)
 
-    def _admit(self, item: Visit | Work | Message | Mark | Bundle) -> None:
+    def _admit(self, item: Visit | Work | Message | Mark | Bundle) -> None:  # noqa: PLR0912 - one switch
         now = self.world.clock.now_ns()
         if isinstance(item, Bundle):
             self.world.open_bundle(item, self)

@@ -90,6 +90,7 @@ class Checkpoint:
     state_bytes: int
     holder: int  # host index, or REMOTE
     holder_life: int  # the life of the holder in which it was taken
+    key_since: dict[int, int] | None = None  # of the unit that has handed its state down to another
 
     def size_bytes(self) -> int:
         """Size of all that a restore reads: the state and the kept outputs."""
@@ -224,7 +225,8 @@ class Unit:
         self.position = {}
         for place, tuple_id in enumerate(self.applied):
             self.position.setdefault(tuple_id, place)
-        self.key_since = {key: since for key, since in self.key_since.items() if since < count}
+        known = checkpoint.key_since if checkpoint and checkpoint.key_since is not None else self.key_since
+        self.key_since = {key: since for key, since in known.items() if since < count}
         self.touched.clear()
         self.applied_at_snapshot, self.new_kept_bytes = count, 0
         self.kept = {unit: deque(rows) for unit, rows in checkpoint.kept} if checkpoint else {}
