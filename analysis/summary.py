@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from analysis.folded import latencies_of, times_of, total_of
+from analysis.migrations import migrations
 from analysis.recoveries import recoveries
 from analysis.statistics import Times, count_of, mean_of, times_s
 from models.histogram import QUANTILE_ERROR, Ints, exact_sum
@@ -55,7 +56,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> Summary:
         "latency_s": times_s(latencies, LATENCY_SHARES, with_count=True),
         "recording": _recording(records),
         "kernel": _kernel(records),
-        "migrations": [],
+        "migrations": migrations(records),
         "recoveries": recoveries(records),
         "messages": _messages(records),
         "guarantee": _guarantee(scenario, records),

@@ -65,6 +65,24 @@ def recoveries_table(summary: Mapping[str, Any]) -> Table:
     return table("Recoveries", columns, rows)
 
 
+def migrations_table(summary: Mapping[str, Any]) -> Table:
+    """What each move of a key group took."""
+    rows = [
+        (
+            f"{one['operator']}[{one['key_group']}]",
+            one["protocol"],
+            f"{one['from']} -> {one['to']}",
+            f"{one['requested_s']:.4g} s",
+            seconds(one["pause_s"]),
+            seconds(one["completion_s"]),
+            f"{one['replayed']:,}",
+        )
+        for one in summary["migrations"]
+    ]
+    columns = ("key group", "protocol", "hosts", "asked at", "pause", "complete", "replayed")
+    return table("Migrations", columns, rows, text_columns=3)
+
+
 def backpressure_table(found: Mapping[str, Held]) -> Table:
     """How full bounded queues were, who was held back, and how far the sources were behind, by samples."""
     rows = [

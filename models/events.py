@@ -9,6 +9,9 @@ from pydantic import Field
 from models.fields import Count, Description, PositiveBytes, PositiveSeconds, Seconds, Share
 
 
+PROTOCOLS = ("direct", "cpa", "cpal", "cpal_caught_up", "lazy_move")  # that are simulated
+
+
 class HostFailure(Description):
     """A host dies; it comes back empty after `repair`, or never."""
 

@@ -19,6 +19,7 @@ from analysis.report.content import (
     OperatorBox,
     OperatorRow,
     Reason,
+    Migration,
     Recovery,
     ReportContent,
     TargetRow,
@@ -58,6 +59,7 @@ def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> R
         lag=report_lines.lag(records[0]),
         filled=report_lines.filled(scenario, records[0]),
         blocked=report_lines.blocked(scenario, records[0]),
+        migrations=_migrations(summary),
         recoveries=_recoveries(summary),
         guarantee=_guarantee(scenario, summary),
         targets=_targets(summary),
@@ -208,6 +210,18 @@ def _topology(scenario: Scenario, inputs: RunInputs) -> Topology:
     for task, host in layout.placement(scenario).items():
         placed[host] += (task,)
     return Topology(boxes, edges, placed)
+
+
+def _migrations(summary: Mapping[str, Any]) -> tuple[Migration, ...]:
+    return tuple(
+        Migration(
+            key_group=f"{one['operator']}[{one['key_group']}]",
+            origin=one["from"],
+            target=one["to"],
+            **{key: one[key] for key in ("protocol", "requested_s", "pause_s", "completion_s", "replayed", "replication")},
+        )
+        for one in summary["migrations"]
+    )
 
 
 def _recoveries(summary: Mapping[str, Any]) -> tuple[Recovery, ...]:

@@ -189,7 +189,9 @@ class Context:
     def direct_checkpoints_to_target(self) -> None:
         """The periodic checkpoints of the old instance go to the target's host from now on; then `on_stored`."""
         move = self._run.move
-        self._cluster.planned_holder[move.old] = self._cluster.task_host[move.target]
+        host = self._cluster.task_host[move.target]
+        self._cluster.planned_holder[move.old] = host
+        self._plane.plan_holder(move.old, host)
         self._plane.announce(move.old)
 
     def target_has_checkpoint(self) -> bool:

@@ -196,6 +196,9 @@ class DataPlane(Protocol):
         Not where the heir has taken a checkpoint of its own meanwhile.
         """
 
+    def plan_holder(self, unit: int, host: int) -> None:
+        """The host is the planned holder of the unit's periodic checkpoints, as the cluster says already."""
+
     def announce(self, unit: int) -> None:
         """`Listener.stored` is told when the next checkpoint of the unit is stored."""
 

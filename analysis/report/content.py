@@ -124,6 +124,21 @@ class Lines:
 
 
 @dataclass(frozen=True)
+class Migration:
+    """What became of the move of a key group; lengths [s] are None for what did not end."""
+
+    key_group: str
+    protocol: str
+    origin: str
+    target: str
+    requested_s: float
+    pause_s: float | None
+    completion_s: float | None
+    replayed: int
+    replication: int = 0
+
+
+@dataclass(frozen=True)
 class Recovery:
     """The phases of one recovery [s]; None for what did not end."""
 
@@ -204,6 +219,7 @@ class ReportContent:
     lag: Lines | None = None
     filled: Lines | None = None  # [%] of the places of the fullest bounded queue
     blocked: Lines | None = None  # [%] of the time
+    migrations: tuple[Migration, ...] = ()
     recoveries: tuple[Recovery, ...] = ()
     guarantee: Guarantee | None = None
     targets: tuple[TargetRow, ...] = ()

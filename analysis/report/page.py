@@ -84,6 +84,7 @@ def _sections(content: ReportContent) -> list[Section]:
         _allocation(content),
         _latency(content),
         _flow(content),
+        _migrations(content),
         _recovery(content),
         _guarantee(content),
         _targets(content),
@@ -174,6 +175,18 @@ def _flow(content: ReportContent) -> Section | None:
         if line is not None and len(line.at_s) and line.names
     ]
     return Section("flow", "Throughput and queues", "Flow", figures=tuple(drawn)) if drawn else None
+
+
+def _migrations(content: ReportContent) -> Section | None:
+    if not content.migrations:
+        return None
+    return Section(
+        "migrations",
+        "Migrations",
+        "Migrations",
+        tables=(tables.migrations(content.migrations),),
+        definitions=tables.MOVING,
+    )
 
 
 def _recovery(content: ReportContent) -> Section | None:

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.report import text
-from analysis.report.content import AllocationRow, Guarantee, OperatorRow, Reason, Recovery, TargetRow
+from analysis.report.content import AllocationRow, Guarantee, Migration, OperatorRow, Reason, Recovery, TargetRow
 
 MEANING = {
     "detection": "from the failure until the detector notices it",
     "restoring": "until the state of the last key group is installed at its new task",
     "replay": "until the last replayed tuple is processed or recognised as a duplicate",
     "catching up": "until every task, from those that took over down to the sinks, has come to rest in turn",
+}
+MOVING = {
+    "pause": "for how long the key group was not processed, or not answered for: the latency of the protocol",
+    "completion": "from the request until the new owner goes on and the old one holds the checkpoint",
 }
 _MOST = 60
 
@@ -51,6 +55,23 @@ def operators(rows: Sequence[OperatorRow]) -> Table:
         for row in rows
     ]
     return _table("operators", "What each operator did", (*heads, "queue, mean", "utilisation"), cells, words=1)
+
+
+def migrations(rows: Sequence[Migration]) -> Table:
+    """What each move of a key group took."""
+    heads = ("key group", "protocol", "from", "to", "replication", "asked for at", *MOVING, "replayed tuples")
+    cells = [
+        (
+            *(text.plain(word) for word in (row.key_group, row.protocol, row.origin, row.target)),
+            str(row.replication),
+            f"{text.number(row.requested_s, 6)} s",
+            text.seconds(row.pause_s),
+            text.seconds(row.completion_s),
+            f"{row.replayed:,}",
+        )
+        for row in rows
+    ]
+    return _table("migrations", "What each move took", heads, cells, words=4)
 
 
 def recoveries(rows: Sequence[Recovery]) -> Table:

@@ -98,6 +98,8 @@ def _show(result: RunResult) -> None:
     from holdfast import run_tables, terminal  # noqa: PLC0415
 
     terminal.show(run_tables.operators_table(result.summary), run_tables.latency_table(result.summary))
+    if result.summary["migrations"]:
+        terminal.show(run_tables.migrations_table(result.summary))
     if result.summary["recoveries"]:
         terminal.show(run_tables.recoveries_table(result.summary))
     held = backpressure(result.scenario, result.records)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from models.errors import InputFault
+from models.events import PROTOCOLS, Migrate
 from models.job import Operator, WindowState
 from models.scenario import Scenario
 from models.words import path_text
@@ -13,7 +14,7 @@ RULE = "not simulated yet"
 def not_simulated(scenario: Scenario) -> list[InputFault]:
     """One fault for each thing that a run of this scenario would have to leave out; empty when it can run."""
     found: list[tuple[str, object, str]] = []
-    may_fail = scenario.may_fail
+    may_fail = scenario.may_fail or scenario.migrates
     for name, operator in scenario.operators.items():
         here = path_text(("operators", name))
         if operator.kind == "join" and not _is_simple(operator):
@@ -32,8 +33,10 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
     if scenario.elasticity.policy != "none":
         found.append(("elasticity.policy", scenario.elasticity.policy, ""))
     for name, event in scenario.events.items():
-        if event.kind != "host-failure":
-            found.append((f"{path_text(('events', name))}.kind", event.kind, "host-failure is"))
+        if isinstance(event, Migrate):
+            found += _of_migration(scenario, name, event)
+        elif event.kind != "host-failure":
+            found.append((f"{path_text(('events', name))}.kind", event.kind, "host-failure and migrate are"))
     return [InputFault(path, value, RULE, hint) for path, value, hint in found]
 
 
@@ -52,6 +55,23 @@ def _beside_event_time(scenario: Scenario) -> list[tuple[str, object, str]]:
             found.append((f"{path_text(('hosts', name))}.load", "given", hint))
     if scenario.network.sharing == "fair":
         found.append(("network.sharing", "fair", hint))
+    return found
+
+
+def _of_migration(scenario: Scenario, name: str, event: Migrate) -> list[tuple[str, object, str]]:
+    """A protocol moves what upstream keeps and what a checkpoint has."""
+    here, tolerance = path_text(("events", name)), scenario.fault_tolerance
+    found: list[tuple[str, object, str]] = []
+    if event.protocol not in PROTOCOLS:
+        found.append((f"{here}.protocol", event.protocol, f"{', '.join(PROTOCOLS)} are"))
+    if tolerance.method != "checkpoint" or tolerance.guarantee == "at-most-once":
+        hint = "with fault_tolerance.method = checkpoint, at least once, it is: upstream keeps what has to be sent again"
+        found.append((f"{here}.kind", "migrate", hint))
+    elif tolerance.store != "nodes":
+        found.append((f"{here}.kind", "migrate", "with fault_tolerance.store = nodes it is"))
+    operator = scenario.operators.get(event.operator)
+    if operator is not None and operator.kind != "aggregate":
+        found.append((f"{here}.operator", event.operator, f"key groups of an aggregate move, not of a {operator.kind}"))
     return found
 
 

@@ -103,6 +103,10 @@ class Moves(ABC):
         self._act()
         return bool(instances.hand_down(self.s, instance, heir))
 
+    def plan_holder(self, unit: int, host: int) -> None:
+        """The host is the planned holder."""
+        self.s.units["planned"][unit] = host
+
     def announce(self, unit: int) -> None:
         """The listener is told when the next checkpoint of the unit is stored."""
         self._act()

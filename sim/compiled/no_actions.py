@@ -62,6 +62,10 @@ class NoActions:
         """A group has one instance."""
         raise _missing("hand_down")
 
+    def plan_holder(self, unit: int, host: int) -> None:
+        """No checkpoints are taken."""
+        raise _missing("plan_holder")
+
     def announce(self, unit: int) -> None:
         """No checkpoints are taken."""
         raise _missing("announce")

@@ -69,6 +69,10 @@ class Moves:
         new.checkpoint = replace(taken, key_since=dict(old.key_since))
         return True
 
+    def plan_holder(self, unit: int, host: int) -> None:
+        """The cluster is asked each time."""
+        assert self._numbered[unit].number == unit
+
     def announce(self, unit: int) -> None:
         """The listener is told when the next checkpoint of the unit is stored."""
         self._numbered[unit].announced = True

@@ -1,0 +1,43 @@
+"""What became of the moves of key groups, from their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.statistics import seconds
+from models.records import NEVER, RunRecords
+
+
+def migrations(records: Sequence[RunRecords]) -> list[dict[str, object]]:
+    """One entry for each move that began, in the order of replications and beginnings.
+
+    `requested_s` is an instant, `pause_s` and `completion_s` are lengths, None where the end never came. The pause is
+    the protocol's latency: for how long the key group was not processed, or not answered for. Completion goes from the
+    request until the new owner goes on and the old one holds the checkpoint.
+    """
+    return [entry for one in records for entry in _of_replication(one)]
+
+
+def _of_replication(one: RunRecords) -> list[dict[str, object]]:
+    table = one.tables["migrations"]
+    rows = zip(*(table[name].tolist() for name in table), strict=True)
+    return [
+        {
+            "replication": one.replication,
+            "protocol": row["protocol"],
+            "operator": one.operators[row["operator"]],
+            "key_group": row["key_group"],
+            "from": one.hosts[row["origin"]],
+            "to": one.hosts[row["target"]],
+            "requested_s": seconds(row["requested_ns"]),
+            "pause_s": _length(row["paused_ns"], row["resumed_ns"]),
+            "completion_s": _length(row["requested_ns"], row["completed_ns"]),
+            "replayed": row["replayed"],
+            "bytes": row["bytes"],
+        }
+        for row in (dict(zip(table, values, strict=True)) for values in rows)
+    ]
+
+
+def _length(begin_ns: int, end_ns: int) -> float | None:
+    return None if NEVER in (begin_ns, end_ns) else seconds(end_ns - begin_ns)
