@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference.unit import Visit
 from reference.world import World
-from scripts import MOVES, PACES, Scripted, unchecked
+from scripts import MOVES, PACES, VERBS, Scripted, run_script, unchecked
 from sharing_jobs import share_cores
 from small_jobs import with_buffers, with_fair_links
 from test_actions import job, movable, on_both
 from test_pauses_and_messages import MS, OUT, SRC, Q, in_ms, line, run
-from test_planes import METHODS
+from test_planes import METHODS, differences
 
 from models.inputs import RunInputs
 from models.units import to_ns
@@ -199,6 +199,36 @@ def test_a_long_campaign_of_actions_beside_all(what: str) -> None:
     for seed in range(500):
         raw, verbs = random_run(what, seed, seed % 4 == 3, METHODS[seed // 4 % 4])
         assert on_both(raw, seed, verbs) == [], seed
+
+
+# -- where the others make no difference
+
+
+def same(plane: PlaneFactory, one: dict[str, Any], other: dict[str, Any], seed: int, verbs: tuple[str, ...]) -> bool:
+    """Whether a script gives the same rows of tuples and checkpoints, and tells the same."""
+    (made, told), (made_too, told_too) = (run_script(raw, plane, seed, verbs=verbs) for raw in (one, other))
+    found = {name.split(".")[0] for name in differences(made, made_too)}
+    return found <= {"cpu", "buffers"} and told == told_too
+
+
+def test_queues_with_room_for_all_change_no_row_under_actions(plane: PlaneFactory) -> None:
+    for seed in range(12):
+        raw = job(seed, seed % 3 == 0, fault_tolerance=METHODS[seed % 4])
+        operators = {
+            name: operator | {"buffer": 10**6} if operator["kind"] != "source" else operator
+            for name, operator in raw["operators"].items()
+        }
+        assert same(plane, raw, raw | {"operators": operators}, seed, VERBS), seed
+
+
+def test_a_processor_with_a_core_for_every_thread_is_dedicated_cores_under_actions(plane: PlaneFactory) -> None:
+    for seed in range(12):
+        runs = []
+        for cpu in ("dedicated", "processor-sharing"):
+            raw = job(seed, seed % 3 == 0, fault_tolerance=METHODS[seed % 4])
+            raw["hosts"]["h"] |= {"cpu": cpu, "cores": 100}
+            runs.append(raw)
+        assert same(plane, runs[0], runs[1], seed, PACES), seed
 
 
 # -- books at every cut
