@@ -28,6 +28,7 @@ from sim.compiled.plane import CompiledPlane
 from sim.compiled.state import NONE, TUPLE
 from sim.control import PlaneFactory
 from sim.data_plane import CONTROL
+from sim.engine import records
 
 BESIDE = ("cores", "buffers", "links", "all")
 
@@ -320,3 +321,19 @@ def count_sendings(control: Reckoned, world: World) -> None:
         return rows, size
 
     world.send_tuple, world.replay = counted, counted_again  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("what", BESIDE)
+def test_what_stops_or_holds_tuples_loses_none_whatever_crashes(what: str, plane: PlaneFactory) -> None:
+    done, without_mute = 0, tuple(verb for verb in PACES if verb != "mute")
+    for seed in range(40):
+        made = unchecked(beside(what, seed, job(seed, seed % 3 == 0)))
+        control = Scripted(RunPlan.of(made, RunInputs(), 0), plane, seed, 40, without_mute)
+        control.start()
+        control.run(to_ns(made.duration_s))
+        rows = records(control, to_ns(made.duration_s)).tables
+        state_lost = any(str(said).endswith("is lost") for said in rows["decisions"]["what"])
+        if all(control.cluster.unit_live) and not state_lost:
+            assert rows["ledger"]["lost"].sum() == rows["ledger"]["duplicated"].sum() == 0, seed
+            done += 1
+    assert done >= 15
