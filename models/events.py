@@ -8,7 +8,6 @@ from pydantic import Field
 
 from models.fields import Count, Description, PositiveBytes, PositiveSeconds, Seconds, Share
 
-
 PROTOCOLS = ("direct", "cpa", "cpal", "cpal_caught_up", "lazy_move")  # that are simulated
 
 

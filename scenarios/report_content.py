@@ -16,10 +16,10 @@ from analysis.report.content import (
     Fact,
     Guarantee,
     KeyGroupLoad,
+    Migration,
     OperatorBox,
     OperatorRow,
     Reason,
-    Migration,
     Recovery,
     ReportContent,
     TargetRow,
@@ -218,7 +218,10 @@ def _migrations(summary: Mapping[str, Any]) -> tuple[Migration, ...]:
             key_group=f"{one['operator']}[{one['key_group']}]",
             origin=one["from"],
             target=one["to"],
-            **{key: one[key] for key in ("protocol", "requested_s", "pause_s", "completion_s", "replayed", "replication")},
+            **{
+                key: one[key]
+                for key in ("protocol", "requested_s", "pause_s", "completion_s", "replayed", "replication")
+            },
         )
         for one in summary["migrations"]
     )
