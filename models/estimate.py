@@ -53,9 +53,8 @@ def estimate(
     tuples = sum(rates[name].rate_out.mean_per_s for name in scenario.workload) * over
     steps = sum(rates[name].rate_in.mean_per_s for name in topological(scenario)) * over
     events = _control_rows(scenario) * scenario.replications
-    control_bytes = events * BYTES_PER_EVENT + (
-        steps * BYTES_PER_LOGGED_STEP if scenario.may_fail or scenario.migrates else 0.0
-    )
+    logged = scenario.may_fail or scenario.migrates
+    control_bytes = events * BYTES_PER_EVENT + (steps * BYTES_PER_LOGGED_STEP if logged else 0.0)
     rows_bytes = steps * BYTES_PER_STEP
     detail = scenario.recording.chosen(steps, rows_bytes + control_bytes <= scenario.limits.memory_bytes)
     return Estimate(

@@ -213,15 +213,13 @@ def _topology(scenario: Scenario, inputs: RunInputs) -> Topology:
 
 
 def _migrations(summary: Mapping[str, Any]) -> tuple[Migration, ...]:
+    keys = ("protocol", "requested_s", "pause_s", "completion_s", "replayed", "replication")
     return tuple(
         Migration(
             key_group=f"{one['operator']}[{one['key_group']}]",
             origin=one["from"],
             target=one["to"],
-            **{
-                key: one[key]
-                for key in ("protocol", "requested_s", "pause_s", "completion_s", "replayed", "replication")
-            },
+            **{key: one[key] for key in keys},
         )
         for one in summary["migrations"]
     )

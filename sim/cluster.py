@@ -146,6 +146,10 @@ class Cluster:
         """Whether the instance is over."""
         return self.unit_task[instance] == NOWHERE
 
+    def instances_of(self, group: int) -> list[int]:
+        """All instances of a group there have been."""
+        return [instance for instance, own in enumerate(self._group) if own == group]
+
     def counts(self, instance: int) -> bool:
         """Whether the instance is the owner of its group."""
         return self.owner_of(self._group[instance]) == instance

@@ -243,25 +243,25 @@ class Runtime:
     def behind(self, message: Message) -> None:
         """A message of a task to itself, in front of its queue."""
         if self.control.plan.operators[self.control.cluster.task_operator[message.to]].service_ns is None:
-            self._deliver(message)  # whatever was in front is done already
+            self.deliver(message)  # whatever was in front is done already
         else:
-            self.control.work(message.to, 0, lambda: self._deliver(message))
+            self.control.work(message.to, 0, lambda: self.deliver(message))
 
     def load(self, run: Run, then: Message) -> None:
         """Occupy the target for as long as it takes to read the stored checkpoint, then go on."""
         control, move = self.control, run.move
         rate = control.plan.operators[control.cluster.task_operator[move.target]].description.deserialise_bytes_per_s
         if rate is None:
-            self._deliver(then)
+            self.deliver(then)
         else:
             ns = max(1, round(control.plane.checkpoint_bytes(move.old) * _NS / rate))
-            control.work(move.target, ns, lambda: self._deliver(then))
+            control.work(move.target, ns, lambda: self.deliver(then))
 
     def heard(self, token: int) -> None:
         """The plane says that a message has come, or its turn."""
-        self._deliver(self._sent.pop(token))
+        self.deliver(self._sent.pop(token))
 
-    def _deliver(self, message: Message) -> None:
+    def deliver(self, message: Message) -> None:
         run = self.runs[message.run]
         if not run.over:
             getattr(run.at(message.to), f"on_{message.kind}")(Context(self, run, message.to), message)

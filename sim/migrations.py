@@ -38,10 +38,12 @@ class Migrations:
 
     def __init__(self, control: Control) -> None:
         self.control, self.cluster = control, control.cluster
+        self.protocols = dict(PROTOCOLS)
         self.runtime = Runtime(control, self._done)
-        self._open: dict[int, Run] = {}  # group -> its run
+        self.open: dict[int, Run] = {}  # group -> its run
         self._waiting: dict[int, deque[Request]] = {}
         self._requests: dict[int, Request] = {}  # run -> what it does
+        self._names: dict[int, str] = {}  # run -> its protocol
 
     def start(self) -> None:
         """Start the events of the scenario."""
@@ -61,7 +63,7 @@ class Migrations:
     def request(self, group: int, host: int, protocol: str) -> None:
         """Move the group there; after the moves of the group that were asked for before."""
         request = Request(group, host, protocol, self.control.clock.now_ns())
-        if group in self._open:
+        if group in self.open:
             self._waiting.setdefault(group, deque()).append(request)
         else:
             self._begin(request)
@@ -85,14 +87,14 @@ class Migrations:
             task for task, its in enumerate(cluster.task_operator) if its in upstream and cluster.task_alive[task]
         )
         name, source = request.protocol, cluster.unit_task[old]
-        if PROTOCOLS[name].needs_checkpoint and control.plane.holder(old) != request.host:
+        if self.protocols[name].needs_checkpoint and control.plane.holder(old) != request.host:
             name = "direct"
             self._decide(request, "starts by direct", f"{self._host(request)} does not hold its newest checkpoint")
-        run = self.runtime.start(
-            PROTOCOLS[name], Move(request.group, old, new, source, target, tasks), request.requested_ns
-        )
-        self._open[request.group] = run
+        move = Move(request.group, old, new, source, target, tasks)
+        run = self.runtime.start(self.protocols[name], move, request.requested_ns)
+        self.open[request.group] = run
         self._requests[run.number] = request
+        self._names[run.number] = name
 
     def _against(self, request: Request) -> str | None:
         cluster, old = self.cluster, self.cluster.owner_of(request.group)
@@ -124,7 +126,7 @@ class Migrations:
 
     def _end(self, run: Run) -> None:
         run.over = True
-        del self._open[run.move.group]
+        del self.open[run.move.group]
         for task in self._senders_now(run):
             self.control.plane.route(task, run.move.group, ())
         self._next(run.move.group)
@@ -134,7 +136,7 @@ class Migrations:
 
     def _next(self, group: int) -> None:
         waiting = self._waiting.get(group)
-        if waiting and group not in self._open:
+        if waiting and group not in self.open:
             self._begin(waiting.popleft())
 
     # -- crashes
@@ -142,7 +144,7 @@ class Migrations:
     def touched(self, losses: Sequence[Loss]) -> None:
         """These units are about to be recovered: moves of them, or with them upstream, are called off."""
         lost = {self.cluster.unit_operator[loss.unit] for loss in losses}
-        for run in list(self._open.values()):
+        for run in list(self.open.values()):
             operator = self.control.plan.operators[self.cluster.unit_operator[run.move.group]]
             run.resend = run.resend or any(edge.down.index in lost for edge in operator.edges)
             ends = (run.move.source, run.move.target)
@@ -177,7 +179,7 @@ class Migrations:
                 if live[sender]:
                     plane.replay(sender, stays)
         run.over = True
-        del self._open[move.group]
+        del self.open[move.group]
 
     def _go_on(self, move: Move) -> None:
         """The new instance answers; what it processed in silence it sends now."""
@@ -204,7 +206,7 @@ class Migrations:
         cluster = self.cluster
         return [
             (
-                PROTOCOL_NAMES[run.protocol],
+                self._names[run.number],
                 cluster.unit_operator[run.move.group],
                 cluster.unit_index[run.move.group],
                 cluster.task_host[run.move.source],
@@ -218,6 +220,3 @@ class Migrations:
             )
             for run in self.runtime.runs
         ]
-
-
-PROTOCOL_NAMES = {protocol: name for name, protocol in PROTOCOLS.items()}

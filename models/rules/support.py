@@ -65,15 +65,16 @@ def _of_migration(scenario: Scenario, name: str, event: Migrate) -> list[tuple[s
     if event.protocol not in PROTOCOLS:
         found.append((f"{here}.protocol", event.protocol, f"{', '.join(PROTOCOLS)} are"))
     if tolerance.method != "checkpoint" or tolerance.guarantee == "at-most-once":
-        hint = (
-            "with fault_tolerance.method = checkpoint, at least once, it is: upstream keeps what has to be sent again"
-        )
+        hint = "with fault_tolerance.method = checkpoint, at least once, it is: upstream keeps what is sent again"
         found.append((f"{here}.kind", "migrate", hint))
     elif tolerance.store != "nodes":
         found.append((f"{here}.kind", "migrate", "with fault_tolerance.store = nodes it is"))
-    beside = [(f"{path_text(('operators', name))}.buffer", one.buffer) for name, one in scenario.operators.items()]
-    beside.append(("network.sharing", scenario.network.sharing if scenario.network.sharing == "fair" else None))
-    found += [(path, value, "beside migrations it is not: leave it out") for path, value in beside if value is not None]
+    hint = "beside migrations it is not: leave it out"
+    for other, one in scenario.operators.items():
+        if one.buffer is not None:
+            found.append((f"{path_text(('operators', other))}.buffer", one.buffer, hint))
+    if scenario.network.sharing == "fair":
+        found.append(("network.sharing", "fair", hint))
     operator = scenario.operators.get(event.operator)
     if operator is not None and operator.kind != "aggregate":
         found.append((f"{here}.operator", event.operator, f"key groups of an aggregate move, not of a {operator.kind}"))

@@ -1,0 +1,173 @@
+"""Jobs whose key groups move, hosts that die at instants at which something of a move happens, and what must hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from small_jobs import scenario
+
+from models.inputs import RunInputs
+from models.records import RunRecords
+from models.scenario import Scenario
+from models.units import to_ns
+from sim.cluster import RunPlan
+from sim.context import Message, Protocol
+from sim.control import Control, PlaneFactory
+from sim.engine import records
+from sim.failures import Failures
+from sim.migrations import Migrations
+
+MS = 1_000_000
+HOSTS = 5
+STUCK_NS = 1_500 * MS  # nothing waits so long but what was forgotten
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A host dies, and comes back or not."""
+
+    host: int
+    at_ns: int
+    repair_ns: int | None
+
+
+def moving_job(seed: int, protocol: str) -> Scenario:
+    """A source, two keyed operators and a sink on five hosts, with one to three moves by the protocol."""
+    draw = Random(seed)
+
+    def operator(upstream: str) -> dict[str, Any]:
+        slow = {"serialise": "1 MB/s", "deserialise": "1 MB/s"} if draw.random() < 0.5 else {}
+        return {
+            "kind": "aggregate",
+            "inputs": {upstream: "key"},
+            "parallelism": 2,
+            "key_groups": 4,
+            "service": {"distribution": "exponential", "mean": f"{draw.choice([1, 2, 4])} ms"},
+            "state": {"model": "per-key", "bytes": "1 kB"},
+        } | slow
+
+    moves = {
+        f"m{k}": {
+            "kind": "migrate",
+            "at": f"{draw.randint(800, 2800)} ms",
+            "operator": draw.choice(["one", "two"]),
+            "key_group": draw.randrange(4),
+            "host": f"h-{draw.randrange(HOSTS)}",
+            "protocol": protocol,
+        }
+        for k in range(draw.randint(1, 3))
+    }
+    keys = {"distribution": "uniform", "count": draw.choice([4, 20])}
+    raw: dict[str, Any] = {
+        "format": 1,
+        "seed": seed,
+        "duration": "5 s",
+        "workload": {"in": {"rate": f"{draw.choice([50, 100, 200])} /s", "keys": keys}},
+        "operators": {
+            "in": {"kind": "source", "parallelism": draw.choice([1, 2])},
+            "one": operator("in") | {"output": {"keys": {"distribution": "uniform", "count": 8}}},
+            "two": operator("one"),
+            "out": {"kind": "sink", "inputs": {"two": "shuffle"}},
+        },
+        "hosts": {
+            "h": {
+                "count": HOSTS,
+                "cpu": draw.choice(["shared", "dedicated"]),
+                "network": draw.choice(["1 MB/s", "100 MB/s"]),
+            }
+        },
+        "network": {"latency": f"{draw.choice([1, 5, 20])} ms"},
+        "fault_tolerance": {
+            "method": "checkpoint",
+            "interval": f"{draw.choice([100, 300, 700])} ms",
+            "staggered": draw.random() < 0.5,
+        },
+        "detector": {"heartbeat": "50 ms", "timeout": "100 ms"},
+        "events": moves,
+    }
+    return scenario(raw)
+
+
+class Assisted(Migrations):
+    """Most moves go to the host that holds the checkpoint; notes the instants at which protocols did something."""
+
+    draw: Random
+    moments: set[int]
+
+    def request(self, group: int, host: int, protocol: str) -> None:
+        holder = self.control.plane.holder(self.cluster.owner_of(group))
+        to_holder = holder is not None and holder >= 0 and self.draw.random() < 0.8
+        super().request(group, holder if to_holder and holder is not None else host, protocol)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run."""
+
+    control: Control
+    records: RunRecords
+    moments: list[int]  # instants at which something of a move happened
+    faults: list[str]
+
+
+def run(
+    made: Scenario,
+    plane: PlaneFactory,
+    crash: Crash | None = None,
+    instead: dict[str, type[Protocol]] | None = None,
+) -> Outcome:
+    """The run with this crash; `instead` replaces protocols by name."""
+    control = Control(RunPlan.of(made, RunInputs(), 0), plane)
+    moves = Assisted(control)
+    control.migrations, moves.draw, moments = moves, Random(made.seed + 1), set[int]()
+    moves.protocols = moves.protocols | (instead or {})
+    deliver, stored = moves.runtime.deliver, moves.runtime.stored
+
+    def noted(message: Message) -> None:
+        moments.add(control.clock.now_ns())
+        deliver(message)
+
+    def noted_stored(unit: int) -> None:
+        moments.add(control.clock.now_ns())
+        stored(unit)
+
+    moves.runtime.deliver, moves.runtime.stored = noted, noted_stored  # type: ignore[method-assign]
+    control.start()
+    if crash:
+        control.clock.process(_dies(control, crash))
+    end = to_ns(made.duration_s)
+    control.run(end)
+    made_records = records(control, end)
+    return Outcome(control, made_records, sorted(moments), _faults(control, made_records, end))
+
+
+def _dies(control: Control, crash: Crash) -> Any:
+    yield control.clock.sleep(crash.at_ns)
+    Failures(control).fail(crash.host, crash.repair_ns)
+
+
+def _faults(control: Control, made: RunRecords, end_ns: int) -> list[str]:
+    """What must not be: lost or duplicated state, tuples that nobody takes, moves without end, two owners."""
+    cluster, plan, ledger = control.cluster, control.plan, made.tables["ledger"]
+    found = [f"{name} {ledger[name].tolist()}" for name in ("lost", "duplicated") if ledger[name].any()]
+    waiting = made.tables["waiting"]["arrival_ns"]
+    if ((waiting >= 0) & (waiting < end_ns - STUCK_NS)).any():
+        found.append("tuples are stuck")
+    if control.migrations.open:
+        found.append("a move does not end")
+    for group in range(plan.first_unit[1], plan.first_unit[3]):
+        live = [unit for unit in cluster.instances_of(group) if cluster.unit_live[unit]]
+        if live != [cluster.owner_of(group)]:
+            found.append(f"key group {group}: {live} are live, {cluster.owner_of(group)} is the owner")
+    return found
+
+
+def crashes(seed: int, moments: list[int], count: int) -> list[Crash]:
+    """Crashes at such instants or just after, of any host."""
+    draw = Random(seed)
+    return [
+        Crash(draw.randrange(HOSTS), draw.choice(moments) + draw.randrange(2), draw.choice([None, 400 * MS, 30 * MS]))
+        for _ in range(count if moments else 0)
+    ]

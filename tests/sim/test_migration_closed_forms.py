@@ -1,0 +1,140 @@
+"""What moves take, against the closed forms for a lightly loaded target.
+
+Source of the formulas: Madsen and Zhou, CIKM 2015, with the values of a worker with one slow core: tuples of 150 B, links
+of 50 MB/s, 30 MB/s to write or read a state, 1 ms of latency, 0.1 ms per tuple. R tuples have to be replayed, in equal
+parts from |U| tasks upstream, over links of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from small_jobs import scenario
+
+from models.inputs import RunInputs
+from sim.engine import simulate
+
+TUPLE, LINK, DISK, LATENCY, SERVICE = 150, 50e6, 30e6, 1e-3, 1e-4
+UPSTREAM, STATE = 4, 11e6
+RATE = 600.0  # of the key group that moves, which is alone on its host
+CHECKPOINT_S = 20.0
+
+
+def moved(protocol: str, age_s: float) -> dict[str, Any]:
+    """The row of a move `age_s` after the last checkpoint of the group was stored, in seconds."""
+    made = scenario(
+        {
+            "format": 1,
+            "seed": 5,
+            "duration": "60 s",
+            "workload": {
+                "in": {
+                    "rate": f"{2 * RATE} /s",
+                    "keys": {"distribution": "uniform", "count": 400},
+                    "tuple": f"{TUPLE} B",
+                }
+            },
+            "operators": {
+                "in": {"kind": "source", "parallelism": UPSTREAM},
+                "sum": {
+                    "kind": "aggregate",
+                    "inputs": {"in": "key"},
+                    "parallelism": 2,
+                    "key_groups": 2,
+                    "service": {"distribution": "deterministic", "value": f"{SERVICE!r} s"},
+                    "serialise": f"{DISK} B/s",
+                    "deserialise": f"{DISK} B/s",
+                    "state": {"model": "fixed", "bytes": f"{STATE} B"},
+                },
+                "out": {"kind": "sink", "inputs": {"sum": "shuffle"}},
+            },
+            "hosts": {
+                "edge": {"count": UPSTREAM, "network": f"{LINK} B/s"},
+                "worker": {"count": 3, "network": f"{LINK} B/s"},
+                "end": {},
+            },
+            "placement": {
+                "tasks": {f"in-{k}": f"edge-{k}" for k in range(UPSTREAM)}
+                | {"sum-0": "worker-0", "sum-1": "worker-1", "out-0": "end-0"}
+            },
+            "network": {"latency": f"{LATENCY!r} s"},
+            "fault_tolerance": {"method": "checkpoint", "interval": f"{CHECKPOINT_S} s", "staggered": False},
+            "events": {
+                "move": {
+                    "kind": "migrate",
+                    "at": f"{CHECKPOINT_S + age_s} s",
+                    "operator": "sum",
+                    "key_group": 0,
+                    "host": "worker-2",
+                    "protocol": protocol,
+                }
+            },
+        }
+    )
+    records = simulate(made, RunInputs(holders={("sum", 0): "worker-2", ("sum", 1): "worker-2"}))
+    table = {name: column.tolist() for name, column in records.tables["migrations"].items()}
+    assert table["protocol"] == [protocol]
+    assert not records.tables["ledger"]["lost"].any()
+    found = {name: table[name][0] for name in ("replayed", "requested_ns", "paused_ns", "resumed_ns", "completed_ns")}
+    return {
+        "replayed": found["replayed"],
+        "pause_s": (found["resumed_ns"] - found["paused_ns"]) / 1e9,
+        "completion_s": (found["completed_ns"] - found["requested_ns"]) / 1e9,
+    }
+
+
+def replay_s(tuples: int) -> float:
+    """CPA's latency: the largest part over its link, then all of it, one after the other."""
+    return LATENCY + tuples * (TUPLE / (UPSTREAM * LINK) + SERVICE)
+
+
+AGES = (2.0, 8.0, 16.0)
+
+
+@pytest.fixture(scope="module")
+def moves() -> dict[tuple[str, float], dict[str, Any]]:
+    """Every protocol at every age of the checkpoint."""
+    return {(name, age): moved(name, age) for name in ("cpa", "cpal", "direct") for age in AGES}
+
+
+def test_the_pause_of_cpa_grows_with_what_is_replayed(moves: dict[tuple[str, float], dict[str, Any]]) -> None:
+    for age in AGES:
+        one = moves["cpa", age]
+        assert one["replayed"] == pytest.approx(RATE * age, rel=0.25)
+        assert one["pause_s"] == pytest.approx(replay_s(one["replayed"]), rel=0.005)
+        assert one["completion_s"] == pytest.approx(LATENCY + one["pause_s"], rel=0.01)
+
+
+def test_the_pause_of_cpal_does_not(moves: dict[tuple[str, float], dict[str, Any]]) -> None:
+    for age in AGES:
+        one = moves["cpal", age]
+        assert one["pause_s"] < 2 * LATENCY
+        # the replay, what was sent twice meanwhile, and the switch
+        behind_s = replay_s(one["replayed"]) * RATE * SERVICE / (1 - RATE * SERVICE)
+        expected = replay_s(one["replayed"]) + behind_s + 3 * LATENCY
+        assert one["completion_s"] == pytest.approx(expected, rel=0.1, abs=2 * LATENCY)
+
+
+def test_direct_takes_what_the_state_takes(moves: dict[tuple[str, float], dict[str, Any]]) -> None:
+    # A checkpoint has the outputs, too, that the sink has not acknowledged since it last did.
+    for age in AGES:
+        one = moves["direct", age]
+        size = STATE + moves["cpa", age]["replayed"] * TUPLE
+        expected = size / DISK + LATENCY + size / LINK + size / DISK
+        closing = LATENCY + replay_s(one["replayed"])
+        assert one["replayed"] == pytest.approx(RATE * expected, rel=0.25)
+        assert one["completion_s"] == pytest.approx(expected + closing, rel=0.01)
+
+
+def test_a_checkpoint_helps_until_its_replay_takes_longer_than_the_state(
+    moves: dict[tuple[str, float], dict[str, Any]],
+) -> None:
+    whole = STATE * (2 / DISK + 1 / LINK)
+    even = whole / (TUPLE / (UPSTREAM * LINK) + SERVICE)
+    for age in AGES:
+        one, other = moves["cpa", age], moves["direct", age]
+        if one["replayed"] < even / 1.1:
+            assert one["completion_s"] < other["completion_s"]
+        if one["replayed"] > even * 1.1:
+            assert one["completion_s"] > other["completion_s"]

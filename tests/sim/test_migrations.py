@@ -1,0 +1,174 @@
+"""Key groups that move by protocols: nothing is lost or done twice, whoever dies at whatever instant; equal planes.
+
+Oracles: the ledger, which follows every tuple from the sources; the plain plane; protocols that are broken on purpose.
+"""
+
+from __future__ import annotations
+
+import pytest
+from moving_jobs import Outcome, crashes, moving_job, run
+from reference.world import World
+from test_planes import differences
+
+from models.events import PROTOCOLS as NAMES
+from sim.compiled.plane import CompiledPlane
+from sim.context import Context, Message, Protocol
+from sim.control import PlaneFactory
+from sim.protocols import PROTOCOLS
+from sim.protocols.cpa import CPA
+from sim.protocols.cpal import CPAL
+
+every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+
+def test_the_schema_and_the_simulator_know_the_same_protocols() -> None:
+    assert tuple(PROTOCOLS) == NAMES
+
+
+def campaign(protocol: str, seed: int, plane: PlaneFactory, count: int) -> list[Outcome]:
+    """The run of a job without a crash, and with each of some crashes at instants of its moves."""
+    made = moving_job(seed, protocol)
+    calm = run(made, plane)
+    return [calm, *(run(made, plane, crash) for crash in crashes(seed, calm.moments, count))]
+
+
+@every_protocol
+@pytest.mark.parametrize("seed", range(5))
+def test_planes_agree_and_nothing_is_lost(protocol: str, seed: int) -> None:
+    one, other = (campaign(protocol, seed, plane, 2) for plane in (World, CompiledPlane))
+    for plain, compiled in zip(one, other, strict=True):
+        assert differences(plain.records, compiled.records) == []
+        assert compiled.faults == []
+
+
+@pytest.mark.slow
+@every_protocol
+def test_nothing_is_lost_in_many_crashes(protocol: str) -> None:
+    for seed in range(1000, 1200):
+        for outcome in campaign(protocol, seed, CompiledPlane, 10):
+            assert outcome.faults == [], (protocol, seed)
+
+
+@pytest.mark.slow
+@every_protocol
+def test_planes_agree_in_many_jobs(protocol: str) -> None:
+    for seed in range(2000, 2040):
+        for plain, compiled in zip(
+            *(campaign(protocol, seed, plane, 3) for plane in (World, CompiledPlane)), strict=True
+        ):
+            assert differences(plain.records, compiled.records) == [], (protocol, seed)
+
+
+@every_protocol
+def test_moves_end_with_the_group_at_the_target(protocol: str) -> None:
+    outcome = run(moving_job(3, protocol), CompiledPlane)
+    table = outcome.records.tables["migrations"]
+    assert table["completed_ns"].min() > 0
+    assert (table["paused_ns"] <= table["resumed_ns"]).all()
+    assert (table["requested_ns"] < table["completed_ns"]).all()
+
+
+def test_cpal_answers_nothing_twice_and_cpa_does() -> None:
+    duplicates = {}
+    for protocol in ("cpa", "cpal"):
+        dropped = [run(moving_job(seed, protocol), CompiledPlane).records.tables["dropped"] for seed in range(8)]
+        downstream = [((one["operator"] == 3) & (one["reason"] == "duplicate")).sum() for one in dropped]
+        duplicates[protocol] = sum(map(int, downstream))
+    assert duplicates["cpal"] == 0
+    assert duplicates["cpa"] > 0
+
+
+# -- protocols that are broken on purpose
+
+
+class ToStateWithoutBuffer(CPA):
+    def on_move(self, ctx: Context, message: Message) -> None:
+        ctx.route(self.move.new)
+        ctx.send(self.move.target, "to_state")
+        ctx.send(self.move.source, "to_checkpoint", turn=True)
+
+
+class FirstToCheckpointConverts(CPA):
+    def on_to_checkpoint(self, ctx: Context, message: Message) -> None:
+        if self.first("to_checkpoint"):
+            ctx.to_checkpoint()
+            ctx.done("holds")
+        self.all_in("to_checkpoint", message.sender, self.move.upstream)
+
+
+class RedirectInsteadOfDuplicate(CPAL):
+    def on_move(self, ctx: Context, message: Message) -> None:
+        ctx.replay(turn=True)
+        ctx.route(self.move.new)
+        ctx.send(self.move.target, "to_state", turn=True)
+
+
+class HeldForEver(CPAL):
+    def on_sync_group(self, ctx: Context, message: Message) -> None:
+        ctx.hold(message.sender)
+        if self.all_in("sync_group", message.sender, self.move.upstream):
+            ctx.unmute()
+            ctx.behind("caught_up")
+
+
+class NotMuted(CPAL):
+    def on_to_state(self, ctx: Context, message: Message) -> None:
+        if not ctx.has_state():
+            ctx.install()
+        ctx.behind("replayed", note=message.sender)
+
+
+class NeverUnmuted(CPAL):
+    def on_sync_group(self, ctx: Context, message: Message) -> None:
+        ctx.hold(message.sender)
+        if self.all_in("sync_group", message.sender, self.move.upstream):
+            ctx.release()
+            ctx.behind("caught_up")
+
+
+class OneSyncGroupSuffices(CPAL):
+    def on_sync_group(self, ctx: Context, message: Message) -> None:
+        if self.first("sync_group"):
+            ctx.unmute()
+            ctx.behind("caught_up")
+        self.all_in("sync_group", message.sender, self.move.upstream)
+
+
+class SwitchAfterTheFirstReplay(CPAL):
+    def on_replayed(self, ctx: Context, message: Message) -> None:
+        assert isinstance(message.note, int)
+        if self.first("replayed"):
+            self.ask_for_the_switch(ctx)
+        self.all_in("replayed", message.note, self.move.upstream)
+
+
+MUTANTS: list[tuple[str, type[Protocol]]] = [
+    ("cpa", ToStateWithoutBuffer),
+    ("cpa", FirstToCheckpointConverts),
+    ("cpal", RedirectInsteadOfDuplicate),
+    ("cpal", HeldForEver),
+    ("cpal", NeverUnmuted),
+    ("cpal", NotMuted),
+    ("cpal", OneSyncGroupSuffices),
+    ("cpal", SwitchAfterTheFirstReplay),
+]
+
+
+def blamed(name: str, mutant: type[Protocol], seeds: range, count: int) -> int | None:
+    """The first seed at which something is wrong, or answered twice without a crash."""
+    for seed in seeds:
+        made = moving_job(seed, name)
+        calm = run(made, CompiledPlane, instead={name: mutant})
+        dropped = calm.records.tables["dropped"]
+        twice = ((dropped["operator"] == 3) & (dropped["reason"] == "duplicate")).any()
+        if calm.faults or (name == "cpal" and twice):
+            return seed
+        for crash in crashes(seed, calm.moments, count):
+            if run(made, CompiledPlane, crash, instead={name: mutant}).faults:
+                return seed
+    return None
+
+
+@pytest.mark.parametrize(("name", "mutant"), MUTANTS, ids=[mutant.__name__ for _, mutant in MUTANTS])
+def test_a_broken_protocol_is_noticed(name: str, mutant: type[Protocol]) -> None:
+    assert blamed(name, mutant, range(40), 4) is not None
