@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from models.job import PerKeyState, WindowState
 from models.records import EVENT_LOOP, SCAN, Kernel
 from sim.cluster import Cluster, RunPlan
+from sim.compiled.scan_keys import keys_of
 from sim.control import PlaneFactory
 
 _KINDS = ("source", "map", "filter", "aggregate", "sink")
@@ -33,7 +35,7 @@ def kernel_for(plan: RunPlan) -> Kernel:
 def _against_the_scan(plan: RunPlan) -> Iterator[str]:
     """What the scan cannot do; whatever it does not know of is for the event loop."""
     scenario = plan.scenario
-    if scenario.fault_tolerance.method != "none":
+    if scenario.fault_tolerance.method not in ("none", "checkpoint"):
         yield f"fault_tolerance.method is {scenario.fault_tolerance.method}"
     if scenario.events:
         yield f"there are events: {next(iter(scenario.events))}"
@@ -58,6 +60,8 @@ def _against_the_scan(plan: RunPlan) -> Iterator[str]:
     cluster = Cluster(plan)
     yield from _of_cores(plan, cluster)
     yield from _of_links(plan, cluster)
+    if scenario.fault_tolerance.method == "checkpoint":
+        yield from _of_checkpoints(plan, cluster)
 
 
 def _of_cores(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
@@ -88,3 +92,23 @@ def _of_links(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
         ]
         if len(senders) > 1:
             yield f"{' and '.join(senders[:2])} share the link of {name}"
+
+
+def _of_checkpoints(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
+    """Checkpoints that would hold up tuples, or cover them in another order than that in which they came."""
+    for operator in plan.operators:
+        described = operator.description
+        if operator.is_source:
+            continue
+        if described.serialise_bytes_per_s is not None and not operator.is_sink:
+            yield f"snapshots of {operator.name} take time"
+        if described.threads > 1 and plan.replays:
+            yield f"checkpoints are taken, and {operator.name} has several threads"
+        if isinstance(described.state, WindowState):
+            yield f"the state of {operator.name} is a window"
+        if isinstance(described.state, PerKeyState) and keys_of(plan, operator) is None:
+            yield f"{operator.name} has too many keys to have a place for each"
+    for host, (name, group) in enumerate(zip(plan.host_names, plan.host_groups, strict=True)):
+        sends = any(not plan.operators[cluster.task_operator[task]].is_sink for task in cluster.host_tasks[host])
+        if group.network_bytes_per_s is not None and sends:
+            yield f"checkpoints are taken, and the link of {name} has a bandwidth"

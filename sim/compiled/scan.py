@@ -15,6 +15,8 @@ import numpy as np
 
 from sim.compiled.compiling import kernel
 from sim.compiled.draws import service_ns, time_ns
+from sim.compiled.scan_books import books_fit, keep_books
+from sim.compiled.scan_kept import log_fits, note_arrival
 from sim.compiled.scan_order import put_in_order
 from sim.compiled.scan_send import (
     append,
@@ -30,7 +32,7 @@ from sim.compiled.scan_send import (
 )
 from sim.compiled.scan_state import BATCH, CHUNK, ScanState
 
-DONE, GROW, REFILL, FLUSH = range(4)  # why the scan stops
+DONE, GROW, REFILL, FLUSH, BOOKS = range(5)  # why the scan stops
 _NS = 1e9
 _FULL = 1 << 14
 _SECOND = 1_000_000_000
@@ -46,6 +48,8 @@ def _plan_span(s: ScanState, until: int) -> bool:
     end = min(until, g.begin + g.length)
     if g.length <= _SECOND:
         end = min(end, (g.begin // _SECOND + 1) * _SECOND)  # messages are counted by the second
+    if s.saves:
+        end = min(end, g.begin + s.books[0].interval)  # so no unit has two checkpoints in a span
     for source in range(s.sources.shape[0]):
         b = s.sources[source]
         if not b.more:
@@ -80,6 +84,8 @@ def advance(s: ScanState, until: int) -> int:
                 return FLUSH
             if g.message_rows + s.messages.shape[0] > s.message_rows.shape[0]:
                 return FLUSH
+            if s.saves and not books_fit(s):
+                return BOOKS
             if not _plan_span(s, until):
                 return REFILL
             g.place = 0
@@ -89,7 +95,7 @@ def advance(s: ScanState, until: int) -> int:
         while g.place < g.operators:
             operator = s.topological[g.place]
             why = _source(s, operator) if s.operators[operator].is_source else _operator(s, operator)
-            if why == DONE and s.stages[operator].limited:
+            if not s.saves and why == DONE and s.stages[operator].limited:
                 why = _links(s, operator)
             if why != DONE:
                 return why
@@ -100,6 +106,8 @@ def advance(s: ScanState, until: int) -> int:
         if g.sorted and not _sort_rows(s):
             return GROW
         sum_up_messages(s)
+        if s.saves:
+            keep_books(s)
         _choose_length(s)
         g.begin = g.end
     return DONE
@@ -208,6 +216,8 @@ def _operator(s: ScanState, operator: int) -> int:
         if s.times.shape[0] < s.boxes[operator].n:
             return _lacks(s, 1)
         _gather(s, operator)
+        if s.saves and not log_fits(s, operator, g.due):
+            return BOOKS
         g.phase = _NEW
         g.next = 0
         g.most = max(g.most, g.due)
@@ -295,6 +305,8 @@ def _take_in(s: ScanState, operator: int) -> int:
             else:
                 g.next = first + k
                 return _lacks(s, 1)
+            if s.saves:
+                note_arrival(s, e.unit, e.origin, e.at)
         g.next = first + n
 
 
@@ -319,6 +331,8 @@ def _pass_on(s: ScanState, operator: int) -> int:
             done.origin = s.unit_task[e.unit]
             done.start = e.at
             done.end = e.at
+            if s.saves:
+                note_arrival(s, e.unit, e.origin, e.at)
         g.done = n
         g.next = first + n
 
@@ -332,7 +346,7 @@ def _gather(s: ScanState, place: int) -> None:
         e = s.box[b.first + k]
         if e.at < g.end:
             s.times[due] = e.at
-            s.ranks[due] = e.origin
+            s.ranks[due] = s.unit_task[e.origin] if s.saves else e.origin
             s.refs[due] = k
             due += 1
         else:

@@ -1,4 +1,4 @@
-"""Small jobs at random that the scan may do: no failures, no checkpoints, no core and no link that is shared."""
+"""Small jobs at random that the scan may do: no failures, no shared core or link, checkpoints that hold up nothing."""
 
 from __future__ import annotations
 
@@ -37,6 +37,27 @@ def scan_job(draw: Random) -> dict[str, Any]:
             operator.pop("deserialise", None)
     if draw.random() < 0.35:
         _on_a_lattice(draw, raw)
+    return raw
+
+
+def checkpointed_job(draw: Random) -> dict[str, Any]:
+    """The same with checkpoints, without pools of threads and bandwidths; often their instants meet all others."""
+    raw = scan_job(draw)
+    for group in raw["hosts"].values():
+        group.pop("network", None)
+    for name, operator in raw["operators"].items():
+        operator.pop("threads", None)
+        if name not in ("src", "out") and "state" not in operator and draw.random() < 0.3:
+            operator["state"] = {"model": draw.choice(["per-key", "per-tuple"]), "bytes": "33.3 B"}
+    raw["fault_tolerance"] = {
+        "method": "checkpoint",
+        "interval": draw.choice(["3 ms", "5 ms", "20 ms", "100 ms", "123456789 ns", "300 ms", "1 s", "20 s"]),
+        "kind": draw.choice(["full", "incremental", "incremental"]),
+        "store": draw.choice(["nodes", "nodes", "remote"]),
+        "staggered": draw.random() < 0.5,
+        "remote": draw.choice(["100 MB/s", "200 kB/s", "20 kB/s"]),
+        "guarantee": draw.choice(["exactly-once", "exactly-once", "at-least-once", "at-most-once"]),
+    }
     return raw
 
 

@@ -1,0 +1,329 @@
+"""Checkpoints in the scan: a span is done as if there were none, then come those of the span, in order of time.
+
+The same life as in `sim.compiled.checkpoints`: a snapshot at its instant, stored at its holder one latency later or
+when the remote store has written it, and one more latency later upstream forgets what it covers. All that changes is
+what is kept, and so the size of snapshots.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER
+from sim.compiled.compiling import kernel
+from sim.compiled.scan_kept import free_log, log_piece
+from sim.compiled.scan_state import LOG_CHUNK, ScanState
+from sim.compiled.state import AT_REMOTE, CHECKPOINTED, FIXED, NONE, PER_KEY, PER_TUPLE, STORED, TRIM, TRIMMED
+
+_NS = 1e9
+_REMOTE, _NO_HOST = -1, -2  # as holders
+_SECOND = 1_000_000_000
+
+
+@kernel
+def books_fit(s: ScanState) -> bool:
+    """Whether there is room for all checkpoints of a span: one of each unit at the most."""
+    b, units = s.books[0], s.saved.shape[0]
+    if s.happenings.shape[0] - b.happenings < units + 2 or s.checkpoint_rows.shape[0] - b.checkpoint_rows < units:
+        return False
+    return s.count_rows.shape[0] - b.count_rows >= 4 * s.messages.shape[0] + 8
+
+
+@kernel
+def keep_books(s: ScanState) -> None:
+    """Take the checkpoints of the span, and store and forget what is due before its end."""
+    g, b = s.g[0], s.books[0]
+    n = s.round_units.shape[0]
+    while True:
+        due = b.happenings > 0 and s.happenings[0].time < g.end
+        now = s.happenings[0].time if due else g.end
+        if n > 0:
+            at = b.round_begin + s.round_offsets[b.round_next]
+            if at < g.end and at <= now:  # control comes before messages
+                _turn_of(s, s.round_units[b.round_next], at)
+                b.round_next += 1
+                if b.round_next == n:
+                    b.round_next = 0
+                    b.round_begin += b.interval
+                continue
+        if not due:
+            return
+        kind = s.happenings[0].kind
+        if kind == TRIM:
+            _forget(s)
+        elif kind == STORED:
+            _stored(s)
+        else:
+            _at_remote(s)
+
+
+@kernel
+def _turn_of(s: ScanState, unit: int, at: int) -> None:
+    """It is the unit's turn in the round; what it did from then on counts for the next one."""
+    b, u = s.books[0], s.saved[unit]
+    count = u.applied - u.applied_after
+    if u.is_sink:
+        _tell_upstream(s, unit, count, at)
+    elif not u.on_its_way and u.holder != _NO_HOST:
+        _take(s, unit, count, at)
+        u.touched = u.touched_after
+        u.low = u.epoch + 1
+        u.applied_then = count
+        u.sent_then = u.sent - u.sent_after
+    else:
+        u.touched += u.touched_more
+    u.applied_after = 0
+    u.sent_after = 0
+    u.keys_after = 0
+    u.touched_more = 0
+    u.touched_after = 0
+    u.epoch += 1
+    u.instant += b.interval
+
+
+@kernel
+def _rounded(number: int, each: float) -> Any:
+    return np.int64(np.rint(number * each))
+
+
+@kernel
+def _state_bytes(s: ScanState, unit: int, keys: int, tuples: int) -> int:
+    """Size of a state of so many keys, or tuples."""
+    op = s.operators[s.unit_operator[unit]]
+    if op.state_model == PER_KEY:
+        return _rounded(keys, op.state_entry)
+    if op.state_model == PER_TUPLE:
+        return _rounded(tuples, op.state_entry)
+    if op.state_model == FIXED:
+        return _rounded(1, op.state_entry)
+    return 0
+
+
+@kernel
+def _take(s: ScanState, unit: int, count: int, at: int) -> None:
+    """A snapshot of the unit, which goes on its way."""
+    g, b, u = s.g[0], s.books[0], s.saved[unit]
+    size = s.operators[s.unit_operator[unit]].bytes if b.keeps else 0
+    sent = u.sent - u.sent_after
+    full = b.full_kind or not u.stored
+    whole = _state_bytes(s, unit, u.keys - u.keys_after, count) + (sent - u.forgotten) * size
+    changed = _state_bytes(s, unit, u.touched, count - u.applied_then) + (sent - u.sent_then) * size
+    u.on_its_way = 1
+    task = s.unit_task[unit]
+    row = s.checkpoint_rows[b.checkpoint_rows]
+    row.operator = s.unit_operator[unit]
+    row.unit = s.unit_index[unit]
+    row.owner = s.task_host[task]
+    row.holder = u.holder
+    row.taken = at
+    row.stored = NONE
+    row.bytes = whole if full else changed
+    row.full = full
+    _count(s, CHECKPOINTED, at, 1, row.bytes)
+    kind = AT_REMOTE if u.holder == _REMOTE else STORED
+    rank = MESSAGE + (HOST_RECEIVER + u.holder + 1) * RECEIVER + task
+    _put(s, at + g.latency, rank, kind, unit, count, whole, b.checkpoint_rows)
+    b.checkpoint_rows += 1
+
+
+@kernel
+def _at_remote(s: ScanState) -> None:
+    """The remote store writes one checkpoint after the other, in order of arrival."""
+    b = s.books[0]
+    e = s.happenings[0]
+    begin = max(e.time, b.remote_free)
+    if b.remote_rate > 0:
+        begin += np.int64(np.rint(s.checkpoint_rows[e.row].bytes * _NS / b.remote_rate))
+    b.remote_free = begin
+    rank, unit, count, whole, row = e.rank, e.unit, e.count, e.bytes, e.row
+    _remove_first(s)
+    _put(s, begin, rank, STORED, unit, count, whole, row)
+
+
+@kernel
+def _stored(s: ScanState) -> None:
+    """A checkpoint has come to its holder."""
+    e = s.happenings[0]
+    u = s.saved[e.unit]
+    u.on_its_way = 0
+    u.stored = 1
+    u.stored_bytes = e.bytes
+    s.checkpoint_rows[e.row].stored = e.time
+    at, unit, count = e.time, e.unit, e.count
+    _remove_first(s)
+    _tell_upstream(s, unit, count, at)
+
+
+@kernel
+def _tell_upstream(s: ScanState, unit: Any, count: int, at: int) -> None:
+    """Every upstream task that keeps something for the unit is told to forget what the checkpoint covers.
+
+    Who that is shows when the message arrives: then all has come to the unit that was sent before it was.
+    """
+    g, b, task = s.g[0], s.books[0], s.unit_task[unit]
+    if b.keeps:
+        _put(s, at + g.latency, MESSAGE + task * RECEIVER + task, TRIM, unit, count, s.saved[unit].trimmed, 0)
+        s.saved[unit].notes += 1
+
+
+@kernel
+def _forget(s: ScanState) -> None:
+    """Upstream forgets what a checkpoint covers."""
+    g = s.g[0]
+    e = s.happenings[0]
+    u = s.saved[e.unit]
+    u.notes -= 1
+    sent = e.time - g.latency
+    tasks = _keepers(s, e.unit, e.bytes, sent)
+    if tasks > 0:
+        _count(s, TRIMMED, sent, tasks, 0)
+    n = u.trimmed
+    piece = log_piece(s, e.unit, n)
+    while n < e.count:
+        s.saved[s.log[piece * LOG_CHUNK + n % LOG_CHUNK].sender].forgotten += 1
+        n += 1
+        if n % LOG_CHUNK == 0:
+            piece = s.log_next[piece]
+    u.trimmed = n
+    free_log(s, e.unit, n if u.notes == 0 else e.bytes)
+    _remove_first(s)
+
+
+@kernel
+def _keepers(s: ScanState, unit: Any, first: int, before: int) -> int:
+    """How many tasks had sent before an instant what the unit got as its tuple `first` or later; all has arrived."""
+    g, b, u = s.g[0], s.books[0], s.saved[unit]
+    most = s.saving[s.unit_operator[unit]].senders
+    b.mark += 1
+    found = 0
+    n = first
+    piece = log_piece(s, unit, n)
+    while n < u.arrived and found < most:
+        e = s.log[piece * LOG_CHUNK + n % LOG_CHUNK]
+        if e.at >= before + g.latency:
+            break
+        found += _is_new(s, unit, e.sender, e.at, before)
+        n += 1
+        if n % LOG_CHUNK == 0:
+            piece = s.log_next[piece]
+    return found
+
+
+@kernel
+def _is_new(s: ScanState, unit: Any, sender: Any, at: int, before: int) -> Any:
+    """Whether a tuple was sent before an instant by a task that is not marked yet; marks it."""
+    g, b = s.g[0], s.books[0]
+    task = s.unit_task[sender]
+    local = s.task_host[task] == s.task_host[s.unit_task[unit]]
+    if s.task_marks[task] == b.mark or at - (0 if local else g.latency) >= before:
+        return 0
+    s.task_marks[task] = b.mark
+    return 1
+
+
+@kernel
+def notes_under_way(s: ScanState, rows: np.ndarray) -> int:
+    """Rows (instant, tasks) of the notes to upstream that were sent and have not arrived; how many.
+
+    As in `_forget`, but what was sent may be under way, too.
+    """
+    g, b = s.g[0], s.books[0]
+    n = 0
+    for k in range(b.happenings):
+        e = s.happenings[k]
+        if e.kind != TRIM:
+            continue
+        sent = e.time - g.latency
+        tasks = _keepers(s, e.unit, e.bytes, sent)
+        box = s.boxes[s.unit_operator[e.unit]]
+        for place in range(box.first, box.first + box.n):
+            coming = s.box[place]
+            if coming.unit == e.unit:
+                tasks += _is_new(s, e.unit, coming.origin, coming.at, sent)
+        if tasks > 0:
+            rows[n, 0] = sent
+            rows[n, 1] = tasks
+            n += 1
+    return n
+
+
+@kernel
+def _count(s: ScanState, kind: int, at: int, number: int, size: int) -> None:
+    """So many messages of a kind were sent at an instant; those of a kind come in order of time."""
+    b = s.books[0]
+    second = at - at % _SECOND
+    n = b.count_rows
+    for k in range(max(0, n - 2), n):  # the last rows may be of one kind each
+        row = s.count_rows[k]
+        if row.kind == kind and row.second == second:
+            row.count += number
+            row.bytes += size
+            return
+    row = s.count_rows[n]
+    row.second = second
+    row.kind = kind
+    row.count = number
+    row.bytes = size
+    b.count_rows = n + 1
+
+
+# -- what is to happen: a heap by time, rank and number
+
+
+@kernel
+def _before(s: ScanState, one: int, other: int) -> bool:
+    a, b = s.happenings[one], s.happenings[other]
+    if a.time != b.time:
+        return a.time < b.time
+    if a.rank != b.rank:
+        return a.rank < b.rank
+    return a.serial < b.serial
+
+
+@kernel
+def _swap(s: ScanState, one: int, other: int) -> None:
+    spare = s.happenings.shape[0] - 1
+    s.happenings[spare] = s.happenings[one]
+    s.happenings[one] = s.happenings[other]
+    s.happenings[other] = s.happenings[spare]
+
+
+@kernel
+def _put(s: ScanState, time: int, rank: int, kind: int, unit: int, count: int, size: int, row: int) -> None:
+    """Something is to happen at an instant."""
+    b = s.books[0]
+    n = b.happenings
+    b.happenings = n + 1
+    b.serial += 1
+    e = s.happenings[n]
+    e.time = time
+    e.rank = rank
+    e.serial = b.serial
+    e.count = count
+    e.bytes = size
+    e.row = row
+    e.unit = unit
+    e.kind = kind
+    while n > 0 and _before(s, n, (n - 1) // 2):
+        _swap(s, n, (n - 1) // 2)
+        n = (n - 1) // 2
+
+
+@kernel
+def _remove_first(s: ScanState) -> None:
+    """The first has happened."""
+    b = s.books[0]
+    b.happenings -= 1
+    n = b.happenings
+    s.happenings[0] = s.happenings[n]
+    place = 0
+    while 2 * place + 1 < n:
+        below = 2 * place + 1
+        if below + 1 < n and _before(s, below + 1, below):
+            below += 1
+        if not _before(s, below, place):
+            return
+        _swap(s, below, place)
+        place = below
