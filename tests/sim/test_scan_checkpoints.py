@@ -14,14 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference.world import World
 from scan_jobs import checkpointed_job
-from small_jobs import queue
 from test_planes import differences
 from test_scan import cut_up, kernel, made
 
 from models.inputs import RunInputs
-from models.records import EVENT_LOOP, NEVER, SCAN
+from models.records import NEVER, SCAN
 from sim.cluster import Cluster, RunPlan
-from sim.compiled.choice import kernel_for
 from sim.compiled.plane import CompiledPlane
 from sim.compiled.scan_plane import ScanPlane
 from sim.compiled.scan_state import LOG_CHUNK
@@ -165,8 +163,8 @@ def test_the_scan_leaves_to_the_event_loop_what_would_go_against_the_dataflow() 
 
 
 def test_a_job_on_one_host_has_nobody_to_hold_a_checkpoint() -> None:
-    asked = queue({"distribution": "exponential", "mean": "1 ms"}, fault_tolerance={"method": "checkpoint"})
-    assert kernel_for(RunPlan.of(asked, RunInputs(), 0)).name in (SCAN, EVENT_LOOP)
+    everywhere = dict.fromkeys(LARGE["operators"], "all")
+    asked = made(LARGE | {"hosts": {"all": {"count": 1}}, "placement": {"operators": everywhere}})
     found = simulate(asked, plane=ScanPlane)
     assert found.tables["checkpoints"]["bytes"].size == 0
     assert differences(simulate(asked, plane=CompiledPlane), found) == []
