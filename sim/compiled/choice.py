@@ -95,13 +95,11 @@ def _of_links(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
 
 
 def _of_checkpoints(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
-    """Checkpoints that would hold up tuples, or cover them in another order than that in which they came."""
+    """Checkpoints that share a link with tuples, or cover them in another order than that in which they came."""
     for operator in plan.operators:
         described = operator.description
         if operator.is_source:
             continue
-        if described.serialise_bytes_per_s is not None and not operator.is_sink:
-            yield f"snapshots of {operator.name} take time"
         if described.threads > 1 and plan.replays:
             yield f"checkpoints are taken, and {operator.name} has several threads"
         if isinstance(described.state, WindowState):

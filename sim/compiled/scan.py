@@ -15,7 +15,7 @@ import numpy as np
 
 from sim.compiled.compiling import kernel
 from sim.compiled.draws import service_ns, time_ns
-from sim.compiled.scan_books import books_fit, keep_books
+from sim.compiled.scan_books import books_fit, keep_books, next_cut, take_turns
 from sim.compiled.scan_kept import log_fits, note_arrival
 from sim.compiled.scan_order import put_in_order
 from sim.compiled.scan_send import (
@@ -30,6 +30,7 @@ from sim.compiled.scan_send import (
     send_births,
     sum_up_messages,
 )
+from sim.compiled.scan_servers import earliest, occupy
 from sim.compiled.scan_state import BATCH, CHUNK, ScanState
 
 DONE, GROW, REFILL, FLUSH, BOOKS = range(5)  # why the scan stops
@@ -50,6 +51,7 @@ def _plan_span(s: ScanState, until: int) -> bool:
         end = min(end, (g.begin // _SECOND + 1) * _SECOND)  # messages are counted by the second
     if s.saves:
         end = min(end, g.begin + s.books[0].interval)  # so no unit has two checkpoints in a span
+        end = min(end, next_cut(s))
     for source in range(s.sources.shape[0]):
         b = s.sources[source]
         if not b.more:
@@ -84,8 +86,10 @@ def advance(s: ScanState, until: int) -> int:
                 return FLUSH
             if g.message_rows + s.messages.shape[0] > s.message_rows.shape[0]:
                 return FLUSH
-            if s.saves and not books_fit(s):
-                return BOOKS
+            if s.saves:
+                if not books_fit(s):
+                    return BOOKS
+                take_turns(s)
             if not _plan_span(s, until):
                 return REFILL
             g.place = 0
@@ -147,38 +151,11 @@ def _source(s: ScanState, operator: int) -> int:
 
 
 @kernel
-def _earliest(s: ScanState, task: Any) -> Any:
-    """When a thread of the task is free."""
-    t = s.servers[task]
-    return t.free if t.threads == 1 else s.frees[t.first_thread]
-
-
-@kernel
-def _occupy(s: ScanState, task: Any, end: int) -> None:
-    """The thread that is free first is free from `end` on."""
-    t = s.servers[task]
-    if t.threads == 1:
-        t.free = end
-        return
-    first, n, place = t.first_thread, t.threads, 0
-    below = 1
-    while below < n:
-        if below + 1 < n and s.frees[first + below + 1] < s.frees[first + below]:
-            below += 1
-        if s.frees[first + below] >= end:
-            break
-        s.frees[first + place] = s.frees[first + below]
-        place = below
-        below = 2 * place + 1
-    s.frees[first + place] = end
-
-
-@kernel
 def _begin(s: ScanState, task: Any, e: Any, start: int, ns: int) -> None:
     """A service begins; it is done if it ends in the span."""
     g, t = s.g[0], s.servers[task]
     end = start + ns
-    _occupy(s, task, end)
+    occupy(s, task, end)
     if end < g.end:
         slot = s.done[g.done]
         g.done += 1
@@ -256,7 +233,7 @@ def _go_on(s: ScanState, operator: int) -> int:
         if g.done == s.done.shape[0]:
             continue
         while q.n > 0 and g.done < s.done.shape[0]:
-            start = _earliest(s, task)
+            start = earliest(s, task)
             if start >= g.end:
                 break
             e = s.chunks[q.head * CHUNK + q.head_place]
@@ -297,7 +274,7 @@ def _take_in(s: ScanState, operator: int) -> int:
             number = own.first + s.order[first + k]
             e = s.box[number]
             task = np.int64(s.unit_task[e.unit])
-            start = _earliest(s, task)
+            start = earliest(s, task)
             if start < g.end:
                 _begin(s, task, e, max(start, e.at), s.drawn[k])
             elif has_chunk(s, task):

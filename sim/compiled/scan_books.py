@@ -2,7 +2,8 @@
 
 The same life as in `sim.compiled.checkpoints`: a snapshot at its instant, stored at its holder one latency later or
 when the remote store has written it, and one more latency later upstream forgets what it covers. All that changes is
-what is kept, and so the size of snapshots.
+what is kept, and so the size of snapshots. Where writing a snapshot takes time that must be known at its instant: a
+span ends there, and the next begins with the snapshot.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER
+from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER, SERVICE
 from sim.compiled.compiling import kernel
 from sim.compiled.scan_kept import free_log, log_piece
+from sim.compiled.scan_servers import earliest, occupy
 from sim.compiled.scan_state import LOG_CHUNK, ScanState
-from sim.compiled.state import AT_REMOTE, CHECKPOINTED, FIXED, NONE, PER_KEY, PER_TUPLE, STORED, TRIM, TRIMMED
+from sim.compiled.state import AT_REMOTE, CHECKPOINTED, END, FIXED, NONE, PER_KEY, PER_TUPLE, STORED, TRIM, TRIMMED
 
 _NS = 1e9
 _REMOTE, _NO_HOST = -1, -2  # as holders
@@ -42,11 +44,7 @@ def keep_books(s: ScanState) -> None:
         if n > 0:
             at = b.round_begin + s.round_offsets[b.round_next]
             if at < g.end and at <= now:  # control comes before messages
-                _turn_of(s, s.round_units[b.round_next], at)
-                b.round_next += 1
-                if b.round_next == n:
-                    b.round_next = 0
-                    b.round_begin += b.interval
+                _next_turn(s, at)
                 continue
         if not due:
             return
@@ -55,8 +53,42 @@ def keep_books(s: ScanState) -> None:
             _forget(s)
         elif kind == STORED:
             _stored(s)
-        else:
+        elif kind == AT_REMOTE:
             _at_remote(s)
+        else:
+            _written(s)
+
+
+@kernel
+def take_turns(s: ScanState) -> None:
+    """Where snapshots take time: those that are due at the begin of a span."""
+    g, b = s.g[0], s.books[0]
+    if b.cuts:
+        while b.round_begin + s.round_offsets[b.round_next] == g.begin:
+            _next_turn(s, g.begin)
+
+
+@kernel
+def next_cut(s: ScanState) -> int:
+    """When the next snapshot that takes time is due."""
+    b, n = s.books[0], s.round_units.shape[0]
+    if b.cuts:
+        for k in range(b.round_next, b.round_next + n):
+            unit = s.round_units[k if k < n else k - n]
+            if s.operators[s.unit_operator[unit]].serialise > 0 and not s.saved[unit].is_sink:
+                return b.round_begin + (s.round_offsets[k] if k < n else s.round_offsets[k - n] + b.interval)
+    return 1 << 62
+
+
+@kernel
+def _next_turn(s: ScanState, at: int) -> None:
+    """The unit whose turn it is in the round, and then that of the next."""
+    b = s.books[0]
+    _turn_of(s, s.round_units[b.round_next], at)
+    b.round_next += 1
+    if b.round_next == s.round_units.shape[0]:
+        b.round_next = 0
+        b.round_begin += b.interval
 
 
 @kernel
@@ -103,8 +135,8 @@ def _state_bytes(s: ScanState, unit: int, keys: int, tuples: int) -> int:
 
 @kernel
 def _take(s: ScanState, unit: int, count: int, at: int) -> None:
-    """A snapshot of the unit, which goes on its way."""
-    g, b, u = s.g[0], s.books[0], s.saved[unit]
+    """A snapshot of the unit, which is work at its task if writing it takes time."""
+    b, u = s.books[0], s.saved[unit]
     size = s.operators[s.unit_operator[unit]].bytes if b.keeps else 0
     sent = u.sent - u.sent_after
     full = b.full_kind or not u.stored
@@ -121,11 +153,42 @@ def _take(s: ScanState, unit: int, count: int, at: int) -> None:
     row.stored = NONE
     row.bytes = whole if full else changed
     row.full = full
-    _count(s, CHECKPOINTED, at, 1, row.bytes)
-    kind = AT_REMOTE if u.holder == _REMOTE else STORED
-    rank = MESSAGE + (HOST_RECEIVER + u.holder + 1) * RECEIVER + task
-    _put(s, at + g.latency, rank, kind, unit, count, whole, b.checkpoint_rows)
-    b.checkpoint_rows += 1
+    number = b.checkpoint_rows
+    b.checkpoint_rows = number + 1
+    rate = s.operators[row.operator].serialise
+    if rate > 0:
+        end = max(at, earliest(s, task)) + _writing_ns(row.bytes, rate)
+        occupy(s, task, end)
+        _put(s, end, SERVICE + task, END, unit, count, whole, number)
+    else:
+        _ship(s, at, unit, count, whole, number)
+
+
+@kernel
+def _writing_ns(size: int, rate: float) -> Any:
+    """How long it takes to write a snapshot."""
+    return max(1, np.int64(np.rint(size * _NS / rate)))
+
+
+@kernel
+def _written(s: ScanState) -> None:
+    """A snapshot was written, which took its task a while."""
+    e = s.happenings[0]
+    row = s.checkpoint_rows[e.row]
+    s.servers[s.unit_task[e.unit]].busy += _writing_ns(row.bytes, s.operators[row.operator].serialise)
+    at, unit, count, whole, number = e.time, e.unit, e.count, e.bytes, e.row
+    _remove_first(s)
+    _ship(s, at, unit, count, whole, number)
+
+
+@kernel
+def _ship(s: ScanState, at: int, unit: Any, count: int, whole: int, number: int) -> None:
+    """A checkpoint goes on its way."""
+    _count(s, CHECKPOINTED, at, 1, s.checkpoint_rows[number].bytes)
+    holder = s.saved[unit].holder
+    kind = AT_REMOTE if holder == _REMOTE else STORED
+    rank = MESSAGE + (HOST_RECEIVER + holder + 1) * RECEIVER + s.unit_task[unit]
+    _put(s, at + s.g[0].latency, rank, kind, unit, count, whole, number)
 
 
 @kernel

@@ -82,6 +82,7 @@ def start(s: ScanState, units: Sequence[int], offsets_ns: Sequence[int], interva
     """Take checkpoints of these units each interval."""
     s.round_units, s.round_offsets = np.array(units, np.int64), np.array(offsets_ns, np.int64)
     s.books["interval"] = s.books["round_begin"] = interval_ns
+    s.books["cuts"] = (s.operators["serialise"][s.unit_operator[s.round_units]] > 0).any()
     s.saved["instant"][s.round_units] = interval_ns + s.round_offsets
 
 

@@ -105,6 +105,7 @@ BOOKS = np.dtype(
         ("round_next", _i8),  # whose turn is next, in `round_units`
         ("keeps", _b),  # outputs are kept until receivers have saved them
         ("full_kind", _b),
+        ("cuts", _b),  # some snapshots take time
         ("remote_rate", _f8),
         ("remote_free", _i8),
         ("happenings", _i8),

@@ -1,4 +1,4 @@
-"""Small jobs at random that the scan may do: no failures, no shared core or link, checkpoints that hold up nothing."""
+"""Small jobs at random that the scan may do: no failures, no shared core or link, checkpoints apart from tuples."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ def checkpointed_job(draw: Random) -> dict[str, Any]:
         operator.pop("threads", None)
         if name not in ("src", "out") and "state" not in operator and draw.random() < 0.3:
             operator["state"] = {"model": draw.choice(["per-key", "per-tuple"]), "bytes": "33.3 B"}
+        if name not in ("src", "out") and draw.random() < 0.3:
+            operator["serialise"] = draw.choice(["20 kB/s", "300 kB/s", "10 MB/s"])  # 100 B on the lattice, and others
     raw["fault_tolerance"] = {
         "method": "checkpoint",
         "interval": draw.choice(["3 ms", "5 ms", "20 ms", "100 ms", "123456789 ns", "300 ms", "1 s", "20 s"]),
