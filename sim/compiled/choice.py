@@ -95,13 +95,11 @@ def _of_links(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
 
 
 def _of_checkpoints(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
-    """Checkpoints that share a link with tuples, or cover them in another order than that in which they came."""
+    """Checkpoints that share a link with tuples, and states whose size the scan does not know."""
     for operator in plan.operators:
         described = operator.description
         if operator.is_source:
             continue
-        if described.threads > 1 and plan.replays:
-            yield f"checkpoints are taken, and {operator.name} has several threads"
         if isinstance(described.state, WindowState):
             yield f"the state of {operator.name} is a window"
         if isinstance(described.state, PerKeyState) and keys_of(plan, operator) is None:

@@ -16,7 +16,7 @@ import numpy as np
 from sim.compiled.compiling import kernel
 from sim.compiled.draws import service_ns, time_ns
 from sim.compiled.scan_books import books_fit, keep_books, next_cut, take_turns
-from sim.compiled.scan_kept import log_fits, note_arrival
+from sim.compiled.scan_kept import log_fits, note_arrival, note_start
 from sim.compiled.scan_order import put_in_order
 from sim.compiled.scan_send import (
     append,
@@ -156,6 +156,8 @@ def _begin(s: ScanState, task: Any, e: Any, start: int, ns: int) -> None:
     g, t = s.g[0], s.servers[task]
     end = start + ns
     occupy(s, task, end)
+    if s.saves and t.threads > 1:
+        note_start(s, e.unit, end)
     if end < g.end:
         slot = s.done[g.done]
         g.done += 1
@@ -275,15 +277,15 @@ def _take_in(s: ScanState, operator: int) -> int:
             e = s.box[number]
             task = np.int64(s.unit_task[e.unit])
             start = earliest(s, task)
-            if start < g.end:
-                _begin(s, task, e, max(start, e.at), s.drawn[k])
-            elif has_chunk(s, task):
-                append(s, task, number)
-            else:
+            if start >= g.end and not has_chunk(s, task):
                 g.next = first + k
                 return _lacks(s, 1)
             if s.saves:
                 note_arrival(s, e.unit, e.origin, e.at)
+            if start < g.end:
+                _begin(s, task, e, max(start, e.at), s.drawn[k])
+            else:
+                append(s, task, number)
         g.next = first + n
 
 

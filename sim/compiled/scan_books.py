@@ -14,7 +14,7 @@ import numpy as np
 
 from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER, SERVICE
 from sim.compiled.compiling import kernel
-from sim.compiled.scan_kept import free_log, log_piece
+from sim.compiled.scan_kept import FAR, free_log, log_piece
 from sim.compiled.scan_servers import earliest, occupy
 from sim.compiled.scan_state import LOG_CHUNK, ScanState
 from sim.compiled.state import AT_REMOTE, CHECKPOINTED, END, FIXED, NONE, PER_KEY, PER_TUPLE, STORED, TRIM, TRIMMED
@@ -77,7 +77,7 @@ def next_cut(s: ScanState) -> int:
             unit = s.round_units[k if k < n else k - n]
             if s.operators[s.unit_operator[unit]].serialise > 0 and not s.saved[unit].is_sink:
                 return b.round_begin + (s.round_offsets[k] if k < n else s.round_offsets[k - n] + b.interval)
-    return 1 << 62
+    return FAR
 
 
 @kernel
@@ -97,7 +97,7 @@ def _turn_of(s: ScanState, unit: int, at: int) -> None:
     b, u = s.books[0], s.saved[unit]
     count = u.applied - u.applied_after
     if u.is_sink:
-        _tell_upstream(s, unit, count, at)
+        _tell_upstream(s, unit, at if u.pool else count, at)
     elif not u.on_its_way and u.holder != _NO_HOST:
         _take(s, unit, count, at)
         u.touched = u.touched_after
@@ -156,6 +156,8 @@ def _take(s: ScanState, unit: int, count: int, at: int) -> None:
     number = b.checkpoint_rows
     b.checkpoint_rows = number + 1
     rate = s.operators[row.operator].serialise
+    if u.pool:
+        count = at
     if rate > 0:
         end = max(at, earliest(s, task)) + _writing_ns(row.bytes, rate)
         occupy(s, task, end)
@@ -242,16 +244,52 @@ def _forget(s: ScanState) -> None:
     tasks = _keepers(s, e.unit, e.bytes, sent)
     if tasks > 0:
         _count(s, TRIMMED, sent, tasks, 0)
+    if u.pool:
+        _forget_one_by_one(s, e.unit, e.count, e.time)
+    else:
+        _forget_first(s, e.unit, e.count)
+    free_log(s, e.unit, u.trimmed if u.notes == 0 else e.bytes)
+    _remove_first(s)
+
+
+@kernel
+def _forget_first(s: ScanState, unit: Any, count: int) -> None:
+    """Upstream forgets what the unit applied first: what came first."""
+    u = s.saved[unit]
     n = u.trimmed
-    piece = log_piece(s, e.unit, n)
-    while n < e.count:
+    piece = log_piece(s, unit, n)
+    while n < count:
         s.saved[s.log[piece * LOG_CHUNK + n % LOG_CHUNK].sender].forgotten += 1
         n += 1
         if n % LOG_CHUNK == 0:
             piece = s.log_next[piece]
     u.trimmed = n
-    free_log(s, e.unit, n if u.notes == 0 else e.bytes)
-    _remove_first(s)
+
+
+@kernel
+def _forget_one_by_one(s: ScanState, unit: Any, before: int, now: int) -> None:
+    """Each sender to a pool forgets, in order, what was applied before an instant, up to the first that was not."""
+    b, u = s.books[0], s.saved[unit]
+    b.mark += 1
+    n, first = u.trimmed, u.trimmed
+    piece = log_piece(s, unit, n)
+    while n < u.started:
+        place = piece * LOG_CHUNK + n % LOG_CHUNK
+        e, served = s.log[place], s.log_served[place]
+        if e.at >= before:
+            break
+        if served.forgotten == FAR:
+            if served.end < before and s.unit_marks[e.sender] != b.mark:
+                served.forgotten = now
+                s.saved[e.sender].forgotten += 1
+            else:
+                s.unit_marks[e.sender] = b.mark
+        if first == n and served.forgotten != FAR:
+            first = n + 1
+        n += 1
+        if n % LOG_CHUNK == 0:
+            piece = s.log_next[piece]
+    u.trimmed = first
 
 
 @kernel
@@ -264,10 +302,12 @@ def _keepers(s: ScanState, unit: Any, first: int, before: int) -> int:
     n = first
     piece = log_piece(s, unit, n)
     while n < u.arrived and found < most:
-        e = s.log[piece * LOG_CHUNK + n % LOG_CHUNK]
+        place = piece * LOG_CHUNK + n % LOG_CHUNK
+        e = s.log[place]
         if e.at >= before + g.latency:
             break
-        found += _is_new(s, unit, e.sender, e.at, before)
+        if not (u.pool and s.log_served[place].forgotten < before):
+            found += _is_new(s, unit, e.sender, e.at, before)
         n += 1
         if n % LOG_CHUNK == 0:
             piece = s.log_next[piece]

@@ -6,7 +6,7 @@ applied and sent before the instant of its checkpoint. No span has two of them f
 all, and of what ended at that instant or later.
 
 Upstream forgets what the receiver has saved, tuple by tuple in the order in which they came: each unit has a log of who
-sent them, and when they arrived.
+sent them, and when they arrived; of a pool of threads also, when their services end.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 from sim.compiled.compiling import kernel
 from sim.compiled.scan_state import LOG_CHUNK, ScanState
 from sim.compiled.state import NONE
+
+FAR = 1 << 62  # no such instant comes
 
 
 @kernel
@@ -77,9 +79,26 @@ def note_arrival(s: ScanState, unit: Any, sender: Any, at: int) -> None:
         else:
             s.log_next[u.log_last] = piece
         u.log_last = piece
-    e = s.log[u.log_last * LOG_CHUNK + n % LOG_CHUNK]
+    place = u.log_last * LOG_CHUNK + n % LOG_CHUNK
+    e = s.log[place]
     e.at = at
     e.sender = sender
+    if u.pool:
+        s.log_served[place].end = FAR
+        s.log_served[place].forgotten = FAR
+
+
+@kernel
+def note_start(s: ScanState, unit: Any, end: int) -> None:
+    """A pool serves the next of those that came until then."""
+    u = s.saved[unit]
+    if not u.pool:
+        return
+    n = u.started
+    u.started = n + 1
+    if n % LOG_CHUNK == 0:  # the piece before may be free again
+        u.start_piece = u.log_first if u.log_number * LOG_CHUNK == n else s.log_next[u.start_piece]
+    s.log_served[u.start_piece * LOG_CHUNK + n % LOG_CHUNK].end = end
 
 
 @kernel

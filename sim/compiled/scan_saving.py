@@ -11,7 +11,7 @@ from models.records import table
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.scan_books import notes_under_way
 from sim.compiled.scan_keys import keys_of
-from sim.compiled.scan_state import ARRIVAL, BOOKS, HAPPENING, LOG_CHUNK, SAVED, SAVING, ScanState
+from sim.compiled.scan_state import ARRIVAL, BOOKS, HAPPENING, LOG_CHUNK, SAVED, SAVING, SERVED, ScanState
 from sim.compiled.state import CHECKPOINT, MESSAGE_KINDS, MESSAGE_ROW, NONE, TRIMMED
 from sim.data_plane import NO_HOST, REMOTE
 
@@ -27,11 +27,13 @@ def empty() -> dict[str, np.ndarray]:
         "saving": np.zeros(0, SAVING),
         "key_epochs": np.zeros(0, np.int32),
         "log": np.zeros(0, ARRIVAL),
+        "log_served": np.zeros(0, SERVED),
         "log_next": np.zeros(0, np.int32),
         "round_units": np.zeros(0, np.int64),
         "round_offsets": np.zeros(0, np.int64),
         "happenings": np.zeros(0, HAPPENING),
         "task_marks": np.zeros(0, np.int64),
+        "unit_marks": np.zeros(0, np.int64),
         "checkpoint_rows": np.zeros(0, CHECKPOINT),
         "count_rows": np.zeros(0, MESSAGE_ROW),
     }
@@ -53,6 +55,8 @@ def arrays(plan: RunPlan, cluster: Cluster) -> dict[str, np.ndarray]:
         made["saving"]["units"][operator.index] = operator.description.groups
         for down in {edge.down.index for edge in operator.edges}:
             made["saving"]["senders"][down] += operator.description.parallelism
+    books["pools"] = made["saved"]["pool"].any()
+    made["unit_marks"] = np.zeros(len(cluster.unit_operator), np.int64)
     made["task_marks"] = np.zeros(len(cluster.task_host), np.int64)
     made["count_rows"] = np.zeros(_ROWS, MESSAGE_ROW)
     return made
@@ -70,6 +74,7 @@ def _units(plan: RunPlan, cluster: Cluster) -> tuple[np.ndarray, int]:
         first, units = plan.first_unit[operator.index], operator.description.groups
         own = made[first : first + units]
         own["is_sink"] = operator.is_sink
+        own["pool"] = plan.replays and operator.description.service is not None and operator.description.threads > 1
         if isinstance(operator.description.state, PerKeyState) and not (operator.is_sink or operator.is_source):
             keys = keys_of(plan, operator)
             assert keys is not None, "the scan was chosen for more keys than it has room for"
@@ -105,6 +110,8 @@ def grow(s: ScanState) -> None:
         links[before:-1] = np.arange(before + 1, after)
         links[-1] = b["free_log"]
         s.log, s.log_next = _longer(s.log, after * LOG_CHUNK), links
+        if b["pools"]:
+            s.log_served = _longer(s.log_served, after * LOG_CHUNK)
         b["free_log"], b["log_left"] = before, int(b["log_left"]) + after - before
 
 

@@ -106,6 +106,7 @@ BOOKS = np.dtype(
         ("keeps", _b),  # outputs are kept until receivers have saved them
         ("full_kind", _b),
         ("cuts", _b),  # some snapshots take time
+        ("pools", _b),  # some tasks that outputs are kept for have several threads
         ("remote_rate", _f8),
         ("remote_free", _i8),
         ("happenings", _i8),
@@ -144,6 +145,7 @@ SAVED = np.dtype(
         ("on_its_way", _b),
         ("stored", _b),
         ("is_sink", _b),
+        ("pool", _b),  # its tuples are not applied in the order in which they came
         # the log of arrivals
         ("arrived", _i8),
         ("trimmed", _i8),  # of these upstream was told to forget
@@ -151,18 +153,23 @@ SAVED = np.dtype(
         ("log_number", _i8),  # of the first piece, all counted that there ever were
         ("log_first", _i4),
         ("log_last", _i4),
+        ("started", _i8),  # of a pool: services
+        ("start_piece", _i4),
     ],
     align=True,
 )
 
 SAVING = np.dtype([("units", _i8), ("senders", _i8)])  # an operator: its units, and the tasks that send to them
 ARRIVAL = np.dtype([("at", _i8), ("sender", _i4)], align=True)
+SERVED = np.dtype(
+    [("end", _i8), ("forgotten", _i8)]
+)  # an arrival at a pool: when its service ends, and upstream forgot
 HAPPENING = np.dtype(
     [
         ("time", _i8),
         ("rank", _i8),
         ("serial", _i8),
-        ("count", _i8),  # applied tuples that the checkpoint covers
+        ("count", _i8),  # applied tuples that the checkpoint covers; of a pool its instant
         ("bytes", _i8),  # to restore; of a note the first arrival that upstream had not been told to forget
         ("row", _i8),
         ("unit", _i4),
@@ -218,11 +225,13 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "saving": SAVING,
     "key_epochs": np.dtype("i4"),
     "log": ARRIVAL,
+    "log_served": SERVED,
     "log_next": np.dtype("i4"),
     "round_units": np.dtype("i8"),
     "round_offsets": np.dtype("i8"),
     "happenings": HAPPENING,
     "task_marks": np.dtype("i8"),
+    "unit_marks": np.dtype("i8"),
     "checkpoint_rows": CHECKPOINT,
     "count_rows": MESSAGE_ROW,
 }

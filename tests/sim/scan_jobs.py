@@ -41,13 +41,12 @@ def scan_job(draw: Random) -> dict[str, Any]:
 
 
 def checkpointed_job(draw: Random) -> dict[str, Any]:
-    """The same with checkpoints, without pools of threads and bandwidths; often their instants meet all others."""
+    """The same with checkpoints and without bandwidths; often their instants meet all others."""
     raw = scan_job(draw)
     for group in raw["hosts"].values():
         group.pop("network", None)
     for name, operator in raw["operators"].items():
-        operator.pop("threads", None)
-        if name not in ("src", "out") and "state" not in operator and draw.random() < 0.3:
+        if name not in ("src", "out") and not {"state", "threads"} & operator.keys() and draw.random() < 0.3:
             operator["state"] = {"model": draw.choice(["per-key", "per-tuple"]), "bytes": "33.3 B"}
         if name not in ("src", "out") and draw.random() < 0.3:
             operator["serialise"] = draw.choice(["20 kB/s", "300 kB/s", "10 MB/s"])  # 100 B on the lattice, and others

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from reference.world import World
 from scan_jobs import checkpointed_job
 from test_planes import differences
-from test_scan import cut_up, kernel, made
+from test_scan import WIDE, cut_up, kernel, made
 
 from models.inputs import RunInputs
 from models.records import NEVER, SCAN
 from sim.cluster import Cluster, RunPlan
+from sim.compiled.choice import kernel_for
 from sim.compiled.plane import CompiledPlane
 from sim.compiled.scan_plane import ScanPlane
 from sim.compiled.scan_state import LOG_CHUNK
@@ -119,6 +120,24 @@ def test_many_tuples_between_snapshots_that_take_time(staggered: bool) -> None:
     assert differences(cut_up(asked, Random(1), 40), found) == []
 
 
+POOLS: dict[str, Any] = WIDE | {
+    "hosts": {"near": {"count": 6}, "far": {"count": 2}},
+    "fault_tolerance": {"method": "checkpoint", "interval": "70 ms", "staggered": True, "kind": "full"},
+}
+
+
+@pytest.mark.parametrize("latency", ["3 ms", "100 ms"])
+def test_pools_of_threads_apply_tuples_out_of_order(latency: str) -> None:
+    """What is not saved yet stays with its sender, and all that the sender sent after it; acknowledgements overlap."""
+    operators = POOLS["operators"]
+    busy = operators["out"] | {"threads": 40, "service": {"distribution": "lognormal", "mean": "1 ms", "cv": 6.0}}
+    asked = made(POOLS | {"network": {"latency": latency}, "operators": operators | {"out": busy}})
+    assert kernel_for(RunPlan.of(asked, RunInputs(), 0)).name == SCAN
+    found = simulate(asked, plane=ScanPlane)
+    assert differences(simulate(asked, plane=CompiledPlane), found) == []
+    assert differences(cut_up(asked, Random(1), 7), found) == []
+
+
 def test_a_remote_store_that_is_too_slow_makes_units_wait_for_their_turn() -> None:
     """So the job above has units that are passed over, and checkpoints that are not stored at the end."""
     slow = LARGE["fault_tolerance"] | {"store": "remote", "remote": "300 kB/s"}
@@ -163,10 +182,6 @@ def test_the_scan_leaves_to_the_event_loop_what_would_go_against_the_dataflow() 
     assert why(LARGE | {"hosts": links}) == "one and two share the link of worker-0"
     slow_edge = {"worker": {"count": 8}, "edge": {"count": 3, "network": "1 MB/s"}}
     assert why(LARGE | {"hosts": slow_edge}) == "checkpoints are taken, and the link of edge-0 has a bandwidth"
-    pool = {"distribution": "exponential", "mean": "1 ms"}
-    assert why(changed("out", threads=3, service=pool)) == "checkpoints are taken, and out has several threads"
-    never = LARGE["fault_tolerance"] | {"guarantee": "at-most-once"}
-    assert why(changed("out", threads=3, service=pool) | {"fault_tolerance": never}) == ""
     crash = {"at": "1 s", "kind": "host-failure", "host": "worker-0", "repair": "1 s"}
     assert "events" in why(LARGE | {"events": {"boom": crash}})
 
