@@ -28,6 +28,7 @@ def run(
 ) -> None:
     """Simulate a scenario: latency, load, recoveries and what was lost or duplicated."""
     from holdfast.progress import progress  # noqa: PLC0415
+    from scenarios.execute import COMPILING  # noqa: PLC0415
     from scenarios.files import read_scenario  # noqa: PLC0415
     from scenarios.library import resolve  # noqa: PLC0415
     from scenarios.run_store import check_target  # noqa: PLC0415
@@ -45,6 +46,7 @@ def run(
             folder=loaded.folder,
             workers=workers,
             on_progress=lambda share: talk(title, share),
+            on_compile=lambda share: talk(COMPILING, share),
         )
     if out is not None:
         _write(out, file, result, loaded, force=force, raw=raw)

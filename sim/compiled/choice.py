@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from models.job import PerKeyState, WindowState
 from models.records import EVENT_LOOP, SCAN, Kernel
@@ -10,6 +11,7 @@ from sim.cluster import Cluster, RunPlan
 from sim.compiled.scan_keys import keys_of
 from sim.control import PlaneFactory
 
+_FUNCTIONS = {"scan": 60, "plain": 105, "full": 205}  # that are compiled until a run has begun, about
 _KINDS = ("source", "map", "filter", "aggregate", "sink")
 
 
@@ -22,6 +24,25 @@ def plane_for(plan: RunPlan) -> PlaneFactory:
     from sim.compiled.plane import CompiledPlane  # noqa: PLC0415
 
     return CompiledPlane
+
+
+@contextmanager
+def compilation(plan: RunPlan, told: Callable[[float], None]) -> Iterator[None]:
+    """While code is compiled `told` gets the share of what the run will need; nothing if all was kept."""
+    from sim.compiled.compiling import watched  # noqa: PLC0415 - Numba is loaded when a run begins
+    from sim.compiled.setup import needs_more  # noqa: PLC0415
+
+    scan, full = kernel_for(plan).name == SCAN, needs_more(plan)
+    expected = _FUNCTIONS["scan" if scan else "full" if full else "plain"]
+    done = 0
+
+    def one_more() -> None:
+        nonlocal done
+        done += 1
+        told(min(1.0, done / expected))
+
+    with watched(one_more):
+        yield
 
 
 def kernel_for(plan: RunPlan) -> Kernel:

@@ -20,6 +20,7 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
+from sim.compiled.arrays import PlainArray
 from sim.compiled.state import ARRAYS
 
 
@@ -132,7 +133,7 @@ def _unbox(type_: _StateType, value: Any, c: Any) -> Any:
 
 
 def _array_type(type_: _StateType, name: str) -> Any:
-    return types.Array(from_dtype(type_.arrays[name]), 1, "C", aligned=True)
+    return PlainArray(from_dtype(type_.arrays[name]))
 
 
 @infer_getattr
