@@ -11,7 +11,12 @@ from sim.cluster import Cluster, RunPlan
 from sim.compiled.scan_keys import keys_of
 from sim.control import PlaneFactory
 
-_FUNCTIONS = {"scan": 60, "plain": 105, "full": 205}  # that are compiled until a run has begun, about
+_FUNCTIONS = {
+    "scan": 60,
+    "saving scan": 90,
+    "plain": 105,
+    "full": 205,
+}  # that are compiled until a run has begun, about
 _KINDS = ("source", "map", "filter", "aggregate", "sink")
 
 
@@ -32,8 +37,11 @@ def compilation(plan: RunPlan, told: Callable[[float], None]) -> Iterator[None]:
     from sim.compiled.compiling import watched  # noqa: PLC0415 - Numba is loaded when a run begins
     from sim.compiled.setup import needs_more  # noqa: PLC0415
 
-    scan, full = kernel_for(plan).name == SCAN, needs_more(plan)
-    expected = _FUNCTIONS["scan" if scan else "full" if full else "plain"]
+    if kernel_for(plan).name == SCAN:
+        saves = plan.scenario.fault_tolerance.method == "checkpoint"
+        expected = _FUNCTIONS["saving scan" if saves else "scan"]
+    else:
+        expected = _FUNCTIONS["full" if needs_more(plan) else "plain"]
     done = 0
 
     def one_more() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER, SERVICE
 from sim.compiled.compiling import kernel
+from sim.compiled.scan_heap import put, remove_first
 from sim.compiled.scan_kept import FAR, free_log, log_piece
 from sim.compiled.scan_servers import earliest, occupy
 from sim.compiled.scan_state import LOG_CHUNK, ScanState
@@ -161,7 +162,7 @@ def _take(s: ScanState, unit: int, count: int, at: int) -> None:
     if rate > 0:
         end = max(at, earliest(s, task)) + _writing_ns(row.bytes, rate)
         occupy(s, task, end)
-        _put(s, end, SERVICE + task, END, unit, count, whole, number)
+        put(s, end, SERVICE + task, END, unit, count, whole, number)
     else:
         _ship(s, at, unit, count, whole, number)
 
@@ -179,7 +180,7 @@ def _written(s: ScanState) -> None:
     row = s.checkpoint_rows[e.row]
     s.servers[s.unit_task[e.unit]].busy += _writing_ns(row.bytes, s.operators[row.operator].serialise)
     at, unit, count, whole, number = e.time, e.unit, e.count, e.bytes, e.row
-    _remove_first(s)
+    remove_first(s)
     _ship(s, at, unit, count, whole, number)
 
 
@@ -190,7 +191,7 @@ def _ship(s: ScanState, at: int, unit: Any, count: int, whole: int, number: int)
     holder = s.saved[unit].holder
     kind = AT_REMOTE if holder == _REMOTE else STORED
     rank = MESSAGE + (HOST_RECEIVER + holder + 1) * RECEIVER + s.unit_task[unit]
-    _put(s, at + s.g[0].latency, rank, kind, unit, count, whole, number)
+    put(s, at + s.g[0].latency, rank, kind, unit, count, whole, number)
 
 
 @kernel
@@ -203,8 +204,8 @@ def _at_remote(s: ScanState) -> None:
         begin += np.int64(np.rint(s.checkpoint_rows[e.row].bytes * _NS / b.remote_rate))
     b.remote_free = begin
     rank, unit, count, whole, row = e.rank, e.unit, e.count, e.bytes, e.row
-    _remove_first(s)
-    _put(s, begin, rank, STORED, unit, count, whole, row)
+    remove_first(s)
+    put(s, begin, rank, STORED, unit, count, whole, row)
 
 
 @kernel
@@ -217,7 +218,7 @@ def _stored(s: ScanState) -> None:
     u.stored_bytes = e.bytes
     s.checkpoint_rows[e.row].stored = e.time
     at, unit, count = e.time, e.unit, e.count
-    _remove_first(s)
+    remove_first(s)
     _tell_upstream(s, unit, count, at)
 
 
@@ -229,7 +230,7 @@ def _tell_upstream(s: ScanState, unit: Any, count: int, at: int) -> None:
     """
     g, b, task = s.g[0], s.books[0], s.unit_task[unit]
     if b.keeps:
-        _put(s, at + g.latency, MESSAGE + task * RECEIVER + task, TRIM, unit, count, s.saved[unit].trimmed, 0)
+        put(s, at + g.latency, MESSAGE + task * RECEIVER + task, TRIM, unit, count, s.saved[unit].trimmed, 0)
         s.saved[unit].notes += 1
 
 
@@ -249,7 +250,7 @@ def _forget(s: ScanState) -> None:
     else:
         _forget_first(s, e.unit, e.count)
     free_log(s, e.unit, u.trimmed if u.notes == 0 else e.bytes)
-    _remove_first(s)
+    remove_first(s)
 
 
 @kernel
@@ -370,63 +371,3 @@ def _count(s: ScanState, kind: int, at: int, number: int, size: int) -> None:
     row.count = number
     row.bytes = size
     b.count_rows = n + 1
-
-
-# -- what is to happen: a heap by time, rank and number
-
-
-@kernel
-def _before(s: ScanState, one: int, other: int) -> bool:
-    a, b = s.happenings[one], s.happenings[other]
-    if a.time != b.time:
-        return a.time < b.time
-    if a.rank != b.rank:
-        return a.rank < b.rank
-    return a.serial < b.serial
-
-
-@kernel
-def _swap(s: ScanState, one: int, other: int) -> None:
-    spare = s.happenings.shape[0] - 1
-    s.happenings[spare] = s.happenings[one]
-    s.happenings[one] = s.happenings[other]
-    s.happenings[other] = s.happenings[spare]
-
-
-@kernel
-def _put(s: ScanState, time: int, rank: int, kind: int, unit: int, count: int, size: int, row: int) -> None:
-    """Something is to happen at an instant."""
-    b = s.books[0]
-    n = b.happenings
-    b.happenings = n + 1
-    b.serial += 1
-    e = s.happenings[n]
-    e.time = time
-    e.rank = rank
-    e.serial = b.serial
-    e.count = count
-    e.bytes = size
-    e.row = row
-    e.unit = unit
-    e.kind = kind
-    while n > 0 and _before(s, n, (n - 1) // 2):
-        _swap(s, n, (n - 1) // 2)
-        n = (n - 1) // 2
-
-
-@kernel
-def _remove_first(s: ScanState) -> None:
-    """The first has happened."""
-    b = s.books[0]
-    b.happenings -= 1
-    n = b.happenings
-    s.happenings[0] = s.happenings[n]
-    place = 0
-    while 2 * place + 1 < n:
-        below = 2 * place + 1
-        if below + 1 < n and _before(s, below + 1, below):
-            below += 1
-        if not _before(s, below, place):
-            return
-        _swap(s, below, place)
-        place = below
