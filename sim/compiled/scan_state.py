@@ -121,13 +121,18 @@ BOOKS = np.dtype(
     align=True,
 )
 
-# A unit. Of what is counted twice, "after" is what ended at `instant` or later.
+# A unit. Of what is counted twice, "after" is what ended at `instant` or later. What each tuple needs comes first.
 SAVED = np.dtype(
     [
         ("instant", _i8),  # of its next turn
+        ("sent", _i8),
+        ("sent_after", _i8),
         ("applied", _i8),
         ("applied_after", _i8),
         ("first_key", _i8),  # where its key 0 would be in `key_epochs`, or NONE
+        ("arrived", _i8),  # in the log of arrivals
+        ("log_first", _i4),
+        ("log_last", _i4),
         ("epoch", _i8),  # of its turn; a key that was touched since the last snapshot is of `low` or later
         ("low", _i8),
         ("keys", _i8),
@@ -135,26 +140,20 @@ SAVED = np.dtype(
         ("touched", _i8),  # keys, since the last snapshot and before `instant`
         ("touched_after", _i8),
         ("touched_more", _i8),  # of these those that had not been touched since the last snapshot
-        ("sent", _i8),
-        ("sent_after", _i8),
+        ("pool", _b),  # its tuples are not applied in the order in which they came
+        ("is_sink", _b),
+        ("on_its_way", _b),
+        ("stored", _b),
+        ("holder", _i4),
         ("forgotten", _i8),  # outputs that receivers have saved
         ("applied_then", _i8),  # at the last snapshot
         ("sent_then", _i8),
         ("stored_bytes", _i8),
-        ("holder", _i4),
-        ("on_its_way", _b),
-        ("stored", _b),
-        ("is_sink", _b),
-        ("pool", _b),  # its tuples are not applied in the order in which they came
-        # the log of arrivals
-        ("arrived", _i8),
-        ("trimmed", _i8),  # of these upstream was told to forget
+        ("trimmed", _i8),  # of the arrivals upstream was told to forget
         ("notes", _i8),  # to upstream that are under way
         ("log_number", _i8),  # of the first piece, all counted that there ever were
-        ("log_first", _i4),
-        ("log_last", _i4),
-        ("started", _i8),  # of a pool: services
         ("start_piece", _i4),
+        ("started", _i8),  # of a pool: services
     ],
     align=True,
 )

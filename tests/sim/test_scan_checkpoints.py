@@ -5,6 +5,7 @@ Oracle: the plain plane of `reference`, by equality of all columns; no tolerance
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -50,6 +51,20 @@ def test_three_planes_take_equal_checkpoints(seed: int) -> None:
     found = simulate(asked, inputs, plane=ScanPlane)
     assert differences(simulate(asked, inputs, plane=World), found) == []
     assert differences(simulate(asked, inputs, plane=CompiledPlane), found) == []
+
+
+def test_these_jobs_have_checkpoints_at_the_instants_of_other_events() -> None:
+    found: Counter[str] = Counter()
+    for seed in range(60):
+        records = simulate(made(checkpointed_job(Random(seed))), plane=ScanPlane)
+        visits, taken = records.tables["visits"], records.tables["checkpoints"]["taken_ns"]
+        served = visits["end_ns"] > visits["start_ns"]
+        found["end"] += int(np.isin(visits["end_ns"][served], taken).sum())
+        found["start"] += int(np.isin(visits["start_ns"][served], taken).sum())
+        found["arrival"] += int(np.isin(visits["arrival_ns"], taken).sum())
+        found["sample"] += int(np.isin(records.tables["samples"]["at_ns"], taken).sum())
+        found["stored"] += int(np.isin(records.tables["checkpoints"]["stored_ns"], taken).sum())
+    assert min(found[kind] for kind in ("end", "start", "arrival", "sample", "stored")) > 20, found
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
