@@ -44,7 +44,10 @@ class Listener(Protocol):
         """The work that was given with this token is done; the core it held is free, but nothing has started on it."""
 
     def idle(self, task: int) -> None:
-        """A watched task has nothing to do: a service ended, or the last replayed tuple was recognised, just now."""
+        """A watched task has nothing to do: a service or work ended, or a replayed tuple, the last, was recognised.
+
+        All just now; that the work is done is told before.
+        """
 
     def message(self, token: int, task: int) -> None:
         """A message has come to the task, or its turn has. The task starts nothing before this returns."""

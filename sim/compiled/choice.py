@@ -129,6 +129,8 @@ def _of_checkpoints(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
         described = operator.description
         if operator.is_source:
             continue
+        if described.threads > 1 and described.serialise_bytes_per_s is not None and not plan.latency_ns:
+            yield f"{operator.name} writes snapshots on one of several threads, and the network has no latency"
         if isinstance(described.state, WindowState):
             yield f"the state of {operator.name} is a window"
         if isinstance(described.state, PerKeyState) and keys_of(plan, operator) is None:

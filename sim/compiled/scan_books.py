@@ -180,6 +180,9 @@ def _written(s: ScanState) -> None:
     row = s.checkpoint_rows[e.row]
     s.servers[s.unit_task[e.unit]].busy += _writing_ns(row.bytes, s.operators[row.operator].serialise)
     at, unit, count, whole, number = e.time, e.unit, e.count, e.bytes, e.row
+    b = s.books[0]
+    b.written_at = at
+    b.written_by = s.unit_task[unit]
     remove_first(s)
     _ship(s, at, unit, count, whole, number)
 
@@ -230,7 +233,9 @@ def _tell_upstream(s: ScanState, unit: Any, count: int, at: int) -> None:
     """
     g, b, task = s.g[0], s.books[0], s.unit_task[unit]
     if b.keeps:
-        put(s, at + g.latency, MESSAGE + task * RECEIVER + task, TRIM, unit, count, s.saved[unit].trimmed, 0)
+        # Without a latency it may be stored at the instant at which it was written: after services of earlier tasks.
+        sent_too = b.written_by if b.written_at == at else 0
+        put(s, at + g.latency, MESSAGE + task * RECEIVER + task, TRIM, unit, count, s.saved[unit].trimmed, sent_too)
         s.saved[unit].notes += 1
 
 
@@ -242,7 +247,7 @@ def _forget(s: ScanState) -> None:
     u = s.saved[e.unit]
     u.notes -= 1
     sent = e.time - g.latency
-    tasks = _keepers(s, e.unit, e.bytes, sent)
+    tasks = _keepers(s, e.unit, e.bytes, sent, e.row)
     if tasks > 0:
         _count(s, TRIMMED, sent, tasks, 0)
     if u.pool:
@@ -294,8 +299,11 @@ def _forget_one_by_one(s: ScanState, unit: Any, before: int, now: int) -> None:
 
 
 @kernel
-def _keepers(s: ScanState, unit: Any, first: int, before: int) -> int:
-    """How many tasks had sent before an instant what the unit got as its tuple `first` or later; all has arrived."""
+def _keepers(s: ScanState, unit: Any, first: int, before: int, too: int) -> int:
+    """How many tasks had sent before an instant what the unit got as its tuple `first` or later; all has arrived.
+
+    Tasks below `too` also at that instant.
+    """
     g, b, u = s.g[0], s.books[0], s.saved[unit]
     most = s.saving[s.unit_operator[unit]].senders
     b.mark += 1
@@ -305,10 +313,10 @@ def _keepers(s: ScanState, unit: Any, first: int, before: int) -> int:
     while n < u.arrived and found < most:
         place = piece * LOG_CHUNK + n % LOG_CHUNK
         e = s.log[place]
-        if e.at >= before + g.latency:
+        if e.at >= before + g.latency + (too > 0):
             break
         if not (u.pool and s.log_served[place].forgotten < before):
-            found += _is_new(s, unit, e.sender, e.at, before)
+            found += _is_new(s, unit, e.sender, e.at, before, too)
         n += 1
         if n % LOG_CHUNK == 0:
             piece = s.log_next[piece]
@@ -316,12 +324,13 @@ def _keepers(s: ScanState, unit: Any, first: int, before: int) -> int:
 
 
 @kernel
-def _is_new(s: ScanState, unit: Any, sender: Any, at: int, before: int) -> Any:
-    """Whether a tuple was sent before an instant by a task that is not marked yet; marks it."""
+def _is_new(s: ScanState, unit: Any, sender: Any, at: int, before: int, too: int) -> Any:
+    """Whether a tuple was sent before an instant, or at it by a task below `too`, that is not marked yet; marks it."""
     g, b = s.g[0], s.books[0]
     task = s.unit_task[sender]
     local = s.task_host[task] == s.task_host[s.unit_task[unit]]
-    if s.task_marks[task] == b.mark or at - (0 if local else g.latency) >= before:
+    sent = at - (0 if local else g.latency)
+    if s.task_marks[task] == b.mark or sent >= before + (task < too):
         return 0
     s.task_marks[task] = b.mark
     return 1
@@ -340,12 +349,12 @@ def notes_under_way(s: ScanState, rows: np.ndarray) -> int:
         if e.kind != TRIM:
             continue
         sent = e.time - g.latency
-        tasks = _keepers(s, e.unit, e.bytes, sent)
+        tasks = _keepers(s, e.unit, e.bytes, sent, e.row)
         box = s.boxes[s.unit_operator[e.unit]]
         for place in range(box.first, box.first + box.n):
             coming = s.box[place]
             if coming.unit == e.unit:
-                tasks += _is_new(s, e.unit, coming.origin, coming.at, sent)
+                tasks += _is_new(s, e.unit, coming.origin, coming.at, sent, e.row)
         if tasks > 0:
             rows[n, 0] = sent
             rows[n, 1] = tasks

@@ -47,7 +47,7 @@ def arrays(plan: RunPlan, cluster: Cluster) -> dict[str, np.ndarray]:
     books["interval"] = FAR_NS
     books["keeps"], books["full_kind"] = plan.replays, tolerance.kind == "full"
     books["remote_rate"] = tolerance.remote_bytes_per_s
-    books["free_log"] = NONE
+    books["free_log"] = books["written_at"] = NONE
     made["saved"], keys = _units(plan, cluster)
     made["key_epochs"] = np.zeros(keys, np.int32)
     made["saving"] = np.zeros(len(plan.operators), SAVING)

@@ -109,6 +109,8 @@ BOOKS = np.dtype(
         ("pools", _b),  # some tasks that outputs are kept for have several threads
         ("remote_rate", _f8),
         ("remote_free", _i8),
+        ("written_at", _i8),  # the last snapshot that took time
+        ("written_by", _i8),
         ("happenings", _i8),
         ("serial", _i8),
         ("checkpoint_rows", _i8),
@@ -170,7 +172,7 @@ HAPPENING = np.dtype(
         ("serial", _i8),
         ("count", _i8),  # applied tuples that the checkpoint covers; of a pool its instant
         ("bytes", _i8),  # to restore; of a note the first arrival that upstream had not been told to forget
-        ("row", _i8),
+        ("row", _i8),  # of a note the first task of which it does not count what it sent at that very instant
         ("unit", _i4),
         ("kind", _i4),
     ],

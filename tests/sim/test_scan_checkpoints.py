@@ -6,6 +6,7 @@ Oracle: the plain plane of `reference`, by equality of all columns; no tolerance
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference.world import World
-from scan_jobs import checkpointed_job
+from scan_jobs import checkpointed_job, writing_job
 from test_planes import differences
 from test_scan import WIDE, cut_up, kernel, made
 
@@ -51,6 +52,17 @@ def test_three_planes_take_equal_checkpoints(seed: int) -> None:
     found = simulate(asked, inputs, plane=ScanPlane)
     assert differences(simulate(asked, inputs, plane=World), found) == []
     assert differences(simulate(asked, inputs, plane=CompiledPlane), found) == []
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32))
+def test_snapshots_take_time_on_all_planes(seed: int) -> None:
+    raw = writing_job(Random(seed))
+    asked = made(raw)
+    assert kernel(raw).name == SCAN
+    found = simulate(asked, plane=ScanPlane)
+    assert differences(simulate(asked, plane=World), found) == []
+    assert differences(simulate(asked, plane=CompiledPlane), found) == []
 
 
 def test_these_jobs_have_checkpoints_at_the_instants_of_other_events() -> None:
@@ -195,6 +207,12 @@ def test_the_scan_leaves_to_the_event_loop_what_would_go_against_the_dataflow() 
     assert why(changed("one", serialise="1 MB/s")) == ""
     links = {"worker": {"count": 8, "network": "1 MB/s"}, "edge": {"count": 3}}
     assert why(LARGE | {"hosts": links}) == "one and two share the link of worker-0"
+    pool = {"distribution": "exponential", "mean": "1 ms"}
+    plain = {"kind": "map", "inputs": {"two": "shuffle"}, "threads": 3, "service": pool, "serialise": "1 MB/s"}
+    operators = LARGE["operators"] | {"thin": plain, "out": {"kind": "sink", "inputs": {"thin": "shuffle"}}}
+    pools = LARGE | {"operators": operators, "placement": {"operators": dict.fromkeys(operators, "worker")}}
+    assert why(pools) == ""
+    assert "no latency" in why(pools | {"network": {"latency": "0 s"}})
     slow_edge = {"worker": {"count": 8}, "edge": {"count": 3, "network": "1 MB/s"}}
     assert why(LARGE | {"hosts": slow_edge}) == "checkpoints are taken, and the link of edge-0 has a bandwidth"
     crash = {"at": "1 s", "kind": "host-failure", "host": "worker-0", "repair": "1 s"}
@@ -210,8 +228,9 @@ def test_a_job_on_one_host_has_nobody_to_hold_a_checkpoint() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("job", [checkpointed_job, writing_job])
 @pytest.mark.parametrize("part", range(4))
-def test_a_long_campaign_of_checkpoints(part: int) -> None:
+def test_a_long_campaign_of_checkpoints(part: int, job: Callable[[Random], dict[str, Any]]) -> None:
     for seed in range(part * 1000, part * 1000 + 1000):
-        asked = made(checkpointed_job(Random(seed)))
+        asked = made(job(Random(seed)))
         assert differences(simulate(asked, plane=World), simulate(asked, plane=ScanPlane)) == [], seed
