@@ -125,14 +125,14 @@ class DataPlane(Protocol):
 
     # -- what protocols need
     #
-    # Actions: not simulated yet beside bounded queues, evenly shared links, windows and timers, on hosts with processor
-    # sharing or a changing pace, and on the plane of the scan. There each verb from here to `start_actions` raises
-    # ValueError, and so does `speed` for a share above 0 after an action.
+    # Actions: not simulated yet beside windows and timers, and on the plane of the scan. There each verb from here to
+    # `start_actions` raises ValueError.
 
     def pause(self, task: int, until_ns: int | None) -> None:
         """The task starts nothing before that instant, or (None) before `unpause`; sources emit nothing.
 
-        It ends as a service would, and never shortens another pause.
+        It ends after the services that end at that instant, and never shortens another pause. What is unsent where
+        queues have bounds is sent meanwhile.
         """
 
     def unpause(self, task: int) -> None:
@@ -198,6 +198,8 @@ class DataPlane(Protocol):
         channels: int = 0,
     ) -> None:
         """A message from task to task, or from CONTROL, behind all that left the sender for the receiver before.
+
+        It goes behind what the sender has not sent yet for want of room, and needs no room itself.
 
         It holds the link for its bytes and arrives as a tuple does; CONTROL sends with the latency alone, and its
         channel comes last. With `turn` it goes through the queue, and at its turn occupies the task for `work_ns`

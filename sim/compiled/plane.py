@@ -246,7 +246,6 @@ class CompiledPlane(Actions, Moves):
     def speed(self, host: int, share: float) -> None:
         """Others take this share of the host's CPU from now on."""
         pace = pace_of(share)
-        self.limits.change_pace(pace)
         self.s.g["paced"] = self.s.g["paced"][0] or pace != FULL
         self._room(2)
         if pace != FULL:

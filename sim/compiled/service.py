@@ -200,7 +200,7 @@ def take_head(s: State, task: int) -> int:
     if t.queue_head == NONE:
         t.queue_tail = NONE
     t.queue_n -= 1
-    if s.full and t.places > 0:
+    if s.full and t.places > 0 and s.visits[v].kind == TUPLE:
         leave_place(s, task)
     return v
 

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from reference.outbox import Output
 from reference.unit import Unit, Visit
 from sim.draws import source_id
 
@@ -103,8 +104,9 @@ def _coming(world: World) -> defaultdict[Unit, set[int]]:
         for item in (*task.front, *task.queue, *task.serving, *task.back, *task.side):
             if isinstance(item, Visit):
                 coming[item.unit].add(item.row.id)
-        for output in task.outbox.items:
-            coming[output.receiver].add(output.row.id)
+        for item in task.outbox.items:
+            if isinstance(item, Output):
+                coming[item.receiver].add(item.row.id)
     for unit in _owners(world):
         coming[unit].update(visit.row.id for visit in unit.held)
         if not unit.live:

@@ -9,7 +9,7 @@ from sim.clock import CREDIT, channel
 
 if TYPE_CHECKING:
     from reference.task import Task
-    from reference.unit import Row, Unit
+    from reference.unit import Message, Row, Unit
     from reference.world import World
 
 
@@ -19,6 +19,14 @@ class Output(NamedTuple):
     sender: Unit
     receiver: Unit
     row: Row
+
+
+class Letter(NamedTuple):
+    """A message on its way out of its task, behind the outputs that were there before. It needs no place."""
+
+    message: Message
+    receiver: Task
+    size_bytes: int
 
 
 class Places:
@@ -74,14 +82,14 @@ class Places:
 
 
 class Outbox:
-    """Outputs of a task that are made and not sent, in order; the head waits for room at its receiver.
+    """Outputs of a task that are made and not sent, and messages, in order; the head waits for room at its receiver.
 
     As long as there are any the task starts nothing.
     """
 
     def __init__(self, world: World, task: Task) -> None:
         self.world, self.task = world, task
-        self.items: deque[Output] = deque()
+        self.items: deque[Output | Letter] = deque()
         self._waits_at: Places | None = None
         self._loose = False  # its head was taken away, and the event is set at which it goes on
         self._blocked_ns, self._since_ns = 0, 0
@@ -89,6 +97,11 @@ class Outbox:
     def __bool__(self) -> bool:
         """Whether something is left to send."""
         return bool(self.items)
+
+    @property
+    def unsent(self) -> int:
+        """Outputs that are left to send."""
+        return sum(isinstance(item, Output) for item in self.items)
 
     def blocked_ns(self) -> int:
         """For how long something was left to send, up to now."""
@@ -105,6 +118,13 @@ class Outbox:
             self._since_ns = self.world.clock.now_ns()
             self._wait()
 
+    def post(self, letter: Letter) -> None:
+        """Send a message behind all outputs that are left to send."""
+        if self.items:
+            self.items.append(letter)
+        else:
+            self.world.send_message(*letter)
+
     def granted(self, task: Task) -> None:
         """There is a place for the head at the task that it waited for, or the task is dead."""
         self._waits_at = None
@@ -114,7 +134,7 @@ class Outbox:
 
     def forget(self, sender: Unit, receiver: Unit) -> None:
         """A replay takes along what waits here from one unit for another."""
-        left = deque(item for item in self.items if item.sender is not sender or item.receiver is not receiver)
+        left = deque(item for item in self.items if not (isinstance(item, Output) and item[:2] == (sender, receiver)))
         if len(left) == len(self.items):
             return
         same_head = bool(left) and left[0] is self.items[0]
@@ -125,14 +145,22 @@ class Outbox:
             self._stop_waiting()
             self._go_on_later()
 
-    def lose(self) -> deque[Output]:
-        """The host died: returns what is gone with it."""
-        lost, self.items = self.items, deque()
+    def lose(self) -> list[Output]:
+        """The host died: returns the outputs that are gone with it."""
+        lost, self.items = [item for item in self.items if isinstance(item, Output)], deque()
         self._stop_waiting()
         return lost
 
+    def _lacks(self) -> Places | None:
+        """Where the head finds no room."""
+        head = self.items[0]
+        if isinstance(head, Letter) or head.receiver.task.places.has_room():
+            return None
+        return head.receiver.task.places
+
     def _wait(self) -> None:
-        self._waits_at = self.items[0].receiver.task.places
+        self._waits_at = self._lacks()
+        assert self._waits_at is not None
         self._waits_at.waiting.append(self)
 
     def _stop_waiting(self) -> None:
@@ -156,7 +184,7 @@ class Outbox:
     def _go_on(self) -> None:
         """Send from the head as long as there is room; with nothing left the task goes on."""
         while self.items:
-            if not self.items[0].receiver.task.places.has_room():
+            if self._lacks():
                 self._wait()
                 return
             self._send_head()
@@ -165,6 +193,10 @@ class Outbox:
         self.world.notice(self.task)
 
     def _send_head(self) -> None:
-        self.world.send_tuple(*self.items.popleft())
+        head = self.items.popleft()
+        if isinstance(head, Letter):
+            self.world.send_message(*head)
+        else:
+            self.world.send_tuple(*head)
         if not self.items:
             self._blocked_ns += self.world.clock.now_ns() - self._since_ns
