@@ -1,8 +1,8 @@
 """What moves take, against the closed forms for a lightly loaded target.
 
-Source of the formulas: Madsen and Zhou, CIKM 2015, with the values of a worker with one slow core: tuples of 150 B, links
-of 50 MB/s, 30 MB/s to write or read a state, 1 ms of latency, 0.1 ms per tuple. R tuples have to be replayed, in equal
-parts from |U| tasks upstream, over links of their own.
+Source of the formulas: Madsen and Zhou, CIKM 2015, with the values of a worker with one core: tuples of 150 B,
+links of 50 MB/s, 30 MB/s to write or read a state, 1 ms of latency, 0.1 ms per tuple. R tuples have to be replayed, in
+equal parts from |U| tasks upstream, over links of their own.
 """
 
 from __future__ import annotations
