@@ -34,6 +34,15 @@ def test_bounded_queues_have_a_table_of_places_and_lag(capsys: pytest.CaptureFix
     assert "Bounded queues" not in shown(capsys, "mm1", "--set", "duration=20 s")
 
 
+def test_each_move_has_a_row_and_a_place_on_the_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = shown(capsys, "migration", "--out", str(tmp_path / "out")).split("Migrations")[1].split("Targets")[0]
+    rows = {words[1]: words for words in (line.split() for line in out.splitlines()) if words and "[" in words[0]}
+    assert list(rows) == ["direct", "cpa", "cpal", "lazy_move"]
+    assert "-" not in {cell for words in rows.values() for cell in words}  # all came to their ends
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "What each move took" in page
+
+
 def test_targets_and_what_came_out_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [line.split() for line in shown(capsys, "crash-recovery").split("Targets")[1].splitlines()]
     assert ["lost", "0", "0", "met"] in rows

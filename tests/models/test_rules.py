@@ -305,7 +305,11 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
     ({"fault_tolerance/store": "upstream"}, ["fault_tolerance.store"]),
     ({"fault_tolerance/copies": 2}, ["fault_tolerance.copies"]),
     ({"elasticity": {"policy": "threshold"}}, ["elasticity.policy"]),
-    ({"events/move": MIGRATE}, ["events.move.kind"]),
+    ({"events/move": MIGRATE | {"protocol": "teleport"}}, ["events.move.protocol"]),
+    ({"events/move": MIGRATE, "fault_tolerance": {"method": "none"}}, ["events.move.kind"]),
+    ({"events/move": MIGRATE, "fault_tolerance/guarantee": "at-most-once"}, ["events.move.kind"]),
+    ({"events/move": MIGRATE, "network/sharing": "fair"}, ["network.sharing"]),
+    ({"events/move": MIGRATE, "operators/count/buffer": 10}, ["operators.count.buffer"]),
     ({"events/more": RESCALE}, ["events.more.kind"]),
     ({"placement": {"plan": "plan.json"}}, ["placement.plan"]),
     (
