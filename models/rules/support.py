@@ -71,8 +71,13 @@ def _of_migration(scenario: Scenario, name: str, event: Migrate) -> list[tuple[s
         found.append((f"{here}.kind", "migrate", "with fault_tolerance.store = nodes it is"))
     hint = "beside migrations it is not: leave it out"
     for other, one in scenario.operators.items():
-        if one.buffer is not None:
-            found.append((f"{path_text(('operators', other))}.buffer", one.buffer, hint))
+        given = {"buffer": one.buffer, "window": one.window and "given", "timer": one.timer and "given"}
+        given["state.model"] = "window" if isinstance(one.state, WindowState) else None
+        found += [
+            (f"{path_text(('operators', other))}.{key}", value, hint)
+            for key, value in given.items()
+            if value is not None
+        ]
     if scenario.network.sharing == "fair":
         found.append(("network.sharing", "fair", hint))
     operator = scenario.operators.get(event.operator)
