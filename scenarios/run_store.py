@@ -33,6 +33,7 @@ STORED = (
     "checkpoints",
     "failures",
     "recoveries",
+    "migrations",
     "messages",
     "decisions",
     "ledger",
@@ -41,7 +42,7 @@ RAW = ("visits", "waiting", "deliveries", "dropped")
 OF_TUPLES = ("visits", "deliveries")  # of the raw tables: not there where histograms were recorded
 OF_HISTOGRAMS = ("times", "time_bins")  # only there; the other folded tables are those of DERIVED
 DERIVED = ("latency", "timeline", "throughput")
-_HOSTS = ("host", "owner", "holder", "target")
+_HOSTS = ("host", "owner", "holder", "origin", "target")
 _REPLICATION = Field("replication", "int32", "", "number of the replication")
 _AT = Field("at_ns", "int64", "ns", "begin of the interval")
 

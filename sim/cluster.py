@@ -150,6 +150,10 @@ class Cluster:
         """All instances of a group there have been."""
         return [instance for instance, own in enumerate(self._group) if own == group]
 
+    def group_of(self, instance: int) -> int:
+        """The planned unit of the group."""
+        return self._group[instance]
+
     def counts(self, instance: int) -> bool:
         """Whether the instance is the owner of its group."""
         return self.owner_of(self._group[instance]) == instance

@@ -85,6 +85,7 @@ class Run:
     move: Move
     requested_ns: int
     over: bool = False
+    handing_down: bool = False  # the old instance is to hand down its state as soon as the new one is live
     resend: bool = False  # downstream has lost what the old instance sent while the new one was silent
     local: dict[int, Protocol] = field(default_factory=dict)  # by task
     paused_ns: int | None = None
@@ -134,7 +135,7 @@ class Context:
 
     def route(self, *instances: int) -> None:
         """Outputs for the group that depart from now on go to these instances."""
-        self._plane.route(self.me, self._run.move.group, instances)
+        self._runtime.route(self.me, self._run.move.group, instances)
 
     # -- the receiving side
 
@@ -145,11 +146,12 @@ class Context:
     def install(self, muted: bool = False) -> None:
         """The checkpoint that is stored here becomes the state of the new instance; `muted`: which goes on silently."""
         move = self._run.move
+        self._plane.freeze(move.old, True)  # a newer one would have upstream forget what this one does not have
         self._plane.adopt(move.new, move.old)
         self._plane.mute(move.new, muted)
-        self._cluster.unit_live[move.new] = True
-        self._plane.open(move.new)
-        self._plane.release(move.new)
+        self._runtime.open(move.new)
+        if self._run.handing_down:
+            self._hand_down()
 
     def unmute(self) -> None:
         """The new instance answers from now on; where somebody downstream was recovered meanwhile, once more."""
@@ -171,12 +173,20 @@ class Context:
     def to_checkpoint(self) -> None:
         """The state of the old instance becomes the stored checkpoint of the new one, which is the owner from now on.
 
-        Everyone upstream must send to the new one by now.
+        Everyone upstream must send to the new one by now. If that has no state yet it is done when it has: until then
+        what the old one keeps for downstream is kept nowhere else. Then the fact `holds` is told.
         """
+        if self.has_state():
+            self._hand_down()
+        else:
+            self._run.handing_down = True
+
+    def _hand_down(self) -> None:
         move = self._run.move
         self._runtime.own(move.new)
         self._plane.hand_down(move.old, move.new)
         self._runtime.retire(move.old)
+        self.done("holds")
 
     # -- checkpoints, at the coordinator
 
@@ -226,6 +236,7 @@ class Runtime:
         self.control, self.done = control, done
         self.runs: list[Run] = []
         self._sent: dict[int, Message] = {}
+        self._routes: dict[tuple[int, int], tuple[int, ...]] = {}  # (task, group) -> instances
 
     def start(self, protocol: type[Protocol], move: Move, requested_ns: int) -> Run:
         """A new run, at whose coordinator the protocol begins."""
@@ -271,6 +282,30 @@ class Runtime:
         for run in self.runs:
             if not run.over and run.move.old == unit:
                 run.at(CONTROL).on_stored(Context(self, run, CONTROL))
+
+    def route(self, task: int, group: int, instances: tuple[int, ...]) -> None:
+        """Outputs of the task for the group go to these instances from now on, or to the owner."""
+        self._routes[task, group] = instances
+        self.control.plane.route(task, group, instances)
+
+    def open(self, instance: int) -> None:
+        """The instance has a state and goes on.
+
+        What it keeps for key groups that are on their way elsewhere, or have got there, goes there, too: those who sent
+        that on before did not know of this instance.
+        """
+        cluster, plane = self.control.cluster, self.control.plane
+        cluster.unit_live[instance] = True
+        plane.open(instance)
+        plane.release(instance)
+        for receiver in plane.receivers(instance):
+            group = cluster.group_of(receiver)
+            targets = self._routes.get((cluster.unit_task[instance], group)) or (cluster.owner_of(group),)
+            for target in targets:
+                if target != receiver and not cluster.retired(target):
+                    plane.copy_kept(instance, receiver, target)
+                    if cluster.task_alive[cluster.unit_task[target]]:
+                        plane.replay(instance, target)
 
     def resend(self, unit: int) -> None:
         """Downstream gets once more what the unit keeps; who has it drops it."""

@@ -28,8 +28,8 @@ class Control:
     Hosts, operators, tasks and units are numbers here; of tuples only the plane knows.
     """
 
-    def __init__(self, plan: RunPlan, plane: PlaneFactory) -> None:
-        self.plan, self.clock, self.recorder, self.cluster = plan, Clock(), Recorder(), Cluster(plan)
+    def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
+        self.plan, self.clock, self.recorder, self.cluster = plan, clock or Clock(), Recorder(), Cluster(plan)
         self._holders = Holders(self.clock, self.recorder, self.cluster)
         self._works: dict[int, Callable[[], None]] = {}  # token -> what is to be done after the work
         self._tokens = 0

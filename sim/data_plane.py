@@ -196,6 +196,9 @@ class DataPlane(Protocol):
         Not where the heir has taken a checkpoint of its own meanwhile.
         """
 
+    def freeze(self, unit: int, frozen: bool) -> None:
+        """Whether no checkpoint of the unit is taken or stored any more, also none that is under way."""
+
     def plan_holder(self, unit: int, host: int) -> None:
         """The host is the planned holder of the unit's periodic checkpoints, as the cluster says already."""
 

@@ -128,7 +128,7 @@ class Migrations:
         run.over = True
         del self.open[run.move.group]
         for task in self._senders_now(run):
-            self.control.plane.route(task, run.move.group, ())
+            self.runtime.route(task, run.move.group, ())
         self._next(run.move.group)
 
     def _senders_now(self, run: Run) -> list[int]:
@@ -166,11 +166,13 @@ class Migrations:
         self._refuse(self._requests[run.number], "a host that has a part in the move died")
         self.runtime.own(stays)
         for task in self._senders_now(run):
-            plane.route(task, move.group, ())
+            self.runtime.route(task, move.group, ())
         for sender in plane.senders(other):
             plane.copy_kept(sender, other, stays)
         if not cluster.retired(other):
             self.runtime.retire(other)
+        if stays == move.old and live[stays]:
+            plane.freeze(stays, False)
         plane.unhold(move.target, move.new)
         if stays == move.new:
             self._go_on(move)
@@ -193,11 +195,8 @@ class Migrations:
 
     def _warm(self, move: Move) -> None:
         """The new instance starts from what the old one has handed down."""
-        plane = self.control.plane
-        plane.adopt(move.new, move.old)
-        self.cluster.unit_live[move.new] = True
-        plane.open(move.new)
-        plane.release(move.new)
+        self.control.plane.adopt(move.new, move.old)
+        self.runtime.open(move.new)
 
     # -- records
 

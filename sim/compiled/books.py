@@ -154,9 +154,10 @@ def open_books(s: State, table: np.ndarray, duplicated: np.ndarray) -> None:  # 
 
 @kernel
 def _mark_coming(s: State, table: np.ndarray, unit: int, tuple_id: int) -> None:
-    """On its way to an instance of a group, which is not over."""
-    if not s.units[unit].retired:
-        _mark(table, s.units[unit].group, tuple_id, _COMING)
+    """On its way to an instance of a group, which is not over or is the owner all the same."""
+    group = s.units[unit].group
+    if not s.units[unit].retired or s.units[group].owner == unit:
+        _mark(table, group, tuple_id, _COMING)
 
 
 @kernel

@@ -103,6 +103,12 @@ class Moves(ABC):
         self._act()
         return bool(instances.hand_down(self.s, instance, heir))
 
+    def freeze(self, unit: int, frozen: bool) -> None:
+        """No checkpoint of the unit is taken or stored, as if one were always under way."""
+        self._act()
+        self.s.units["saving"][unit] = frozen
+        self.s.units["incarnation"][unit] += 1
+
     def plan_holder(self, unit: int, host: int) -> None:
         """The host is the planned holder."""
         self.s.units["planned"][unit] = host

@@ -62,6 +62,10 @@ class NoActions:
         """A group has one instance."""
         raise _missing("hand_down")
 
+    def freeze(self, unit: int, frozen: bool) -> None:
+        """A group has one instance."""
+        raise _missing("freeze")
+
     def plan_holder(self, unit: int, host: int) -> None:
         """No checkpoints are taken."""
         raise _missing("plan_holder")

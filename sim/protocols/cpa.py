@@ -33,7 +33,6 @@ class CPA(Protocol):
         """After the last tuple from everyone upstream, state becomes a checkpoint."""
         if self.all_in("to_checkpoint", message.sender, self.move.upstream):
             ctx.to_checkpoint()
-            ctx.done("holds")
 
     # at the task that has the checkpoint
 

@@ -37,7 +37,6 @@ class CPAL(Protocol):
         """After the last tuple from everyone upstream, state becomes a checkpoint."""
         if self.all_in("to_checkpoint", message.sender, self.move.upstream):
             ctx.to_checkpoint()
-            ctx.done("holds")
 
     # at the task that has the checkpoint
 

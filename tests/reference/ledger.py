@@ -114,7 +114,7 @@ def _coming(world: World) -> defaultdict[Unit, set[int]]:
     for unit in world.instances():
         if unit.group.owner is not unit and not unit.retired:  # what a group has on its way to its next place
             coming[unit.group.owner].update(coming[unit], (visit.row.id for visit in unit.held))
-            coming[unit.group.owner].update(unit.applied if unit.live else ())
+            coming[unit.group.owner].update(unit.applied if unit.live or unit.operator.is_sink else ())
     return coming
 
 

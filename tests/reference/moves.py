@@ -69,6 +69,13 @@ class Moves:
         new.checkpoint = replace(taken, key_since=dict(old.key_since))
         return True
 
+    def freeze(self, unit: int, frozen: bool) -> None:
+        """No checkpoint of the unit is taken or stored, as if one were always under way."""
+        self.limits.act()
+        one = self._numbered[unit]
+        one.saving = frozen
+        one.incarnation += 1
+
     def plan_holder(self, unit: int, host: int) -> None:
         """The cluster is asked each time."""
         assert self._numbered[unit].number == unit

@@ -12,6 +12,7 @@ from models.inputs import RunInputs
 from models.records import RunRecords
 from models.scenario import Scenario
 from models.units import to_ns
+from sim.clock import Clock
 from sim.cluster import RunPlan
 from sim.context import Message, Protocol
 from sim.control import Control, PlaneFactory
@@ -117,9 +118,10 @@ def run(
     plane: PlaneFactory,
     crash: Crash | None = None,
     instead: dict[str, type[Protocol]] | None = None,
+    clock: Clock | None = None,
 ) -> Outcome:
     """The run with this crash; `instead` replaces protocols by name."""
-    control = Control(RunPlan.of(made, RunInputs(), 0), plane)
+    control = Control(RunPlan.of(made, RunInputs(), 0), plane, clock)
     moves = Assisted(control)
     control.migrations, moves.draw, moments = moves, Random(made.seed + 1), set[int]()
     moves.protocols = moves.protocols | (instead or {})

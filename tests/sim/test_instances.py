@@ -180,5 +180,7 @@ def test_without_the_copy_of_the_buffer_tuples_are_missing(plane: PlaneFactory) 
     new = control.begin(2)
     control.send_to(new)
     control.plane.own(new)
+    control.run(3 * NS // 2)
+    control.plane.retire(GROUP)
     control.run(DURATION)
     assert records(control, DURATION).tables["ledger"]["lost"][0] > 0

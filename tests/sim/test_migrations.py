@@ -92,7 +92,6 @@ class FirstToCheckpointConverts(CPA):
     def on_to_checkpoint(self, ctx: Context, message: Message) -> None:
         if self.first("to_checkpoint"):
             ctx.to_checkpoint()
-            ctx.done("holds")
         self.all_in("to_checkpoint", message.sender, self.move.upstream)
 
 
