@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -41,7 +40,7 @@ class Migrations:
         self.protocols = dict(PROTOCOLS)
         self.runtime = Runtime(control, self._done)
         self.open: dict[int, Run] = {}  # group -> its run
-        self._waiting: dict[int, deque[Request]] = {}
+        self._waiting: list[Request] = []
         self._requests: dict[int, Request] = {}  # run -> what it does
         self._names: dict[int, str] = {}  # run -> its protocol
 
@@ -61,18 +60,18 @@ class Migrations:
     # -- requests
 
     def request(self, group: int, host: int, protocol: str) -> None:
-        """Move the group there; after the moves of the group that were asked for before."""
-        request = Request(group, host, protocol, self.control.clock.now_ns())
-        if group in self.open:
-            self._waiting.setdefault(group, deque()).append(request)
-        else:
-            self._begin(request)
+        """Move the group there, after what was asked for before and has to be over.
+
+        That is moves of the group, and of groups that send to it or that it sends to: a protocol asks all that send to
+        a group for something, so nobody may become one meanwhile.
+        """
+        self._waiting.append(Request(group, host, protocol, self.control.clock.now_ns()))
+        self._next()
 
     def _begin(self, request: Request) -> None:
         reason = self._against(request)
         if reason:
             self._refuse(request, reason)
-            self._next(request.group)
             return
         control, cluster, old = self.control, self.cluster, self.cluster.owner_of(request.group)
         operator = cluster.unit_operator[old]
@@ -129,15 +128,28 @@ class Migrations:
         del self.open[run.move.group]
         for task in self._senders_now(run):
             self.runtime.route(task, run.move.group, ())
-        self._next(run.move.group)
+        self._next()
 
     def _senders_now(self, run: Run) -> list[int]:
         return [task for task in run.move.upstream if self.cluster.task_alive[task]]
 
-    def _next(self, group: int) -> None:
-        waiting = self._waiting.get(group)
-        if waiting and group not in self.open:
-            self._begin(waiting.popleft())
+    def _next(self) -> None:
+        """Begin what waits and need not wait any longer, in the order of the requests."""
+        before = [run.move.group for run in self.open.values()]
+        still: list[Request] = []
+        todo, self._waiting = self._waiting, []
+        for request in todo:
+            if any(self._meet(request.group, other) for other in before):
+                still.append(request)
+            else:
+                self._begin(request)
+            before.append(request.group)
+        self._waiting = still + self._waiting
+
+    def _meet(self, group: int, other: int) -> bool:
+        """Whether these are one group, or one sends to the other."""
+        one, two = self.cluster.unit_operator[group], self.cluster.unit_operator[other]
+        return group == other or one in self._upstream(other) or two in self._upstream(group)
 
     # -- crashes
 
@@ -150,6 +162,13 @@ class Migrations:
             ends = (run.move.source, run.move.target)
             if lost & self._upstream(run.move.group) or not all(self.cluster.task_alive[task] for task in ends):
                 self._call_off(run)
+        if losses:
+            self.control.clock.process(self._later())
+
+    def _later(self) -> Process:
+        """What waited for moves that were called off begins once everything is assigned."""
+        yield self.control.clock.sleep(self.control.clock.now_ns())
+        self._next()
 
     def _upstream(self, group: int) -> set[int]:
         operator = self.cluster.unit_operator[group]

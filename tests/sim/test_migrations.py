@@ -168,6 +168,10 @@ def blamed(name: str, mutant: type[Protocol], seeds: range, count: int) -> int |
     return None
 
 
-@pytest.mark.parametrize(("name", "mutant"), MUTANTS, ids=[mutant.__name__ for _, mutant in MUTANTS])
+# The first of several requests is seen only where channels differ in speed: tests/sim/test_uneven_orders.py.
+TIMED = [(name, mutant) for name, mutant in MUTANTS if mutant is not FirstToCheckpointConverts]
+
+
+@pytest.mark.parametrize(("name", "mutant"), TIMED, ids=[mutant.__name__ for _, mutant in TIMED])
 def test_a_broken_protocol_is_noticed(name: str, mutant: type[Protocol]) -> None:
     assert blamed(name, mutant, range(40), 4) is not None

@@ -1,0 +1,69 @@
+"""Protocols under orders of events that no timing of a job reaches easily: only channels keep theirs.
+
+Oracle: the ledger. To look at one schedule: `moving_jobs.run(moving_job(SEED, PROTOCOL), World, CRASH,
+clock=UnevenClock(SEED))`.
+"""
+
+from __future__ import annotations
+
+import pytest
+from moving_jobs import crashes, moving_job, run
+from reference.world import World
+from test_migrations import MUTANTS, FirstToCheckpointConverts
+from uneven_clock import UnevenClock
+
+from sim.context import Protocol
+from sim.protocols import PROTOCOLS
+
+
+def faulty(protocol: str, seed: int, count: int, mutant: type[Protocol] | None = None) -> list[object]:
+    """The schedules of one seed in which something is wrong: without a crash, and with some."""
+    made, instead = moving_job(seed, protocol), {protocol: mutant} if mutant else None
+    calm = run(made, World, instead=instead, clock=UnevenClock(seed))
+    found: list[object] = [(seed, calm.faults)] if calm.faults else []
+    for crash in crashes(seed, calm.moments, count):
+        outcome = run(made, World, crash, instead=instead, clock=UnevenClock(seed))
+        if outcome.faults:
+            found.append((seed, crash, outcome.faults))
+    return found
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_nothing_is_lost_or_done_twice_in_any_order(protocol: str) -> None:
+    for seed in range(12):
+        assert faulty(protocol, seed, 2) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_nothing_is_lost_or_done_twice_in_many_orders(protocol: str) -> None:
+    for seed in range(100, 400):
+        assert faulty(protocol, seed, 5) == []
+
+
+class StillCheckpointed(PROTOCOLS["cpa"]):  # type: ignore[misc]
+    """The old owner goes on storing checkpoints while the new one warms up from an older one."""
+
+    def on_to_state(self, ctx: object, message: object) -> None:
+        plane = ctx._plane  # type: ignore[attr-defined]
+        frozen, plane.freeze = plane.freeze, lambda *_: None
+        try:
+            super().on_to_state(ctx, message)
+        finally:
+            plane.freeze = frozen
+
+
+def test_a_checkpoint_that_is_stored_during_the_move_is_noticed() -> None:
+    assert any(faulty("cpa", seed, 0, StillCheckpointed) for seed in range(40))
+
+
+def test_a_conversion_at_the_first_request_is_noticed() -> None:
+    assert any(faulty("cpa", seed, 1, FirstToCheckpointConverts) for seed in range(60))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "mutant"), MUTANTS, ids=[mutant.__name__ for _, mutant in MUTANTS])
+def test_broken_protocols_are_noticed_in_uneven_orders(name: str, mutant: type[Protocol]) -> None:
+    if mutant.__name__ == "NotMuted":
+        pytest.skip("it answers twice, which receivers drop")
+    assert any(faulty(name, seed, 3, mutant) for seed in range(60))
