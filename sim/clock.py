@@ -25,7 +25,7 @@ MESSAGE, SERVICE, ARRIVAL, SETTLED = (k * _CLASS for k in (1, 2, 3, 4))  # SETTL
 LINK = _CLASS // 2  # what leaves a link that is shared evenly, by host
 CREDIT = SERVICE + _CLASS // 2  # tasks that go on with their outbox: by task; then those that waited, by receiver
 TIMERS = SERVICE + (1 << 46)  # timers emit after all services that end and all births of the instant
-TICKS = SERVICE + (1 << 47)  # then sources send watermarks; never in one run with CREDIT
+TICKS = TIMERS + (1 << 45)  # then sources send watermarks, before room that got free (CREDIT)
 
 
 def channel(kind: int, receiver: int, sender: int) -> int:

@@ -24,8 +24,6 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
             found.append((f"{here}.window", "given", "windows where a host may fail are not"))
         if may_fail and isinstance(operator.state, WindowState):
             found.append((f"{here}.state.model", "window", "where a host may fail per-key, fixed and per-tuple are"))
-    if any(operator.window is not None or operator.timer is not None for operator in scenario.operators.values()):
-        found += _beside_event_time(scenario)
     if scenario.placement.plan is not None:
         found.append(("placement.plan", scenario.placement.plan, "placement.tasks is"))
     found += _of_fault_tolerance(scenario)
@@ -35,24 +33,6 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
         if event.kind != "host-failure":
             found.append((f"{path_text(('events', name))}.kind", event.kind, "host-failure is"))
     return [InputFault(path, value, RULE, hint) for path, value, hint in found]
-
-
-def _beside_event_time(scenario: Scenario) -> list[tuple[str, object, str]]:
-    """What windows and timers do not go together with: watermarks would overtake tuples, or take work."""
-    hint = "leave it out, or the windows and timers"
-    found: list[tuple[str, object, str]] = [
-        (f"{path_text(('operators', name))}.buffer", operator.buffer, hint)
-        for name, operator in scenario.operators.items()
-        if operator.buffer is not None
-    ]
-    for name, group in scenario.hosts.items():
-        if group.cpu == "processor-sharing":
-            found.append((f"{path_text(('hosts', name))}.cpu", group.cpu, hint))
-        if group.load is not None:
-            found.append((f"{path_text(('hosts', name))}.load", "given", hint))
-    if scenario.network.sharing == "fair":
-        found.append(("network.sharing", "fair", hint))
-    return found
 
 
 def _is_simple(join: Operator) -> bool:

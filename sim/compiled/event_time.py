@@ -1,18 +1,20 @@
-"""Watermarks: virtual tuples on their way from the sources to the last task that needs event time.
+"""Watermarks: virtual tuples from the sources on to the last task that needs event time.
 
-The visit of a watermark has its event time in `key`; it is a service of 0 ns for its task.
+For its task a watermark is a service of 0 ns.
 """
 
 from __future__ import annotations
 
-from sim.clock import ARRIVAL, RECEIVER, SERVICE, TICKS, TIMERS
-from sim.compiled.channels import departure, emit, free_visit, new_visit
+from sim.clock import SERVICE, TICKS, TIMERS
+from sim.compiled.channels import emit, free_visit
 from sim.compiled.compiling import kernel
 from sim.compiled.draws import output_key
 from sim.compiled.events import push
+from sim.compiled.fair import fair_room
+from sim.compiled.marks import pass_mark
 from sim.compiled.pointer import State
 from sim.compiled.service import dispatch, note_idle, put_in_queue, ticket
-from sim.compiled.state import END, FORWARD, MARK, MARKED, NONE, PASSED, TICK, TIMER, TUPLE
+from sim.compiled.state import DUE, END, FORWARD, MARK, NONE, PASSED, TICK, TIMER, TUPLE
 from sim.compiled.windows import due, end_windows, first_open, matches, window_id
 
 
@@ -22,9 +24,14 @@ def burst(s: State, kind: int, ref: int) -> int:
     g = s.g[0]
     if kind == TICK:
         return g.mark_fan
+    task = s.heap[0].rank - SERVICE
+    if kind == DUE:
+        if s.hosts[ref].root == NONE:
+            return 0
+        kind, ref = END, s.hosts[ref].root
+        task = s.services[ref].task
     if kind not in (END, PASSED):
         return 0
-    task = s.heap[0].rank - SERVICE
     t, e = s.tasks[task], s.visits[ref]
     op = s.operators[t.operator]
     if kind == END:
@@ -50,14 +57,16 @@ def room_for_windows(s: State, kind: int, ref: int, need: int) -> bool:
         or g.pairs_used + need > s.pairs.shape[0]
         or g.cells_left < g.spread
         or g.panes_left < g.spread
+        or not fair_room(s, need)
     )
 
 
 @kernel
 def tick(s: State, source: int, time: int) -> None:
-    """Everything that the source bears before now is sent."""
+    """Everything that the source bears before now is sent, but for what waits, which holds event time back."""
     b = s.sources[source]
-    pass_on(s, s.units[b.unit].task, time)
+    promise = time if b.emitted == b.born else s.births[b.offset + b.emitted - b.base].time
+    rise(s, s.units[b.unit].task, promise)
     push(s, time + b.watermark, TICKS + s.units[b.unit].task, s.g[0].serial, TICK, source)
     s.g[0].serial += 1
 
@@ -74,41 +83,21 @@ def timer(s: State, unit: int, time: int) -> None:
 
 
 @kernel
-def pass_on(s: State, origin: int, event: int) -> None:
-    """Send a watermark over all channels on the way to a window."""
+def rise(s: State, origin: int, event: int) -> None:
+    """Send a watermark over all channels on the way to a window, if it is a later one."""
+    if event <= s.tasks[origin].event_sent:
+        return
+    s.tasks[origin].event_sent = event
     op = s.operators[s.tasks[origin].operator]
     for k in range(op.first_edge, op.first_edge + op.edges):
         edge = s.edges[k]
         down = s.operators[edge.down]
         if down.timed:
             if edge.kind == FORWARD:
-                _send(s, origin, down.first_task + origin - op.first_task, event)
+                pass_mark(s, origin, down.first_task + origin - op.first_task, event)
             else:
                 for task in range(down.first_task, down.first_task + down.tasks):
-                    _send(s, origin, task, event)
-
-
-@kernel
-def _send(s: State, origin: int, task: int, event: int) -> None:
-    g = s.g[0]
-    host = s.tasks[origin].host
-    arrival = g.now if host == s.tasks[task].host else departure(s, host, 0) + g.latency
-    v = new_visit(s)
-    e = s.visits[v]
-    e.id = 0
-    e.birth = 0
-    e.key = event
-    e.start = NONE
-    e.next = NONE
-    e.unit = NONE
-    e.origin = origin
-    e.task = task
-    e.kind = MARK
-    e.wire = 0
-    e.arrived = 0
-    e.replayed = 0
-    push(s, arrival, ARRIVAL + task * RECEIVER + origin, g.serial, MARKED, v)
-    g.serial += 1
+                    pass_mark(s, origin, task, event)
 
 
 @kernel
@@ -140,9 +129,7 @@ def _turn(s: State, task: int, origin: int, event: int) -> None:
         end_windows(s, task, least)
         if op.joins == NONE:
             least = min(least, first_open(op, least) * op.slide)
-    if least > t.event_sent:
-        t.event_sent = least
-        pass_on(s, task, least)
+    rise(s, task, least)
 
 
 @kernel

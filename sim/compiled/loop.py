@@ -363,7 +363,8 @@ def go_on(s: State, task: int) -> None:
     """Send from the head as long as there is room; with nothing left the task goes on."""
     t = s.tasks[task]
     while t.unsent_head != NONE:
-        if not has_room(s, s.units[s.visits[t.unsent_head].unit].task):
+        e = s.visits[t.unsent_head]
+        if e.kind == TUPLE and not has_room(s, s.units[e.unit].task):
             wait_for_room(s, task)
             return
         send_head(s, task)

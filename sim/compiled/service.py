@@ -139,7 +139,7 @@ def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
     else:
         s.visits[before].next = v
     t.serving_tail = v
-    if s.full and s.hosts[t.host].paced:
+    if s.full and s.hosts[t.host].paced and kind != PASSED:  # a watermark takes no work
         begin_service(s, v, task, ns, before)
         return
     push(s, g.now + ns, SERVICE + task, g.serial, kind, v)
@@ -198,7 +198,7 @@ def take_head(s: State, task: int) -> int:
     if t.queue_head == NONE:
         t.queue_tail = NONE
     t.queue_n -= 1
-    if s.full and t.places > 0:
+    if s.full and t.places > 0 and s.visits[v].kind == TUPLE:
         leave_place(s, task)
     return v
 

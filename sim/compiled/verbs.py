@@ -88,10 +88,11 @@ def _lose_unsent(s: State, task: int) -> None:
     stop_waiting(s, task)
     v = t.unsent_head
     t.unsent_head = t.unsent_tail = NONE
-    t.unsent_n = 0
+    t.unsent_n = t.unsent_marks = 0
     while v != NONE:
         following = s.visits[v].next
-        drop(s, v, s.units[s.visits[v].unit].task, CRASHED)
+        if s.visits[v].kind == TUPLE:
+            drop(s, v, s.units[s.visits[v].unit].task, CRASHED)
         free_visit(s, v)
         v = following
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from reference.host import Link
 from reference.mark import Mark
+from reference.outbox import Passing
 from sim.clock import ARRIVAL, TICKS, channel
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Watermarks:
         self.clock.at(at_ns, TICKS + source.unit.task.index, lambda _: self._tick(source, at_ns))
 
     def _tick(self, source: Source, now: int) -> None:
-        """Everything that the source bears before now is sent."""
-        self._pass_on(source.unit.task, now)
+        """Everything that the source bears before now is sent, but for what waits, which holds event time back."""
+        self._rise(source.unit.task, source.promise_ns(now))
         self._wait(source, now + source.unit.operator.watermark_ns)
 
     def _tasks(self, operator: OperatorPlan) -> list[Task]:
@@ -69,14 +69,19 @@ class Watermarks:
         receivers = self._tasks(edge.down)
         return [receivers[self._tasks(task.operator).index(task)]] if edge.partitioning == "forward" else receivers
 
-    def _pass_on(self, origin: Task, event_ns: int) -> None:
-        now = self.clock.now_ns()
-        for task in self._receivers(origin):
-            link = origin.host.link
-            assert isinstance(link, Link)
-            arrival = now if origin.host is task.host else link.arrival_ns(now, 0)
-            arrive = partial(self._arrive, Mark(event_ns, origin), task)
-            self.clock.at(arrival, channel(ARRIVAL, task.index, origin.index), arrive)
+    def _rise(self, origin: Task, event_ns: int) -> None:
+        """Send a watermark over all channels of a task, behind what waits there, if it is a later one."""
+        own = self.progress[origin]
+        if event_ns > own.sent_ns:
+            own.sent_ns = event_ns
+            for task in self._receivers(origin):
+                origin.outbox.pass_on(Passing(Mark(event_ns, origin), task))
+
+    def send(self, mark: Mark, task: Task) -> None:
+        """Send a watermark to a task, behind all that went before on the same channel."""
+        origin, arrive = mark.origin, partial(self._arrive, mark, task)
+        rank = channel(ARRIVAL, task.index, origin.index)
+        self.world.transmit(origin, task, 0, lambda arrival_ns: self.clock.at(arrival_ns, rank, arrive))
 
     def _arrive(self, mark: Mark, task: Task, _: object) -> None:
         mark.ticket = task.host.ticket()
@@ -100,9 +105,7 @@ class Watermarks:
             least = windows.held_ns(least)
         elif windows is not None:
             self._forget_pairs(task, least)
-        if least > own.sent_ns:
-            own.sent_ns = least
-            self._pass_on(task, least)
+        self._rise(task, least)
 
     def _end_windows(self, task: Task, event_ns: int) -> None:
         """By window, key group, and first tuple of a key."""

@@ -103,7 +103,7 @@ def _coming(world: World) -> defaultdict[Unit, set[int]]:
         for item in (*task.front, *task.queue, *task.serving, *task.back, *task.side):
             if isinstance(item, Visit):
                 coming[item.unit].add(item.row.id)
-        for output in task.outbox.items:
+        for output in task.outbox.unsent:
             coming[output.receiver].add(output.row.id)
     for unit in _owners(world):
         coming[unit].update(visit.row.id for visit in unit.held)

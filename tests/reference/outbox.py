@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from sim.clock import CREDIT, channel
 
 if TYPE_CHECKING:
+    from reference.mark import Mark
     from reference.task import Task
     from reference.unit import Row, Unit
     from reference.world import World
+
+
+class Passing(NamedTuple):
+    """A watermark that goes out of its task behind the outputs that were made before; it needs no place."""
+
+    mark: Mark
+    task: Task
 
 
 class Output(NamedTuple):
@@ -81,7 +89,7 @@ class Outbox:
 
     def __init__(self, world: World, task: Task) -> None:
         self.world, self.task = world, task
-        self.items: deque[Output] = deque()
+        self.items: deque[Output | Passing] = deque()
         self._waits_at: Places | None = None
         self._loose = False  # its head was taken away, and the event is set at which it goes on
         self._blocked_ns, self._since_ns = 0, 0
@@ -89,6 +97,11 @@ class Outbox:
     def __bool__(self) -> bool:
         """Whether something is left to send."""
         return bool(self.items)
+
+    @property
+    def unsent(self) -> list[Output]:
+        """The outputs among what is left to send."""
+        return [item for item in self.items if isinstance(item, Output)]
 
     def blocked_ns(self) -> int:
         """For how long something was left to send, up to now."""
@@ -105,6 +118,13 @@ class Outbox:
             self._since_ns = self.world.clock.now_ns()
             self._wait()
 
+    def pass_on(self, passing: Passing) -> None:
+        """Send a watermark behind all that is left to send."""
+        if self.items:
+            self.items.append(passing)
+        else:
+            self.world.watermarks.send(*passing)
+
     def granted(self, task: Task) -> None:
         """There is a place for the head at the task that it waited for, or the task is dead."""
         self._waits_at = None
@@ -114,7 +134,11 @@ class Outbox:
 
     def forget(self, sender: Unit, receiver: Unit) -> None:
         """A replay takes along what waits here from one unit for another."""
-        left = deque(item for item in self.items if item.sender is not sender or item.receiver is not receiver)
+        left = deque(
+            item
+            for item in self.items
+            if isinstance(item, Passing) or item.sender is not sender or item.receiver is not receiver
+        )
         if len(left) == len(self.items):
             return
         same_head = bool(left) and left[0] is self.items[0]
@@ -125,14 +149,16 @@ class Outbox:
             self._stop_waiting()
             self._go_on_later()
 
-    def lose(self) -> deque[Output]:
-        """The host died: returns what is gone with it."""
-        lost, self.items = self.items, deque()
+    def lose(self) -> list[Output]:
+        """The host died: returns the outputs that are gone with it."""
+        lost, self.items = self.unsent, deque()
         self._stop_waiting()
         return lost
 
     def _wait(self) -> None:
-        self._waits_at = self.items[0].receiver.task.places
+        head = self.items[0]
+        assert isinstance(head, Output)
+        self._waits_at = head.receiver.task.places
         self._waits_at.waiting.append(self)
 
     def _stop_waiting(self) -> None:
@@ -156,7 +182,8 @@ class Outbox:
     def _go_on(self) -> None:
         """Send from the head as long as there is room; with nothing left the task goes on."""
         while self.items:
-            if not self.items[0].receiver.task.places.has_room():
+            head = self.items[0]
+            if isinstance(head, Output) and not head.receiver.task.places.has_room():
                 self._wait()
                 return
             self._send_head()
@@ -165,6 +192,10 @@ class Outbox:
         self.world.notice(self.task)
 
     def _send_head(self) -> None:
-        self.world.send_tuple(*self.items.popleft())
+        head = self.items.popleft()
+        if isinstance(head, Output):
+            self.world.send_tuple(*head)
+        else:
+            self.world.watermarks.send(*head)
         if not self.items:
             self._blocked_ns += self.world.clock.now_ns() - self._since_ns

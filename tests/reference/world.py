@@ -318,9 +318,9 @@ class World(Actions, Moves):
             visit.arrival_ns = arrival_ns
             self.clock.at(arrival_ns, channel(ARRIVAL, task.index, origin.index), lambda _: self._arrive(visit, task))
 
-        self._transmit(origin, task, row.bytes, comes)
+        self.transmit(origin, task, row.bytes, comes)
 
-    def _transmit(self, origin: Task, task: Task, size_bytes: int, comes: Callable[[int], None]) -> None:
+    def transmit(self, origin: Task, task: Task, size_bytes: int, comes: Callable[[int], None]) -> None:
         """Send bytes from task to task; `comes` is told when they arrive, as soon as that is known."""
         now = self.clock.now_ns()
         if origin.host is task.host:
@@ -360,7 +360,7 @@ class World(Actions, Moves):
                 visit.arrival_ns = arrival_ns
             self.clock.at(arrival_ns, rank, lambda _: self._replay_arrives(visits, task))
 
-        self._transmit(origin, task, size, comes)
+        self.transmit(origin, task, size, comes)
         if to_unit.books_open:
             to_unit.pending += len(rows)
         return len(rows), size
@@ -409,7 +409,7 @@ class World(Actions, Moves):
     def buffers(self) -> list[TableRow]:
         """(task, taken, unsent, blocked_ns) of each live task."""
         return [
-            (task.index, task.places.taken_now, len(task.outbox.items), task.outbox.blocked_ns())
+            (task.index, task.places.taken_now, len(task.outbox.unsent), task.outbox.blocked_ns())
             for task in self.tasks
             if task.alive
         ]

@@ -189,11 +189,10 @@ def largest_of_the_channels(patch: pytest.MonkeyPatch) -> None:
 
 
 def overtakes_on_the_link(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: Watermarks, origin: Task, event_ns: int) -> None:
-        for task in self._receivers(origin):
-            self._arrive(Mark(event_ns, origin), task, None)
+    def broken(self: Watermarks, mark: Mark, task: Task) -> None:
+        self._arrive(mark, task, None)
 
-    patch.setattr(Watermarks, "_pass_on", broken)
+    patch.setattr(Watermarks, "send", broken)
 
 
 def overtakes_other_threads(patch: pytest.MonkeyPatch) -> None:
