@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models.errors import InputFault
-from models.job import Operator, WindowState
+from models.job import Operator
 from models.scenario import Scenario
 from models.words import path_text
 
@@ -13,17 +13,10 @@ RULE = "not simulated yet"
 def not_simulated(scenario: Scenario) -> list[InputFault]:
     """One fault for each thing that a run of this scenario would have to leave out; empty when it can run."""
     found: list[tuple[str, object, str]] = []
-    may_fail = scenario.may_fail
     for name, operator in scenario.operators.items():
         here = path_text(("operators", name))
         if operator.kind == "join" and not _is_simple(operator):
             found.append((f"{here}.kind", "join", "one of two inputs by key with a window without slide is"))
-        if may_fail and operator.timer is not None:
-            found.append((f"{here}.timer", "given", "timers where a host may fail are not"))
-        if may_fail and operator.window is not None:
-            found.append((f"{here}.window", "given", "windows where a host may fail are not"))
-        if may_fail and isinstance(operator.state, WindowState):
-            found.append((f"{here}.state.model", "window", "where a host may fail per-key, fixed and per-tuple are"))
     if scenario.placement.plan is not None:
         found.append(("placement.plan", scenario.placement.plan, "placement.tasks is"))
     found += _of_fault_tolerance(scenario)

@@ -206,6 +206,9 @@ def most_sent(s: State, kind: int, ref: int) -> int:
         need += (g.fan_out + 2) * s.visits[ref].ticket
     elif kind == ROUND:
         need += 2 * s.round_units.shape[0]
+    elif s.full and kind == TIMER:
+        u = s.units[ref]
+        need += g.fan_out * (s.heap[0].time // s.operators[u.operator].timer - u.ticks)
     elif s.full and kind >= COME:
         need += needed(s, kind, ref)
     if s.full and g.bounded:

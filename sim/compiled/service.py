@@ -12,11 +12,12 @@ from sim.compiled.draws import child_id, output_count, output_key, service_ns
 from sim.compiled.events import push
 from sim.compiled.outbox import leave_place
 from sim.compiled.pointer import State
+from sim.compiled.restoring import note_past
 from sim.compiled.rules import held_by_rule, put_aside, turn
 from sim.compiled.sharing import begin_service
 from sim.compiled.state import DUPLICATE, END, MAIL, MARK, NONE, PASSED, PER_KEY, RECENT, REFUSED, TUPLE
 from sim.compiled.tables import position, touch_key
-from sim.compiled.windows import enter, join, remember
+from sim.compiled.windows import enter, join, remember, side_of
 
 
 @kernel
@@ -100,6 +101,9 @@ def complete(s: State, v: int, task: int) -> None:
         row.birth = e.birth
         row.delivered = g.now
     if s.full and op.windowed:
+        if g.logs:
+            side = 0 if op.joins == NONE else side_of(s, op, e.origin)
+            note_past(s, unit, e.id, e.birth, e.key, side)
         if op.joins == NONE:
             enter(s, unit, e.birth, e.key)
         else:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from models.job import FixedState, PerKeyState, PerTupleState, WindowState
 from models.records import NEVER
 from models.units import to_ns
+from reference.mark import EventTime
 
 if TYPE_CHECKING:
     from reference.task import Task
@@ -81,6 +82,7 @@ class Checkpoint:
     state_bytes: int
     holder: int  # host index, or REMOTE
     holder_life: int  # the life of the holder in which it was taken
+    time: EventTime
 
     def size_bytes(self) -> int:
         """Size of all that a restore reads: the state and the kept outputs."""
@@ -120,8 +122,8 @@ class Unit:
         self.pending = 0  # replayed tuples that are on their way or in the queue
         self.processed_ns = NEVER  # when the last replayed tuple was
         self.births_ns: list[int] = []  # of the applied tuples
-        self.windows: dict[int, dict[int, int]] = {}  # window that has not ended -> key -> newest event time
-        self.sides: dict[tuple[int, int, int], list[Row]] = {}  # (such a window, key, input 0 or 1) -> tuples to join
+        self.time = EventTime()
+        self.assigned_at = self.live_at = 0  # sendings before it was assigned to its task, and live there
 
     @property
     def name(self) -> str:
@@ -199,7 +201,8 @@ class Unit:
         self.applied_at_snapshot = len(self.applied)
         self.new_kept_bytes = 0
         kept = tuple((unit, tuple(rows)) for unit, rows in self.kept.items() if rows)
-        return Checkpoint(self.applied, len(self.applied), kept, self.state_bytes(), holder, holder_life)
+        size, time = self.state_bytes(), self.time.copy()
+        return Checkpoint(self.applied, len(self.applied), kept, size, holder, holder_life, time)
 
     def install(self, checkpoint: Checkpoint | None) -> int:
         """The state of the checkpoint, or an empty one, as a new incarnation.
@@ -212,6 +215,9 @@ class Unit:
         self.position = {}
         for place, tuple_id in enumerate(self.applied):
             self.position.setdefault(tuple_id, place)
+        self.births_ns = self.births_ns[
+            :count
+        ]  # those of the checkpoint: what is stored is a part of this life or before
         self.key_since = {key: since for key, since in self.key_since.items() if since < count}
         self.touched.clear()
         self.applied_at_snapshot, self.new_kept_bytes = count, 0
