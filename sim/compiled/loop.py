@@ -70,6 +70,8 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
     if g.dispatch != NONE:  # an end of work was told: now its core goes on
         task = g.dispatch
         g.dispatch = NONE
+        if s.full and s.tasks[task].marks > 0:
+            let_marks_pass(s, task)
         dispatch(s, s.tasks[task].cores)
         note_idle(s, task)
         if g.notices > 0:

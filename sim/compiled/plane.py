@@ -121,7 +121,8 @@ class CompiledPlane(Actions, Moves):
         """Do all that comes before `limit`; True if the listener was told something."""
         g = self.s.g
         if g["dispatch"][0] != NONE or g["asked"][0] != NONE:
-            self._grow(int(g["fan_out"][0]) + 2 + 2 * self.s.round_units.shape[0])
+            marks = int(g["mark_fan"][0] * g["tasks"][0] * self.s.tasks["marks"][g["dispatch"][0]])
+            self._grow(int(g["fan_out"][0]) + 2 + 2 * self.s.round_units.shape[0] + marks)
         while True:
             g["clock_number"] = self._clock.next_number()
             self.s.hosts["alive"] = self._cluster.host_alive

@@ -90,6 +90,29 @@ def test_a_long_campaign_of_equal_rows_with_windows_and_crashes() -> None:
         assert on_both(windows(Random(seed), fault_tolerance=METHODS[seed % 4])) == [], seed
 
 
+def on_a_lattice(draw: Random, **fixed: Any) -> dict[str, Any]:
+    """The same where births, ends of services, watermarks, timers, checkpoints and crashes meet at 50 ms."""
+    raw = windows(draw, **fixed)
+    for operator in raw["operators"].values():
+        if "service" in operator:
+            operator["service"] = {"distribution": "deterministic", "value": draw.choice(["10 ms", "25 ms", "50 ms"])}
+        if "timer" in operator:
+            operator["timer"] = {"every": "100 ms"}
+    raw["workload"]["src"] |= {"rate": "20 /s", "arrivals": "deterministic", "batch": 1, "watermark": "50 ms"}
+    raw["network"]["latency"] = draw.choice(["0 s", "50 ms", "100 ms"])
+    raw["fault_tolerance"] |= {"interval": "100 ms"} if raw["fault_tolerance"]["method"] == "checkpoint" else {}
+    for event in raw["events"].values():
+        event["at"] = f"{draw.randint(0, 60) * 50} ms"
+        if "repair" in event:
+            event["repair"] = draw.choice(["50 ms", "200 ms", "1 s"])
+    return raw
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_planes_give_equal_rows_where_all_meets_at_the_same_instants(seed: int) -> None:
+    assert on_both(on_a_lattice(Random(seed), fault_tolerance=METHODS[seed % 4])) == []
+
+
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), method=st.sampled_from(METHODS))
 def test_both_planes_give_equal_rows_with_timers_and_crashes(seed: int, method: dict[str, Any]) -> None:
