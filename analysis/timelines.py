@@ -138,6 +138,49 @@ def queues(one: RunRecords, by: str = "operator") -> Series:
     return Series(names, at_ns, _summed(owner, when, one.tables["samples"]["queue"], len(names), at_ns.size))
 
 
+def lags(one: RunRecords) -> Series:
+    """Tuples that are born and not emitted at each sample, for each operator that is a source."""
+    rows = one.tables["lag"]
+    sources, which = np.unique(rows["operator"], return_inverse=True)
+    at_ns, when = np.unique(rows["at_ns"], return_inverse=True)
+    names = tuple(one.operators[index] for index in sources.tolist())
+    return Series(names, at_ns, _summed(which, when, rows["lag"], len(names), at_ns.size))
+
+
+def fullest_queues(one: RunRecords, places: Sequence[int | None]) -> Series:
+    """Share of the places that are taken in the fullest queue of each operator at each sample.
+
+    `places` (n_operators,): of the queue of one task; operators without a bound (None) have no line.
+    """
+    rows = one.tables["buffers"]
+    at_ns, when = np.unique(rows["at_ns"], return_inverse=True)
+    owner = np.asarray(one.task_operator, np.int64)[rows["task"]]
+    most = np.zeros((len(one.operators), at_ns.size), np.int64)
+    np.maximum.at(most, (owner, when), rows["taken"])
+    bounded = [index for index, places_each in enumerate(places) if places_each]
+    room = np.array([places[index] for index in bounded], np.float64)
+    return Series(tuple(one.operators[index] for index in bounded), at_ns, most[bounded] / room[:, None])
+
+
+def held_back(one: RunRecords) -> Series:
+    """Share of time, from each instant to the sample after it, in which a task of each operator had outputs to send.
+
+    The mean over its tasks that were alive at that sample; operators that were never held back have no line.
+    """
+    rows = one.tables["buffers"]
+    at_ns, when = np.unique(rows["at_ns"], return_inverse=True)
+    owner = np.asarray(one.task_operator, np.int64)[rows["task"]]
+    waited = _growth(rows["task"], np.zeros_like(rows["task"]), rows["at_ns"], rows["blocked_ns"])
+    shape = (len(one.operators), at_ns.size)
+    total = _summed(owner, when, waited, *shape)
+    time = _summed(owner, when, np.diff(at_ns, prepend=0)[when], *shape)
+    share = np.zeros(shape)
+    np.divide(total, time, out=share, where=time > 0)
+    ever = np.flatnonzero(total.any(axis=1)).tolist()
+    begin_ns = np.concatenate(([0], at_ns[:-1]))[: at_ns.size]
+    return Series(tuple(one.operators[index] for index in ever), begin_ns, share[ever])
+
+
 def busy(one: RunRecords, by: str = "operator") -> Series:
     """Servers busy on average between a sample and the one before it, for each operator or host.
 

@@ -28,7 +28,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from rivals import Job, Outcome, by_hand, plain
+from rivals import Job, Outcome, heap_loop, plain, simpy_by_hand
 
 RIVAL_TUPLES, ENGINE_TUPLES = 80_000, 480_000  # of one turn, at scale 1
 KEYS = 6000
@@ -38,7 +38,7 @@ MIB = 2**20
 # -- scenarios
 
 
-def scenario(job: Job, duration_s: float, checkpoints: bool = False) -> Any:
+def scenario(job: Job, duration_s: float, checkpoints: bool = False, detail: str = "auto") -> Any:
     """The job on 25 hosts: one task of both operators on each of 20, sources and sinks on the other five."""
     from models.reading import scenario_from  # noqa: PLC0415 - imports are measured, too
 
@@ -69,6 +69,7 @@ def scenario(job: Job, duration_s: float, checkpoints: bool = False) -> Any:
             "fault_tolerance": {"method": "checkpoint", "interval": "5 s", "staggered": True}
             if checkpoints
             else {"method": "none"},
+            "recording": {"detail": detail},
         }
     )
 
@@ -105,14 +106,29 @@ def stream(rate_per_s: float, duration_s: float, selectivity: float) -> Any:
 # -- measuring
 
 
-def engine(job: Job, duration_s: float, seed: int) -> Outcome:
-    """The engine as a rival of its rivals; the seed is the number of the replication."""
+def engine(job: Job, duration_s: float, seed: int, detail: str = "tuples", event_loop: bool = False) -> Outcome:
+    """The engine as a rival of its rivals; the seed is the number of the replication.
+
+    `detail`: a row for each tuple at each operator and sink, or histograms. `event_loop`: even where the scan can.
+    """
     from sim.engine import simulate  # noqa: PLC0415
 
-    records = simulate(scenario(job, duration_s), replication=seed)
-    delivered = records.tables["deliveries"]
-    latencies = delivered["delivered_ns"] - delivered["birth_ns"]
-    return Outcome(applied(records, "one", "two"), float(latencies.mean()) / 1e9 if latencies.size else float("nan"))
+    plane = import_module("sim.compiled.plane").CompiledPlane if event_loop else None
+    records = simulate(scenario(job, duration_s, detail=detail), replication=seed, plane=plane)
+    return Outcome(applied(records, "one", "two"), mean_latency_s(records))
+
+
+def mean_latency_s(records: Any) -> float:
+    """Mean time from birth to sink [s] of the tuples that were delivered."""
+    if records.detail == "tuples":
+        delivered = records.tables["deliveries"]
+        latencies = delivered["delivered_ns"] - delivered["birth_ns"]
+        return float(latencies.mean()) / 1e9 if latencies.size else math.nan
+    times = records.tables["times"]
+    rows = [row for row, what in enumerate(times["what"]) if what == "latency"]
+    total = sum(int(times["sum_high"][row]) * 2**32 + int(times["sum_low"][row]) for row in rows)
+    count = sum(int(times["count"][row]) for row in rows)
+    return total / count / 1e9 if count else math.nan
 
 
 def applied(records: Any, *operators: str) -> int:
@@ -180,15 +196,27 @@ def ratio(slow: list[float], fast: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(slow, fast, strict=True))
 
 
-def compared(job: Job, scale: float, repeats: int) -> dict[str, list[float]]:
-    """ns per step of rivals and engine on a job, each printed with the mean latency that it found."""
+PLAIN, HAND, HEAP = "plain SimPy", "SimPy by hand", "heap loop"
+ROWS, FOLDED = "holdfast, a row per tuple", "holdfast, histograms"
+
+
+def compared(job: Job, scale: float, repeats: int, event_loop: bool = False) -> dict[str, list[float]]:
+    """ns per step of rivals and engine on a job, each printed with the mean latency that it found.
+
+    The rivals keep a latency per tuple. The engine keeps more: a row for each service and each delivery, or
+    histograms of waits, services and latencies.
+    """
     few, many = (max(0.2, scale * tuples / job.rate_per_s) for tuples in (RIVAL_TUPLES, ENGINE_TUPLES))
-    engine(job, 0.2, 0)  # imports, compilation
+    rows, folded = (partial(engine, job, detail=kind, event_loop=event_loop) for kind in ("tuples", "histograms"))
+    for run in (rows, folded):
+        run(0.2, 0)  # imports, compilation
     cost, latency = turns(
         {
-            "plain SimPy": partial(plain, job, few),
-            "by hand": partial(by_hand, job, few),
-            "holdfast": partial(engine, job, many),
+            PLAIN: partial(plain, job, few),
+            HAND: partial(simpy_by_hand, job, few),
+            HEAP: partial(heap_loop, job, few),
+            ROWS: partial(rows, many),
+            FOLDED: partial(folded, many),
         },
         repeats,
     )
@@ -196,6 +224,18 @@ def compared(job: Job, scale: float, repeats: int) -> dict[str, list[float]]:
         found = "" if math.isnan(latency[name]) else f" (mean latency {latency[name] * 1e3:.1f} ms)"
         line(f"{name}{found}", f"{statistics.median(values):,.0f} ns/step")
     return cost
+
+
+def ratios(cost: dict[str, list[float]], over_plain: float, over_hand: float | None) -> None:
+    """Lines of what a step of each rival costs beside one of the engine; the aims are about a row per tuple."""
+    for mine in (ROWS, FOLDED):
+        at_least(f"{PLAIN} / {mine}", ratio(cost[PLAIN], cost[mine]), over_plain)
+        by_hand = ratio(cost[HAND], cost[mine])
+        if over_hand is None:
+            line(f"{HAND} / {mine}", f"{by_hand:,.3g} x")
+        else:
+            at_least(f"{HAND} / {mine}", by_hand, over_hand)
+        line(f"{HEAP} / {mine}", f"{ratio(cost[HEAP], cost[mine]):,.3g} x")
 
 
 def cores(shared: bool) -> str:
@@ -210,18 +250,14 @@ def loop(scale: float, repeats: int) -> None:
     """Two operators of 20 tasks, 8,000 tuples/s, utilisation 0.7: the event loop beside its rivals."""
     for shared in (False, True):
         print(f" {cores(shared)}")
-        cost = compared(Job(shared=shared), scale, repeats)
-        at_least("plain SimPy / holdfast", ratio(cost["plain SimPy"], cost["holdfast"]), 40)
-        line("by hand / holdfast", f"{ratio(cost['by hand'], cost['holdfast']):,.3g} x")
+        ratios(compared(Job(shared=shared), scale, repeats, event_loop=True), 40, None)
 
 
 def scan(scale: float, repeats: int) -> None:
     """Dedicated cores, 2,000 or more tuples per operator and span; spans end where samples are taken, each second."""
     for rate_per_s in (2000.0, 20_000.0):
         print(f" {rate_per_s:,.0f} tuples per operator and span of 1 s")
-        cost = compared(Job(rate_per_s=rate_per_s), scale, repeats)
-        at_least("plain SimPy / holdfast", ratio(cost["plain SimPy"], cost["holdfast"]), 100)
-        at_least("by hand / holdfast", ratio(cost["by hand"], cost["holdfast"]), 50)
+        ratios(compared(Job(rate_per_s=rate_per_s), scale, repeats), 100, 50)
 
 
 def overload(scale: float, repeats: int) -> None:

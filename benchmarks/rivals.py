@@ -4,19 +4,23 @@ Source -> one -> two -> sink. Tuples go by key group to the tasks of `one`, get 
 those of `two`; both serve in exponential times, first come, first served. Task k of both is on host k. Tuples between
 hosts are under way for a constant latency, inside a host for none.
 
-- `plain` can do whatever a process can: that is what SimPy is there for.
-- `by_hand` can do any chain of operators with routing by key group, links with latency, tasks that share one core, and
-  load beyond capacity. It computes a departure when the tuple arrives and routes it then, so a crash, a pause, another
-  speed or another route can act only on tuples that have not arrived yet. No pools of threads, hosts of several shared
-  cores, priorities, bounded queues or bandwidths. Sweeping operator by operator with a sort between (dedicated cores
-  only) is not faster: the heap holds what is under way, some dozens, and the sort all tuples.
+- `plain`, processes and Stores, can do whatever a process can: that is what SimPy is there for.
+- `simpy_by_hand`, callbacks on events that are used again, can do the same: a server has a queue, and each arrival and
+  each end of a service is an event of SimPy, so that a crash, a pause, another speed or another route can act between
+  any two of them. Each of these would have to be written, where a process would just be interrupted.
+- `heap_loop` is no SimPy model. It can do any chain of operators with routing by key group, links with latency, tasks
+  that share one core, and load beyond capacity. It computes a departure when the tuple arrives and routes it then, so
+  what interrupts a server can act only on tuples that have not arrived yet. No pools of threads, hosts of several
+  shared cores, priorities, bounded queues or bandwidths. Sweeping operator by operator with a sort between (dedicated
+  cores only) is not faster: the heap holds what is under way, some dozens, and the sort all tuples.
 
-Both keep the time from birth to sink of each tuple and nothing else: no row per service, no samples, no ledger.
+All keep the time from birth to sink of each tuple and nothing else: no row per service, no samples, no ledger.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -122,7 +126,86 @@ def plain(job: Job, duration_s: float, seed: int) -> Outcome:
     return _outcome(steps, latencies)
 
 
-def by_hand(job: Job, duration_s: float, seed: int) -> Outcome:
+def simpy_by_hand(job: Job, duration_s: float, seed: int) -> Outcome:
+    """A SimPy model written for speed: one event for each arrival and each end of a service, and no other.
+
+    A tuple is itself the event that it arrives, a server the event that its service ends: neither makes an event for a
+    thing that happens, nor a list of callbacks. No Store, no process, no timeout. The instants of the birth and of the
+    delivery are known without an event: a latency before the arrival at the first operator, a latency after the end.
+    """
+    import simpy  # noqa: PLC0415 - as above
+
+    env, random, log = simpy.Environment(), Random(seed).random, math.log
+    schedule, service, latency, groups, owners = env.schedule, job.service_s, job.latency_s, job.groups, job.owners
+    gap, last, normal = 1 / job.rate_per_s, OPERATORS - 1, simpy.events.NORMAL
+    latencies: list[float] = []
+    steps = 0
+
+    class Prepared(simpy.Event):
+        """An event that has a value from the beginning and may be scheduled again and again."""
+
+        _ok, _value = True, None
+
+    class Item(Prepared):
+        """A tuple, as the event that it arrives at a server; two sources' births in a row are never one instant."""
+
+        def __init__(self, born: float) -> None:
+            self.born, self.operator, self.task = born, 0, owners[int(random() * groups)]
+            self.server = servers[0][self.task]
+
+    class Server(Prepared):
+        """A server, as the event that its service ends."""
+
+        def __init__(self) -> None:
+            self.callbacks, self.serving, self.queue = ending, None, deque()
+
+    def arrive(item: Any) -> None:
+        server = item.server
+        if server.serving is None:
+            server.serving = item
+            schedule(server, normal, -service * log(1.0 - random()))
+        else:
+            server.queue.append(item)
+
+    def enter(item: Any) -> None:
+        following = Item(item.born - gap * log(1.0 - random()))
+        following.callbacks = entering
+        schedule(following, normal, following.born - item.born)
+        arrive(item)
+
+    def end(server: Any) -> None:
+        nonlocal steps
+        steps += 1
+        item, server.callbacks = server.serving, ending
+        if server.queue:
+            server.serving = server.queue.popleft()
+            schedule(server, normal, -service * log(1.0 - random()))
+        else:
+            server.serving = None
+        if item.operator == last:
+            latencies.append(env.now + latency - item.born)
+            return
+        origin, item.task = item.task, owners[int(random() * groups)]
+        item.operator += 1
+        item.server = servers[item.operator][item.task]
+        if item.task == origin:
+            arrive(item)
+        else:
+            item.callbacks = arriving
+            schedule(item, normal, latency)
+
+    # SimPy takes the list from an event that has happened and never changes it: all events may have the same.
+    arriving, entering, ending = [arrive], [enter], [end]
+    first = [Server() for _ in range(job.tasks)]
+    servers = [first, first if job.shared else [Server() for _ in range(job.tasks)]]
+    head = Item(-gap * log(1.0 - random()))
+    head.callbacks = entering
+    schedule(head, normal, head.born + latency)
+    env.run(until=duration_s)
+    return _outcome(steps, latencies)
+
+
+def heap_loop(job: Job, duration_s: float, seed: int) -> Outcome:
     """Plain Python for speed: a heap with one entry for each arrival behind the first operator, and nothing else.
 
     A server that is never interrupted need not be woken: when a tuple arrives its departure is known. The source's

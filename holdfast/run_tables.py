@@ -10,6 +10,7 @@ from holdfast.terminal import table
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from analysis.backpressure import Held
     from scenarios.study import Study
 
 
@@ -62,6 +63,45 @@ def recoveries_table(summary: Mapping[str, Any]) -> Table:
     ]
     columns = ("host", "run", "failed at", "detect", "restore", "replay", "catch up", "total")
     return table("Recoveries", columns, rows)
+
+
+def backpressure_table(found: Mapping[str, Held]) -> Table:
+    """How full bounded queues were, who was held back, and how far the sources were behind, by samples."""
+    rows = [
+        (
+            name,
+            "-" if one.places is None else f"{one.places:,}",
+            percent(one.fullest),
+            percent(one.held_back),
+            "-" if one.lag_mean is None else f"{one.lag_mean:,.3g}" if one.lag_mean < 1000 else f"{one.lag_mean:,.0f}",
+            "-" if one.lag_max is None else f"{one.lag_max:,}",
+        )
+        for name, one in found.items()
+    ]
+    columns = ("operator", "places", "fullest", "held back", "lag mean", "lag max")
+    return table("Bounded queues", columns, rows)
+
+
+def targets_table(summary: Mapping[str, Any]) -> Table:
+    """What was to be reached and what came out."""
+    verdicts = {True: "met", False: "missed", None: "nothing seen"}
+    rows = [
+        (
+            name.removesuffix("_s").replace("_", " "),
+            target(name, one["limit"]),
+            target(name, one["value"]),
+            verdicts[one["met"]],
+        )
+        for name, one in summary["targets"].items()
+    ]
+    return table("Targets", ("target", "at most", "reached", "verdict"), rows)
+
+
+def target(name: str, value: float | None) -> str:
+    """A target or what it is held against, in its unit."""
+    if value is None:
+        return "-"
+    return seconds(value) if name.endswith("_s") else percent(value) if name == "utilisation" else f"{value:,.0f}"
 
 
 def guarantee_line(summary: Mapping[str, Any]) -> str:

@@ -106,6 +106,26 @@ def mg1_vacations(
     return _steady(plain.utilisation, rate_per_s, plain.wait_s + vacation_s * (1 + vacation_scv) / 2)
 
 
+def mg1_single_vacation(
+    rate_per_s: float, service_s: float, scv: float, vacation_s: float, vacation_scv: float, nobody: float
+) -> SteadyState:
+    """M/G/1 whose server leaves once when it is idle, and then waits for the next one.
+
+    `nobody` is the chance that nobody comes during a vacation: exp(-rate x vacation) if all are equally long,
+    1 / (1 + rate x vacation) if they are exponential. To the wait of M/G/1 comes what is left of a vacation where
+    an arrival finds one, as the first after idle times does not (Levy and Yechiali 1975).
+
+    >>> round(mg1_single_vacation(50.0, 0.01, 1.0, 0.004, 1.0, 1 / 1.2).wait_s, 6)
+    0.010774
+    """
+    plain = mg1(rate_per_s, service_s, scv)
+    if vacation_s <= 0 or not 0 <= nobody <= 1:
+        raise ValueError(f"no vacation: {vacation_s}, nobody comes in {nobody}")
+    second = vacation_s**2 * (1 + vacation_scv)
+    left = rate_per_s * second / (2 * (nobody + rate_per_s * vacation_s))
+    return _steady(plain.utilisation, rate_per_s, plain.wait_s + left)
+
+
 def mg1_priority(rates_per_s: Sequence[float], services_s: Sequence[float], scvs: Sequence[float]) -> list[SteadyState]:
     """M/G/1 with classes of which the first goes first; nothing is interrupted (Cobham 1954; Kleinrock II, chapter 3).
 

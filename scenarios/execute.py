@@ -16,9 +16,10 @@ from typing import Any
 from models.inputs import RunInputs
 from models.records import RunRecords
 from models.scenario import Scenario
-from sim.engine import simulate
+from sim.engine import prepare, simulate
 
 Progress = Callable[[float], None]
+COMPILING = "compiling for this machine, once"  # what is going on, in words
 _LOOK_S = 0.2
 
 _shared: Any = None  # in a worker: how far each job has come
@@ -33,14 +34,24 @@ class Job:
     replication: int = 0
 
 
-def execute(jobs: Sequence[Job], *, workers: int = 1, on_progress: Progress | None = None) -> list[RunRecords]:
-    """The records of all jobs, in their order; `on_progress` gets the share of simulated time that is done."""
+def execute(
+    jobs: Sequence[Job],
+    *,
+    workers: int = 1,
+    on_progress: Progress | None = None,
+    on_compile: Progress | None = None,
+) -> list[RunRecords]:
+    """The records of all jobs, in their order; `on_progress` gets the share of simulated time that is done.
+
+    Where code for this machine is not kept yet `on_compile` gets the share of it that is compiled.
+    """
     report = on_progress or (lambda _: None)
     if workers <= 1 or len(jobs) <= 1:
         return [
-            simulate(job.scenario, job.inputs, job.replication, _part(report, k, len(jobs)))
+            simulate(job.scenario, job.inputs, job.replication, _part(report, k, len(jobs)), on_compile=on_compile)
             for k, job in enumerate(jobs)
         ]
+    prepare(jobs[0].scenario, jobs[0].inputs, on_compile)  # or each worker would compile the same
     # A fresh interpreter for each worker: a fork would copy whatever threads the caller runs.
     context = multiprocessing.get_context("spawn")
     progress = context.Array("d", len(jobs), lock=False)

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
+from analysis.report import text
 from analysis.report.content import (
     AllocationRow,
     Correlation,
@@ -17,16 +16,14 @@ from analysis.report.content import (
     Fact,
     Guarantee,
     KeyGroupLoad,
-    Latency,
-    Lines,
     OperatorBox,
     OperatorRow,
     Reason,
     Recovery,
     ReportContent,
+    TargetRow,
     Topology,
 )
-from analysis.timelines import fitting_interval, latency_timeline, queues, throughput
 from models import layout
 from models.correlation import pearson
 from models.events import HostFailure
@@ -36,25 +33,14 @@ from models.records import RunRecords
 from models.scenario import Scenario
 from models.workload import ProfileRate
 from optimizer.reasons import reasons
+from scenarios import report_lines
 from scenarios.group_loads import GroupLoads
 from scenarios.planning import PlannedAllocation
 from scenarios.runs import RunResult
 from scenarios.study import Study, profiled_source
 
-_NS = 1e9
-_SECOND_NS = 1_000_000_000
-_LATENCY_POINTS, _POINTS = 1200, 200  # most of a line over time
 _LIBRARIES = ("numpy", "simpy", "scipy", "ortools", "pyspark", "pyarrow", "pydantic")
 _SHOWN_REASONS = 6
-
-ENGINE_ASSUMPTIONS = (
-    "Tuples are served first come first served and without interruption; on shared cores in the order in which they "
-    "arrived at the host.",
-    "A snapshot is taken at one instant; where `serialise` is given, writing it keeps the task busy for that time.",
-    "A key group of a dead host resumes on the host that holds its checkpoint, else on the live host with the fewest "
-    "key groups and tasks; nothing moves back afterwards.",
-    "Sources read a durable log: tuples that are born while their host is down wait, and are not lost.",
-)
 
 
 def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> ReportContent:
@@ -66,13 +52,17 @@ def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> R
         facts=_facts(scenario),
         headline=_headline(summary),
         topology=_topology(scenario, inputs),
-        latency=_latency(records[0]),
-        throughput=_throughput(records[0]),
-        queue=_queues(records[0]),
+        latency=report_lines.latency(records[0]),
+        throughput=report_lines.processed(records[0]),
+        queue=report_lines.waiting(records[0]),
+        lag=report_lines.lag(records[0]),
+        filled=report_lines.filled(scenario, records[0]),
+        blocked=report_lines.blocked(scenario, records[0]),
         recoveries=_recoveries(summary),
         guarantee=_guarantee(scenario, summary),
+        targets=_targets(summary),
         operators=_operators(summary),
-        assumptions=ENGINE_ASSUMPTIONS + _recording_assumptions(records),
+        assumptions=_engine_assumptions(scenario) + _recording_assumptions(records),
         versions=_versions(),
         seed=scenario.seed,
         command=command,
@@ -101,6 +91,45 @@ def study_content(study: Study, inputs: RunInputs, *, command: str = "") -> Repo
     )
 
 
+def _engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
+    """What the engine takes for granted, of what this scenario has."""
+    served, alone = list(scenario.operators.values()), "Tuples are served first come first served and"
+    kinds = {group.cpu for group in scenario.hosts.values()}
+    found = [
+        (kinds == {"dedicated"}, f"{alone} without interruption."),
+        (
+            "shared" in kinds,
+            f"{alone} without interruption; on shared cores by priority, then in the order of arrival at the host.",
+        ),
+        ("processor-sharing" in kinds, "With processor sharing all services of a host go on at once, at equal pace."),
+        (
+            scenario.fault_tolerance.method == "checkpoint",
+            "A snapshot is taken at one instant; where `serialise` is given, writing it keeps the task busy for that "
+            "time.",
+        ),
+        (
+            scenario.may_fail,
+            "A key group of a dead host resumes on the host that holds its checkpoint, else on the live host with the "
+            "fewest key groups and tasks; nothing moves back afterwards.",
+        ),
+        (
+            scenario.may_fail,
+            "Sources read a durable log: tuples that are born while their host is down wait, and are not lost.",
+        ),
+        (
+            any(operator.buffer for operator in served),
+            "A task waits with all its services while an output of it finds no place; what is born then waits at the "
+            "source. That a place is free is known at once, without a message.",
+        ),
+        (
+            any(operator.window for operator in served),
+            "The event time of a tuple is its birth, and no tuple is late: sources send a watermark at regular "
+            "instants. What a window emits has the birth of its newest tuple of that key, from which latency counts.",
+        ),
+    ]
+    return tuple(said for holds, said in found if holds)
+
+
 def _recording_assumptions(records: Sequence[RunRecords]) -> tuple[str, ...]:
     if all(one.detail == "tuples" for one in records):
         return ()
@@ -119,15 +148,19 @@ def _question(scenario: Scenario) -> str:
 
 
 def _facts(scenario: Scenario) -> tuple[Fact, ...]:
-    tolerance = scenario.fault_tolerance
+    tolerance, warmup = scenario.fault_tolerance, scenario.warmup_s
     hosts = layout.hosts(scenario)
     facts = [
-        Fact("simulated time", f"{scenario.duration_s:g} s, warm-up {scenario.warmup_s:g} s"),
+        Fact("simulated time", f"{scenario.duration_s:g} s" + (f", warm-up {warmup:g} s" if warmup else "")),
         Fact("replications", str(scenario.replications)),
         Fact("hosts", ", ".join(f"{group.count} {name}" for name, group in scenario.hosts.items())),
         Fact("operators", str(len(scenario.operators))),
-        Fact("detector", f"silent for {scenario.detector.timeout_s:g} s"),
     ]
+    if scenario.may_fail:
+        facts.append(Fact("detector", f"silent for {scenario.detector.timeout_s:g} s"))
+    bounds = [f"{name} {operator.buffer}" for name, operator in scenario.operators.items() if operator.buffer]
+    if bounds:
+        facts.append(Fact("places per queue", ", ".join(bounds)))
     if tolerance.method == "checkpoint":
         facts.append(Fact("checkpoints", f"{tolerance.kind}, every {tolerance.interval_s:g} s, {tolerance.guarantee}"))
     else:
@@ -177,44 +210,6 @@ def _topology(scenario: Scenario, inputs: RunInputs) -> Topology:
     return Topology(boxes, edges, placed)
 
 
-def _interval_ns(one: RunRecords, points: int) -> int:
-    """Whole seconds, so long that a line gets no more points than this."""
-    return fitting_interval(one, -(-one.duration_ns // (points * _SECOND_NS)) * _SECOND_NS)
-
-
-def _latency(one: RunRecords) -> Latency:
-    interval_ns = _interval_ns(one, _LATENCY_POINTS)
-    line = latency_timeline(one, interval_ns)
-
-    def seconds(column: np.ndarray) -> np.ndarray:
-        return np.where(column < 0, np.nan, column / _NS)
-
-    return Latency(
-        line.at_ns / _NS,
-        seconds(line.p50_ns),
-        seconds(line.p99_ns),
-        seconds(line.max_ns),
-        interval_s=interval_ns / _NS,
-    )
-
-
-def _throughput(one: RunRecords) -> Lines:
-    interval_ns = _interval_ns(one, _POINTS)
-    series = throughput(one, interval_ns)
-    return Lines(series.at_ns / _NS, series.names, series.values * (_NS / interval_ns))
-
-
-def _queues(one: RunRecords) -> Lines:
-    """Means of the samples in each interval."""
-    series = queues(one)
-    interval, first = np.unique(series.at_ns // _interval_ns(one, _POINTS), return_index=True)
-    if not interval.size:
-        return Lines(series.at_ns / _NS, series.names, series.values)
-    sizes = np.diff(np.append(first, series.at_ns.size))
-    means = np.add.reduceat(series.values, first, axis=1) / sizes
-    return Lines(interval * _interval_ns(one, _POINTS) / _NS, series.names, means)
-
-
 def _recoveries(summary: Mapping[str, Any]) -> tuple[Recovery, ...]:
     keys = ("host", "failed_s", "detect_s", "restore_s", "replay_s", "catch_up_s", "total_s")
     return tuple(
@@ -227,6 +222,22 @@ def _guarantee(scenario: Scenario, summary: Mapping[str, Any]) -> Guarantee:
     promise = tolerance.guarantee if tolerance.method == "checkpoint" else "none"
     counts = summary["guarantee"]
     return Guarantee(promise, *(counts[key] for key in ("lost", "duplicated", "state_lost", "state_duplicated")))
+
+
+def _targets(summary: Mapping[str, Any]) -> tuple[TargetRow, ...]:
+    def said(name: str, value: float | None) -> str:
+        if value is None:
+            return "–"
+        if name.endswith("_s"):
+            return _seconds(value)
+        return f"{100 * value:.3g} %" if name == "utilisation" else f"{value:g}"
+
+    return tuple(
+        TargetRow(
+            name.removesuffix("_s").replace("_", " "), said(name, one["limit"]), said(name, one["value"]), one["met"]
+        )
+        for name, one in (summary["targets"] or {}).items()
+    )
 
 
 def _operators(summary: Mapping[str, Any]) -> tuple[OperatorRow, ...]:
@@ -301,9 +312,7 @@ def _study_assumptions(study: Study) -> tuple[str, ...]:
 
 
 def _seconds(value: float | None) -> str:
-    if value is None:
-        return "none"
-    return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
+    return "none" if value is None else text.seconds(value)
 
 
 def _versions() -> dict[str, str]:

@@ -41,6 +41,7 @@ def run(
     folder: Path | str = ".",
     workers: int = 1,
     on_progress: Progress | None = None,
+    on_compile: Progress | None = None,
 ) -> RunResult:
     """The result of all replications; files that the scenario names are read relative to `folder`.
 
@@ -52,7 +53,7 @@ def run(
     inputs = inputs_of(scenario, Path(folder))
     check_limits(scenario, estimate(scenario, inputs.rates, inputs.shares))
     jobs = [Job(scenario, inputs, replication) for replication in range(scenario.replications)]
-    records = tuple(execute(jobs, workers=workers, on_progress=on_progress))
+    records = tuple(execute(jobs, workers=workers, on_progress=on_progress, on_compile=on_compile))
     return RunResult(scenario, summarise(scenario, records), records)
 
 

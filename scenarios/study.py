@@ -15,7 +15,7 @@ from models.profile import Profile
 from models.rules import not_simulated
 from models.scenario import Scenario
 from models.workload import ProfileRate
-from scenarios.execute import Job, execute
+from scenarios.execute import COMPILING, Job, execute
 from scenarios.group_loads import GroupLoads
 from scenarios.planning import METHODS, PlannedAllocation, compare_allocations
 from scenarios.runs import RunResult, inputs_of
@@ -106,6 +106,7 @@ def study(scenario: Scenario, profile: Profile, *, workers: int = 2, talk: Talk)
         [Job(scenario, inputs[k]) for k in different],
         workers=workers,
         on_progress=lambda done: talk(title, done),
+        on_compile=lambda done: talk(COMPILING, done),
     )
     results = [
         (planned[k].holders, RunResult(scenario, summarise(scenario, (record,)), (record,)))

@@ -1,9 +1,9 @@
 """Time of a run in whole nanoseconds, and the order of what happens at one instant.
 
 Within an instant: control (SimPy processes, in creation order), then messages that leave a shared link, then
-messages that arrive, then services that end and tuples that are emitted, then room that got free, then tuples
-that arrive. Arrivals are ordered by receiver, then sender, then as sent. Data of earlier instants is always done
-first.
+messages that arrive, then services that end and tuples that are emitted, then pauses that are over, timers, and
+watermarks of sources, then room that got free, then tuples that arrive. Arrivals are ordered by receiver, then sender,
+then as sent. Data of earlier instants is always done first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ HOST_RECEIVER = 1 << 20  # hosts as receivers come after all tasks
 MESSAGE, SERVICE, ARRIVAL, SETTLED = (k * _CLASS for k in (1, 2, 3, 4))  # SETTLED only looks, after all else
 LINK = _CLASS // 2  # what leaves a link that is shared evenly, by host
 CREDIT = SERVICE + _CLASS // 2  # tasks that go on with their outbox: by task; then those that waited, by receiver
-TIMERS = SERVICE + (1 << 46)  # timers emit after all services that end and all births of the instant
+PAUSES = SERVICE + (1 << 45)  # pauses are over after all services that end and all births of the instant, by task
+TIMERS = SERVICE + (1 << 46)  # then timers emit
 TICKS = TIMERS + (1 << 45)  # then sources send watermarks, before room that got free (CREDIT)
 
 

@@ -44,7 +44,10 @@ class Listener(Protocol):
         """The work that was given with this token is done; the core it held is free, but nothing has started on it."""
 
     def idle(self, task: int) -> None:
-        """A watched task has nothing to do: a service ended, or the last replayed tuple was recognised, just now."""
+        """A watched task has nothing to do: a service or work ended, or a replayed tuple, the last, was recognised.
+
+        All just now; that the work is done is told before.
+        """
 
     def message(self, token: int, task: int) -> None:
         """A message has come to the task, or its turn has. The task starts nothing before this returns."""
@@ -122,14 +125,14 @@ class DataPlane(Protocol):
 
     # -- what protocols need
     #
-    # Actions: not simulated yet beside bounded queues, evenly shared links, windows and timers, on hosts with processor
-    # sharing or a changing pace, and on the plane of the scan. There each verb from here to `start_actions` raises
-    # ValueError, and so does `speed` for a share above 0 after an action.
+    # Actions: not simulated yet beside windows and timers, and on the plane of the scan. There each verb from here to
+    # `start_actions` raises ValueError.
 
     def pause(self, task: int, until_ns: int | None) -> None:
         """The task starts nothing before that instant, or (None) before `unpause`; sources emit nothing.
 
-        It ends as a service would, and never shortens another pause.
+        It ends after the services that end at that instant, and never shortens another pause. What is unsent where
+        queues have bounds is sent meanwhile.
         """
 
     def unpause(self, task: int) -> None:
@@ -195,6 +198,8 @@ class DataPlane(Protocol):
         channels: int = 0,
     ) -> None:
         """A message from task to task, or from CONTROL, behind all that left the sender for the receiver before.
+
+        It goes behind what the sender has not sent yet for want of room, and needs no room itself.
 
         It holds the link for its bytes and arrives as a tuple does; CONTROL sends with the latency alone, and its
         channel comes last. With `turn` it goes through the queue, and at its turn occupies the task for `work_ns`

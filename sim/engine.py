@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from models.inputs import RunInputs
 from models.records import RunRecords
@@ -19,19 +20,38 @@ def simulate(
     replication: int = 0,
     on_progress: Callable[[float], None] | None = None,
     plane: PlaneFactory | None = None,
+    on_compile: Callable[[float], None] | None = None,
 ) -> RunRecords:
     """The rows of one replication: a pure function of its first three arguments.
 
     Everything strictly before `duration` happens. `on_progress` is called now and then with the share of the
-    simulated time that is done. `plane` makes the data plane, by default the fastest that can do what the scenario
+    simulated time that is done; `on_compile`, where code for this machine is not kept yet, with the share of it that
+    is compiled. `plane` makes the data plane, by default the fastest that can do what the scenario
     asks for (`sim.compiled.choice`); all give equal rows.
     """
     duration_ns = max(1, to_ns(scenario.duration_s))
-    control = build(scenario, inputs, replication, plane)
-    if on_progress:
-        control.clock.process(_progress(control, duration_ns, on_progress))
-    control.run(duration_ns)
-    return records(control, duration_ns)
+    plan = RunPlan.of(scenario, inputs or RunInputs(), replication)
+    with _compilation(plan, on_compile):
+        control = _control(plan, plane)
+        if on_progress:
+            control.clock.process(_progress(control, duration_ns, on_progress))
+        control.run(duration_ns)
+        return records(control, duration_ns)
+
+
+def prepare(scenario: Scenario, inputs: RunInputs | None, on_compile: Callable[[float], None] | None = None) -> None:
+    """Compile what a run needs for its beginning, so that it is kept and other processes find it."""
+    plan = RunPlan.of(scenario, inputs or RunInputs(), 0)
+    with _compilation(plan, on_compile):
+        _control(plan, None).run(1)
+
+
+def _compilation(plan: RunPlan, on_compile: Callable[[float], None] | None) -> AbstractContextManager[None]:
+    if on_compile is None:
+        return nullcontext()
+    from sim.compiled.choice import compilation  # noqa: PLC0415 - it takes longer than all the rest
+
+    return compilation(plan, on_compile)
 
 
 def build(
@@ -41,7 +61,10 @@ def build(
     plane: PlaneFactory | None = None,
 ) -> Control:
     """The control plane of a run, with its data plane, before the first instant."""
-    plan = RunPlan.of(scenario, inputs or RunInputs(), replication)
+    return _control(RunPlan.of(scenario, inputs or RunInputs(), replication), plane)
+
+
+def _control(plan: RunPlan, plane: PlaneFactory | None) -> Control:
     if plane is not None:
         control = Control(plan, plane)
     else:

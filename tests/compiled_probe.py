@@ -46,7 +46,13 @@ def answer(job: dict[str, Any], cached: bool = True) -> dict[str, Any]:
     from models.scenario import Scenario  # noqa: PLC0415
     from sim.engine import simulate  # noqa: PLC0415
 
-    records = simulate(Scenario.model_validate(job, context={"units": True}, by_alias=True, by_name=False))
+    shares: list[float] = []
+    begun: list[int] = []
+    records = simulate(
+        Scenario.model_validate(job, context={"units": True}, by_alias=True, by_name=False),
+        on_progress=lambda _: begun.append(len(shares)),
+        on_compile=shares.append,
+    )
     found = hashlib.sha256()
     for table, columns in sorted(records.tables.items()):
         for column, values in sorted(columns.items()):
@@ -61,6 +67,7 @@ def answer(job: dict[str, Any], cached: bool = True) -> dict[str, Any]:
         "process": os.getpid(),
         "visits": int(records.tables["visits"]["task"].size),
         "digest": found.hexdigest(),
+        "compiled": shares[: begun[0]],  # what was told of it until the run had begun
     }
 
 

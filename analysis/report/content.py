@@ -160,6 +160,16 @@ class Guarantee:
 
 
 @dataclass(frozen=True)
+class TargetRow:
+    """A target as the reader shall see it: its highest value, what came out, and whether it is met (None: unknown)."""
+
+    name: str
+    limit: str
+    value: str
+    met: bool | None
+
+
+@dataclass(frozen=True)
 class OperatorRow:
     """One line of the summary; times in seconds."""
 
@@ -191,8 +201,12 @@ class ReportContent:
     latency: Latency | None = None
     throughput: Lines | None = None
     queue: Lines | None = None
+    lag: Lines | None = None
+    filled: Lines | None = None  # [%] of the places of the fullest bounded queue
+    blocked: Lines | None = None  # [%] of the time
     recoveries: tuple[Recovery, ...] = ()
     guarantee: Guarantee | None = None
+    targets: tuple[TargetRow, ...] = ()
     operators: tuple[OperatorRow, ...] = ()
     assumptions: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)

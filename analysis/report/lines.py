@@ -15,13 +15,8 @@ from analysis.report.figure import Figure, Spec, plain_list
 _MOST_ROWS = 240
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _COLOURS = 8
-_DECADES = {
-    "tickvals": [10.0**k for k in range(-9, 6)],
-    "ticktext": [
-        *(f"{size} {unit}" for unit in ("ns", "µs", "ms") for size in (1, 10, 100)),
-        *(f"{10**k:,} s".replace(",", "\u202f") for k in range(6)),
-    ],
-}
+_TICKS = ("ns", "µs", "ms", "s")
+_FEW_DECADES = 2.3  # of which ticks at powers of ten alone would be too few
 
 
 def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery | None = None) -> Figure:
@@ -33,7 +28,7 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
     at = np.asarray(line.at_s, dtype=np.float64)
     layout: Spec = {
         "xaxis": {"title": {"text": "time of delivery [s]"}},
-        "yaxis": {"title": {"text": "latency (log scale)"}, "type": "log", **_DECADES},
+        "yaxis": {"title": {"text": "latency (log scale)"}, "type": "log", **_ticks(line.p50_s, line.max_s)},
         "shapes": _phase_shapes(recoveries),
         "annotations": _crash_marks(recoveries, around),
         "hovermode": "x unified",
@@ -42,7 +37,7 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
     begin, end = float(at.min(initial=0.0)), float(at.max(initial=0.0)) + line.interval_s
     if around is not None:
         low, high = _neighbourhood(around)
-        chosen = (at >= low) & (at <= high)
+        chosen = (at + line.interval_s > low) & (at <= high)
         begin, end = max(low, begin), min(high, end)
     # Without a range plotly would make room for the text at the failure.
     layout["xaxis"]["range"] = [begin, end]
@@ -57,6 +52,25 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
     caption = _latency_caption(line, recoveries) if around is None else _around_caption(around)
     name = "latency" if around is None else "latency-around"
     return Figure(name, title, caption, data, layout, 400, heads, rows, phases=bool(recoveries))
+
+
+def _ticks(least: Sequence[float] | np.ndarray, most: Sequence[float] | np.ndarray) -> Spec:
+    """Ticks [s] of a log scale from 1 ns to 500,000 s: 1, 2 and 5 of each decade where there are few decades."""
+    low, high = np.asarray(least, dtype=np.float64), np.asarray(most, dtype=np.float64)
+    low, high = low[low > 0], high[high > 0]
+    decades = math.log10(float(high.max()) / float(low.min())) if low.size and high.size else 0.0
+    steps = (1, 2, 5) if decades < _FEW_DECADES else (1,)
+    ticks = [(k, step) for k in range(-9, 6) for step in steps]
+    return {
+        "tickvals": [float(f"{step}e{k}") for k, step in ticks],
+        "ticktext": [_tick(k, step) for k, step in ticks],
+    }
+
+
+def _tick(decade: int, step: int) -> str:
+    """5 x 10^-4 s is 500 µs."""
+    unit = min(3, (decade + 9) // 3)
+    return f"{step * 10 ** (decade + 9 - 3 * unit):,} {_TICKS[unit]}".replace(",", "\u202f")
 
 
 def _latency_caption(line: Latency, recoveries: Sequence[Recovery]) -> str:
@@ -107,24 +121,29 @@ def lines(
     axis: str,
     caption: str,
     steps: bool,
+    order: Sequence[str] = (),
 ) -> Figure:
     """One line per name over time, phases of the recoveries of the same replication shaded.
 
-    `steps` draws a value as that of the interval that begins at its time, else of the instant.
+    `steps` draws a value as that of the interval that begins at its time, else of the instant. A name in `order` has
+    the colour of its place there, the same in all figures.
     """
     recoveries = same_replication(recoveries, given.replication)
     at = np.asarray(given.at_s, dtype=np.float64)
     values = np.asarray(given.values, dtype=np.float64)
     data = []
-    for k, who in enumerate(given.names):
-        x, y = _steps(at, values[k], _spacing(at)) if steps else (at, values[k])
+    known = set(given.names) <= set(order)
+    for row, who in enumerate(given.names):
+        x, y = _steps(at, values[row], _spacing(at)) if steps else (at, values[row])
+        k = order.index(who) if known else row
         style = (f"var:--c{k % _COLOURS + 1}", 1.8, _DASHES[k // _COLOURS % len(_DASHES)])
         data.append(_line(text.label(who, 24), x, y, style))
     layout = {
-        "xaxis": {"title": {"text": "time [s]"}},
+        "xaxis": {"title": {"text": "time [s]"}, "rangemode": "tozero"},
         "yaxis": {"title": {"text": axis}, "rangemode": "tozero"},
         "shapes": _phase_shapes(recoveries),
         "hovermode": "x unified",
+        "showlegend": True,  # plotly would leave the name of a single line out
     }
     height = 340 + 12 * max(0, len(given.names) - _COLOURS)
     heads = ("at [s]", *(text.clip(text.plain(who), 24) for who in given.names))
@@ -146,7 +165,7 @@ def highest(given: Lines, what: str) -> str:
     who = text.plain(given.names[int(row)])
     at = float(np.asarray(given.at_s)[column])
     most = text.number(float(values[row, column]))
-    return f"Highest: {most} {what} at {who}, {text.seconds(at)} after the start."
+    return f"Highest: {most} {what} at {who}, {text.number(at, 6)}\u00a0s after the start."  # as on the axis
 
 
 def _line(name: str, at: np.ndarray, values: np.ndarray, style: tuple[str, float, str]) -> Spec:

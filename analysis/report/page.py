@@ -26,6 +26,11 @@ from models.errors import MissingTool
 _TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 _SHORT = 0.15  # a recovery below this share of the run gets a figure of its own
 _MOST_HOSTS = 60
+_UNITS = {"places taken [%]": "% of the places", "share of time [%]": "% of the time", "born, not emitted": "tuples"}
+_LAG = "A source is behind while its host is down, and while bounded queues have no room for what it emits."
+_FILLED = "Of each operator the task whose queue has the fewest places left; under way to it counts as taken."
+_FREE = f"{_FILLED} No task ever had to wait for a place."
+_BLOCKED = "The mean over the tasks of each operator: outputs wait for room at their receivers, and nothing is started."
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ def _sections(content: ReportContent) -> list[Section]:
         _flow(content),
         _recovery(content),
         _guarantee(content),
+        _targets(content),
         _operators(content),
     )
     return [section for section in made if section is not None]
@@ -144,9 +150,14 @@ def _latency(content: ReportContent) -> Section | None:
 
 
 def _flow(content: ReportContent) -> Section | None:
+    bounded, blocked = content.filled is not None, content.blocked
+    never = bounded and (blocked is None or not blocked.names)
     given = (
-        (content.throughput, "throughput", "Tuples processed by each operator", "tuples per second"),
-        (content.queue, "queue", "Tuples that wait at each operator", "waiting tuples"),
+        (content.throughput, "throughput", "Tuples processed by each operator", "tuples per second", ""),
+        (content.queue, "queue", "Tuples that wait at each operator", "waiting tuples", ""),
+        (content.lag, "lag", "Tuples that wait at the sources", "born, not emitted", _LAG),
+        (content.filled, "filled", "The fullest bounded queue", "places taken [%]", _FREE if never else _FILLED),
+        (blocked, "blocked", "Time in which operators were held back", "share of time [%]", _BLOCKED),
     )
     drawn = [
         lines.lines(
@@ -155,11 +166,12 @@ def _flow(content: ReportContent) -> Section | None:
             name=name,
             title=title,
             axis=axis,
-            caption=lines.highest(line, axis),
-            steps=name == "throughput",
+            caption=f"{lines.highest(line, _UNITS.get(axis, axis))} {words}".strip(),
+            steps=name in ("throughput", "blocked"),
+            order=content.throughput.names if content.throughput else (),
         )
-        for line, name, title, axis in given
-        if line is not None and len(line.at_s)
+        for line, name, title, axis, words in given
+        if line is not None and len(line.at_s) and line.names
     ]
     return Section("flow", "Throughput and queues", "Flow", figures=tuple(drawn)) if drawn else None
 
@@ -190,7 +202,15 @@ def _guarantee(content: ReportContent) -> Section | None:
             if not any(counts)
             else "Counted against what follows from the tuples that the sources gave."
         )
+    elif given.lost is None:
+        words += "Nothing is said of the sinks: there is none, or each is behind a window or a timer."
     return Section("guarantee", "Lost and duplicated", "Guarantee", words, tables=(tables.guarantee(given),))
+
+
+def _targets(content: ReportContent) -> Section | None:
+    if not content.targets:
+        return None
+    return Section("targets", "Targets", "Targets", tables=(tables.targets(content.targets),))
 
 
 def _operators(content: ReportContent) -> Section | None:

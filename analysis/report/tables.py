@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.report import text
-from analysis.report.content import AllocationRow, Guarantee, OperatorRow, Reason, Recovery
+from analysis.report.content import AllocationRow, Guarantee, OperatorRow, Reason, Recovery, TargetRow
 
 MEANING = {
     "detection": "from the failure until the detector notices it",
@@ -104,14 +104,21 @@ def reasons(rows: Sequence[Reason]) -> Table:
 def guarantee(given: Guarantee) -> Table:
     """Lost and duplicated tuples."""
     cells = [
-        ("delivered by sinks", text.number(given.lost), text.number(given.duplicated)),
+        ("at the sinks", text.number(given.lost), text.number(given.duplicated)),
         (
-            "in the state of other operators",
+            "in state",
             text.number(given.state_lost),
             text.number(given.state_duplicated),
         ),
     ]
     return _table("guarantee", "Tuples lost and duplicated", ("where", "lost", "duplicated"), cells, words=1)
+
+
+def targets(rows: Sequence[TargetRow]) -> Table:
+    """What was asked for, and what came out."""
+    said = {True: "met", False: "missed", None: "nothing seen"}
+    cells = [(text.plain(row.name), text.plain(row.limit), text.plain(row.value), said[row.met]) for row in rows]
+    return _table("targets", "What was to be reached", ("target", "at most", "reached", "verdict"), cells, words=1)
 
 
 def placement(hosts: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[str]]]:

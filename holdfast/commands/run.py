@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +29,7 @@ def run(
 ) -> None:
     """Simulate a scenario: latency, load, recoveries and what was lost or duplicated."""
     from holdfast.progress import progress  # noqa: PLC0415
+    from scenarios.execute import COMPILING  # noqa: PLC0415
     from scenarios.files import read_scenario  # noqa: PLC0415
     from scenarios.library import resolve  # noqa: PLC0415
     from scenarios.run_store import check_target  # noqa: PLC0415
@@ -45,9 +47,10 @@ def run(
             folder=loaded.folder,
             workers=workers,
             on_progress=lambda share: talk(title, share),
+            on_compile=lambda share: talk(COMPILING, share),
         )
     if out is not None:
-        _write(out, file, result, loaded, force=force, raw=raw)
+        _write(out, _command(file, settings or []), result, loaded, force=force, raw=raw)
     if as_json:
         print(json.dumps(result.summary, allow_nan=False))
     else:
@@ -61,16 +64,19 @@ def run(
         raise typer.Exit(_TARGET_MISSED)
 
 
-def _write(out: Path, file: str, result: RunResult, loaded: LoadedScenario, *, force: bool, raw: bool) -> None:
+def _command(file: str, settings: list[str]) -> str:
+    """What simulates the same again."""
+    return shlex.join(["holdfast", "run", file, *(part for one in settings for part in ("--set", one))])
+
+
+def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *, force: bool, raw: bool) -> None:
     from analysis.report import render_report  # noqa: PLC0415
     from scenarios.files import moved, scenario_text  # noqa: PLC0415
     from scenarios.report_content import run_content  # noqa: PLC0415
     from scenarios.run_store import write_run  # noqa: PLC0415
     from scenarios.runs import inputs_of  # noqa: PLC0415
 
-    page = render_report(
-        run_content(result, inputs_of(result.scenario, loaded.folder, holders={}), command=f"holdfast run {file}")
-    )
+    page = render_report(run_content(result, inputs_of(result.scenario, loaded.folder, holders={}), command=command))
     write_run(
         out,
         scenario_text(moved(loaded, out)),
@@ -88,9 +94,15 @@ def _write(out: Path, file: str, result: RunResult, loaded: LoadedScenario, *, f
 
 
 def _show(result: RunResult) -> None:
+    from analysis.backpressure import backpressure  # noqa: PLC0415
     from holdfast import run_tables, terminal  # noqa: PLC0415
 
     terminal.show(run_tables.operators_table(result.summary), run_tables.latency_table(result.summary))
     if result.summary["recoveries"]:
         terminal.show(run_tables.recoveries_table(result.summary))
+    held = backpressure(result.scenario, result.records)
+    if any(one.places for one in held.values()):
+        terminal.show(run_tables.backpressure_table(held))
+    if result.summary["targets"]:
+        terminal.show(run_tables.targets_table(result.summary))
     terminal.show(run_tables.guarantee_line(result.summary))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from sim.clock import ARRIVAL, RECEIVER, SERVICE
-from sim.compiled.channels import count_message, departure, free_visit, new_visit
+from sim.clock import PAUSES
+from sim.compiled.channels import free_visit, new_visit, send_mail
 from sim.compiled.compiling import kernel
 from sim.compiled.emitting import emit_births
 from sim.compiled.events import push
+from sim.compiled.outbox import leave_place, put_behind
 from sim.compiled.pointer import State
 from sim.compiled.rules import FAST, STOP, WAITS, free_rules, held_by_rule, new_rule, put_aside, stop, take_in_hand
 from sim.compiled.service import admit, dispatch, note_idle, put_in_front, put_in_queue, take_head, ticket
-from sim.compiled.state import COME, MAIL, NONE, SENT, UNPAUSE
-
-_LAST = RECEIVER - 1  # as a sender, control comes after all tasks
+from sim.compiled.state import MAIL, NONE, TUPLE, UNPAUSE
 
 # -- going on
 
@@ -57,7 +56,7 @@ def burst(s: State, task: int) -> int:
         b = s.sources[k]
         if s.units[b.unit].task == task:
             n += b.born - b.emitted
-    return (g.fan_out + 2) * (n + 2)
+    return (g.fan_out + 2) * (n + 2) + s.operators[t.operator].threads
 
 
 # -- pauses
@@ -73,7 +72,7 @@ def pause(s: State, task: int, until: int) -> None:
         stop(s, task)
     t.paused_until = until
     if until != NONE:
-        push(s, until, SERVICE + task, g.serial, UNPAUSE, task)
+        push(s, until, PAUSES + task, g.serial, UNPAUSE, task)
         g.serial += 1
 
 
@@ -169,26 +168,14 @@ def send_message(
     s: State, sender: int, receiver: int, token: int, waits: int, size: int, work: int, channels: int
 ) -> None:
     """A message from a task, or (NONE) from control."""
-    g = s.g[0]
-    left, arrival = g.now, g.now + g.latency
-    rank = ARRIVAL + receiver * RECEIVER + _LAST
-    if sender != NONE:
-        if not s.tasks[sender].alive:
-            return
-        rank += sender - _LAST
-        host = s.tasks[sender].host
-        if host == s.tasks[receiver].host:
-            arrival = g.now
-        else:
-            left = departure(s, host, size)
-            arrival = left + g.latency
-    count_message(s, SENT, 1, size)
+    if sender != NONE and not s.tasks[sender].alive:
+        return
     v = new_visit(s)
     e = s.visits[v]
     e.kind = MAIL
     e.id = token
     e.birth = work
-    e.key = left
+    e.key = size
     e.origin = sender
     e.task = receiver
     e.node = channels
@@ -197,8 +184,10 @@ def send_message(
     e.wire = 0
     e.arrived = 0
     e.replayed = 0
-    push(s, arrival, rank, g.serial, COME, v)
-    g.serial += 1
+    if sender != NONE and s.tasks[sender].unsent_head != NONE:
+        put_behind(s, v, sender)
+    else:
+        send_mail(s, v)
 
 
 @kernel
@@ -229,6 +218,8 @@ def held_back(s: State, v: int, task: int) -> bool:
                 s.visits[t.back_tail].next = v
             t.back_tail = v
             t.back_n += 1
+            if t.places > 0 and s.visits[v].kind == TUPLE:
+                leave_place(s, task)
             return True
         barrier = s.visits[barrier].next
     return False
@@ -288,6 +279,12 @@ def let_through(s: State, task: int, token: int, rest: int) -> int:
                 s.visits[last].next = barrier
             last = barrier
         barrier = following
+    if t.places > 0:
+        v = t.back_head
+        while v != NONE:
+            if s.visits[v].kind == TUPLE:
+                t.taken += 1  # also where there is no place left
+            v = s.visits[v].next
     if t.back_head != NONE:
         if todo == NONE:
             todo = t.back_head
@@ -309,6 +306,8 @@ def _enter(s: State, v: int, task: int) -> None:
     if e.kind == MAIL and (e.unit == FAST or not t.has_service):
         take_in_hand(s, v, task)
     elif not t.has_service:
+        if t.places > 0:
+            leave_place(s, task)
         admit(s, v, task)
     else:
         put_in_queue(s, v, task)

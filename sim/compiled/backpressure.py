@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from sim.clock import CREDIT as CREDITS
-from sim.compiled.channels import free_visit, send_over
+from sim.compiled.channels import free_visit, send_mail, send_over
 from sim.compiled.compiling import kernel
 from sim.compiled.events import push
 from sim.compiled.marks import send_mark
 from sim.compiled.outbox import go_on_later, nothing_unsent, stop_waiting
 from sim.compiled.pointer import State
-from sim.compiled.state import CREDIT, GO_ON, MARK, NONE
+from sim.compiled.state import CREDIT, GO_ON, MAIL, NONE, TUPLE
 
 PORTION = 16  # births that a source emits at most before the kernel looks for memory again
 
 
 @kernel
 def send_head(s: State, task: int) -> None:
-    """Send the first unsent output of the task, or watermark."""
+    """Send the first unsent output, message or watermark of the task."""
     t = s.tasks[task]
     v = t.unsent_head
     e = s.visits[v]
     t.unsent_head = e.next
-    if e.kind == MARK:
-        t.unsent_marks -= 1
-    else:
-        t.unsent_n -= 1
     if t.unsent_head == NONE:
         nothing_unsent(s, task)
-    if e.kind == MARK:
-        send_mark(s, v)
+    if e.kind != TUPLE:
+        t.unsent_mail -= 1
+        if e.kind == MAIL:
+            send_mail(s, v)
+        else:
+            send_mark(s, v)
         return
+    t.unsent_n -= 1
     sender, receiver, tuple_id, birth, key, node = e.ticket, e.unit, e.id, e.birth, e.key, e.node
     free_visit(s, v)
     s.tasks[s.units[receiver].task].taken += 1
@@ -55,7 +56,7 @@ def take_along(s: State, sender: int, receiver: int) -> None:
     while v != NONE:
         e = s.visits[v]
         following = e.next
-        if e.ticket == sender and e.unit == receiver:
+        if e.kind == TUPLE and e.ticket == sender and e.unit == receiver:
             if before == NONE:
                 t.unsent_head = following
             else:
@@ -82,8 +83,8 @@ def bounded_need(s: State, kind: int, ref: int) -> int:
         return 0
     need = g.tasks + g.threads
     if kind == CREDIT and s.tasks[ref].first_waiting != NONE:
-        t = s.tasks[s.tasks[ref].first_waiting]
-        need += t.unsent_n + t.unsent_marks + PORTION * g.fan_out
+        sender = s.tasks[ref].first_waiting
+        need += s.tasks[sender].unsent_n + s.tasks[sender].unsent_mail + PORTION * g.fan_out
     elif kind == GO_ON:
-        need += s.tasks[ref].unsent_n + s.tasks[ref].unsent_marks + PORTION * g.fan_out
+        need += s.tasks[ref].unsent_n + s.tasks[ref].unsent_mail + PORTION * g.fan_out
     return need

@@ -24,6 +24,7 @@ import models.histogram
 import models.records
 import sim.clock
 import sim.pace
+from sim.compiled.arrays import CHECKED
 
 
 def kept(made: Any) -> Any:
@@ -73,7 +74,7 @@ def _is_private(place: Path) -> bool:
 @lru_cache(maxsize=1)
 def _digest() -> str:
     """A digest of the files of this package, and of those whose constants are compiled in."""
-    found = hashlib.sha256()
+    found = hashlib.sha256(b"checked" if CHECKED else b"")
     here = Path(__file__).parent
     others = [Path(str(module.__file__)) for module in (models.histogram, models.records, sim.clock, sim.pace)]
     for path in [*sorted(here.glob("*.py")), *others]:

@@ -15,6 +15,7 @@ from sim.compiled.pointer import State
 from sim.compiled.state import (
     ARRIVE,
     BROADCAST,
+    COME,
     DATA,
     FORWARD,
     GROUPED,
@@ -23,12 +24,14 @@ from sim.compiled.state import (
     NONE,
     REPLAY,
     REPLAYED,
+    SENT,
     SHUFFLE,
     TUPLE,
 )
 
 _NS = 1e9
 _SECOND = 1_000_000_000
+_LAST = RECEIVER - 1  # as a sender, control comes after all tasks
 
 
 @kernel
@@ -152,6 +155,26 @@ def send_over(s: State, sender: int, receiver: int, tuple_id: int, birth: int, k
     count_message(s, DATA, 1, size)
     v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, NONE, node)
     post(s, host, origin, task, size, ARRIVE, v)
+
+
+@kernel
+def send_mail(s: State, v: int) -> None:
+    """A message leaves its task, or control; its `key` is its size until then, and when it left its host from then."""
+    g, e = s.g[0], s.visits[v]
+    origin, task, size = e.origin, e.task, e.key
+    count_message(s, SENT, 1, size)
+    arrival, e.key, e.next = g.now, g.now, NONE
+    if origin == NONE:
+        origin, arrival = _LAST, g.now + g.latency
+    elif s.tasks[origin].host != s.tasks[task].host:
+        host = s.tasks[origin].host
+        if s.hosts[host].fair:
+            post(s, host, origin, task, size, COME, v)
+            return
+        e.key = departure(s, host, size)
+        arrival = e.key + g.latency
+    push(s, arrival, ARRIVAL + task * RECEIVER + origin, g.serial, COME, v)
+    g.serial += 1
 
 
 @kernel

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from models.job import PerKeyState, WindowState
 from models.records import EVENT_LOOP, SCAN, Kernel
 from sim.cluster import Cluster, RunPlan
+from sim.compiled.scan_keys import keys_of
 from sim.control import PlaneFactory
 
+_FUNCTIONS = {
+    "scan": 60,
+    "saving scan": 90,
+    "plain": 105,
+    "full": 205,
+}  # that are compiled until a run has begun, about
 _KINDS = ("source", "map", "filter", "aggregate", "sink")
 
 
@@ -22,6 +31,28 @@ def plane_for(plan: RunPlan) -> PlaneFactory:
     return CompiledPlane
 
 
+@contextmanager
+def compilation(plan: RunPlan, told: Callable[[float], None]) -> Iterator[None]:
+    """While code is compiled `told` gets the share of what the run will need; nothing if all was kept."""
+    from sim.compiled.compiling import watched  # noqa: PLC0415 - Numba is loaded when a run begins
+    from sim.compiled.setup import needs_more  # noqa: PLC0415
+
+    if kernel_for(plan).name == SCAN:
+        saves = plan.scenario.fault_tolerance.method == "checkpoint"
+        expected = _FUNCTIONS["saving scan" if saves else "scan"]
+    else:
+        expected = _FUNCTIONS["full" if needs_more(plan) else "plain"]
+    done = 0
+
+    def one_more() -> None:
+        nonlocal done
+        done += 1
+        told(min(1.0, done / expected))
+
+    with watched(one_more):
+        yield
+
+
 def kernel_for(plan: RunPlan) -> Kernel:
     """The name of the kernel, and the first reason for it."""
     reason = next(_against_the_scan(plan), None)
@@ -33,7 +64,7 @@ def kernel_for(plan: RunPlan) -> Kernel:
 def _against_the_scan(plan: RunPlan) -> Iterator[str]:
     """What the scan cannot do; whatever it does not know of is for the event loop."""
     scenario = plan.scenario
-    if scenario.fault_tolerance.method != "none":
+    if scenario.fault_tolerance.method not in ("none", "checkpoint"):
         yield f"fault_tolerance.method is {scenario.fault_tolerance.method}"
     if scenario.events:
         yield f"there are events: {next(iter(scenario.events))}"
@@ -58,6 +89,8 @@ def _against_the_scan(plan: RunPlan) -> Iterator[str]:
     cluster = Cluster(plan)
     yield from _of_cores(plan, cluster)
     yield from _of_links(plan, cluster)
+    if scenario.fault_tolerance.method == "checkpoint":
+        yield from _of_checkpoints(plan, cluster)
 
 
 def _of_cores(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
@@ -88,3 +121,21 @@ def _of_links(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
         ]
         if len(senders) > 1:
             yield f"{' and '.join(senders[:2])} share the link of {name}"
+
+
+def _of_checkpoints(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
+    """Checkpoints that share a link with tuples, and states whose size the scan does not know."""
+    for operator in plan.operators:
+        described = operator.description
+        if operator.is_source:
+            continue
+        if described.threads > 1 and described.serialise_bytes_per_s is not None and not plan.latency_ns:
+            yield f"{operator.name} writes snapshots on one of several threads, and the network has no latency"
+        if isinstance(described.state, WindowState):
+            yield f"the state of {operator.name} is a window"
+        if isinstance(described.state, PerKeyState) and keys_of(plan, operator) is None:
+            yield f"{operator.name} has too many keys to have a place for each"
+    for host, (name, group) in enumerate(zip(plan.host_names, plan.host_groups, strict=True)):
+        sends = any(not plan.operators[cluster.task_operator[task]].is_sink for task in cluster.host_tasks[host])
+        if group.network_bytes_per_s is not None and sends:
+            yield f"checkpoints are taken, and the link of {name} has a bandwidth"

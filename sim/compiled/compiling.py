@@ -8,11 +8,12 @@ example: a branch that such a constant rules out is gone before anything behind 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from numba import njit, types
-from numba.core import ir
+from numba.core import event, ir
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions, get_definition, guard
@@ -32,6 +33,24 @@ def kernel(function: F) -> F:
 def helper(function: F) -> F:
     """Compile a function that may allocate arrays."""
     return _compiled(function)
+
+
+@contextmanager
+def watched(tell: Callable[[], None]) -> Iterator[None]:
+    """`tell` is called for each function that is compiled, and not for those that were kept."""
+    with event.install_listener("numba:compile", _Watcher(tell)):
+        yield
+
+
+class _Watcher(event.Listener):
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+
+    def on_start(self, event: event.Event) -> None:
+        """Nothing is compiled yet."""
+
+    def on_end(self, event: event.Event) -> None:
+        self._tell()
 
 
 def _compiled(function: F, **options: Any) -> F:

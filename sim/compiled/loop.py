@@ -368,8 +368,8 @@ def go_on(s: State, task: int) -> None:
     """Send from the head as long as there is room; with nothing left the task goes on."""
     t = s.tasks[task]
     while t.unsent_head != NONE:
-        e = s.visits[t.unsent_head]
-        if e.kind == TUPLE and not has_room(s, s.units[e.unit].task):
+        head = s.visits[t.unsent_head]
+        if head.kind == TUPLE and not has_room(s, s.units[head.unit].task):
             wait_for_room(s, task)
             return
         send_head(s, task)
@@ -383,7 +383,7 @@ def go_on(s: State, task: int) -> None:
 def emit_waiting(s: State, task: int) -> bool:
     """Sources at the task emit what waits, what was born first comes first; False if the rest needs more memory."""
     left = PORTION
-    while s.tasks[task].unsent_head == NONE:
+    while s.tasks[task].unsent_head == NONE and s.tasks[task].paused_until == 0:
         best, first = NONE, 0
         for source in range(s.sources.shape[0]):
             b = s.sources[source]

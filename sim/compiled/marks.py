@@ -10,6 +10,7 @@ from sim.compiled.channels import departure, new_visit
 from sim.compiled.compiling import kernel
 from sim.compiled.events import push
 from sim.compiled.fair import post
+from sim.compiled.outbox import put_behind
 from sim.compiled.pointer import State
 from sim.compiled.state import MARK, MARKED, NONE
 
@@ -38,9 +39,7 @@ def pass_mark(s: State, origin: int, task: int, event: int) -> None:
     if t.unsent_head == NONE:
         send_mark(s, v)
     else:
-        s.visits[t.unsent_tail].next = v
-        t.unsent_tail = v
-        t.unsent_marks += 1
+        put_behind(s, v, origin)
 
 
 @kernel

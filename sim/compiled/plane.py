@@ -258,7 +258,6 @@ class CompiledPlane(Actions, Moves):
     def speed(self, host: int, share: float) -> None:
         """Others take this share of the host's CPU from now on."""
         pace = pace_of(share)
-        self.limits.change_pace(pace)
         self.s.g["paced"] = self.s.g["paced"][0] or pace != FULL
         self._room(2)
         if pace != FULL:
@@ -373,7 +372,7 @@ class CompiledPlane(Actions, Moves):
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
         """The tables of tuples and checkpoints."""
-        unfinished, waiting = self._unfinished()
+        unfinished = self._in_service()
         self._flush()
         if unfinished:
             self.recording.add_visits(np.array(unfinished, np.int64))
@@ -382,7 +381,7 @@ class CompiledPlane(Actions, Moves):
         checkpoints = self.s.checkpoint_rows[: int(g["checkpoint_rows"][0])]
         made = dict(self.recording.tables())
         made["cpu"] = table("cpu", self._cpu())
-        made["waiting"] = table("waiting", waiting)
+        made["waiting"] = self._waiting()
         made["dropped"] = table(
             "dropped",
             {
@@ -416,22 +415,19 @@ class CompiledPlane(Actions, Moves):
         count = verbs.cpu(self.s, rows)
         return [tuple(row) for row in rows[:count].tolist()]
 
-    def _unfinished(self) -> tuple[list[Row], list[Row]]:
-        """Rows of what is in service, and of what is in a queue or held."""
-        s, cluster = self.s, self._cluster
-        held: dict[int, list[int]] = {}
-        for unit in np.flatnonzero(s.units["held_n"] > 0).tolist():
-            held.setdefault(int(s.units["task"][unit]), []).extend(self._chain(int(s.units["held_head"][unit])))
-        serving: list[Row] = []
-        waiting: list[Row] = []
-        for task in range(int(s.g["tasks"][0])):
-            operator, t = cluster.task_operator[task], s.tasks[task]
-            for v in self._chain(int(t["serving_head"])):
-                serving.append((operator, task, int(s.visits["arrival"][v]), int(s.visits["start"][v]), NEVER))
-            lanes = [*held.get(task, []), *self._chain(int(t["front_head"])), *self._chain(int(t["queue_head"]))]
-            lanes += [*self._chain(int(t["back_head"])), *self._chain(int(t["side_head"]))]
-            waiting += [(operator, task, int(s.visits["arrival"][v])) for v in lanes]
-        return serving, waiting
+    def _waiting(self) -> dict[str, np.ndarray]:
+        """The table of what is in a queue, held or set aside."""
+        rows = np.empty((self.s.visits.shape[0] - int(self.s.g["visits_left"][0]), 3), np.int64)
+        rows = rows[: verbs.waiting(self.s, rows)]
+        return table("waiting", {"operator": rows[:, 0], "task": rows[:, 1], "arrival_ns": rows[:, 2]})
+
+    def _in_service(self) -> list[Row]:
+        """Rows of what is in service."""
+        return [
+            (operator, task, int(self.s.visits["arrival"][v]), int(self.s.visits["start"][v]), NEVER)
+            for task, operator in enumerate(self._cluster.task_operator)
+            for v in self._chain(int(self.s.tasks["serving_head"][task]))
+        ]
 
     def _chain(self, head: int) -> list[int]:
         """Tuples of a list, without work."""

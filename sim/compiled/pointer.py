@@ -20,6 +20,7 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
+from sim.compiled.arrays import PlainArray
 from sim.compiled.state import ARRAYS
 
 
@@ -38,7 +39,7 @@ class State:
 
     In compiled code `s.full` is a constant: whether there may be more than tuples, first come first served, and
     checkpoints, that is, actions of protocols, event time, bounded queues, and links and cores that are shared evenly.
-    A subclass says which arrays it has instead, and how compiled code calls it.
+    A subclass says which arrays and constants it has instead, and how compiled code calls it.
     """
 
     full = False
@@ -89,8 +90,8 @@ class State:
     rules: np.ndarray
     timed: np.ndarray
 
-    def __init_subclass__(cls, arrays: Mapping[str, np.dtype], type_name: str) -> None:
-        cls.numba_type = _StateType(type_name, arrays)
+    def __init_subclass__(cls, arrays: Mapping[str, np.dtype], type_name: str, **constants: bool) -> None:
+        cls.numba_type = _StateType(type_name, arrays, **constants)
 
     def __init__(self, **arrays: np.ndarray) -> None:
         self._table = np.zeros((len(self.numba_type.arrays), 2), np.int64)
@@ -132,7 +133,7 @@ def _unbox(type_: _StateType, value: Any, c: Any) -> Any:
 
 
 def _array_type(type_: _StateType, name: str) -> Any:
-    return types.Array(from_dtype(type_.arrays[name]), 1, "C", aligned=True)
+    return PlainArray(from_dtype(type_.arrays[name]))
 
 
 @infer_getattr

@@ -15,6 +15,8 @@ import numpy as np
 
 from sim.compiled.compiling import kernel
 from sim.compiled.draws import service_ns, time_ns
+from sim.compiled.scan_books import books_fit, keep_books, next_cut, take_turns
+from sim.compiled.scan_kept import log_fits, note_arrival, note_start
 from sim.compiled.scan_order import put_in_order
 from sim.compiled.scan_send import (
     append,
@@ -28,9 +30,10 @@ from sim.compiled.scan_send import (
     send_births,
     sum_up_messages,
 )
+from sim.compiled.scan_servers import earliest, occupy
 from sim.compiled.scan_state import BATCH, CHUNK, ScanState
 
-DONE, GROW, REFILL, FLUSH = range(4)  # why the scan stops
+DONE, GROW, REFILL, FLUSH, BOOKS = range(5)  # why the scan stops
 _NS = 1e9
 _FULL = 1 << 14
 _SECOND = 1_000_000_000
@@ -46,6 +49,9 @@ def _plan_span(s: ScanState, until: int) -> bool:
     end = min(until, g.begin + g.length)
     if g.length <= _SECOND:
         end = min(end, (g.begin // _SECOND + 1) * _SECOND)  # messages are counted by the second
+    if s.saves:
+        end = min(end, g.begin + s.books[0].interval)  # so no unit has two checkpoints in a span
+        end = min(end, next_cut(s))
     for source in range(s.sources.shape[0]):
         b = s.sources[source]
         if not b.more:
@@ -80,6 +86,10 @@ def advance(s: ScanState, until: int) -> int:
                 return FLUSH
             if g.message_rows + s.messages.shape[0] > s.message_rows.shape[0]:
                 return FLUSH
+            if s.saves:
+                if not books_fit(s):
+                    return BOOKS
+                take_turns(s)
             if not _plan_span(s, until):
                 return REFILL
             g.place = 0
@@ -89,7 +99,7 @@ def advance(s: ScanState, until: int) -> int:
         while g.place < g.operators:
             operator = s.topological[g.place]
             why = _source(s, operator) if s.operators[operator].is_source else _operator(s, operator)
-            if why == DONE and s.stages[operator].limited:
+            if not s.saves and why == DONE and s.stages[operator].limited:
                 why = _links(s, operator)
             if why != DONE:
                 return why
@@ -100,6 +110,8 @@ def advance(s: ScanState, until: int) -> int:
         if g.sorted and not _sort_rows(s):
             return GROW
         sum_up_messages(s)
+        if s.saves:
+            keep_books(s)
         _choose_length(s)
         g.begin = g.end
     return DONE
@@ -139,38 +151,13 @@ def _source(s: ScanState, operator: int) -> int:
 
 
 @kernel
-def _earliest(s: ScanState, task: Any) -> Any:
-    """When a thread of the task is free."""
-    t = s.servers[task]
-    return t.free if t.threads == 1 else s.frees[t.first_thread]
-
-
-@kernel
-def _occupy(s: ScanState, task: Any, end: int) -> None:
-    """The thread that is free first is free from `end` on."""
-    t = s.servers[task]
-    if t.threads == 1:
-        t.free = end
-        return
-    first, n, place = t.first_thread, t.threads, 0
-    below = 1
-    while below < n:
-        if below + 1 < n and s.frees[first + below + 1] < s.frees[first + below]:
-            below += 1
-        if s.frees[first + below] >= end:
-            break
-        s.frees[first + place] = s.frees[first + below]
-        place = below
-        below = 2 * place + 1
-    s.frees[first + place] = end
-
-
-@kernel
 def _begin(s: ScanState, task: Any, e: Any, start: int, ns: int) -> None:
     """A service begins; it is done if it ends in the span."""
     g, t = s.g[0], s.servers[task]
     end = start + ns
-    _occupy(s, task, end)
+    occupy(s, task, end)
+    if s.saves and t.threads > 1:
+        note_start(s, e.unit, end)
     if end < g.end:
         slot = s.done[g.done]
         g.done += 1
@@ -208,6 +195,8 @@ def _operator(s: ScanState, operator: int) -> int:
         if s.times.shape[0] < s.boxes[operator].n:
             return _lacks(s, 1)
         _gather(s, operator)
+        if s.saves and not log_fits(s, operator, g.due):
+            return BOOKS
         g.phase = _NEW
         g.next = 0
         g.most = max(g.most, g.due)
@@ -246,7 +235,7 @@ def _go_on(s: ScanState, operator: int) -> int:
         if g.done == s.done.shape[0]:
             continue
         while q.n > 0 and g.done < s.done.shape[0]:
-            start = _earliest(s, task)
+            start = earliest(s, task)
             if start >= g.end:
                 break
             e = s.chunks[q.head * CHUNK + q.head_place]
@@ -287,14 +276,16 @@ def _take_in(s: ScanState, operator: int) -> int:
             number = own.first + s.order[first + k]
             e = s.box[number]
             task = np.int64(s.unit_task[e.unit])
-            start = _earliest(s, task)
-            if start < g.end:
-                _begin(s, task, e, max(start, e.at), s.drawn[k])
-            elif has_chunk(s, task):
-                append(s, task, number)
-            else:
+            start = earliest(s, task)
+            if start >= g.end and not has_chunk(s, task):
                 g.next = first + k
                 return _lacks(s, 1)
+            if s.saves:
+                note_arrival(s, e.unit, e.origin, e.at)
+            if start < g.end:
+                _begin(s, task, e, max(start, e.at), s.drawn[k])
+            else:
+                append(s, task, number)
         g.next = first + n
 
 
@@ -319,6 +310,8 @@ def _pass_on(s: ScanState, operator: int) -> int:
             done.origin = s.unit_task[e.unit]
             done.start = e.at
             done.end = e.at
+            if s.saves:
+                note_arrival(s, e.unit, e.origin, e.at)
         g.done = n
         g.next = first + n
 
@@ -332,7 +325,7 @@ def _gather(s: ScanState, place: int) -> None:
         e = s.box[b.first + k]
         if e.at < g.end:
             s.times[due] = e.at
-            s.ranks[due] = e.origin
+            s.ranks[due] = s.unit_task[e.origin] if s.saves else e.origin
             s.refs[due] = k
             due += 1
         else:

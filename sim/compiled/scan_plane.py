@@ -10,7 +10,7 @@ from models.records import NEVER, table
 from sim.birth_stream import BirthStream
 from sim.clock import Clock
 from sim.cluster import Cluster, RunPlan
-from sim.compiled import pools, scan, scan_setup
+from sim.compiled import pools, scan, scan_saving, scan_setup
 from sim.compiled.no_actions import NoActions
 from sim.compiled.scan_send import copy_queue
 from sim.compiled.scan_state import PARCEL, ScanState
@@ -26,8 +26,9 @@ class ScanPlane(NoActions):
     Only for a plan that `sim.compiled.choice` allows: no verb of a recovery can come.
     """
 
-    def __init__(self, plan: RunPlan, cluster: Cluster, _clock: Clock, _listener: Listener) -> None:
-        self._plan, self._cluster = plan, cluster
+    def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
+        self._plan, self._cluster, self._clock, self._listener = plan, cluster, clock, listener
+        self._unplanned: list[tuple[int, int]] = []  # (first checkpoint, unit) without a planned holder, last first
         self.recording = recording_of(plan.scenario, plan.inputs)
         count = sum(plan.operators[operator].is_source for operator in cluster.unit_operator)
         block = max(256, min(2**14, _BIRTHS // max(1, count)))
@@ -50,6 +51,12 @@ class ScanPlane(NoActions):
 
     def advance(self, limit: Key) -> bool:
         """Do all before the instant of `limit`: control comes before all else of its instant, so that is all."""
+        if self._unplanned and self._unplanned[-1][0] < limit[0]:
+            # Who holds a checkpoint changes no tuple: it can be asked for before those that come first.
+            instant, unit = self._unplanned.pop()
+            self._clock.move_to(instant)
+            self.s.saved["holder"][unit] = self._listener.holder(unit)
+            return True
         while True:
             why = scan.advance(self.s, limit[0])
             if why == scan.DONE:
@@ -59,6 +66,8 @@ class ScanPlane(NoActions):
                 pools.refilled(self.s, source, self._streams[source])
             elif why == scan.FLUSH:
                 self._flush()
+            elif why == scan.BOOKS:
+                scan_saving.grow(self.s)
             else:
                 scan_setup.grow(self.s, self._flush)
 
@@ -101,7 +110,7 @@ class ScanPlane(NoActions):
         raise _impossible()
 
     def install(self, unit: int) -> int:
-        """There are no checkpoints."""
+        """No unit is recovered."""
         raise _impossible()
 
     def open(self, unit: int) -> None:
@@ -117,7 +126,7 @@ class ScanPlane(NoActions):
         raise _impossible()
 
     def replay(self, sender: int, receiver: int) -> tuple[int, int]:
-        """Nothing is kept."""
+        """Nothing is sent again."""
         raise _impossible()
 
     def work(self, task: int, ns: int, token: int) -> None:
@@ -133,12 +142,24 @@ class ScanPlane(NoActions):
         raise _impossible()
 
     def fetch_ns(self, size_bytes: int) -> int:
-        """Nothing is in the store."""
+        """Nothing is restored."""
         raise _impossible()
 
     def start_checkpoints(self, units: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
-        """No checkpoints are taken."""
-        raise _impossible()
+        """Take checkpoints of these units each interval."""
+        if not units:
+            return
+        scan_saving.start(self.s, units, offsets_ns, interval_ns)
+        if self._plan.scenario.fault_tolerance.store == "remote":
+            return
+        cluster, unplanned = self._cluster, []
+        for unit, offset in zip(units, offsets_ns, strict=True):
+            planned, owner = cluster.planned_holder[unit], cluster.task_host[cluster.unit_task[unit]]
+            if planned is not None and planned != owner:
+                self.s.saved["holder"][unit] = planned
+            elif not self._plan.operators[cluster.unit_operator[unit]].is_sink:
+                unplanned.append((interval_ns + offset, unit))
+        self._unplanned = unplanned[::-1]
 
     # -- questions
 
@@ -147,20 +168,20 @@ class ScanPlane(NoActions):
         return 0, NEVER
 
     def holder(self, unit: int) -> int | None:
-        """Nobody: there are no checkpoints."""
-        return None
+        """Who holds the stored checkpoint."""
+        return int(self.s.saved["holder"][unit]) if self.s.saves and self.s.saved["stored"][unit] else None
 
     def checkpoint_bytes(self, unit: int) -> int:
-        """None."""
-        return 0
+        """Size of all that a restore reads."""
+        return int(self.s.saved["stored_bytes"][unit]) if self.s.saves else 0
 
     def senders(self, unit: int) -> list[int]:
-        """Nobody keeps outputs."""
-        return []
+        """Nobody asks: nothing is recovered."""
+        raise _impossible()
 
     def receivers(self, unit: int) -> list[int]:
-        """Nobody keeps outputs."""
-        return []
+        """Nobody asks: nothing is recovered."""
+        raise _impossible()
 
     def empty(self, task: int) -> bool:
         """Whether nothing waits at the task and nothing is served."""
@@ -176,7 +197,8 @@ class ScanPlane(NoActions):
         """A row for each task: all live."""
         s, tasks = self.s, range(len(self._cluster.task_host))
         queue, busy = s.queues["n"][: len(tasks)].tolist(), s.servers["busy"].tolist()
-        return list(zip(tasks, self._cluster.task_host, queue, busy, [0] * len(tasks), strict=True))
+        kept = scan_saving.kept(s, len(tasks)).tolist() if s.saves else [0] * len(tasks)
+        return list(zip(tasks, self._cluster.task_host, queue, busy, kept, strict=True))
 
     def lag(self) -> list[tuple[int, int]]:
         """(operator, 0) for each source unit: none is ever down."""
@@ -185,7 +207,7 @@ class ScanPlane(NoActions):
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
         """(begin of the second, kind) -> (messages, bytes)."""
         self._flush()
-        found: dict[tuple[int, str], list[int]] = {}
+        found = scan_saving.messages(self.s) if self.s.saves else {}
         for second, numbers in self._messages.items():
             local, data, local_bytes, data_bytes = numbers.tolist()
             if data:
@@ -249,7 +271,8 @@ class ScanPlane(NoActions):
         left = np.concatenate(waiting)
         made = dict(self.recording.tables())
         made["waiting"] = table("waiting", {"operator": left[:, 0], "task": left[:, 1], "arrival_ns": left[:, 2]})
-        return made | {name: table(name, []) for name in ("dropped", "checkpoints", "cpu")}
+        made["checkpoints"] = scan_saving.checkpoints(self.s)
+        return made | {name: table(name, []) for name in ("dropped", "cpu")}
 
 
 def _rows(operator: int, task: int, *columns: np.ndarray) -> np.ndarray:
@@ -262,7 +285,7 @@ def _rows(operator: int, task: int, *columns: np.ndarray) -> np.ndarray:
 
 
 def _impossible() -> RuntimeError:
-    return RuntimeError("the scan was chosen for a run in which hosts fail or checkpoints are taken")
+    return RuntimeError("the scan was chosen for a run in which hosts fail")
 
 
 def _plain(rows: np.ndarray) -> np.ndarray:

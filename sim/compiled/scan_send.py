@@ -8,6 +8,7 @@ import numpy as np
 
 from sim.compiled.compiling import kernel
 from sim.compiled.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
+from sim.compiled.scan_kept import count_applied, count_sent
 from sim.compiled.scan_state import CHUNK, ScanState
 from sim.compiled.state import BROADCAST, FORWARD, GROUPED, KEYED, NONE, SHUFFLE
 
@@ -59,20 +60,25 @@ def post(s: ScanState, place: int, at: int, tuple_id: int, birth: int, key: int,
 
 
 @kernel
-def send(s: ScanState, down: int, at: int, tuple_id: int, birth: int, key: int, unit: int, origin: int) -> None:
+def send(
+    s: ScanState, down: int, at: int, tuple_id: int, birth: int, key: int, unit: int, origin: int, sender: int
+) -> None:
     """Send a tuple to a unit: at once inside a host, over the link of the sender's host otherwise."""
     g, b = s.g[0], s.boxes[down]
     b.sent += 1
     b.sum += tuple_id
+    if s.saves:
+        count_sent(s, sender, at)
+    by = sender if s.saves else origin
     if s.task_host[s.unit_task[unit]] == s.task_host[origin]:
         g.local += 1
-        post(s, down, at, tuple_id, birth, key, unit, origin)
+        post(s, down, at, tuple_id, birth, key, unit, by)
     else:
         g.data += 1
         if s.servers[origin].limited:
             post(s, g.operators, at, tuple_id, birth, key, unit, origin)
         else:
-            post(s, down, at + g.latency, tuple_id, birth, key, unit, origin)
+            post(s, down, at + g.latency, tuple_id, birth, key, unit, by)
 
 
 @kernel
@@ -85,17 +91,18 @@ def emit(s: ScanState, operator: int, origin: Any, unit: int, at: int, tuple_id:
             continue
         first, down = edge.first_unit, edge.down
         if edge.kind == KEYED:
-            send(s, down, at, tuple_id, birth, key, first + s.key_tables[edge.table + key], origin)
+            send(s, down, at, tuple_id, birth, key, first + s.key_tables[edge.table + key], origin, unit)
         elif edge.kind == SHUFFLE:
-            send(s, down, at, tuple_id, birth, key, first + shuffle_target(tuple_id, edge.code, edge.units), origin)
+            target = first + shuffle_target(tuple_id, edge.code, edge.units)
+            send(s, down, at, tuple_id, birth, key, target, origin, unit)
         elif edge.kind == GROUPED:
-            send(s, down, at, tuple_id, birth, key, first + key, origin)
+            send(s, down, at, tuple_id, birth, key, first + key, origin, unit)
         elif edge.kind == FORWARD:
-            send(s, down, at, tuple_id, birth, key, first + s.unit_index[unit] % edge.units, origin)
+            send(s, down, at, tuple_id, birth, key, first + s.unit_index[unit] % edge.units, origin, unit)
         elif edge.kind == BROADCAST:
             for target in range(edge.units):
                 copy = child_id(tuple_id, edge.copy_code, target)
-                send(s, down, at, copy, birth, key, first + target, origin)
+                send(s, down, at, copy, birth, key, first + target, origin, unit)
 
 
 @kernel
@@ -177,6 +184,8 @@ def complete(s: ScanState, operator: int) -> bool:
         s.servers[e.origin].busy += e.end - e.start
         total += e.id
         record(s, operator, e.origin, e.at, e.start, e.end, e.birth, sink)
+        if s.saves:
+            count_applied(s, e.unit, e.key, e.end)
     op.applied += n
     op.sum += total
     if op.edges > 0:
@@ -278,7 +287,9 @@ def _send_over(s: ScanState, number: int, n: int) -> None:
             e.birth = out.birth
             e.key = out.key
             e.unit = unit
-            e.origin = out.origin
+            e.origin = out.unit if s.saves else out.origin
+            if s.saves:
+                count_sent(s, out.unit, out.at)
             total += tuple_id
     sent = place - began
     b.n += sent

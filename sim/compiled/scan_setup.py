@@ -8,7 +8,7 @@ import numpy as np
 
 from models.layout import topological
 from sim.cluster import Cluster, RunPlan
-from sim.compiled import pools, setup
+from sim.compiled import pools, scan_saving, setup
 from sim.compiled.scan_state import (
     BATCH,
     BOX,
@@ -56,7 +56,8 @@ def state(plan: RunPlan, cluster: Cluster, block: int, in_order: bool) -> ScanSt
     g["aim"] = max(_AIM, 2 * len(servers))
     g["latency"], g["operators"], g["tasks"] = plan.latency_ns, len(operators), len(servers)
     g["sorted"], g["block"], g["free_chunk"] = in_order, block, NONE
-    return ScanState(
+    saves = plan.scenario.fault_tolerance.method == "checkpoint"
+    made = ScanState(
         g=g,
         stages=_stages(plan, operators, servers),
         topological=np.array([names.index(name) for name in topological(plan.scenario)], np.int64),
@@ -98,7 +99,11 @@ def state(plan: RunPlan, cluster: Cluster, block: int, in_order: bool) -> ScanSt
         sorted_rows=np.zeros(2 * _ROWS if in_order else 0, VISIT_ROW),
         messages=np.zeros(_SECONDS, MESSAGES),
         message_rows=np.zeros(4 * _SECONDS, MESSAGES),
+        **(scan_saving.arrays(plan, cluster) if saves else scan_saving.empty()),
     )
+    if saves:
+        made.save()
+    return made
 
 
 def _servers(plan: RunPlan, cluster: Cluster) -> np.ndarray:

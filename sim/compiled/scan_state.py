@@ -8,9 +8,10 @@ import numpy as np
 
 from sim.compiled.draws import OPERATOR_DRAWS
 from sim.compiled.pointer import State
-from sim.compiled.state import BIRTH, DELIVERY_ROW, EDGE, OPERATOR, SOURCE, UNIT, VISIT_ROW
+from sim.compiled.state import BIRTH, CHECKPOINT, DELIVERY_ROW, EDGE, MESSAGE_ROW, OPERATOR, SOURCE, UNIT, VISIT_ROW
 
 CHUNK = 64  # tuples in one piece of a queue
+LOG_CHUNK = 64  # arrivals in one piece of a log
 
 _i8, _i4, _u8, _f8, _b = "i8", "i4", "u8", "f8", "u1"
 
@@ -47,7 +48,8 @@ SCAN = np.dtype(
     align=True,
 )
 
-# A tuple for a unit; `at` is when it arrives, or when it was handed to the link.
+# A tuple for a unit; `at` is when it arrives, or when it was handed to the link. `origin` is the task that sent it, or
+# where checkpoints are taken the unit.
 _PARCEL = [("at", _i8), ("id", _u8), ("birth", _i8), ("key", _i8), ("unit", _i4), ("origin", _i4)]
 PARCEL = np.dtype(_PARCEL, align=True)
 
@@ -95,6 +97,88 @@ STAGE = np.dtype(
 
 MESSAGES = np.dtype([("second", _i8), ("local", _i8), ("data", _i8), ("local_bytes", _i8), ("data_bytes", _i8)])
 
+# Where checkpoints are taken. One record:
+BOOKS = np.dtype(
+    [
+        ("interval", _i8),
+        ("round_begin", _i8),
+        ("round_next", _i8),  # whose turn is next, in `round_units`
+        ("keeps", _b),  # outputs are kept until receivers have saved them
+        ("full_kind", _b),
+        ("cuts", _b),  # some snapshots take time
+        ("pools", _b),  # some tasks that outputs are kept for have several threads
+        ("remote_rate", _f8),
+        ("remote_free", _i8),
+        ("written_at", _i8),  # the last snapshot that took time
+        ("written_by", _i8),
+        ("happenings", _i8),
+        ("serial", _i8),
+        ("checkpoint_rows", _i8),
+        ("count_rows", _i8),
+        ("mark", _i8),
+        ("free_log", _i8),
+        ("log_left", _i8),
+        ("log_need", _i8),
+    ],
+    align=True,
+)
+
+# A unit. Of what is counted twice, "after" is what ended at `instant` or later. What each tuple needs comes first.
+SAVED = np.dtype(
+    [
+        ("instant", _i8),  # of its next turn
+        ("sent", _i8),
+        ("sent_after", _i8),
+        ("applied", _i8),
+        ("applied_after", _i8),
+        ("first_key", _i8),  # where its key 0 would be in `key_epochs`, or NONE
+        ("arrived", _i8),  # in the log of arrivals
+        ("log_first", _i4),
+        ("log_last", _i4),
+        ("epoch", _i8),  # of its turn; a key that was touched since the last snapshot is of `low` or later
+        ("low", _i8),
+        ("keys", _i8),
+        ("keys_after", _i8),
+        ("touched", _i8),  # keys, since the last snapshot and before `instant`
+        ("touched_after", _i8),
+        ("touched_more", _i8),  # of these those that had not been touched since the last snapshot
+        ("pool", _b),  # its tuples are not applied in the order in which they came
+        ("is_sink", _b),
+        ("on_its_way", _b),
+        ("stored", _b),
+        ("holder", _i4),
+        ("forgotten", _i8),  # outputs that receivers have saved
+        ("applied_then", _i8),  # at the last snapshot
+        ("sent_then", _i8),
+        ("stored_bytes", _i8),
+        ("trimmed", _i8),  # of the arrivals upstream was told to forget
+        ("notes", _i8),  # to upstream that are under way
+        ("log_number", _i8),  # of the first piece, all counted that there ever were
+        ("start_piece", _i4),
+        ("started", _i8),  # of a pool: services
+    ],
+    align=True,
+)
+
+SAVING = np.dtype([("units", _i8), ("senders", _i8)])  # an operator: its units, and the tasks that send to them
+ARRIVAL = np.dtype([("at", _i8), ("sender", _i4)], align=True)
+SERVED = np.dtype(
+    [("end", _i8), ("forgotten", _i8)]
+)  # an arrival at a pool: when its service ends, and upstream forgot
+HAPPENING = np.dtype(
+    [
+        ("time", _i8),
+        ("rank", _i8),
+        ("serial", _i8),
+        ("count", _i8),  # applied tuples that the checkpoint covers; of a pool its instant
+        ("bytes", _i8),  # to restore; of a note the first arrival that upstream had not been told to forget
+        ("row", _i8),  # of a note the first task of which it does not count what it sent at that very instant
+        ("unit", _i4),
+        ("kind", _i4),
+    ],
+    align=True,
+)
+
 SCAN_ARRAYS: dict[str, np.dtype] = {
     "g": SCAN,
     "stages": STAGE,
@@ -137,12 +221,36 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "sorted_rows": VISIT_ROW,
     "messages": MESSAGES,  # of each second of the span
     "message_rows": MESSAGES,
+    "books": BOOKS,
+    "saved": SAVED,
+    "saving": SAVING,
+    "key_epochs": np.dtype("i4"),
+    "log": ARRIVAL,
+    "log_served": SERVED,
+    "log_next": np.dtype("i4"),
+    "round_units": np.dtype("i8"),
+    "round_offsets": np.dtype("i8"),
+    "happenings": HAPPENING,
+    "task_marks": np.dtype("i8"),
+    "unit_marks": np.dtype("i8"),
+    "checkpoint_rows": CHECKPOINT,
+    "count_rows": MESSAGE_ROW,
 }
 
 
-class ScanState(State, arrays=SCAN_ARRAYS, type_name="holdfast.ScanState"):
-    """All arrays of the scan by name."""
+class ScanState(State, arrays=SCAN_ARRAYS, type_name="holdfast.ScanState", saves=False):
+    """All arrays of the scan by name; in compiled code `s.saves` is a constant: whether checkpoints are taken."""
+
+    saves = False
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
+
+    def save(self) -> None:
+        """Checkpoints are taken."""
+        self.saves = True
+        self.numba_type = _SAVING
+
+
+_SAVING = type(ScanState.numba_type)("holdfast.SavingScanState", SCAN_ARRAYS, saves=True)

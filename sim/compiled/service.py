@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.clock import SERVICE
+from sim.compiled.arrays import prefetch
 from sim.compiled.buffers import apply
 from sim.compiled.channels import emit, free_visit
 from sim.compiled.compiling import kernel
@@ -199,6 +200,7 @@ def take_head(s: State, task: int) -> int:
         return v
     v = t.queue_head
     t.queue_head = s.visits[v].next
+    prefetch(s.visits, max(0, t.queue_head))
     if t.queue_head == NONE:
         t.queue_tail = NONE
     t.queue_n -= 1

@@ -147,7 +147,7 @@ TASK = np.dtype(
         ("places", _i8),  # for tuples in the queue and under way, 0: no bound
         ("taken", _i8),
         ("unsent_n", _i8),  # outputs that wait for room at their receivers
-        ("unsent_marks", _i8),  # and watermarks behind them
+        ("unsent_mail", _i8),  # messages and watermarks behind them
         ("blocked", _i8),  # for how long outputs waited [ns], without the present spell
         ("blocked_since", _i8),
         ("unsent_head", _i4),

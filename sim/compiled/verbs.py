@@ -91,7 +91,7 @@ def _lose_unsent(s: State, task: int) -> None:
     stop_waiting(s, task)
     v = t.unsent_head
     t.unsent_head = t.unsent_tail = NONE
-    t.unsent_n = t.unsent_marks = 0
+    t.unsent_n = t.unsent_mail = 0
     while v != NONE:
         following = s.visits[v].next
         if s.visits[v].kind == TUPLE:
@@ -316,6 +316,37 @@ def sample_buffers(s: State, rows: np.ndarray) -> int:
             rows[n, 2] = t.unsent_n
             rows[n, 3] = t.blocked + (s.g[0].now - t.blocked_since if t.unsent_head != NONE else 0)
             n += 1
+    return n
+
+
+@kernel
+def waiting(s: State, rows: np.ndarray) -> int:
+    """Rows (operator, task, arrival) of the tuples that wait at the tasks, held ones first; how many."""
+    n = 0
+    for task in range(s.g[0].tasks):
+        for unit in range(s.units.shape[0]):
+            u = s.units[unit]
+            if u.held_n > 0 and u.task == task:
+                n = _waiting_in(s, u.held_head, task, rows, n)
+        t = s.tasks[task]
+        n = _waiting_in(s, t.front_head, task, rows, n)
+        n = _waiting_in(s, t.queue_head, task, rows, n)
+        n = _waiting_in(s, t.back_head, task, rows, n)
+        n = _waiting_in(s, t.side_head, task, rows, n)
+    return n
+
+
+@kernel
+def _waiting_in(s: State, head: int, task: int, rows: np.ndarray, n: int) -> int:
+    v = head
+    while v != NONE:
+        e = s.visits[v]
+        if e.kind == TUPLE:
+            rows[n, 0] = s.tasks[task].operator
+            rows[n, 1] = task
+            rows[n, 2] = e.arrival
+            n += 1
+        v = e.next
     return n
 
 

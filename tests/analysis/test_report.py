@@ -26,6 +26,7 @@ from analysis.report.content import (
     OperatorRow,
     Reason,
     Recovery,
+    TargetRow,
     Topology,
 )
 from analysis.report.figure import fit, plain_list
@@ -78,11 +79,15 @@ def full(name: str = "count") -> ReportContent:
         latency=line,
         throughput=Lines(at, (name, "out"), np.ones((2, 60))),
         queue=Lines(at, (name,), np.zeros((1, 60))),
+        lag=Lines(at, (name,), np.ones((1, 60))),
+        filled=Lines(at, (name,), np.full((1, 60), 40.0)),
+        blocked=Lines(at, (name,), np.full((1, 60), 10.0)),
         recoveries=(
             Recovery(name, 30.0, 1.0, 0.5, 0.25, 2.25, 4.0),
             Recovery(name, 50.0, 1.0, None, None, None, None),
         ),
         guarantee=Guarantee(name, 0, 1, 2, None),
+        targets=(TargetRow(name, name, name, False), TargetRow("lost", "0", name, None)),
         operators=(OperatorRow(name, 5, 0.1, 0.2, 0.3, None, 0.5, 0.25),),
         assumptions=(name,),
         versions={name: name},
@@ -141,6 +146,7 @@ def test_every_section_is_there():
         "flow",
         "recovery",
         "guarantee",
+        "targets",
         "operators",
         "assumptions",
     ]
@@ -154,6 +160,9 @@ def test_every_section_is_there():
             "latency-around",
             "throughput",
             "queue",
+            "lag",
+            "filled",
+            "blocked",
             "phases",
         )
     }
@@ -166,7 +175,10 @@ def test_a_page_of_nothing_but_a_question_has_no_script_and_no_section():
     assert "q" in read.words
 
 
-@pytest.mark.parametrize("left_out", ["topology", "latency", "throughput", "queue", "guarantee", "correlation"])
+@pytest.mark.parametrize(
+    "left_out",
+    ["topology", "latency", "throughput", "queue", "lag", "filled", "blocked", "guarantee", "correlation"],
+)
 def test_a_section_that_is_none_is_left_out(left_out):
     render_report(replace(full(), **{left_out: None}))
     assert len(render_report(replace(full(), **{left_out: None}))) < len(render_report(full()))
@@ -236,7 +248,7 @@ def test_the_real_plotting_library_is_put_in_once(monkeypatch):
     monkeypatch.undo()
     html = render_report(full())
     assert html.count("plotly.js v") == 1
-    assert Page(html).count("script") == 8 + 2
+    assert Page(html).count("script") == 11 + 2
 
 
 def test_a_missing_plotting_library_is_one_sentence(monkeypatch):
@@ -357,6 +369,60 @@ def test_more_operators_than_colours_differ_in_dashes():
     given = Lines(np.arange(3.0), tuple(f"o{k}" for k in range(20)), np.ones((20, 3)))
     figure = line_figure(given, (), name="n", title="t", axis="a", caption="", steps=False)
     assert len({(one["line"]["color"], one["line"]["dash"]) for one in figure.data}) == 20
+
+
+def test_a_line_has_its_name_even_alone_and_the_same_colour_in_all_figures():
+    at = np.arange(60.0)
+    content = replace(
+        full(),
+        throughput=Lines(at, ("a", "b", "c"), np.ones((3, 60))),
+        filled=Lines(at, ("b",), np.ones((1, 60))),
+        blocked=Lines(at, ("a", "c"), np.ones((2, 60))),
+    )
+    specs = Page(render_report(content)).specs()
+    colours = {
+        (one["name"], one["line"]["color"])
+        for name in ("throughput", "filled", "blocked")
+        for one in specs[f"spec-{name}"]["data"]
+    }
+    assert len(colours) == 3
+    assert all(specs[f"spec-{name}"]["layout"]["showlegend"] for name in ("filled", "lag"))
+
+
+def test_bounded_queues_that_held_nobody_back_say_so_and_have_no_empty_figure():
+    content = replace(full(), blocked=Lines(np.arange(60.0), (), np.empty((0, 60))))
+    html = render_report(content)
+    assert "spec-blocked" not in Page(html).specs()
+    assert "No task ever had to wait for a place." in html
+    assert "No task ever had to wait for a place." not in render_report(full())
+
+
+def test_a_target_is_met_missed_or_unknown():
+    shown = render_report(full())
+    assert "missed" in shown
+    assert "nothing seen" in shown
+
+
+def test_nothing_is_said_of_sinks_without_a_ledger():
+    shown = render_report(replace(full(), guarantee=Guarantee("none", None, None, 0, 0)))
+    assert "Nothing is said of the sinks" in shown
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown", "not_shown"),
+    [(4.0, 60.0, ["2 s", "5 s", "50 s"], []), (0.001, 60.0, ["1 ms", "10 s"], ["2 s", "50 s"])],
+)
+def test_a_log_scale_of_few_decades_has_ticks_between_them(low, high, shown, not_shown):
+    at = np.arange(10.0)
+    line = Latency(at, np.full(10, low), np.full(10, high), np.full(10, high))
+    axis = Page(render_report(replace(full(), latency=line))).specs()["spec-latency"]["layout"]["yaxis"]
+    ticks = dict(zip(axis["ticktext"], axis["tickvals"], strict=True))
+    assert set(shown) <= set(ticks)
+    assert not set(not_shown) & set(ticks)
+    size = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+    for said, value in ticks.items():
+        number, unit = said.replace("\u202f", "").split()
+        assert float(number) * size[unit] == pytest.approx(value)
 
 
 def test_long_tables_are_cut_and_say_so():

@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.timelines import busy, busy_share, latency_bins, latency_timeline, queues, throughput, traffic
+from analysis.timelines import (
+    busy,
+    busy_share,
+    fullest_queues,
+    held_back,
+    lags,
+    latency_bins,
+    latency_timeline,
+    queues,
+    throughput,
+    traffic,
+)
 from models.histogram import bin_of, rank_of
 
 S = 10**9
@@ -107,3 +118,26 @@ def test_empty_records_have_empty_lines(make):
 def test_an_interval_must_have_a_length(make):
     with pytest.raises(ValueError, match="too short"):
         latency_timeline(make.records(), 0)
+
+
+def test_lags_are_those_of_the_sources(make):
+    line = lags(make.records(lag=[(S, 0, 4), (2 * S, 0, 7)]))
+    assert (line.names, line.at_ns.tolist(), line.values.tolist()) == (("in",), [S, 2 * S], [[4, 7]])
+
+
+def test_the_fullest_queue_is_that_of_the_task_with_the_most_taken(make):
+    one = make.records(buffers=[(S, 1, 3, 0, 0), (S, 2, 5, 0, 0), (S, 3, 9, 0, 0), (2 * S, 1, 10, 0, 0)])
+    line = fullest_queues(one, [None, 10, None])
+    assert (line.names, line.values.tolist()) == (("count",), [[0.5, 1.0]])
+
+
+def test_what_is_held_back_is_the_growth_since_the_sample_before_and_the_mean_over_tasks(make):
+    rows = [(S, 0, 0, 0, 0), (S, 1, 0, 1, S // 2), (S, 2, 0, 0, 0)]
+    rows += [(3 * S, 0, 0, 0, 0), (3 * S, 1, 0, 1, S // 2 + S), (3 * S, 2, 0, 0, 0)]
+    line = held_back(make.records(buffers=rows))
+    assert (line.names, line.at_ns.tolist(), line.values.tolist()) == (("count",), [0, S], [[0.25, 0.25]])
+
+
+def test_without_bounded_queues_nothing_was_held_back(make):
+    one = make.records()
+    assert held_back(one).names == fullest_queues(one, [None] * 3).names == lags(one).names == ()

@@ -20,6 +20,7 @@ from models.queueing import (
     md1,
     mg1,
     mg1_priority,
+    mg1_single_vacation,
     mg1_vacations,
     mm1,
     mm1_flushed,
@@ -113,6 +114,23 @@ def test_exponential_vacations_wait_as_their_markov_chain() -> None:
 
     queue = mean(stationary((0, 1), moves), lambda state: max(0, state[0] - (not state[1])))
     assert mg1_vacations(arrive, 1 / serve, 1.0, 1 / back, 1.0).queue == pytest.approx(queue, rel=1e-9)
+
+
+def test_a_single_exponential_vacation_waits_as_its_markov_chain() -> None:
+    arrive, serve, back = 5.0, 10.0, 3.0
+
+    def moves(state: State) -> Iterator[tuple[float, State]]:
+        there, away = state
+        if there < 150:
+            yield arrive, (there + 1, away)
+        if away:
+            yield back, (there, 0)
+        elif there:
+            yield serve, (there - 1, int(there == 1))
+
+    queue = mean(stationary((0, 1), moves), lambda state: max(0, state[0] - (not state[1])))
+    found = mg1_single_vacation(arrive, 1 / serve, 1.0, 1 / back, 1.0, back / (back + arrive))
+    assert found.queue == pytest.approx(queue, rel=1e-9)
 
 
 def test_short_vacations_are_none() -> None:

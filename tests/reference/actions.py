@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from models.records import NEVER
+from reference.outbox import Letter
 from reference.task import Task, Work
 from reference.unit import Message, Visit
 from sim.action_limits import ActionLimits
-from sim.clock import ARRIVAL, SERVICE, Process, channel
+from sim.clock import ARRIVAL, PAUSES, Process, channel
 from sim.data_plane import CONTROL, Timed
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Actions:
     cluster: Any
     listener: Any
     recorder: Any
+    transmit: Any
     tasks: list[Task]
     hosts: list[Host]
     sources: list[Source]
@@ -83,7 +85,7 @@ class Actions:
             return  # a pause never shortens another
         paused.paused_until_ns = until
         if until != NEVER:
-            self.clock.at(until, SERVICE + task, lambda _: self._pause_ends(paused))
+            self.clock.at(until, PAUSES + task, lambda _: self._pause_ends(paused))
 
     def _pause_ends(self, task: Task) -> None:
         if task.alive and task.paused_until_ns == self.clock.now_ns():
@@ -145,21 +147,27 @@ class Actions:
     ) -> None:
         """A message from task to task, behind all that went before on the same channel."""
         self.limits.act()
-        task, now = self.tasks[receiver], self.clock.now_ns()
-        if sender == CONTROL:
-            origin, departure, arrival = None, now, now + self.plan.latency_ns
-        else:
-            origin = self.tasks[sender]
-            if not origin.alive:
-                return
-            departure = arrival = now
-            if origin.host is not task.host:
-                departure = origin.host.link.departure_ns(now, size_bytes)
-                arrival = departure + self.plan.latency_ns
+        task, origin = self.tasks[receiver], None if sender == CONTROL else self.tasks[sender]
+        message = Message(token, origin, turn or channels > 0, work_ns, channels)
+        if origin is None:
+            self.send_message(message, task, size_bytes)
+        elif origin.alive:
+            origin.outbox.post(Letter(message, task, size_bytes))
+
+    def send_message(self, message: Message, task: Task, size_bytes: int) -> None:
+        """The message leaves its task, or control: nothing is before it that is not sent."""
+        now, origin = self.clock.now_ns(), message.origin
         self.recorder.message(now, "protocol", 1, size_bytes)
-        message = Message(token, origin, turn or channels > 0, work_ns, channels, departure)
-        rank = channel(ARRIVAL, receiver, _LAST if sender == CONTROL else sender)
-        self.clock.at(arrival, rank, lambda _: self._message_arrives(message, task))
+
+        def comes(arrival_ns: int) -> None:
+            message.departure_ns = arrival_ns - self.plan.latency_ns
+            rank = channel(ARRIVAL, task.index, origin.index if origin else _LAST)
+            self.clock.at(arrival_ns, rank, lambda _: self._message_arrives(message, task))
+
+        if origin is None:
+            comes(now + self.plan.latency_ns)
+        else:
+            self.transmit(origin, task, size_bytes, comes, tuples=False)
 
     def _message_arrives(self, message: Message, task: Task) -> None:
         if not task.alive or (message.origin and message.origin.died_by(message.departure_ns)):

@@ -87,7 +87,8 @@ class Watermarks:
         """Send a watermark to a task, behind all that went before on the same channel."""
         origin, arrive = mark.origin, partial(self._arrive, mark, task)
         rank = channel(ARRIVAL, task.index, origin.index)
-        self.world.transmit(origin, task, 0, lambda arrival_ns: self.clock.at(arrival_ns, rank, arrive))
+        comes = lambda arrival_ns: self.clock.at(arrival_ns, rank, arrive)  # noqa: E731
+        self.world.transmit(origin, task, 0, comes, tuples=False)
 
     def _arrive(self, mark: Mark, task: Task, _: object) -> None:
         if task.alive and mark.origin.alive:

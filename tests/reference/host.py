@@ -36,7 +36,15 @@ class Link:
         """When what is sent now has arrived."""
         return self.departure_ns(now_ns, size_bytes) + self.latency_ns
 
-    def send(self, now_ns: int, size_bytes: int, channel: Channel, number: int, leave: Callable[[int], None]) -> None:
+    def send(
+        self,
+        now_ns: int,
+        size_bytes: int,
+        channel: Channel,
+        number: int,
+        leave: Callable[[int], None],
+        tuples: bool = True,
+    ) -> None:
         """Send a message; when it will leave is known already."""
         leave(self.departure_ns(now_ns, size_bytes))
 
@@ -45,11 +53,12 @@ class Link:
 
 
 class Parcel(NamedTuple):
-    """A message on a shared link: its work in ns of the whole link, and what happens when it leaves."""
+    """A message on a shared link: its work in ns of the whole link, what happens when it leaves, is it of tuples."""
 
     work_ns: int
     number: int
     leave: Callable[[int], None]
+    tuples: bool
 
 
 class FairLink:
@@ -67,9 +76,17 @@ class FairLink:
         self._changed_ns = 0
         self._changes = 0
 
-    def send(self, now_ns: int, size_bytes: int, channel: Channel, number: int, leave: Callable[[int], None]) -> None:
+    def send(
+        self,
+        now_ns: int,
+        size_bytes: int,
+        channel: Channel,
+        number: int,
+        leave: Callable[[int], None],
+        tuples: bool = True,
+    ) -> None:
         """Send a message; `leave` is called with the instant at which it has left."""
-        parcel = Parcel(round(size_bytes * _NS / self.bytes_per_s), number, leave)
+        parcel = Parcel(round(size_bytes * _NS / self.bytes_per_s), number, leave, tuples)
         if channel in self.parcels:
             self.parcels[channel].append(parcel)
             return
@@ -78,8 +95,10 @@ class FairLink:
         self._set_departure(now_ns)
 
     def least_ns(self, now_ns: int, channel: Channel, before: int) -> int | None:
-        """How long the channel needs at least for what was sent before this number; None without such."""
+        """How long the channel needs at least for the tuples that were sent before this number; None without such."""
         parcels = [parcel for parcel in self.parcels.get(channel, ()) if parcel.number < before]
+        while parcels and not parcels[-1].tuples:
+            parcels.pop()
         if not parcels:
             return None
         done = self._share(now_ns) + parcels[0].work_ns - self.left_ns[channel]

@@ -10,7 +10,7 @@ from sim.clock import CREDIT, channel
 if TYPE_CHECKING:
     from reference.mark import Mark
     from reference.task import Task
-    from reference.unit import Row, Unit
+    from reference.unit import Message, Row, Unit
     from reference.world import World
 
 
@@ -27,6 +27,14 @@ class Output(NamedTuple):
     sender: Unit
     receiver: Unit
     row: Row
+
+
+class Letter(NamedTuple):
+    """A message on its way out of its task, behind the outputs that were there before. It needs no place."""
+
+    message: Message
+    receiver: Task
+    size_bytes: int
 
 
 class Places:
@@ -82,14 +90,14 @@ class Places:
 
 
 class Outbox:
-    """Outputs of a task that are made and not sent, in order; the head waits for room at its receiver.
+    """Outputs of a task that are made and not sent, and messages, in order; the head waits for room at its receiver.
 
     As long as there are any the task starts nothing.
     """
 
     def __init__(self, world: World, task: Task) -> None:
         self.world, self.task = world, task
-        self.items: deque[Output | Passing] = deque()
+        self.items: deque[Output | Letter | Passing] = deque()
         self._waits_at: Places | None = None
         self._loose = False  # its head was taken away, and the event is set at which it goes on
         self._blocked_ns, self._since_ns = 0, 0
@@ -119,11 +127,18 @@ class Outbox:
             self._wait()
 
     def pass_on(self, passing: Passing) -> None:
-        """Send a watermark behind all that is left to send."""
+        """Send a watermark behind all outputs that are left to send."""
         if self.items:
             self.items.append(passing)
         else:
             self.world.watermarks.send(*passing)
+
+    def post(self, letter: Letter) -> None:
+        """Send a message behind all outputs that are left to send."""
+        if self.items:
+            self.items.append(letter)
+        else:
+            self.world.send_message(*letter)
 
     def granted(self, task: Task) -> None:
         """There is a place for the head at the task that it waited for, or the task is dead."""
@@ -134,11 +149,7 @@ class Outbox:
 
     def forget(self, sender: Unit, receiver: Unit) -> None:
         """A replay takes along what waits here from one unit for another."""
-        left = deque(
-            item
-            for item in self.items
-            if isinstance(item, Passing) or item.sender is not sender or item.receiver is not receiver
-        )
+        left = deque(item for item in self.items if not (isinstance(item, Output) and item[:2] == (sender, receiver)))
         if len(left) == len(self.items):
             return
         same_head = bool(left) and left[0] is self.items[0]
@@ -155,10 +166,16 @@ class Outbox:
         self._stop_waiting()
         return lost
 
-    def _wait(self) -> None:
+    def _lacks(self) -> Places | None:
+        """Where the head finds no room."""
         head = self.items[0]
-        assert isinstance(head, Output)
-        self._waits_at = head.receiver.task.places
+        if not isinstance(head, Output) or head.receiver.task.places.has_room():
+            return None
+        return head.receiver.task.places
+
+    def _wait(self) -> None:
+        self._waits_at = self._lacks()
+        assert self._waits_at is not None
         self._waits_at.waiting.append(self)
 
     def _stop_waiting(self) -> None:
@@ -182,8 +199,7 @@ class Outbox:
     def _go_on(self) -> None:
         """Send from the head as long as there is room; with nothing left the task goes on."""
         while self.items:
-            head = self.items[0]
-            if isinstance(head, Output) and not head.receiver.task.places.has_room():
+            if self._lacks():
                 self._wait()
                 return
             self._send_head()
@@ -195,6 +211,8 @@ class Outbox:
         head = self.items.popleft()
         if isinstance(head, Output):
             self.world.send_tuple(*head)
+        elif isinstance(head, Letter):
+            self.world.send_message(*head)
         else:
             self.world.watermarks.send(*head)
         if not self.items:

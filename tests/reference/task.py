@@ -118,6 +118,8 @@ class Task:
             one = todo.popleft()
             if any(barrier.origin is one.origin for barrier in self.barriers):
                 self.back.append(one)
+                if isinstance(one, Visit):
+                    self.places.leave()
                 continue
             one.ticket = self.host.ticket()
             if isinstance(one, Message) and one.channels and not self._is_last(one):
@@ -135,6 +137,9 @@ class Task:
     def _let_through(self, token: int) -> list[Visit | Message]:
         """What was held back, and the barriers of others, arrive once more."""
         again = [*(other for other in self.barriers if other.token != token), *self.back]
+        for item in self.back:
+            if isinstance(item, Visit):
+                self.places.take()  # also where there is none left
         self.barriers, self.back = [], []
         return again
 

@@ -64,9 +64,10 @@ class Message:
 
     __slots__ = ("channels", "departure_ns", "ns", "origin", "ticket", "token", "turn")
 
-    def __init__(self, token: int, origin: Task | None, turn: bool, ns: int, channels: int, departure_ns: int) -> None:
+    def __init__(self, token: int, origin: Task | None, turn: bool, ns: int, channels: int) -> None:
         self.token, self.origin, self.turn, self.ns = token, origin, turn, ns
-        self.channels, self.departure_ns, self.ticket = channels, departure_ns, 0
+        self.channels, self.ticket = channels, 0
+        self.departure_ns = NEVER  # when it has left its host
 
 
 @dataclass(frozen=True, eq=False)

@@ -179,7 +179,6 @@ class World(Actions, Moves):
     def speed(self, host: int, share: float) -> None:
         """Others take this share of the CPU from now on."""
         changed, pace = self.hosts[host], pace_of(share)
-        self.limits.change_pace(pace)
         if changed.processor is None and pace != FULL:
             changed.processor = Processor(self, changed, shares_evenly=False)
             changed.processor.take_over()
@@ -313,7 +312,7 @@ class World(Actions, Moves):
     def emit_waiting(self, task: Task) -> None:
         """Nothing is left to send at the task: sources there emit what waits, what was born first comes first."""
         here = [source for source in self.sources if source.unit.task is task]
-        while not task.outbox:
+        while not task.outbox and not task.paused_until_ns:
             waiting = [source for source in here if source.waiting_since() is not None]
             if not waiting:
                 return
@@ -333,16 +332,17 @@ class World(Actions, Moves):
 
         self.transmit(origin, task, row.bytes, comes)
 
-    def transmit(self, origin: Task, task: Task, size_bytes: int, comes: Callable[[int], None]) -> None:
+    def transmit(
+        self, origin: Task, task: Task, size_bytes: int, comes: Callable[[int], None], tuples: bool = True
+    ) -> None:
         """Send bytes from task to task; `comes` is told when they arrive, as soon as that is known."""
         now = self.clock.now_ns()
         if origin.host is task.host:
             comes(now)
             return
         ends, latency_ns = (origin.index, task.index), self.plan.latency_ns
-        origin.host.link.send(
-            now, size_bytes, ends, self.next_number(), lambda departure_ns: comes(departure_ns + latency_ns)
-        )
+        leave = lambda departure_ns: comes(departure_ns + latency_ns)  # noqa: E731
+        origin.host.link.send(now, size_bytes, ends, self.next_number(), leave, tuples)
 
     def _arrive(self, visit: Visit, task: Task) -> None:
         if self.wire.pop(visit, None) is None:

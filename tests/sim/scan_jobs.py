@@ -1,4 +1,4 @@
-"""Small jobs at random that the scan may do: no failures, no checkpoints, no core and no link that is shared."""
+"""Small jobs at random that the scan may do: no failures, no shared core or link, checkpoints apart from tuples."""
 
 from __future__ import annotations
 
@@ -37,6 +37,46 @@ def scan_job(draw: Random) -> dict[str, Any]:
             operator.pop("deserialise", None)
     if draw.random() < 0.35:
         _on_a_lattice(draw, raw)
+    return raw
+
+
+def checkpointed_job(draw: Random) -> dict[str, Any]:
+    """The same with checkpoints and without bandwidths; often their instants meet all others."""
+    raw = scan_job(draw)
+    for group in raw["hosts"].values():
+        group.pop("network", None)
+    for name, operator in raw["operators"].items():
+        if name not in ("src", "out") and not {"state", "threads"} & operator.keys() and draw.random() < 0.3:
+            operator["state"] = {"model": draw.choice(["per-key", "per-tuple"]), "bytes": "33.3 B"}
+        if name not in ("src", "out") and draw.random() < 0.3:
+            operator["serialise"] = draw.choice(["20 kB/s", "300 kB/s", "10 MB/s"])  # 100 B on the lattice, and others
+        if raw["network"]["latency"].startswith("0 ") and "threads" in operator:
+            operator.pop("serialise", None)  # which of two ends at one instant comes first the scan does not know
+    raw["fault_tolerance"] = {
+        "method": "checkpoint",
+        "interval": draw.choice(["3 ms", "5 ms", "20 ms", "100 ms", "123456789 ns", "300 ms", "1 s", "20 s"]),
+        "kind": draw.choice(["full", "incremental", "incremental"]),
+        "store": draw.choice(["nodes", "nodes", "remote"]),
+        "staggered": draw.random() < 0.5,
+        "remote": draw.choice(["100 MB/s", "200 kB/s", "20 kB/s"]),
+        "guarantee": draw.choice(["exactly-once", "exactly-once", "at-least-once", "at-most-once"]),
+    }
+    return raw
+
+
+def writing_job(draw: Random) -> dict[str, Any]:
+    """Most snapshots take time, mostly without a latency: then they are stored among the services of their instant."""
+    raw = checkpointed_job(draw)
+    if draw.random() < 0.6:
+        _on_a_lattice(draw, raw)
+    if draw.random() < 0.7:
+        raw["network"] = {"latency": "0 s"}
+    for name, operator in raw["operators"].items():
+        if name not in ("src", "out") and "threads" not in operator and draw.random() < 0.8:
+            operator["serialise"] = draw.choice(["20 kB/s", "20 kB/s", "300 kB/s"])
+        elif raw["network"]["latency"].startswith("0 ") and "threads" in operator:
+            operator.pop("serialise", None)
+    raw["fault_tolerance"]["interval"] = draw.choice(["5 ms", "10 ms", "50 ms", "100 ms"])
     return raw
 
 

@@ -17,6 +17,7 @@ from sim.engine import records
 
 MS = 1_000_000
 VERBS = ("pause", "unpause", "hold", "unhold", "mute", "send", "barrier", "unalign", "work", "timed")
+PACES = (*VERBS, "speed", "speed")
 MOVES = ("instance", "route", "own", "copy", "adopt", "retire", "checkpoint", "trim")
 
 
@@ -99,6 +100,8 @@ class Scripted(Control):
             self.work(task, self._instant(20), self._done)
         elif verb == "timed":
             plane.start_actions(self._timed(live))
+        elif verb == "speed":
+            plane.speed(draw.randrange(len(self.cluster.host_alive)), draw.choice([0.0, 0.25, 0.5, 0.9, 1 / 3]))
         elif verb == "instance":
             self._instance()
         elif self.groups and verb in MOVES:
@@ -202,11 +205,16 @@ class Scripted(Control):
         return made
 
 
+def unchecked(raw: dict[str, Any]) -> Scenario:
+    """The scenario of these keys, whatever the rules say about it."""
+    return Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+
+
 def run_script(
     raw: dict[str, Any], plane: PlaneFactory, seed: int, count: int = 40, verbs: tuple[str, ...] = VERBS
 ) -> tuple[RunRecords, list[tuple[Any, ...]]]:
     """The rows of a scenario under a script, and what the listener was told."""
-    made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+    made = unchecked(raw)
     control = Scripted(RunPlan.of(made, RunInputs(), 0), plane, seed, count, verbs)
     control.start()
     until = max(1, to_ns(made.duration_s))

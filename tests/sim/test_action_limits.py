@@ -36,7 +36,6 @@ VERBS: dict[str, Callable[[DataPlane], Any]] = {
     "start_actions": lambda plane: plane.start_actions([Timed(1, "pause", (1, None))]),
 }
 SERVICE = {"distribution": "exponential", "mean": "5 ms"}
-LINK = {"hosts": {"h": {"count": 1, "network": "1 MB/s"}}}
 
 
 def on(plane: PlaneFactory, made: Scenario) -> DataPlane:
@@ -46,11 +45,8 @@ def on(plane: PlaneFactory, made: Scenario) -> DataPlane:
 def beside() -> dict[str, Scenario]:
     window = {"kind": "aggregate", "inputs": {"src": "key"}, "window": {"length": "1 s"}}
     return {
-        "bounded queues": queue(SERVICE, q={"buffer": 5}),
-        "shared evenly": queue(SERVICE, network={"sharing": "fair"}, **LINK),
-        "processor sharing": queue(SERVICE, hosts={"h": {"count": 1, "cpu": "processor-sharing"}}),
-        "pace changes": queue(SERVICE, hosts={"h": {"count": 1, "load": {"steps": [{"at": "5 s", "share": 0.5}]}}}),
         "windows": queue(SERVICE, q=window),
+        "timers": queue(SERVICE, q={"timer": {"every": "1 s"}}),
     }
 
 
@@ -60,18 +56,6 @@ def beside() -> dict[str, Scenario]:
 def test_an_action_beside_what_it_was_not_tried_with_is_refused(plane: PlaneFactory, verb: str, what: str) -> None:
     with pytest.raises(ValueError, match=f"not simulated yet: .*{what}"):
         VERBS[verb](on(plane, beside()[what]))
-
-
-@pytest.mark.parametrize("plane", [World, CompiledPlane])
-def test_a_pace_that_changes_and_an_action_exclude_each_other(plane: PlaneFactory) -> None:
-    slowed, paused = on(plane, queue(SERVICE)), on(plane, queue(SERVICE))
-    slowed.speed(0, 0.0)
-    slowed.pause(1, 5)
-    with pytest.raises(ValueError, match=r"not simulated yet: .*pace changes"):
-        slowed.speed(0, 0.5)
-    paused.speed(0, 0.5)
-    with pytest.raises(ValueError, match=r"not simulated yet: .*pace changes"):
-        paused.pause(1, 5)
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -1,7 +1,6 @@
 """A tandem with a bounded queue between its stations against the closed forms of blocking after service.
 
-Independent replications with fixed seeds on the compiled plane; the closed form must lie in Student's t interval of
-their means at 99.9 %, and the interval must be narrow enough to say something.
+On the compiled plane; `closed_forms` says how long, and when they agree.
 """
 
 from __future__ import annotations
@@ -10,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
-from small_jobs import NS, scenario, simulate
+from closed_forms import LENGTHS, MILLION, REPLICATIONS, inside
+from small_jobs import NS, scenario
 
 from models.queueing import blocking_capacity_per_s, blocking_tandem
 from models.records import RunRecords
 from sim.compiled.plane import CompiledPlane
+from sim.engine import simulate
 
-CONFIDENCE, REPLICATIONS = 0.999, 10
 FIRST_S, SECOND_S = 0.008, 0.01
 
 
@@ -57,33 +56,16 @@ def blocked(records: RunRecords, task: int) -> float:
     return float(total[-1] - total[0]) / float(at[-1] - at[0])
 
 
-def agrees(values: list[float], exact: float, width: float) -> None:
-    """The exact value is in the interval of the replications, and that is not wider than a share of it."""
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) / len(values) ** 0.5 * np.std(values, ddof=1)
-    assert abs(np.mean(values) - exact) <= half, (np.mean(values), exact, half)
-    assert half <= width * exact, (half, exact)
-
-
-def a_tandem_agrees(rate: float, between: int, seconds: int, width: float) -> None:
-    runs = [
-        simulate(scenario(tandem(rate, between, seconds)), None, k, None, CompiledPlane) for k in range(REPLICATIONS)
-    ]
-    state = blocking_tandem(rate, FIRST_S, SECOND_S, between)
-    agrees([mean_s(run, "p", "wait") for run in runs], state.first_wait_s, width)
-    agrees([mean_s(run, "q", "wait") for run in runs], state.second_wait_s, width)
-    agrees([mean_s(run, "out", "latency") for run in runs], state.sojourn_s, width)
-    agrees([blocked(run, 1) for run in runs], state.blocked, width)
-
-
+@pytest.mark.parametrize("millions", LENGTHS)
 @pytest.mark.parametrize(("rate", "between"), [(50.0, 1), (65.0, 4)])
-def test_a_blocking_tandem(rate: float, between: int) -> None:
-    a_tandem_agrees(rate, between, seconds=2000, width=0.1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("rate", "between"), [(50.0, 1), (65.0, 4)])
-def test_a_blocking_tandem_of_ten_million_tuples(rate: float, between: int) -> None:
-    a_tandem_agrees(rate, between, seconds=round(1e6 / rate), width=0.03)
+def test_a_blocking_tandem(rate: float, between: int, millions: int) -> None:
+    made = scenario(tandem(rate, between, round(millions * MILLION / REPLICATIONS / rate)))
+    runs = [simulate(made, None, k, None, CompiledPlane) for k in range(REPLICATIONS)]
+    state, width = blocking_tandem(rate, FIRST_S, SECOND_S, between), 0.1 / millions**0.5
+    inside([mean_s(run, "p", "wait") for run in runs], state.first_wait_s, width)
+    inside([mean_s(run, "q", "wait") for run in runs], state.second_wait_s, width)
+    inside([mean_s(run, "out", "latency") for run in runs], state.sojourn_s, width)
+    inside([blocked(run, 1) for run in runs], state.blocked, width)
 
 
 @pytest.mark.parametrize("between", [1, 3])
@@ -99,7 +81,7 @@ def test_a_source_is_held_back_to_the_capacity_of_a_saturated_tandem(between: in
         lag = run.tables["lag"]["lag"]
         assert lag[-1] > 0.9 * (200 - capacity) * 500
         assert run.tables["samples"]["queue"].max() <= between + 2
-    agrees(counts, capacity, width=0.02)
+    inside(counts, capacity, width=0.02)
 
 
 def test_a_bound_at_the_first_station_moves_the_wait_to_the_source_and_changes_nothing_else() -> None:

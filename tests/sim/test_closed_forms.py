@@ -1,141 +1,23 @@
-"""The engine against closed forms: mean wait, mean number that wait, and utilisation.
-
-Every case runs independent replications with fixed seeds; the closed form must lie in Student's t interval of the
-replications' means at 99.9 %, and the interval must be narrow enough to say something. The plain plane runs as long as
-the case says (some 10^5 tuples), the compiled one until 10^6 tuples are born, and 10^7 with the marker `slow`.
-"""
+"""The engine against closed forms: mean wait, mean number that wait, and utilisation (`closed_forms`)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pytest
-from reference.world import World
-from scipy import stats
-from small_jobs import NS, queue, scenario, simulate
+from closed_forms import EXPONENTIAL, PLANES, Sized, agrees, window
+from small_jobs import queue, scenario, simulate
 
 from models.queueing import SteadyState, batch_mg1, drain, jackson, md1, mg1, mm1, mm1_flushed, mmc
-from models.records import NEVER, RunRecords
-from models.scenario import Scenario
-from models.workload import ConstantRate
-from sim.compiled.plane import CompiledPlane
-from sim.control import PlaneFactory
-
-CONFIDENCE = 0.999
-EXPONENTIAL = {"distribution": "exponential", "mean": "10 ms"}
+from models.records import NEVER
 
 
-class Sized(NamedTuple):
-    """A data plane, and how many tuples are born at the least in all replications together."""
-
-    make: PlaneFactory
-    tuples: int = 0
-
-
-@pytest.fixture(
-    params=[
-        pytest.param(Sized(World), id="reference"),
-        pytest.param(Sized(CompiledPlane, 10**6), id="compiled"),
-        pytest.param(Sized(CompiledPlane, 10**7), id="long", marks=pytest.mark.slow),
-    ]
-)
+@pytest.fixture(params=PLANES)
 def plane(request: pytest.FixtureRequest) -> Sized:
     """What a closed form is held against."""
     found: Sized = request.param
     return found
-
-
-def seen(records: RunRecords, operator: str) -> dict[str, float]:
-    """Means of an operator in the window after warm-up, by areas: waits and services are cut at its ends.
-
-    Tuples that ended early count up to then: they waited, and those whose service had begun were served.
-    """
-    low, high = records.warmup_ns, records.duration_ns
-    index = records.operators.index(operator)
-
-    def rows(table: str) -> dict[str, np.ndarray]:
-        columns = records.tables[table]
-        return {name: column[columns["operator"] == index] for name, column in columns.items()}
-
-    def area(begin: np.ndarray, stop: np.ndarray) -> float:
-        return float(np.maximum(np.minimum(stop, high) - np.maximum(begin, low), 0).sum())
-
-    gone = rows("dropped")
-    gone = {name: column[gone["arrival_ns"] != NEVER] for name, column in gone.items()}
-    cut = gone["start_ns"] != NEVER
-    waits, begun, ended, waiting, busy = _sums(records, index, area)
-    late = cut & (gone["arrival_ns"] >= low)
-    waits += float((gone["start_ns"] - gone["arrival_ns"])[late].sum())
-    waiting += area(gone["arrival_ns"], np.where(cut, gone["start_ns"], gone["at_ns"]))
-    left = rows("waiting")["arrival_ns"]
-    waiting += area(left, np.full(left.shape, high))
-    busy += area(gone["start_ns"][cut], gone["at_ns"][cut])
-    lost = int((rows("dropped")["at_ns"] >= low).sum())
-    return {
-        "wait_s": waits / (begun + int(late.sum())) / NS,
-        "queue": waiting / (high - low),
-        "utilisation": busy / (high - low) / records.servers[index],
-        "lost": lost / (lost + ended),
-    }
-
-
-def _sums(records: RunRecords, index: int, area: Any) -> tuple[float, int, int, float, float]:
-    """(waits [ns], how many, services that ended in the window, area of waiting, and of services) of the visits."""
-    low, high = records.warmup_ns, records.duration_ns
-    if records.detail == "histograms":
-        times = records.tables["times"]
-        own = times["operator"] == index
-        of = {
-            str(what): (int(count), float(above) * 2**32 + float(below))
-            for what, count, above, below in zip(
-                *(times[name][own] for name in ("what", "count", "sum_high", "sum_low")), strict=True
-            )
-        }
-        return of["wait"][1], of["wait"][0], of["sojourn"][0], of["waiting"][1], of["busy"][1]
-    visits = records.tables["visits"]
-    own = visits["operator"] == index
-    arrival, start, end = (visits[name][own] for name in ("arrival_ns", "start_ns", "end_ns"))
-    counts = arrival >= low
-    return (
-        float((start - arrival)[counts].sum()),
-        int(counts.sum()),
-        int((end >= low).sum()),
-        area(arrival, start),
-        area(start, np.where(end == NEVER, high, end)),
-    )
-
-
-def agrees(
-    plane: Sized, made: Scenario, expected: Mapping[str, SteadyState], replications: int = 10, width: float = 0.2
-) -> None:
-    """The closed form of each operator lies in the interval of the replications.
-
-    `width`: how wide that may be, as a share of the closed form, for the length that the scenario has.
-    """
-    rates = [source.rate for source in made.workload.values()]
-    born = sum(rate.constant_per_s for rate in rates if isinstance(rate, ConstantRate)) * made.duration_s * replications
-    longer = max(1.0, plane.tuples / born)
-    made = made.model_copy(update={"duration_s": made.duration_s * longer})
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in expected}
-    for replication in range(replications):
-        run = simulate(made, replication=replication, plane=plane.make)
-        for name, means in found.items():
-            means.append(seen(run, name))
-    factor = stats.t.ppf((1 + CONFIDENCE) / 2, replications - 1) / replications**0.5
-    for name, state in expected.items():
-        for what, exact in asdict(state).items():
-            values = np.array([one[what] for one in found[name]])
-            half = factor * values.std(ddof=1)
-            assert abs(values.mean() - exact) <= half, (name, what, values.mean(), exact, half)
-            assert half <= width / longer**0.5 * exact, f"{name}.{what}: +-{half} around {exact} says too little"
-
-
-def window(seconds: int, **changes: Any) -> dict[str, Any]:
-    return {"duration": f"{seconds} s", "warmup": "10 s", **changes}
 
 
 def test_mm1(plane: Sized) -> None:

@@ -146,6 +146,7 @@ def test_compiled_code_is_found_where_neither_the_package_nor_the_home_can_be_wr
     assert found["directory"] == str(target)
     assert found["hits"] > 0
     assert found["misses"] == 0
+    assert found["compiled"] == []
     assert written(target) == before
     assert found["digest"] == compiled_probe.answer(compiled_probe.JOB)["digest"]
     assert found["visits"] > 300
@@ -158,6 +159,10 @@ def test_a_process_that_can_write_nowhere_compiles_for_itself() -> None:
     assert found["directory"] is None
     assert found["hits"] == 0
     assert found["digest"] == compiled_probe.answer(compiled_probe.JOB)["digest"]
+    shares = found["compiled"]
+    assert shares == sorted(shares)
+    assert 0.9 < shares[-1] <= 1.0
+    assert shares.count(1.0) < 0.1 * len(shares)
 
 
 @pytest.mark.spark

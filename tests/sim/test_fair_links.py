@@ -182,8 +182,8 @@ def test_a_broken_link_is_seen_by_the_comparison(mutant: str, monkeypatch: pytes
     if mutant == MUTANTS[0]:
         send = FairLink.send
 
-        def turned(link: FairLink, now: int, size: int, ends: tuple[int, int], number: int, leave: Any) -> None:
-            send(link, now, size, ends, -number, leave)
+        def turned(link: FairLink, now: int, size: int, ends: tuple[int, int], number: int, *rest: Any) -> None:
+            send(link, now, size, ends, -number, *rest)
 
         monkeypatch.setattr(FairLink, "send", turned)
     elif mutant == MUTANTS[1]:

@@ -22,9 +22,9 @@ GROUP = 3  # unit of the second key group of `count`, after the two sources
 DURATION = 4 * NS
 
 
-def job(**changes: Any) -> Scenario:
+def keys() -> dict[str, Any]:
     """Two sources -> a keyed count on two hosts -> a sink; no host dies before the end, but one might."""
-    raw: dict[str, Any] = {
+    return {
         "duration": "4 s",
         "workload": {"src": {"rate": "200 /s", "keys": {"distribution": "uniform", "count": 20}}},
         "operators": {
@@ -45,7 +45,14 @@ def job(**changes: Any) -> Scenario:
         "fault_tolerance": {"method": "checkpoint", "interval": "300 ms"},
         "events": {"crash": {"at": "9 s", "kind": "host-failure", "host": "h-0"}},
     }
-    return Scenario.model_validate(raw | changes, context={"units": True}, by_alias=True, by_name=False)
+
+
+def read(raw: dict[str, Any]) -> Scenario:
+    return Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+
+
+def job(**changes: Any) -> Scenario:
+    return read(keys() | changes)
 
 
 class Moving(Control):
@@ -117,6 +124,37 @@ def test_a_move_loses_nothing_and_counts_nothing_twice(by: str, plane: PlaneFact
 @pytest.mark.parametrize("by", ["redirect", "duplicate"])
 def test_both_planes_move_alike(by: str) -> None:
     assert differences(moved(World, by), moved(CompiledPlane, by)) == []
+
+
+def beside(what: str, **changes: Any) -> Scenario:
+    """The job with queues that fill, evenly shared links, or evenly shared cores that others use for a time."""
+    raw = keys()
+    if what == "buffers":
+        raw["operators"]["count"]["buffer"] = 1
+        raw["operators"]["out"] |= {"buffer": 1, "service": {"distribution": "exponential", "mean": "3 ms"}}
+    elif what == "links":
+        raw["network"]["sharing"] = "fair"
+        raw["hosts"]["h"]["network"] = "50 kB/s"
+    else:
+        load = {"steps": [{"at": "950 ms", "share": 0.5}, {"at": "1800 ms", "share": 0.0}]}
+        raw["hosts"]["h"] |= {"cpu": "processor-sharing", "cores": 1, "load": load}
+    return read(raw | changes)
+
+
+@pytest.mark.parametrize("by", ["redirect", "duplicate"])
+@pytest.mark.parametrize("what", ["cores", "buffers", "links"])
+@pytest.mark.parametrize("host", ["h-0", "h-1", "h-2", None])
+def test_a_move_loses_nothing_beside_what_slows_it_down(by: str, what: str, host: str | None) -> None:
+    crash = {"at": "1550 ms", "kind": "host-failure", "host": host, "repair": "300 ms"}
+    made = beside(what, events={"crash": crash}) if host else beside(what)
+    plain, compiled = moved(World, by, made), moved(CompiledPlane, by, made)
+    assert differences(plain, compiled) == []
+    if what == "buffers":
+        unsent = compiled.tables["buffers"]
+        assert unsent["blocked_ns"].max() > 0
+    assert compiled.tables["ledger"]["expected"].min() > 500
+    assert compiled.tables["ledger"]["duplicated"].tolist() == [0, 0]
+    assert compiled.tables["ledger"]["lost"].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("by", ["redirect", "duplicate"])

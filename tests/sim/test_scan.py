@@ -167,8 +167,6 @@ def test_the_kernel_is_chosen_by_what_the_scenario_asks_for() -> None:
     shared = {"h": {"count": 1, "cpu": "shared", "cores": 2}}
     assert kernel_for(RunPlan.of(queue(fast, hosts=shared, q={"threads": 2}), RunInputs(), 0)).name == SCAN
     assert why(hosts=shared, q={"threads": 3}) == "tasks share the cores of h-0"
-    pair = {"h": {"count": 2}}
-    assert why(hosts=pair, fault_tolerance={"method": "checkpoint"}) == "fault_tolerance.method is checkpoint"
     assert "events" in why(events={"boom": {"at": "1 s", "kind": "host-failure", "host": "h-0", "repair": "1 s"}})
     links = {"h": {"count": 2, "network": "1 MB/s"}}
     assert "share the link of h-" in why(hosts=links, operators=THREE_ON_TWO_HOSTS)

@@ -1,4 +1,4 @@
-"""Shared cores against closed forms on the compiled plane: a million tuples in ten replications, at 99.9 %.
+"""Shared cores against closed forms on the compiled plane (`closed_forms` says how long, and when they agree).
 
 Oracles: Cobham's priority queue, processor sharing (which does not see the law of the service), M/M/1 at another speed.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
-from scipy import stats
+from closed_forms import EXPONENTIAL, LENGTHS, MILLION, REPLICATIONS, inside
 from small_jobs import queue, scenario
 
 from analysis.summary import summarise
@@ -18,10 +17,7 @@ from models.scenario import Scenario
 from sim.compiled.plane import CompiledPlane
 from sim.engine import simulate
 
-CONFIDENCE = 0.999
-REPLICATIONS = 10
-TUPLES = 100_000  # in each replication
-EXPONENTIAL = {"distribution": "exponential", "mean": "10 ms"}
+TUPLES = MILLION // REPLICATIONS  # in each
 MANY = 10_000  # threads
 
 Means = dict[str, dict[str, float]]
@@ -41,16 +37,20 @@ def seen(made: Scenario, replication: int) -> Means:
     }
 
 
-def agrees(made: Scenario, expected: Means, width: float = 0.1) -> None:
-    """Each expected mean lies in the interval of the replications, which is narrow enough to say something."""
-    runs = [seen(made, replication) for replication in range(REPLICATIONS)]
-    factor = stats.t.ppf((1 + CONFIDENCE) / 2, REPLICATIONS - 1) / REPLICATIONS**0.5
+@pytest.fixture(params=LENGTHS)
+def millions(request: pytest.FixtureRequest) -> int:
+    """How many million tuples are born."""
+    found: int = request.param
+    return found
+
+
+def agrees(millions: int, made: Scenario, expected: Means, width: float = 0.1) -> None:
+    """Each expected mean lies in the interval of the replications of the scenario, made so many times longer."""
+    longer = made.model_copy(update={"duration_s": made.warmup_s + millions * (made.duration_s - made.warmup_s)})
+    runs = [seen(longer, replication) for replication in range(REPLICATIONS)]
     for name, means in expected.items():
         for what, exact in means.items():
-            values = np.array([run[name][what] for run in runs])
-            half = factor * values.std(ddof=1)
-            assert abs(values.mean() - exact) <= half, (name, what, values.mean(), exact, half)
-            assert half <= width * exact, f"{name}.{what}: +-{half} around {exact} says too little"
+            inside([run[name][what] for run in runs], exact, width / millions**0.5, f"{name}.{what}")
 
 
 def window(rate: float, tuples: int = TUPLES, **changed: Any) -> dict[str, Any]:
@@ -81,17 +81,17 @@ LAWS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
-def test_processor_sharing_does_not_see_the_law_of_the_service(law: dict[str, Any]) -> None:
+def test_processor_sharing_does_not_see_the_law_of_the_service(millions: int, law: dict[str, Any]) -> None:
     expected = {"sojourn_s": processor_sharing_s(65, 0.01), "utilisation": 0.65}
-    agrees(shared_evenly(law, 65), {"q": expected})
+    agrees(millions, shared_evenly(law, 65), {"q": expected})
 
 
-def test_processor_sharing_on_three_cores() -> None:
+def test_processor_sharing_on_three_cores(millions: int) -> None:
     expected = {"sojourn_s": processor_sharing_s(220, 0.01, 3), "utilisation": 2.2 / 3}
-    agrees(shared_evenly(LAWS["gamma"], 220, 3), {"q": expected})
+    agrees(millions, shared_evenly(LAWS["gamma"], 220, 3), {"q": expected})
 
 
-def test_processor_sharing_takes_each_operator_in_proportion_to_its_service() -> None:
+def test_processor_sharing_takes_each_operator_in_proportion_to_its_service(millions: int) -> None:
     made = scenario(
         window(60, TUPLES // 2, hosts={"h": {"cpu": "processor-sharing"}})
         | {
@@ -117,6 +117,7 @@ def test_processor_sharing_takes_each_operator_in_proportion_to_its_service() ->
     )
     mean = (60 * 0.004 + 20 * 0.02) / 80
     agrees(
+        millions,
         made,
         {
             "short": {"sojourn_s": processor_sharing_s(80, mean, size_s=0.004), "utilisation": 0.24},
@@ -125,24 +126,24 @@ def test_processor_sharing_takes_each_operator_in_proportion_to_its_service() ->
     )
 
 
-def test_processor_sharing_at_half_the_pace() -> None:
+def test_processor_sharing_at_half_the_pace(millions: int) -> None:
     load = {"steps": [{"at": "0 s", "share": 0.5}]}
     hosts = {"h": {"cpu": "processor-sharing", "load": load}}
     made = queue(EXPONENTIAL, q={"threads": MANY}, **window(30, TUPLES // 2, hosts=hosts))
-    agrees(made, {"q": {"sojourn_s": processor_sharing_s(30, 0.02), "utilisation": 0.3}})
+    agrees(millions, made, {"q": {"sojourn_s": processor_sharing_s(30, 0.02), "utilisation": 0.3}})
 
 
-def test_mm1_at_half_the_pace_is_mm1_with_twice_the_service() -> None:
+def test_mm1_at_half_the_pace_is_mm1_with_twice_the_service(millions: int) -> None:
     load = {"steps": [{"at": "0 s", "share": 0.5}]}
     state = mm1(30, 0.02)
     used = SteadyState(state.utilisation / 2, state.wait_s, state.queue)  # others use the other half
-    agrees(queue(EXPONENTIAL, **window(30, hosts={"h": {"load": load}})), {"q": of(used)})
+    agrees(millions, queue(EXPONENTIAL, **window(30, hosts={"h": {"load": load}})), {"q": of(used)})
 
 
-def priorities(tuples: int) -> Scenario:
+def priorities() -> Scenario:
     """A deterministic and an exponential service on one core; the second goes first."""
     return scenario(
-        window(50, tuples, hosts={"h": {"cpu": "shared"}})
+        window(50, hosts={"h": {"cpu": "shared"}})
         | {
             "workload": {"a": {"rate": "30 /s"}, "b": {"rate": "20 /s"}},
             "operators": {
@@ -165,19 +166,6 @@ def priorities(tuples: int) -> Scenario:
     )
 
 
-def test_the_priority_queue_of_cobham() -> None:
+def test_the_priority_queue_of_cobham(millions: int) -> None:
     high, low = mg1_priority([20, 30], [0.02, 0.01], [1.0, 0.0])
-    agrees(priorities(TUPLES), {"high": of(high), "low": of(low)})
-
-
-@pytest.mark.slow
-def test_ten_million_tuples_agree_as_well() -> None:
-    high, low = mg1_priority([20, 30], [0.02, 0.01], [1.0, 0.0])
-    agrees(priorities(10 * TUPLES), {"high": of(high), "low": of(low)}, width=0.03)
-    sojourn = {"sojourn_s": processor_sharing_s(65, 0.01), "utilisation": 0.65}
-    made = queue(
-        LAWS["lognormal"],
-        q={"threads": MANY},
-        **window(65, 10 * TUPLES, hosts={"h": {"cpu": "processor-sharing"}}),
-    )
-    agrees(made, {"q": sojourn}, width=0.03)
+    agrees(millions, priorities(), {"high": of(high), "low": of(low)})

@@ -1,0 +1,105 @@
+"""The lines over time of a report: records of one replication turned into the plain values of `analysis.report`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.report.content import Latency, Lines
+from analysis.timelines import (
+    LatencyTimeline,
+    Series,
+    fitting_interval,
+    fullest_queues,
+    held_back,
+    lags,
+    latency_timeline,
+    queues,
+    throughput,
+)
+from models.records import RunRecords
+from models.scenario import Scenario
+
+_NS = 1e9
+_SECOND_NS = 1_000_000_000
+_LATENCY_POINTS, _POINTS = 1200, 200  # most of a line over time
+_WIDER = (1, 2, 5, 10, 20, 50, 100)
+
+
+def latency(one: RunRecords) -> Latency:
+    """Quantiles of latency, in intervals so long that something is delivered in most of them.
+
+    What is behind a window comes in bursts, which in intervals of a second would be dots.
+    """
+    shortest = _interval_ns(one, _LATENCY_POINTS)
+    for factor in _WIDER:
+        interval_ns = fitting_interval(one, factor * shortest)
+        line = latency_timeline(one, interval_ns)
+        if _dense(line):
+            break
+
+    def seconds(column: np.ndarray) -> np.ndarray:
+        return np.where(column < 0, np.nan, column / _NS)
+
+    return Latency(
+        line.at_ns / _NS,
+        seconds(line.p50_ns),
+        seconds(line.p99_ns),
+        seconds(line.max_ns),
+        interval_s=interval_ns / _NS,
+    )
+
+
+def _dense(line: LatencyTimeline) -> bool:
+    """Whether there are deliveries in two thirds of the intervals from the first with any to the last."""
+    seen = np.flatnonzero(line.count)
+    return not seen.size or 3 * seen.size >= 2 * (seen[-1] - seen[0] + 1)
+
+
+def processed(one: RunRecords) -> Lines:
+    """Tuples per second whose service ended, for each operator."""
+    interval_ns = _interval_ns(one, _POINTS)
+    series = throughput(one, interval_ns)
+    return Lines(series.at_ns / _NS, series.names, series.values * (_NS / interval_ns))
+
+
+def waiting(one: RunRecords) -> Lines:
+    """Tuples in the queues of each operator."""
+    return _means(one, queues(one))
+
+
+def lag(one: RunRecords) -> Lines | None:
+    """Tuples that wait at each source; None where none ever did."""
+    series = lags(one)
+    return _means(one, series) if series.values.any() else None
+
+
+def filled(scenario: Scenario, one: RunRecords) -> Lines | None:
+    """Places taken in the fullest bounded queue of each operator [%]; None where no queue is bounded."""
+    places = [operator.buffer for operator in scenario.operators.values()]
+    return _percent(_means(one, fullest_queues(one, places))) if any(places) else None
+
+
+def blocked(scenario: Scenario, one: RunRecords) -> Lines | None:
+    """Time for which operators waited for room [%], without those that never did; None where no queue is bounded."""
+    if not any(operator.buffer for operator in scenario.operators.values()):
+        return None
+    return _percent(_means(one, held_back(one)))
+
+
+def _percent(line: Lines) -> Lines:
+    return Lines(line.at_s, line.names, 100 * line.values, line.replication)
+
+
+def _interval_ns(one: RunRecords, points: int) -> int:
+    """Whole seconds, so long that a line gets no more points than this."""
+    return fitting_interval(one, -(-one.duration_ns // (points * _SECOND_NS)) * _SECOND_NS)
+
+
+def _means(one: RunRecords, series: Series) -> Lines:
+    """Means of the samples in each interval."""
+    length_ns = _interval_ns(one, _POINTS)
+    interval, first = np.unique(series.at_ns // length_ns, return_index=True)
+    if not interval.size:
+        return Lines(series.at_ns / _NS, series.names, series.values)
+    sizes = np.diff(np.append(first, series.at_ns.size))
+    return Lines(interval * length_ns / _NS, series.names, np.add.reduceat(series.values, first, axis=1) / sizes)
