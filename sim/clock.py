@@ -1,9 +1,9 @@
 """Time of a run in whole nanoseconds, and the order of what happens at one instant.
 
 Within an instant: control (SimPy processes, in creation order), then messages that leave a shared link, then
-messages that arrive, then services that end and tuples that are emitted, then pauses that are over, then room that
-got free, then tuples that arrive. Arrivals are ordered by receiver, then sender, then as sent. Data of earlier
-instants is always done first.
+messages that arrive, then services that end and tuples that are emitted, then pauses that are over, timers, and
+watermarks of sources, then room that got free, then tuples that arrive. Arrivals are ordered by receiver, then sender,
+then as sent. Data of earlier instants is always done first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LINK = _CLASS // 2  # what leaves a link that is shared evenly, by host
 CREDIT = SERVICE + _CLASS // 2  # tasks that go on with their outbox: by task; then those that waited, by receiver
 PAUSES = SERVICE + (1 << 45)  # pauses are over after all services that end and all births of the instant, by task
 TIMERS = SERVICE + (1 << 46)  # then timers emit
-TICKS = SERVICE + (1 << 47)  # then sources send watermarks; never in one run with CREDIT
+TICKS = TIMERS + (1 << 45)  # then sources send watermarks, before room that got free (CREDIT)
 
 
 def channel(kind: int, receiver: int, sender: int) -> int:

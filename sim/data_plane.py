@@ -109,7 +109,7 @@ class DataPlane(Protocol):
         """What the unit held goes in front of the queue of its task, in order."""
 
     def resume(self, unit: int) -> None:
-        """A source unit emits what was born before now and waits."""
+        """A source unit emits what was born before now and waits, a timer for the instants before now."""
 
     def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
         """Send all that `sender` keeps for `receiver` again, as one message: (tuples, bytes).

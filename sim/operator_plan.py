@@ -62,7 +62,7 @@ class OperatorPlan:
     timer_code: int = 0
     watermark_ns: int = 0  # of a source: time between two
     timed: bool = False  # watermarks come to it, or from it: it or an operator downstream has a window
-    reckoned: bool = True  # its inputs follow from the sources: no operator upstream has a window or timer
+    reckoned: bool = True  # its inputs follow from the sources: no operator upstream has a window
 
     @cached_property
     def is_source(self) -> bool:
@@ -143,7 +143,7 @@ def _mark_event_time(plans: list[OperatorPlan]) -> None:
         plan.timed = plan.windows is not None or any(edge.down.timed for edge in plan.edges)
     for plan in plans:
         for edge in plan.edges:
-            edge.down.reckoned &= plan.reckoned and plan.windows is None and not plan.timer_ns
+            edge.down.reckoned &= plan.reckoned and plan.windows is None
 
 
 def _thinned(targets: Targets, share: float, stream_code: int) -> Targets:

@@ -238,7 +238,7 @@ class Recovery:
         for receiver in plane.receivers(unit):
             self._replay(unit, receiver)
         plane.release(unit)
-        if operator.is_source:
+        if operator.is_source or operator.timer_ns:
             plane.resume(unit)
         self.notice_empty(entry.task)
 

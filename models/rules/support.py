@@ -14,19 +14,10 @@ RULE = "not simulated yet"
 def not_simulated(scenario: Scenario) -> list[InputFault]:
     """One fault for each thing that a run of this scenario would have to leave out; empty when it can run."""
     found: list[tuple[str, object, str]] = []
-    may_fail = scenario.may_fail or scenario.migrates
     for name, operator in scenario.operators.items():
         here = path_text(("operators", name))
         if operator.kind == "join" and not _is_simple(operator):
             found.append((f"{here}.kind", "join", "one of two inputs by key with a window without slide is"))
-        if may_fail and operator.timer is not None:
-            found.append((f"{here}.timer", "given", "timers where a host may fail are not"))
-        if may_fail and operator.window is not None:
-            found.append((f"{here}.window", "given", "windows where a host may fail are not"))
-        if may_fail and isinstance(operator.state, WindowState):
-            found.append((f"{here}.state.model", "window", "where a host may fail per-key, fixed and per-tuple are"))
-    if any(operator.window is not None or operator.timer is not None for operator in scenario.operators.values()):
-        found += _beside_event_time(scenario)
     if scenario.placement.plan is not None:
         found.append(("placement.plan", scenario.placement.plan, "placement.tasks is"))
     found += _of_fault_tolerance(scenario)
@@ -38,24 +29,6 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
         elif event.kind != "host-failure":
             found.append((f"{path_text(('events', name))}.kind", event.kind, "host-failure and migrate are"))
     return [InputFault(path, value, RULE, hint) for path, value, hint in found]
-
-
-def _beside_event_time(scenario: Scenario) -> list[tuple[str, object, str]]:
-    """What windows and timers do not go together with: watermarks would overtake tuples, or take work."""
-    hint = "leave it out, or the windows and timers"
-    found: list[tuple[str, object, str]] = [
-        (f"{path_text(('operators', name))}.buffer", operator.buffer, hint)
-        for name, operator in scenario.operators.items()
-        if operator.buffer is not None
-    ]
-    for name, group in scenario.hosts.items():
-        if group.cpu == "processor-sharing":
-            found.append((f"{path_text(('hosts', name))}.cpu", group.cpu, hint))
-        if group.load is not None:
-            found.append((f"{path_text(('hosts', name))}.load", "given", hint))
-    if scenario.network.sharing == "fair":
-        found.append(("network.sharing", "fair", hint))
-    return found
 
 
 def _of_migration(scenario: Scenario, name: str, event: Migrate) -> list[tuple[str, object, str]]:

@@ -6,6 +6,7 @@ from sim.clock import CREDIT as CREDITS
 from sim.compiled.channels import free_visit, send_mail, send_over
 from sim.compiled.compiling import kernel
 from sim.compiled.events import push
+from sim.compiled.marks import send_mark
 from sim.compiled.outbox import go_on_later, nothing_unsent, stop_waiting
 from sim.compiled.pointer import State
 from sim.compiled.state import CREDIT, GO_ON, MAIL, NONE, TUPLE
@@ -15,16 +16,19 @@ PORTION = 16  # births that a source emits at most before the kernel looks for m
 
 @kernel
 def send_head(s: State, task: int) -> None:
-    """Send the first unsent output, or message, of the task."""
+    """Send the first unsent output, message or watermark of the task."""
     t = s.tasks[task]
     v = t.unsent_head
     e = s.visits[v]
     t.unsent_head = e.next
     if t.unsent_head == NONE:
         nothing_unsent(s, task)
-    if e.kind == MAIL:
+    if e.kind != TUPLE:
         t.unsent_mail -= 1
-        send_mail(s, v)
+        if e.kind == MAIL:
+            send_mail(s, v)
+        else:
+            send_mark(s, v)
         return
     t.unsent_n -= 1
     sender, receiver, tuple_id, birth, key, node = e.ticket, e.unit, e.id, e.birth, e.key, e.node

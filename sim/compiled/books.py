@@ -20,6 +20,7 @@ from sim.compiled.instances import stored_at
 from sim.compiled.pointer import State
 from sim.compiled.state import BROADCAST, CHUNK, FORWARD, GROUPED, KEYED, NONE, SHUFFLE, TUPLE
 from sim.compiled.tables import slot_of
+from sim.compiled.windows import window_id
 
 ENTRY = np.dtype([("id", "u8"), ("unit", "i4"), ("flags", "i4")], align=True)  # unit NONE: empty
 _THERE, _COMING = 1, 2
@@ -66,10 +67,12 @@ def _by_id(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nda
         size *= 2
     table = np.zeros(size, ENTRY)
     table["unit"] = NONE
-    open_books(s, table, duplicated)
     stack = _stack(s)
+    open_books(s, table, duplicated, stack)
     for source, first, keys in _emitted(s, streams):
         enter(s, table, source, first, keys, expected, lost, stack)
+    for unit in np.flatnonzero(s.units["ticks"]).tolist():
+        enter_ticks(s, table, unit, expected, lost, stack)
     return expected, lost, duplicated
 
 
@@ -78,6 +81,8 @@ def _by_sum(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nd
     stack = _stack(s)
     for source, first, keys in _emitted(s, streams):
         add_up(s, source, first, keys, count, total, stack)
+    for unit in np.flatnonzero(s.units["ticks"]).tolist():
+        add_up_ticks(s, unit, count, total, stack)
     take_off_coming(s, count, total, stack)
     applied, known = s.operators["applied"], s.operators["reckoned"] != 0
     if not np.array_equal(count[known], applied[known]) or not np.array_equal(total[known], s.operators["sum"][known]):
@@ -107,12 +112,14 @@ def entries(s: State) -> int:
     """An upper bound of the entries of the table."""
     total = s.visits.shape[0] + s.nodes.shape[0] * 2
     for unit in range(s.units.shape[0]):
-        total += s.units[unit].applied
+        total += s.units[unit].applied + s.g[0].fan_out * s.units[unit].ticks
     return total
 
 
 @kernel
-def open_books(s: State, table: np.ndarray, duplicated: np.ndarray) -> None:  # noqa: PLR0912 - all places of a tuple
+def open_books(  # noqa: PLR0912 - all places of a tuple
+    s: State, table: np.ndarray, duplicated: np.ndarray, stack: np.ndarray
+) -> None:
     """Note what is in the final state of each unit, and what is on its way; `duplicated` by operator."""
     for unit in range(s.units.shape[0]):
         u = s.units[unit]
@@ -138,6 +145,10 @@ def open_books(s: State, table: np.ndarray, duplicated: np.ndarray) -> None:  # 
         _mark_chain(s, table, u.held_head)
         if counts and not u.live and s.g[0].replays:
             _mark_replay(s, table, unit)
+            for number in range(u.ticks_stored if u.stored else 0, u.ticks):
+                depth = _push_tick(s, stack, unit, number + 1)
+                for k in range(depth):
+                    _mark_coming(s, table, s.units[np.int64(stack[k, 0])].owner, stack[k, 1])
     for v in range(s.visits.shape[0]):
         e = s.visits[v]
         if e.wire and s.tasks[e.task].alive:
@@ -239,23 +250,46 @@ def enter(
     b = s.sources[source]
     for sequence in range(keys.shape[0]):
         depth = _push_outputs(s, stack, 0, b.unit, source_id(b.code, first + sequence), keys[sequence])
-        while depth > 0:
-            depth -= 1
-            unit, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
-            k = _entry(table, unit, tuple_id)
-            there = table[k].unit != NONE and table[k].flags & _THERE != 0
-            if not there and table[k].unit != NONE and table[k].flags & _COMING != 0:
-                continue
-            operator = s.units[unit].operator
-            expected[operator] += 1
-            if not there:
-                lost[operator] += 1
-            op = s.operators[operator]
-            if op.edges > 0 and not op.windowed:
-                draws = s.draws[operator]
-                for index in range(output_count(draws, tuple_id)):
-                    child = child_id(tuple_id, op.code, index)
-                    depth = _push_outputs(s, stack, depth, unit, child, output_key(draws, s.cumulative, child, key))
+        _follow(s, table, depth, expected, lost, stack)
+
+
+@kernel
+def enter_ticks(
+    s: State, table: np.ndarray, unit: int, expected: np.ndarray, lost: np.ndarray, stack: np.ndarray
+) -> None:
+    """The same for what a timer has emitted."""
+    for number in range(s.units[unit].ticks):
+        depth = _push_tick(s, stack, unit, number + 1)
+        _follow(s, table, depth, expected, lost, stack)
+
+
+@kernel
+def _follow(s: State, table: np.ndarray, depth: int, expected: np.ndarray, lost: np.ndarray, stack: np.ndarray) -> None:
+    while depth > 0:
+        depth -= 1
+        unit, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
+        k = _entry(table, unit, tuple_id)
+        there = table[k].unit != NONE and table[k].flags & _THERE != 0
+        if not there and table[k].unit != NONE and table[k].flags & _COMING != 0:
+            continue
+        operator = s.units[unit].operator
+        expected[operator] += 1
+        if not there:
+            lost[operator] += 1
+        op = s.operators[operator]
+        if op.edges > 0 and not op.windowed:
+            draws = s.draws[operator]
+            for index in range(output_count(draws, tuple_id)):
+                child = child_id(tuple_id, op.code, index)
+                depth = _push_outputs(s, stack, depth, unit, child, output_key(draws, s.cumulative, child, key))
+
+
+@helper
+def add_up_ticks(s: State, unit: int, count: np.ndarray, total: np.ndarray, stack: np.ndarray) -> None:
+    """Add number and ids of all inputs that follow from what a timer emitted, by operator."""
+    for number in range(s.units[unit].ticks):
+        depth = _push_tick(s, stack, unit, number + 1)
+        _add(s, depth, np.int64(1), count, total, stack)
 
 
 @helper
@@ -315,6 +349,15 @@ def _add(s: State, depth: int, sign: Any, count: np.ndarray, total: np.ndarray, 
             for index in range(output_count(draws, tuple_id)):
                 child = child_id(tuple_id, op.code, index)
                 depth = _push_outputs(s, stack, depth, unit, child, output_key(draws, s.cumulative, child, key))
+
+
+@kernel
+def _push_tick(s: State, stack: np.ndarray, unit: int, number: int) -> int:
+    """What the timer of a unit emits at an instant, as the only thing on the stack."""
+    u = s.units[unit]
+    draws = s.draws[u.operator]
+    made = window_id(s.operators[u.operator].timer_code, u.index, 0, number)
+    return _push_outputs(s, stack, 0, unit, made, output_key(draws, s.cumulative, made, 0))
 
 
 @kernel

@@ -13,6 +13,7 @@ from sim.compiled.compiling import kernel
 from sim.compiled.events import push
 from sim.compiled.fair import post
 from sim.compiled.pointer import State
+from sim.compiled.restoring import save_time, store_time
 from sim.compiled.service import dispatch, put_in_front, ticket
 from sim.compiled.state import (
     AT_REMOTE,
@@ -158,6 +159,8 @@ def take(s: State, unit: int, holder: int) -> None:
     u.new_kept_bytes = 0
     u.saving = 1
     save_kept(s, unit)
+    if s.full:
+        save_time(s, unit)
     host = s.tasks[u.task].host
     number = g.checkpoint_rows
     g.checkpoint_rows = number + 1
@@ -253,6 +256,8 @@ def stored(s: State, transfer: int) -> None:
         u.stored_bytes = t.stored_bytes
         store_kept(s, unit)
         u.saved = 1
+        if s.full:
+            store_time(s, unit)
         if s.full and u.stored_from != NONE:
             forget_stored(s, u.stored_from)
             forget_handed(s, unit)

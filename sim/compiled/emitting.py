@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from sim.compiled.channels import emit
 from sim.compiled.compiling import kernel
-from sim.compiled.draws import source_id
+from sim.compiled.draws import output_key, source_id
 from sim.compiled.pointer import State
 from sim.compiled.service import record_visit
 from sim.compiled.state import NONE
+from sim.compiled.windows import window_id
 
 
 @kernel
@@ -25,3 +26,14 @@ def emit_births(s: State, source: int, upto: int) -> None:
         b.emitted = k + 1
         record_visit(s, operator, task, birth.time, g.now, g.now)
         emit(s, unit, source_id(b.code, k), birth.time, birth.key)
+
+
+@kernel
+def emit_ticks(s: State, unit: int, upto: int) -> None:
+    """Emit what a timer has not emitted up to this instant of it, each born at its own."""
+    u = s.units[unit]
+    op, draws = s.operators[u.operator], s.draws[u.operator]
+    while u.ticks < upto:
+        u.ticks += 1
+        made = window_id(op.timer_code, u.index, 0, u.ticks)
+        emit(s, unit, made, u.ticks * op.timer, output_key(draws, s.cumulative, made, 0))

@@ -10,17 +10,14 @@ from sim.clock import TICKS, TIMERS
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.pointer import State
 from sim.compiled.pools import chained, longer, power, push
-from sim.compiled.state import CELL, CHANNEL, NODE, NONE, PANE, RECENT, TICK, TIMER
+from sim.compiled.state import CELL, CHANNEL, NONE, NOTE, PANE, RECENT, TICK, TIMER
 from sim.compiled.windows import rehash_cells
-from sim.operator_plan import OperatorPlan
-
-_NEVER_ENDS = 2**62
 
 
 def empty() -> dict[str, np.ndarray]:
     """The pools and tables before anything is in them."""
     return {
-        "notes": np.zeros(0, NODE),
+        "notes": np.zeros(0, NOTE),
         "channels": np.zeros(0, CHANNEL),
         "cells": np.zeros(0, CELL),
         "cell_index": np.full(2, NONE, np.int32),
@@ -51,19 +48,16 @@ def start(s: State, plan: RunPlan, cluster: Cluster) -> None:
     """Join the tasks by channels, and set the first watermarks of the sources; nothing without a window."""
     g = s.g
     g["free_cell"] = g["free_pane"] = NONE
-    g["noted"] = np.any(s.operators["joins"] != NONE) or np.any(s.operators["state_model"] == RECENT)
+    g["noted"] = (
+        np.any(s.operators["joins"] != NONE)
+        or np.any(s.operators["state_model"] == RECENT)
+        or (plan.may_fail and np.any(s.operators["windowed"]))
+    )
     g["spread"] = max((operator.windows.most for operator in plan.operators if operator.windows), default=0)
-    channels: list[tuple[int, int]] = []
-    s.units["panes"] = s.units["recent_first"] = NONE
-    for task, operator in enumerate(cluster.task_operator):
-        t = s.tasks[task]
-        t["next_end"] = _NEVER_ENDS
-        t["first_channel"] = len(channels)
-        if plan.operators[operator].timed:
-            channels += [(origin, 0) for origin in _origins(s.operators, plan, task, operator)]
-        t["channels"] = len(channels) - int(t["first_channel"])
-    s.channels = np.array(channels, CHANNEL)
-    g["mark_fan"] = max((_receivers(operator) for operator in plan.operators), default=0)
+    for name in ("panes", "recent_first", "recent_last", "past_first", "past_last"):
+        s.units[name] = NONE
+    s.channels = _channels(s, plan)
+    g["mark_fan"] = max((sum(edge.down.timed for edge in plan.edges) for plan in plan.operators), default=0)
     for unit, operator in enumerate(cluster.unit_operator):
         timer_ns = plan.operators[operator].timer_ns
         if timer_ns:
@@ -84,32 +78,33 @@ def _set(s: State, at_ns: int, rank: int, kind: int, ref: int) -> None:
     s.g["serial"] += 1
 
 
-def _origins(operators: np.ndarray, plan: RunPlan, task: int, operator: int) -> list[int]:
-    """The tasks from which watermarks come to a task."""
-    found: list[int] = []
-    for upstream in plan.operators:
-        first = int(operators["first_task"][upstream.index])
-        for edge in upstream.edges:
-            if edge.down.index == operator and edge.partitioning == "forward":
-                found.append(first + task - int(operators["first_task"][operator]))
-            elif edge.down.index == operator:
-                found += range(first, first + upstream.description.parallelism)
-    return found
+def _channels(s: State, plan: RunPlan) -> np.ndarray:
+    """What each unit has to hear of, the units that send to it, one behind the other."""
+    found: list[np.ndarray] = [np.zeros(0, np.int64)]
+    first = 0
+    for down in plan.operators:
+        for unit in range(plan.first_unit[down.index], plan.first_unit[down.index + 1]):
+            senders = [found[0]]
+            for upstream in plan.operators if down.timed else ():
+                for edge in upstream.edges:
+                    if edge.down is down:
+                        units = np.arange(plan.first_unit[upstream.index], plan.first_unit[upstream.index + 1])
+                        index = s.units["index"]
+                        own = index[units] % down.description.groups == index[unit]
+                        senders.append(units[own] if edge.partitioning == "forward" else units)
+            found.append(np.concatenate(senders))
+            s.units["first_channel"][unit] = first
+            s.units["channels"][unit] = s.units["behind"][unit] = found[-1].size
+            first += found[-1].size
+    made = np.zeros(first, CHANNEL)
+    made["sender"] = np.concatenate(found)
+    return made
 
 
-def _receivers(operator: OperatorPlan) -> int:
-    """To how many tasks one task of the operator sends watermarks."""
-    return sum(
-        1 if edge.partitioning == "forward" else edge.down.description.parallelism
-        for edge in operator.edges
-        if edge.down.timed
-    )
-
-
-def grown(s: State) -> None:
-    """Make room for one more tuple in all its windows."""
+def grown(s: State, tuples: int = 1) -> None:
+    """Make room for so many more tuples in all their windows."""
     g = s.g
-    spread = int(g["spread"][0])
+    spread = tuples * int(g["spread"][0])
     for pool, left, head in (("cells", "cells_left", "free_cell"), ("panes", "panes_left", "free_pane")):
         missing = spread - int(g[left][0])
         if missing > 0:

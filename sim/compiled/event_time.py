@@ -1,36 +1,46 @@
-"""Watermarks: virtual tuples on their way from the sources to the last task that needs event time.
+"""Watermarks: virtual tuples from the sources on to the last task that needs event time.
 
-The visit of a watermark has its event time in `key`; it is a service of 0 ns for its task.
+For its task a watermark is a service of 0 ns.
 """
 
 from __future__ import annotations
 
-from sim.clock import ARRIVAL, RECEIVER, SERVICE, TICKS, TIMERS
-from sim.compiled.channels import departure, emit, free_visit, new_visit
+from sim.clock import SERVICE, TICKS, TIMERS
+from sim.compiled.channels import free_visit
 from sim.compiled.compiling import kernel
-from sim.compiled.draws import output_key
+from sim.compiled.emitting import emit_ticks
 from sim.compiled.events import push
+from sim.compiled.fair import fair_room
+from sim.compiled.marks import pass_mark
 from sim.compiled.pointer import State
 from sim.compiled.service import dispatch, note_idle, put_in_queue, ticket
-from sim.compiled.state import END, FORWARD, MARK, MARKED, NONE, PASSED, TICK, TIMER, TUPLE
-from sim.compiled.windows import due, end_windows, first_open, matches, window_id
+from sim.compiled.state import DUE, END, FORWARD, MARK, NONE, PASSED, TICK, TIMER, TUPLE
+from sim.compiled.windows import NEVER_ENDS, due, end_windows, first_open, matches
 
 
 @kernel
 def burst(s: State, kind: int, ref: int) -> int:
     """How many tuples and watermarks the event can send beyond those of a single tuple."""
     g = s.g[0]
+    fan = g.mark_fan * g.tasks
     if kind == TICK:
-        return g.mark_fan
+        return fan
+    task = s.heap[0].rank - SERVICE
+    if kind == DUE:
+        if s.hosts[ref].root == NONE:
+            return 0
+        kind, ref = END, s.hosts[ref].root
+        task = s.services[ref].task
     if kind not in (END, PASSED):
         return 0
-    task = s.heap[0].rank - SERVICE
     t, e = s.tasks[task], s.visits[ref]
     op = s.operators[t.operator]
+    if not t.alive:
+        return 0
     if kind == END:
         met = 1 + g.fan_out * matches(s, ref) if op.joins != NONE and e.kind == TUPLE else 0
-        return g.mark_fan * t.marks + met
-    need = g.mark_fan * (t.marks + 1)
+        return fan * t.marks + met
+    need = fan * (t.marks + 1)
     if op.windowed and op.joins == NONE:
         need += g.fan_out * due(s, task, e.key)
     return need
@@ -50,72 +60,67 @@ def room_for_windows(s: State, kind: int, ref: int, need: int) -> bool:
         or g.pairs_used + need > s.pairs.shape[0]
         or g.cells_left < g.spread
         or g.panes_left < g.spread
+        or not fair_room(s, need)
     )
 
 
 @kernel
 def tick(s: State, source: int, time: int) -> None:
-    """Everything that the source bears before now is sent."""
+    """Everything that the sources there bear before now is sent, but for what waits, which holds event time back."""
     b = s.sources[source]
-    pass_on(s, s.units[b.unit].task, time)
-    push(s, time + b.watermark, TICKS + s.units[b.unit].task, s.g[0].serial, TICK, source)
+    unit = s.units[b.unit]
+    if unit.live:
+        promise = time
+        for k in range(s.sources.shape[0]):
+            other = s.sources[k]
+            if other.emitted < other.born and s.units[other.unit].task == unit.task and s.units[other.unit].live:
+                promise = min(promise, s.births[other.offset + other.emitted - other.base].time)
+        rise(s, unit.task, promise)
+    push(s, time + b.watermark, TICKS + unit.task, s.g[0].serial, TICK, source)
     s.g[0].serial += 1
 
 
 @kernel
 def timer(s: State, unit: int, time: int) -> None:
-    """A task emits whatever came in, at no cost; the tuple is born now."""
+    """A task emits whatever came in, at no cost; while it is down it does not."""
     u = s.units[unit]
-    op, draws = s.operators[u.operator], s.draws[u.operator]
-    made = window_id(op.timer_code, u.index, 0, time // op.timer)
-    emit(s, unit, made, time, output_key(draws, s.cumulative, made, 0))
+    op = s.operators[u.operator]
+    if u.live:
+        emit_ticks(s, unit, time // op.timer)
     push(s, time + op.timer, TIMERS + u.task, s.g[0].serial, TIMER, unit)
     s.g[0].serial += 1
 
 
 @kernel
-def pass_on(s: State, origin: int, event: int) -> None:
-    """Send a watermark over all channels on the way to a window."""
+def rise(s: State, origin: int, event: int) -> None:
+    """Send a watermark over all channels on the way to a window, if it is a later one."""
+    g = s.g[0]
+    if event <= s.tasks[origin].event_sent:
+        return
+    s.tasks[origin].event_sent = event
     op = s.operators[s.tasks[origin].operator]
     for k in range(op.first_edge, op.first_edge + op.edges):
         edge = s.edges[k]
-        down = s.operators[edge.down]
-        if down.timed:
+        if s.operators[edge.down].timed:
             if edge.kind == FORWARD:
-                _send(s, origin, down.first_task + origin - op.first_task, event)
-            else:
-                for task in range(down.first_task, down.first_task + down.tasks):
-                    _send(s, origin, task, event)
-
-
-@kernel
-def _send(s: State, origin: int, task: int, event: int) -> None:
-    g = s.g[0]
-    host = s.tasks[origin].host
-    arrival = g.now if host == s.tasks[task].host else departure(s, host, 0) + g.latency
-    v = new_visit(s)
-    e = s.visits[v]
-    e.id = 0
-    e.birth = 0
-    e.key = event
-    e.start = NONE
-    e.next = NONE
-    e.unit = NONE
-    e.origin = origin
-    e.task = task
-    e.kind = MARK
-    e.wire = 0
-    e.arrived = 0
-    e.replayed = 0
-    push(s, arrival, ARRIVAL + task * RECEIVER + origin, g.serial, MARKED, v)
-    g.serial += 1
+                g.mark += 1
+                for unit in range(op.first_unit, op.first_unit + op.units):
+                    if s.units[unit].task == origin:
+                        s.tasks[s.units[edge.first_unit + s.units[unit].index % edge.units].task].mark = g.mark
+            for task in range(g.tasks):
+                t = s.tasks[task]
+                if t.operator == edge.down and t.alive and (edge.kind != FORWARD or t.mark == g.mark):
+                    pass_mark(s, origin, task, event)
 
 
 @kernel
 def mark_arrives(s: State, v: int) -> None:
-    """A watermark waits its turn."""
+    """A watermark waits its turn, unless the task is dead, or the one that it is from."""
     task = s.visits[v].task
     t = s.tasks[task]
+    if not t.alive or not s.tasks[s.visits[v].origin].alive:
+        free_visit(s, v)
+        return
     s.visits[v].ticket = ticket(s, t.host)
     put_in_queue(s, v, task)
     t.queue_n -= 1  # only tuples are counted
@@ -123,26 +128,49 @@ def mark_arrives(s: State, v: int) -> None:
 
 
 @kernel
-def _turn(s: State, task: int, origin: int, event: int) -> None:
-    """The watermark of the task is the least that came over all its channels; what it passes ends."""
-    t = s.tasks[task]
-    least = event
-    for k in range(t.first_channel, t.first_channel + t.channels):
-        channel = s.channels[k]
-        if channel.origin == origin:
-            channel.event = event
-        least = min(least, channel.event)
-    if least <= t.event:
+def _hear(s: State, unit: int, origin: int, event: int, serial: int) -> None:
+    """The event time of a unit is the least of what came from all units that send to it."""
+    u = s.units[unit]
+    if serial < u.assigned_at:
         return
-    t.event = least
+    for k in range(u.first_channel, u.first_channel + u.channels):
+        c = s.channels[k]
+        if event > c.event:
+            sender = s.units[c.sender]
+            if sender.task == origin and sender.live and serial >= sender.live_at:
+                if c.event == u.event:
+                    u.behind -= 1
+                c.event = event
+    if u.behind == 0:
+        least = event
+        for k in range(u.first_channel, u.first_channel + u.channels):
+            least = min(least, s.channels[k].event)
+        u.event = least
+        for k in range(u.first_channel, u.first_channel + u.channels):
+            if s.channels[k].event == least:
+                u.behind += 1
+
+
+@kernel
+def _turn(s: State, task: int, origin: int, event: int, serial: int) -> None:
+    """Event time rises at the units there; what it passes ends."""
+    t = s.tasks[task]
     op = s.operators[t.operator]
-    if op.windowed:
-        end_windows(s, task, least)
-        if op.joins == NONE:
-            least = min(least, first_open(op, least) * op.slide)
-    if least > t.event_sent:
-        t.event_sent = least
-        pass_on(s, task, least)
+    for unit in range(op.first_unit, op.first_unit + op.units):
+        if s.units[unit].task == task and s.units[unit].live:
+            _hear(s, unit, origin, event, serial)
+    if op.windowed and t.next_end <= event:
+        end_windows(s, task)
+    least = NEVER_ENDS
+    for unit in range(op.first_unit, op.first_unit + op.units):
+        u = s.units[unit]
+        if u.task == task and u.live:
+            held = u.event
+            if op.windowed and op.joins == NONE:
+                held = min(held, first_open(op, held) * op.slide)
+            least = min(least, held)
+    if least < NEVER_ENDS:
+        rise(s, task, least)
 
 
 @kernel
@@ -158,9 +186,9 @@ def let_marks_pass(s: State, task: int) -> None:
         if t.serving_tail == v:
             t.serving_tail = NONE
         t.marks -= 1
-        origin, event = e.origin, e.key
+        origin, event, serial = e.origin, e.key, e.serial
         free_visit(s, v)
-        _turn(s, task, origin, event)
+        _turn(s, task, origin, event, serial)
 
 
 @kernel

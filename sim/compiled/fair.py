@@ -13,7 +13,7 @@ from sim.clock import ARRIVAL, LINK, MESSAGE, RECEIVER
 from sim.compiled.compiling import kernel
 from sim.compiled.events import push
 from sim.compiled.pointer import State
-from sim.compiled.state import ARRIVE, AT_REMOTE, COME, DEPART, NONE, REPLAY, STORED
+from sim.compiled.state import ARRIVE, AT_REMOTE, COME, DEPART, MARKED, NONE, REPLAY, STORED
 from sim.compiled.tables import slot_of
 
 _NS = 1e9
@@ -187,7 +187,9 @@ def _left(s: State, kind: int, ref: int, origin: int, receiver: int) -> None:
     g = s.g[0]
     arrival = g.now + g.latency
     rank = MESSAGE
-    if kind == ARRIVE:
+    if kind == MARKED:
+        rank = ARRIVAL
+    elif kind == ARRIVE:
         rank = ARRIVAL
         s.visits[ref].arrival = arrival
     elif kind == COME:
@@ -219,7 +221,7 @@ def close_link(s: State, host: int) -> None:
                 s.transfers[ref].next = g.free_transfer
                 g.free_transfer = ref
                 g.transfers_left += 1
-            elif s.parcels[p].kind == COME:
+            elif s.parcels[p].kind == COME or s.parcels[p].kind == MARKED:
                 ref = s.parcels[p].ref
                 s.visits[ref].next = g.free_visit
                 g.free_visit = ref
@@ -247,7 +249,7 @@ def least_arrival(s: State, task: int, operators: np.ndarray, before: int) -> in
         left = lane.finish - h.link_done - (g.now - h.link_changed) // h.active
         p = lane.first
         while p != NONE and s.parcels[p].serial < before:
-            if s.parcels[p].kind != COME:
+            if s.parcels[p].kind != COME and s.parcels[p].kind != MARKED:
                 last = max(last, g.now + left + g.latency)
             p = s.parcels[p].next
             if p != NONE:

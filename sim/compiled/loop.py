@@ -70,6 +70,8 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
     if g.dispatch != NONE:  # an end of work was told: now its core goes on
         task = g.dispatch
         g.dispatch = NONE
+        if s.full and s.tasks[task].marks > 0:
+            let_marks_pass(s, task)
         dispatch(s, s.tasks[task].cores)
         note_idle(s, task)
         if g.notices > 0:
@@ -206,6 +208,9 @@ def most_sent(s: State, kind: int, ref: int) -> int:
         need += (g.fan_out + 2) * s.visits[ref].ticket
     elif kind == ROUND:
         need += 2 * s.round_units.shape[0]
+    elif s.full and kind == TIMER:
+        u = s.units[ref]
+        need += g.fan_out * (s.heap[0].time // s.operators[u.operator].timer - u.ticks)
     elif s.full and kind >= COME:
         need += needed(s, kind, ref)
     if s.full and g.bounded:

@@ -1,9 +1,10 @@
 """Bounded queues: places at the task that receives, unsent outputs of the task that sends, and who waits for whom.
 
 A task has room for as many tuples as it has places, in its queue and under way to it together; replays take none.
-Unsent outputs are visits that are not on a wire; their `ticket` is the unit that made them. Messages wait behind them
-and need no room. The tasks whose first unsent output finds no room are a list at its receiver, in the order in which
-they began to wait. A task with unsent outputs starts nothing: `_BLOCKED` threads are taken off its idle ones.
+Unsent outputs are visits that are not on a wire; their `ticket` is the unit that made them. Messages and watermarks
+wait behind them and need no room. The tasks whose first unsent output finds no room are a list at its receiver, in the
+order in which they began to wait. A task with unsent outputs starts nothing: `_BLOCKED` threads are taken off its idle
+ones.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def put_unsent(s: State, v: int, sender: int, receiver: int, tuple_id: int, birt
 
 @kernel
 def put_behind(s: State, v: int, task: int) -> None:
-    """A message waits behind the outputs that are not sent yet, of which there are some; it needs no room."""
+    """A message or a watermark waits behind what is not sent yet, of which there is some; it needs no room."""
     t = s.tasks[task]
     t.unsent_mail += 1
     s.visits[v].next = NONE

@@ -11,7 +11,20 @@ from sim.action_limits import ActionLimits
 from sim.birth_stream import BirthStream
 from sim.clock import Clock
 from sim.cluster import Cluster, RunPlan
-from sim.compiled import books, buffers, channels, event_setup, instances, loop, pools, service, setup, sharing, verbs
+from sim.compiled import (
+    books,
+    buffers,
+    channels,
+    event_setup,
+    instances,
+    loop,
+    pools,
+    restoring,
+    service,
+    setup,
+    sharing,
+    verbs,
+)
 from sim.compiled.acting import Actions
 from sim.compiled.moving import Moves
 from sim.compiled.pointer import State
@@ -121,7 +134,8 @@ class CompiledPlane(Actions, Moves):
         """Do all that comes before `limit`; True if the listener was told something."""
         g = self.s.g
         if g["dispatch"][0] != NONE or g["asked"][0] != NONE:
-            self._grow(int(g["fan_out"][0]) + 2 + 2 * self.s.round_units.shape[0])
+            marks = int(g["mark_fan"][0] * g["tasks"][0] * self.s.tasks["marks"][g["dispatch"][0]])
+            self._grow(int(g["fan_out"][0]) + 2 + 2 * self.s.round_units.shape[0] + marks)
         while True:
             g["clock_number"] = self._clock.next_number()
             self.s.hosts["alive"] = self._cluster.host_alive
@@ -210,6 +224,10 @@ class CompiledPlane(Actions, Moves):
     def install(self, unit: int) -> int:
         """The state of the stored checkpoint becomes that of the unit."""
         self._now()
+        kept = int(restoring.past(self.s, unit))
+        if kept:
+            event_setup.grown(self.s, kept)
+            self._room(kept)
         missing = int(verbs.install(self.s, unit))
         if self.s.units["stored"][unit] and self.s.units["stored_from"][unit] != NONE:
             self._room(int(instances.adoption(self.s, unit)) + 2)
@@ -219,6 +237,7 @@ class CompiledPlane(Actions, Moves):
     def open(self, unit: int) -> None:
         """The unit is live."""
         self.s.units["live"][unit] = 1
+        self.s.units["live_at"][unit] = self.s.g["serial"][0]
 
     def release(self, unit: int) -> None:
         """What the unit held goes in front of its task's queue."""
@@ -228,7 +247,13 @@ class CompiledPlane(Actions, Moves):
         self._tell()
 
     def resume(self, unit: int) -> None:
-        """A source unit emits what was born before now."""
+        """A source unit emits what was born before now, a timer what it did not at the instants before now."""
+        every = self._plan.operators[self._cluster.unit_operator[unit]].timer_ns
+        if every:
+            self._room((int(self.s.g["fan_out"][0]) + 2) * (self._clock.now_ns() // every + 1))
+            verbs.resume_timer(self.s, unit)
+            self._tell()
+            return
         source = int(np.flatnonzero(self.s.sources["unit"] == unit)[0])
         b = self.s.sources[source]
         self._room((int(self.s.g["fan_out"][0]) + 2) * (int(b["born"] - b["emitted"]) + 1))

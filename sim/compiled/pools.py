@@ -131,7 +131,7 @@ def grown(s: State, need: int, flush: Callable[[], None], burst: int = 0) -> Non
         tables.rehash_keys(s.keys, made)
         s.keys = made
     if g["fair"][0]:
-        _more_lanes(s, need)
+        _more_lanes(s, sent)
     _more_rows(s, need, flush)
 
 

@@ -13,6 +13,7 @@ from sim.compiled.draws import child_id, output_count, output_key, service_ns
 from sim.compiled.events import push
 from sim.compiled.outbox import leave_place
 from sim.compiled.pointer import State
+from sim.compiled.restoring import note_past
 from sim.compiled.rules import held_by_rule, put_aside, turn
 from sim.compiled.sharing import begin_service
 from sim.compiled.state import (
@@ -31,7 +32,7 @@ from sim.compiled.state import (
     TUPLE,
 )
 from sim.compiled.tables import position, touch_key
-from sim.compiled.windows import enter, join, remember
+from sim.compiled.windows import enter, join, remember, side_of
 
 
 @kernel
@@ -115,6 +116,9 @@ def complete(s: State, v: int, task: int) -> None:
         row.birth = e.birth
         row.delivered = g.now
     if s.full and op.windowed:
+        if g.logs:
+            side = 0 if op.joins == NONE else side_of(s, op, e.origin)
+            note_past(s, unit, e.id, e.birth, e.key, side)
         if op.joins == NONE:
             enter(s, unit, e.birth, e.key)
         else:
@@ -154,7 +158,7 @@ def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
     else:
         s.visits[before].next = v
     t.serving_tail = v
-    if s.full and s.hosts[t.host].paced:
+    if s.full and s.hosts[t.host].paced and kind != PASSED:  # a watermark takes no work
         begin_service(s, v, task, ns, before)
         return
     push(s, g.now + ns, SERVICE + task, g.serial, kind, v)

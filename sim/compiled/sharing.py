@@ -20,7 +20,7 @@ from sim.clock import SERVICE
 from sim.compiled.compiling import kernel
 from sim.compiled.events import push
 from sim.compiled.pointer import State
-from sim.compiled.state import DUE, END, NONE, STALE, TUPLE, WAKES
+from sim.compiled.state import DUE, END, MARK, NONE, STALE, TUPLE, WAKES
 from sim.pace import FAR_NS, FULL, PARTS
 
 _MOST = 1 << 62
@@ -324,8 +324,9 @@ def take_over(s: State, host: int) -> None:
         if s.tasks[task].alive and s.tasks[task].host == host:
             before, v = NONE, s.tasks[task].serving_head
             while v != NONE:
-                begin = s.visits[v].start - g.now
-                _enter(s, v, task, host, begin, s.services[v].end - begin, before)
+                if s.visits[v].kind != MARK:
+                    begin = s.visits[v].start - g.now
+                    _enter(s, v, task, host, begin, s.services[v].end - begin, before)
                 before, v = v, s.visits[v].next
     set_end(s, host)
 

@@ -79,13 +79,13 @@ GLOBAL = np.dtype(
         ("parcels_left", _i8),
         ("lanes_used", _i8),
         ("spread", _i8),  # most windows that one tuple is in; 0: there are none
-        ("mark_fan", _i8),  # most watermarks that a task sends at a time
+        ("mark_fan", _i8),  # most operators that a task sends watermarks to
         ("burst", _i8),  # sendings beyond `need` that the event at the head of the heap may need
         ("cells_left", _i8),
         ("panes_left", _i8),
         ("free_cell", _i4),
         ("free_pane", _i4),
-        ("noted", _b),  # operators keep single tuples: joins, and states of the last time
+        ("noted", _b),  # operators keep single tuples: joins, states of the last time, windows where a host may fail
         ("free_note", _i4),
         ("notes_left", _i8),
         ("special", _b),  # queues have bounds, links are shared evenly, or units are muted or have further instances
@@ -147,7 +147,7 @@ TASK = np.dtype(
         ("places", _i8),  # for tuples in the queue and under way, 0: no bound
         ("taken", _i8),
         ("unsent_n", _i8),  # outputs that wait for room at their receivers
-        ("unsent_mail", _i8),  # messages behind them
+        ("unsent_mail", _i8),  # messages and watermarks behind them
         ("blocked", _i8),  # for how long outputs waited [ns], without the present spell
         ("blocked_since", _i8),
         ("unsent_head", _i4),
@@ -158,11 +158,8 @@ TASK = np.dtype(
         ("last_waiting", _i4),
         ("giving", _b),  # the event is set at which the first of them goes on
         ("loose", _b),  # the event is set at which this task goes on whose first unsent output was taken away
-        ("event", _i8),  # watermark
-        ("event_sent", _i8),
+        ("event_sent", _i8),  # the last watermark
         ("next_end", _i8),  # of the windows here
-        ("first_channel", _i8),
-        ("channels", _i8),
         ("marks", _i8),  # watermarks that wait for services of other threads
         ("paused_until", _i8),  # 0: not paused, NONE: without an end
         ("side_n", _i8),  # tuples
@@ -291,6 +288,21 @@ UNIT = np.dtype(
         ("is_source", _b),
         ("is_sink", _b),
         ("newest", _i8),  # event time
+        ("newest_pending", _i8),  # the same of the checkpoint that is under way
+        ("newest_stored", _i8),  # and of the stored one
+        ("ticks", _i8),  # instants of the timer whose outputs were made
+        ("ticks_pending", _i8),
+        ("ticks_stored", _i8),
+        ("event", _i8),  # event time: the least of its channels
+        ("event_pending", _i8),
+        ("event_stored", _i8),
+        ("behind", _i8),  # channels that are no further
+        ("first_channel", _i8),
+        ("channels", _i8),
+        ("assigned_at", _i8),  # sendings before it was assigned to its task
+        ("live_at", _i8),  # and live there
+        ("past_first", _i4),  # nodes of the tuples in windows that had not ended at the stored checkpoint
+        ("past_last", _i4),
         ("panes", _i4),
         ("recent_first", _i4),  # nodes of the tuples that a state with a window may keep
         ("recent_last", _i4),
@@ -421,9 +433,10 @@ OPERATOR = np.dtype(
     align=True,
 )
 
-# Event time: the last watermark from a task; a window of a unit; a key in a window, with the tuples (nodes) of both
-# inputs of a join.
-CHANNEL = np.dtype([("origin", _i8), ("event", _i8)], align=True)
+# Event time: what came from a unit that sends to a unit, now and in its checkpoints; a tuple that is kept, with the
+# input of a join that it came over; a window of a unit; a key in a window, with the tuples of both inputs of a join.
+CHANNEL = np.dtype([("sender", _i8), ("event", _i8), ("pending", _i8), ("stored", _i8)], align=True)
+NOTE = np.dtype([("id", _u8), ("birth", _i8), ("key", _i8), ("pos", _i8), ("side", _i4), ("next", _i4)], align=True)
 PANE = np.dtype([("window", _i8), ("cells", _i8), ("first", _i4), ("last", _i4), ("next", _i4)], align=True)
 CELL = np.dtype(
     [
@@ -518,7 +531,7 @@ ARRAYS: dict[str, np.dtype] = {
     "parcels": PARCEL,
     "lanes": LANE,
     "lane_index": np.dtype("i4"),
-    "notes": NODE,
+    "notes": NOTE,
     "channels": CHANNEL,
     "cells": CELL,
     "cell_index": np.dtype("i4"),

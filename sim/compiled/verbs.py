@@ -9,15 +9,17 @@ from sim.compiled.buffers import cut_log, forget_handed, forget_live, forget_sto
 from sim.compiled.channels import free_visit, new_visit, replay
 from sim.compiled.checkpoints import free_transfer
 from sim.compiled.compiling import helper, kernel
-from sim.compiled.emitting import emit_births
+from sim.compiled.emitting import emit_births, emit_ticks
 from sim.compiled.fair import close_link, least_arrival
 from sim.compiled.outbox import give, leave_place, stop_waiting
 from sim.compiled.pointer import State
+from sim.compiled.restoring import restore_time
 from sim.compiled.rules import beside, free_rules, without_rules
 from sim.compiled.service import dispatch, drop, drop_bundle, put_in_front, ticket
 from sim.compiled.sharing import stop, used
 from sim.compiled.state import BUNDLE, CONTROL, CRASHED, NONE, SNAPSHOT, TUPLE
 from sim.compiled.tables import cut_keys, find_pair
+from sim.compiled.windows import NEVER_ENDS
 
 
 @kernel
@@ -36,6 +38,7 @@ def add_task(s: State, task: int, operator: int, host: int, cores: int, idle_thr
     t.lead = s.operators[operator].priority << 42
     t.places = s.operators[operator].buffer
     t.unsent_head = t.unsent_tail = t.waits_at = t.next_waiting = t.first_waiting = t.last_waiting = NONE
+    t.next_end = NEVER_ENDS
     s.g[0].threads += idle_threads
     c = s.cores[cores]
     if c.first == NONE:
@@ -171,6 +174,7 @@ def assign(s: State, unit: int, task: int) -> None:
     u = s.units[unit]
     u.task = task
     u.incarnation += 1
+    u.assigned_at = s.g[0].serial
     u.replay_task = task
     u.replay_pending = 0
     u.replayed_at = NONE
@@ -192,6 +196,8 @@ def install(s: State, unit: int) -> int:
     u.at_snapshot = count
     u.new_kept_bytes = 0
     restore_kept(s, unit)
+    if s.full:
+        restore_time(s, unit, count)
     return missing
 
 
@@ -218,6 +224,13 @@ def resume(s: State, source: int) -> None:
     while upto > b.emitted and s.births[b.offset + upto - 1 - b.base].time >= s.g[0].now:
         upto -= 1
     emit_births(s, source, upto)
+
+
+@kernel
+def resume_timer(s: State, unit: int) -> None:
+    """Emit what the timer did not at the instants before now."""
+    if s.full:
+        emit_ticks(s, unit, (s.g[0].now - 1) // s.operators[s.units[unit].operator].timer)
 
 
 @kernel

@@ -17,7 +17,7 @@ from sim.compiled.pointer import State
 from sim.compiled.state import NONE
 from sim.compiled.tables import slot_of
 
-_NEVER_ENDS = 2**62
+NEVER_ENDS = 2**62
 
 
 @kernel
@@ -106,7 +106,7 @@ def enter(s: State, unit: int, birth: int, key: int) -> None:
     u = s.units[unit]
     op = s.operators[u.operator]
     pane = NONE
-    for window in range(first_open(op, birth), birth // op.slide + 1):
+    for window in range(max(first_open(op, birth), first_open(op, u.event)), birth // op.slide + 1):
         pane = _pane(s, unit, window, pane)
         c = s.cells[_cell(s, u.task, pane, key, window * op.slide + op.length)]
         c.newest = max(c.newest, birth)
@@ -124,11 +124,11 @@ def matches(s: State, v: int) -> int:
     if pane == NONE or s.panes[pane].window > window:
         return 0
     found = s.cell_index[_place(s, pane, e.key)]
-    return 0 if found == NONE else s.cells[found].joined[1 - _side(s, op, e.origin)]
+    return 0 if found == NONE else s.cells[found].joined[1 - side_of(s, op, e.origin)]
 
 
 @kernel
-def _side(s: State, op: Any, origin: int) -> int:
+def side_of(s: State, op: Any, origin: int) -> int:
     return 0 if s.tasks[origin].operator == op.joins else 1
 
 
@@ -141,12 +141,14 @@ def pair_id(join_code: Any, one: Any, other: Any) -> Any:
 @kernel
 def join(s: State, v: int) -> None:
     """The tuple meets those of the other input that are in its window already, in the order in which they came."""
-    g, e = s.g[0], s.visits[v]
+    e = s.visits[v]
     unit, own, birth, key = e.unit, e.id, e.birth, e.key
     u = s.units[unit]
     op, draws = s.operators[u.operator], s.draws[u.operator]
-    side = _side(s, op, e.origin)
+    side = side_of(s, op, e.origin)
     window = birth // op.slide
+    if window * op.slide + op.length <= u.event:
+        return
     pane = _pane(s, unit, window, NONE)
     c = s.cells[_cell(s, u.task, pane, key, window * op.slide + op.length)]
     n = c.first[1 - side]
@@ -159,11 +161,24 @@ def join(s: State, v: int) -> None:
             child = child_id(result, op.code, index)
             emit(s, unit, child, newest, output_key(draws, s.cumulative, child, key))
         n = following
+    keep_side(s, unit, own, birth, key, side)
+
+
+@kernel
+def keep_side(s: State, unit: int, tuple_id: int, birth: int, key: int, side: int) -> None:
+    """A tuple of a join waits for others of its window, unless that has ended."""
+    g, u = s.g[0], s.units[unit]
+    op = s.operators[u.operator]
+    window = birth // op.slide
+    end = window * op.slide + op.length
+    if end <= u.event:
+        return
+    c = s.cells[_cell(s, u.task, _pane(s, unit, window, NONE), key, end)]
     made = g.free_note
     g.free_note = s.notes[made].next
     g.notes_left -= 1
     node = s.notes[made]
-    node.id = own
+    node.id = tuple_id
     node.birth = birth
     node.next = NONE
     if c.first[side] == NONE:
@@ -219,50 +234,76 @@ def due(s: State, task: int, event: int) -> int:
 
 
 @kernel
-def _next_window(s: State, task: int) -> int:
-    """The first window of the task that has not ended, or NONE."""
-    op = s.operators[s.tasks[task].operator]
-    first = NONE
-    for unit in range(op.first_unit, op.first_unit + op.units):
-        pane = s.units[unit].panes
-        if pane != NONE and s.units[unit].task == task and (first == NONE or s.panes[pane].window < first):
-            first = s.panes[pane].window
-    return first
+def _is_over(s: State, unit: int) -> bool:
+    """Whether the first window of the unit ends with its event time."""
+    u = s.units[unit]
+    op = s.operators[u.operator]
+    return u.panes != NONE and s.panes[u.panes].window * op.slide + op.length <= u.event
 
 
 @kernel
-def end_windows(s: State, task: int, event: int) -> None:
-    """Emit for all that ends with this watermark: by window, key group, and first tuple of a key."""
+def end_windows(s: State, task: int) -> None:
+    """Emit for all that ends with the event time of the units: by window, key group, and first tuple of a key."""
     t = s.tasks[task]
     op = s.operators[t.operator]
-    while t.next_end <= event:
-        window = _next_window(s, task)
+    while True:
+        window = NONE
         for unit in range(op.first_unit, op.first_unit + op.units):
-            pane = s.units[unit].panes
-            if pane != NONE and s.units[unit].task == task and s.panes[pane].window == window:
-                s.units[unit].panes = s.panes[pane].next
-                _end(s, unit, pane)
-        window = _next_window(s, task)
-        t.next_end = _NEVER_ENDS if window == NONE else window * op.slide + op.length
+            u = s.units[unit]
+            if u.task == task and u.live and _is_over(s, unit):
+                first = s.panes[u.panes].window
+                if window == NONE or first < window:
+                    window = first
+        if window == NONE:
+            break
+        for unit in range(op.first_unit, op.first_unit + op.units):
+            u = s.units[unit]
+            if u.task == task and u.live and _is_over(s, unit):
+                pane = u.panes
+                if s.panes[pane].window == window:
+                    u.panes = s.panes[pane].next
+                    _end(s, unit, pane)
+    t.next_end = NEVER_ENDS
+    for unit in range(op.first_unit, op.first_unit + op.units):
+        u = s.units[unit]
+        if u.task == task and u.panes != NONE:
+            t.next_end = min(t.next_end, s.panes[u.panes].window * op.slide + op.length)
+
+
+@kernel
+def forget_windows(s: State, unit: int) -> None:
+    """All that the unit knows of windows is gone, without an output."""
+    u = s.units[unit]
+    while u.panes != NONE:
+        pane = u.panes
+        u.panes = s.panes[pane].next
+        _free_pane(s, pane)
 
 
 @kernel
 def _end(s: State, unit: int, pane: int) -> None:
     """Emit for each key of the pane, where it is not of a join, and forget it."""
-    g, u, p = s.g[0], s.units[unit], s.panes[pane]
+    u, p = s.units[unit], s.panes[pane]
     op, draws = s.operators[u.operator], s.draws[u.operator]
     number = p.first
-    while number != NONE:
+    while number != NONE and op.joins == NONE:
         c = s.cells[number]
-        key, newest, following = c.key, c.newest, c.next
-        if op.joins == NONE:
-            result = window_id(op.window_code, u.index, key, p.window)
-            for index in range(output_count(draws, result)):
-                child = child_id(result, op.code, index)
-                emit(s, unit, child, newest, output_key(draws, s.cumulative, child, key))
-        else:
-            _forget(s, number)
-        _remove(s, pane, key)
+        key, newest, number = c.key, c.newest, c.next
+        result = window_id(op.window_code, u.index, key, p.window)
+        for index in range(output_count(draws, result)):
+            child = child_id(result, op.code, index)
+            emit(s, unit, child, newest, output_key(draws, s.cumulative, child, key))
+    _free_pane(s, pane)
+
+
+@kernel
+def _free_pane(s: State, pane: int) -> None:
+    g, p = s.g[0], s.panes[pane]
+    number = p.first
+    while number != NONE:
+        following = s.cells[number].next
+        _forget(s, number)
+        _remove(s, pane, s.cells[number].key)
         s.cells[number].next = g.free_cell
         g.free_cell = number
         g.cells_left += 1
@@ -288,10 +329,15 @@ def _forget(s: State, cell: int) -> None:
 
 @kernel
 def remember(s: State, unit: int, birth: int) -> None:
-    """The state keeps the tuple until one comes that is newer by its length."""
+    """The state keeps the tuple until one comes that is newer by its length, and what checkpoints need longer."""
     g, u = s.g[0], s.units[unit]
     u.newest = max(u.newest, birth)
-    after = u.newest - s.operators[u.operator].state_length
+    after = u.newest
+    if g.logs and u.stored:
+        after = u.newest_stored
+    elif g.logs and u.saving:
+        after = u.newest_pending
+    after -= s.operators[u.operator].state_length
     while u.recent_first != NONE and s.notes[u.recent_first].birth <= after:
         gone = u.recent_first
         u.recent_first = s.notes[gone].next

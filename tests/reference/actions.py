@@ -29,7 +29,7 @@ class Actions:
     cluster: Any
     listener: Any
     recorder: Any
-    _transmit: Any
+    transmit: Any
     tasks: list[Task]
     hosts: list[Host]
     sources: list[Source]
@@ -172,7 +172,7 @@ class Actions:
         if origin is None:
             comes(now + self.plan.latency_ns)
         else:
-            self._transmit(origin, task, size_bytes, comes, tuples=False)
+            self.transmit(origin, task, size_bytes, comes, tuples=False)
 
     def _message_arrives(self, message: Message, task: Task) -> None:
         if not task.alive or (message.origin and message.origin.died_by(message.departure_ns)):

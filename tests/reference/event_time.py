@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from reference.host import Link
 from reference.mark import Mark
+from reference.outbox import Passing
 from sim.clock import ARRIVAL, TICKS, channel
 
 if TYPE_CHECKING:
@@ -23,28 +23,33 @@ if TYPE_CHECKING:
     from sim.operator_plan import Edge, OperatorPlan
 
 
-class Progress:
-    """How far event time has come at a task: what came over each of its channels, their minimum, what it sent."""
-
-    def __init__(self, origins: list[Task]) -> None:
-        self.of_channel = dict.fromkeys(origins, 0)
-        self.event_ns = 0
-        self.sent_ns = 0
-
-
 class Watermarks:
-    """Sends the watermarks of a run, and ends windows where they pass."""
+    """Sends the watermarks of a run, and ends windows where they pass.
+
+    A task stands for the units that are live there. What a watermark promises holds for a unit that receives it, and
+    of a unit that is where it came from, if both were there when it was made: then all that the one had sent to the
+    other by then is in front of it, or in the checkpoint from which the receiver came back.
+    """
 
     def __init__(self, world: World) -> None:
         self.world, self.clock = world, world.clock
-        origins: dict[Task, list[Task]] = {task: [] for task in world.tasks}
-        for task in world.tasks:
-            for receiver in self._receivers(task):
-                origins[receiver].append(task)
-        self.progress = {task: Progress(senders) for task, senders in origins.items()}
+        self.sent_ns: dict[Task, int] = {}
+        self.late: list[tuple[Unit, Row]] = []  # what came behind a watermark
+        for sender in world.all_units():
+            for edge in sender.operator.edges:
+                if edge.down.timed:
+                    for receiver in self._over(edge, sender):
+                        receiver.time.of_sender[sender] = 0
         for source in world.sources:
             if source.unit.operator.timed:
                 self._wait(source, source.unit.operator.watermark_ns)
+
+    def _over(self, edge: Edge, sender: Unit) -> list[Unit]:
+        receivers = self.world.units[edge.down.index]
+        return [receivers[sender.index % len(receivers)]] if edge.partitioning == "forward" else receivers
+
+    def _units(self, task: Task) -> list[Unit]:
+        return [unit for unit in self.world.units[task.operator.index] if unit.task is task]
 
     # -- sending
 
@@ -52,93 +57,123 @@ class Watermarks:
         self.clock.at(at_ns, TICKS + source.unit.task.index, lambda _: self._tick(source, at_ns))
 
     def _tick(self, source: Source, now: int) -> None:
-        """Everything that the source bears before now is sent."""
-        self._pass_on(source.unit.task, now)
-        self._wait(source, now + source.unit.operator.watermark_ns)
+        """Everything that the sources there bear before now is sent, but for what waits, which holds event time back.
 
-    def _tasks(self, operator: OperatorPlan) -> list[Task]:
-        return [task for task in self.world.tasks if task.operator is operator]
+        A source that is down says nothing.
+        """
+        task = source.unit.task
+        if source.unit.live:
+            here = [other for other in self.world.sources if other.unit.task is task and other.unit.live]
+            self._rise(task, min(other.promise_ns(now) for other in here))
+        self._wait(source, now + source.unit.operator.watermark_ns)
 
     def _receivers(self, task: Task) -> Iterator[Task]:
         """The tasks that get the watermarks of a task: all that it can send tuples to on the way to a window."""
         for edge in task.operator.edges:
             if edge.down.timed:
-                yield from self._over(edge, task)
+                units = [unit for sender in self._units(task) for unit in self._over(edge, sender)]
+                everywhere = [other for other in self.world.tasks if other.operator is edge.down]
+                goals = {unit.task for unit in units} if edge.partitioning == "forward" else set(everywhere)
+                yield from [goal for goal in everywhere if goal in goals and goal.alive]
 
-    def _over(self, edge: Edge, task: Task) -> list[Task]:
-        receivers = self._tasks(edge.down)
-        return [receivers[self._tasks(task.operator).index(task)]] if edge.partitioning == "forward" else receivers
+    def _rise(self, origin: Task, event_ns: int) -> None:
+        """Send a watermark over all channels of a task, behind what waits there, if it is a later one."""
+        if event_ns > self.sent_ns.get(origin, 0):
+            self.sent_ns[origin] = event_ns
+            for task in self._receivers(origin):
+                origin.outbox.pass_on(Passing(Mark(event_ns, origin, self.world.next_number()), task))
 
-    def _pass_on(self, origin: Task, event_ns: int) -> None:
-        now = self.clock.now_ns()
-        for task in self._receivers(origin):
-            link = origin.host.link
-            assert isinstance(link, Link)
-            arrival = now if origin.host is task.host else link.arrival_ns(now, 0)
-            arrive = partial(self._arrive, Mark(event_ns, origin), task)
-            self.clock.at(arrival, channel(ARRIVAL, task.index, origin.index), arrive)
+    def send(self, mark: Mark, task: Task) -> None:
+        """Send a watermark to a task, behind all that went before on the same channel."""
+        origin, arrive = mark.origin, partial(self._arrive, mark, task)
+        rank = channel(ARRIVAL, task.index, origin.index)
+        comes = lambda arrival_ns: self.clock.at(arrival_ns, rank, arrive)  # noqa: E731
+        self.world.transmit(origin, task, 0, comes, tuples=False)
 
     def _arrive(self, mark: Mark, task: Task, _: object) -> None:
-        mark.ticket = task.host.ticket()
-        task.queue.append(mark)
-        task.cores.dispatch()
-        self.world.tell()
+        if task.alive and mark.origin.alive:
+            mark.ticket = task.host.ticket()
+            task.queue.append(mark)
+            task.cores.dispatch()
+            self.world.tell()
 
     # -- at its turn
 
     def turn(self, mark: Mark, task: Task) -> None:
-        """The watermark of the task is the least that came over all its channels; what it passes ends."""
-        own = self.progress[task]
-        own.of_channel[mark.origin] = mark.event_ns
-        least = min(own.of_channel.values())
-        if least <= own.event_ns:
-            return
-        own.event_ns = least
+        """Event time rises at the units there; what it passes ends."""
+        units = [unit for unit in self._units(task) if unit.live]
+        for unit in units:
+            self._hear(unit, mark)
         windows = task.operator.windows
         if windows is not None and task.operator.joins is None:
-            self._end_windows(task, least)
-            least = windows.held_ns(least)
-        elif windows is not None:
-            self._forget_pairs(task, least)
-        if least > own.sent_ns:
-            own.sent_ns = least
-            self._pass_on(task, least)
+            self._end_windows(task, units)
+            self._rise(task, min((windows.held_ns(unit.time.event_ns) for unit in units), default=0))
+            return
+        if windows is not None:
+            for unit in units:
+                sides = unit.time.sides
+                unit.time.sides = {at: sides[at] for at in sides if windows.end_ns(at[0]) > unit.time.event_ns}
+        self._rise(task, min((unit.time.event_ns for unit in units), default=0))
 
-    def _end_windows(self, task: Task, event_ns: int) -> None:
+    def _hear(self, unit: Unit, mark: Mark) -> None:
+        """The event time of a unit is the least of what came from all units that send to it."""
+        time = unit.time
+        if mark.number >= unit.assigned_at:
+            for sender, event_ns in time.of_sender.items():
+                if sender.task is mark.origin and sender.live and mark.number >= sender.live_at:
+                    time.of_sender[sender] = max(event_ns, mark.event_ns)
+            time.event_ns = max(time.event_ns, min(time.of_sender.values()))
+
+    def _end_windows(self, task: Task, units: list[Unit]) -> None:
         """By window, key group, and first tuple of a key."""
         operator, windows = task.operator, task.operator.windows
         assert windows is not None
-        units = [unit for unit in self.world.units[operator.index] if unit.task is task]
-        over = {window for unit in units for window in unit.windows if windows.end_ns(window) <= event_ns}
-        for window in sorted(over):
-            for unit in units:
-                for key, newest_ns in unit.windows.pop(window, {}).items():
-                    for child, child_key in operator.results(unit.index, key, window):
-                        self.world.emit(unit, child, newest_ns, child_key)
 
-    def _forget_pairs(self, task: Task, event_ns: int) -> None:
-        windows = task.operator.windows
-        assert windows is not None
-        for unit in self.world.units[task.operator.index]:
-            if unit.task is task:
-                unit.sides = {at: rows for at, rows in unit.sides.items() if windows.end_ns(at[0]) > event_ns}
+        def over(unit: Unit) -> list[int]:
+            return [window for window in unit.time.windows if windows.end_ns(window) <= unit.time.event_ns]
+
+        for window in sorted({window for unit in units for window in over(unit)}):
+            for unit in units:
+                if window in over(unit):
+                    for key, newest_ns in unit.time.windows.pop(window).items():
+                        for child, child_key in operator.results(unit.index, key, window):
+                            self.world.emit(unit, child, newest_ns, child_key)
 
     def join(self, unit: Unit, row: Row, origin: OperatorPlan) -> None:
         """The tuple meets those of the other input that are in its window already, in the order in which they came."""
-        operator = unit.operator
-        assert operator.windows is not None
-        window, side = operator.windows.last(row.birth_ns), int(origin.index != operator.joins)
-        assert row.birth_ns >= self.progress[unit.task].event_ns, "a tuple came behind its watermark"
-        for other in unit.sides.get((window, row.key, 1 - side), ()):
+        operator, windows, time = unit.operator, unit.operator.windows, unit.time
+        assert windows is not None
+        window, side = windows.last(row.birth_ns), int(origin.index != operator.joins)
+        self._note_late(unit, row)
+        if windows.end_ns(window) <= time.event_ns:
+            return
+        for other in time.sides.get((window, row.key, 1 - side), ()):
             for child, key in operator.pairs(row.id, other.id, row.key):
                 self.world.emit(unit, child, max(row.birth_ns, other.birth_ns), key)
-        unit.sides.setdefault((window, row.key, side), []).append(row)
+        time.sides.setdefault((window, row.key, side), []).append(row)
 
     def enter(self, unit: Unit, row: Row) -> None:
         """The tuple is in all windows around its event time; of each key a window knows the newest."""
-        windows = unit.operator.windows
+        windows, time = unit.operator.windows, unit.time
         assert windows is not None
-        assert row.birth_ns >= self.progress[unit.task].event_ns, "a tuple came behind its watermark"
-        for window in range(windows.first(row.birth_ns), windows.last(row.birth_ns) + 1):
-            newest = unit.windows.setdefault(window, {})
+        self._note_late(unit, row)
+        first = max(windows.first(row.birth_ns), windows.first(time.event_ns))  # the first that has not ended
+        for window in range(first, windows.last(row.birth_ns) + 1):
+            newest = time.windows.setdefault(window, {})
             newest[row.key] = max(newest.get(row.key, 0), row.birth_ns)
+
+    def _note_late(self, unit: Unit, row: Row) -> None:
+        if row.birth_ns < unit.time.event_ns:
+            assert self.world.plan.may_fail, "a tuple came behind its watermark"
+            self.late.append((unit, row))
+
+    # -- after a crash
+
+    def restore(self, unit: Unit) -> None:
+        """Event time as in the stored checkpoint, or from the beginning."""
+        saved, windows = unit.checkpoint.time if unit.checkpoint else None, unit.operator.windows
+        time = unit.time = unit.time.restored(saved, self.world.plan.replays)
+        if windows is not None:
+            passed = time.event_ns
+            time.windows = {n: newest for n, newest in time.windows.items() if windows.end_ns(n) > passed}
+            time.sides = {at: rows for at, rows in time.sides.items() if windows.end_ns(at[0]) > passed}

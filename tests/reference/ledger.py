@@ -3,17 +3,17 @@
 The expected inputs of every unit follow from the sources' tuples by the same pure functions that the run uses
 (ids, selectivity, routing). A tuple that is not in the final state but still queued, held, in service, on a
 wire to a live task, or kept for a unit that is being recovered is neither lost nor expected yet; nor is
-anything that would follow from it. Operators downstream of a window or a timer are not in the books: what these emit
-follows from watermarks and instants as well.
+anything that would follow from it. Operators downstream of a window are not in the books: what these emit follows from
+watermarks as well. A timer is a source: what it emitted is known by its number.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from reference.outbox import Output
 from reference.unit import Unit, Visit
 from sim.draws import source_id
 
@@ -43,24 +43,22 @@ def accounts(world: World) -> dict[int, Account]:
     coming = _coming(world)
     final = {unit: _final_ids(unit) for unit in _owners(world)}
     books = {plan.index: Account() for plan in world.plan.operators if not plan.is_source and plan.reckoned}
-    todo: list[tuple[Unit, int, int]] = []
-    for source in world.sources:
-        for sequence in range(source.emitted):
-            _send(world, source.unit, source_id(source.code, sequence), source.keys[sequence], todo)
-            while todo:
-                unit, tuple_id, key = todo.pop()
-                if not unit.operator.reckoned:
-                    continue
-                there = tuple_id in final[unit]
-                if not there and tuple_id in coming[unit]:
-                    continue
-                operator = unit.operator
-                account = books[operator.index]
-                account.expected += 1
-                if not there:
-                    account.lost.add((unit.index, tuple_id))
-                for child, child_key in _made(unit.operator, tuple_id, key):
-                    _send(world, unit, child, child_key, todo)
+    for begin in _begun(world):
+        todo = _receivers(world, *begin)
+        while todo:
+            unit, tuple_id, key = todo.pop()
+            if not unit.operator.reckoned:
+                continue
+            there = tuple_id in final[unit]
+            if not there and tuple_id in coming[unit]:
+                continue
+            operator = unit.operator
+            account = books[operator.index]
+            account.expected += 1
+            if not there:
+                account.lost.add((unit.index, tuple_id))
+            for child, child_key in _made(unit.operator, tuple_id, key):
+                todo += _receivers(world, unit, child, child_key)
     for unit, ids in final.items():
         if unit.operator.index in books:
             books[unit.operator.index].duplicated += ids.total() - len(ids)
@@ -72,13 +70,23 @@ def _made(operator: OperatorPlan, tuple_id: int, key: int) -> list[tuple[int, in
     return operator.outputs(tuple_id, key) if operator.edges and operator.windows is None else []
 
 
-def _send(world: World, unit: Unit, tuple_id: int, key: int, todo: list[tuple[Unit, int, int]]) -> None:
-    for edge in unit.operator.edges:
-        receivers = world.units[edge.down.index]
-        todo += [
-            (receivers[target].owner, edge.id_for(tuple_id, target), key)
-            for target in edge.targets(tuple_id, key, unit.index)
-        ]
+def _begun(world: World) -> Iterator[tuple[Unit, int, int]]:
+    """(unit, id, key) of all that sources and timers emitted."""
+    for source in world.sources:
+        for sequence in range(source.emitted):
+            yield source.unit, source_id(source.code, sequence), source.keys[sequence]
+    for unit in world.all_units():
+        for number in range(1, unit.time.ticks + 1):
+            yield unit, *unit.operator.tick(unit.index, number)
+
+
+def _receivers(world: World, unit: Unit, tuple_id: int, key: int) -> list[tuple[Unit, int, int]]:
+    """(unit, id, key) of all that an output is sent to."""
+    return [
+        (world.units[edge.down.index][target].owner, edge.id_for(tuple_id, target), key)
+        for edge in unit.operator.edges
+        for target in edge.targets(tuple_id, key, unit.index)
+    ]
 
 
 def _owners(world: World) -> list[Unit]:
@@ -104,9 +112,8 @@ def _coming(world: World) -> defaultdict[Unit, set[int]]:
         for item in (*task.front, *task.queue, *task.serving, *task.back, *task.side):
             if isinstance(item, Visit):
                 coming[item.unit].add(item.row.id)
-        for item in task.outbox.items:
-            if isinstance(item, Output):
-                coming[item.receiver].add(item.row.id)
+        for output in task.outbox.unsent:
+            coming[output.receiver].add(output.row.id)
     for unit in _owners(world):
         coming[unit].update(visit.row.id for visit in unit.held)
         if not unit.live:
@@ -127,3 +134,6 @@ def _will_be_replayed(world: World, unit: Unit, coming: defaultdict[Unit, set[in
     kept = unit.kept.items() if unit.operator.is_source else unit.checkpoint.kept if unit.checkpoint else ()
     for receiver, rows in kept:
         coming[receiver].update(row.id for row in rows)
+    for number in range(unit.checkpoint.time.ticks if unit.checkpoint else 0, unit.time.ticks):
+        for receiver, tuple_id, _ in _receivers(world, unit, *unit.operator.tick(unit.index, number + 1)):
+            coming[receiver].add(tuple_id)

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from sim.clock import CREDIT, channel
 
 if TYPE_CHECKING:
+    from reference.mark import Mark
     from reference.task import Task
     from reference.unit import Message, Row, Unit
     from reference.world import World
+
+
+class Passing(NamedTuple):
+    """A watermark that goes out of its task behind the outputs that were made before; it needs no place."""
+
+    mark: Mark
+    task: Task
 
 
 class Output(NamedTuple):
@@ -89,7 +97,7 @@ class Outbox:
 
     def __init__(self, world: World, task: Task) -> None:
         self.world, self.task = world, task
-        self.items: deque[Output | Letter] = deque()
+        self.items: deque[Output | Letter | Passing] = deque()
         self._waits_at: Places | None = None
         self._loose = False  # its head was taken away, and the event is set at which it goes on
         self._blocked_ns, self._since_ns = 0, 0
@@ -99,9 +107,9 @@ class Outbox:
         return bool(self.items)
 
     @property
-    def unsent(self) -> int:
-        """Outputs that are left to send."""
-        return sum(isinstance(item, Output) for item in self.items)
+    def unsent(self) -> list[Output]:
+        """The outputs among what is left to send."""
+        return [item for item in self.items if isinstance(item, Output)]
 
     def blocked_ns(self) -> int:
         """For how long something was left to send, up to now."""
@@ -117,6 +125,13 @@ class Outbox:
             self.items.append(output)
             self._since_ns = self.world.clock.now_ns()
             self._wait()
+
+    def pass_on(self, passing: Passing) -> None:
+        """Send a watermark behind all outputs that are left to send."""
+        if self.items:
+            self.items.append(passing)
+        else:
+            self.world.watermarks.send(*passing)
 
     def post(self, letter: Letter) -> None:
         """Send a message behind all outputs that are left to send."""
@@ -147,14 +162,14 @@ class Outbox:
 
     def lose(self) -> list[Output]:
         """The host died: returns the outputs that are gone with it."""
-        lost, self.items = [item for item in self.items if isinstance(item, Output)], deque()
+        lost, self.items = self.unsent, deque()
         self._stop_waiting()
         return lost
 
     def _lacks(self) -> Places | None:
         """Where the head finds no room."""
         head = self.items[0]
-        if isinstance(head, Letter) or head.receiver.task.places.has_room():
+        if not isinstance(head, Output) or head.receiver.task.places.has_room():
             return None
         return head.receiver.task.places
 
@@ -194,9 +209,11 @@ class Outbox:
 
     def _send_head(self) -> None:
         head = self.items.popleft()
-        if isinstance(head, Letter):
+        if isinstance(head, Output):
+            self.world.send_tuple(*head)
+        elif isinstance(head, Letter):
             self.world.send_message(*head)
         else:
-            self.world.send_tuple(*head)
+            self.world.watermarks.send(*head)
         if not self.items:
             self._blocked_ns += self.world.clock.now_ns() - self._since_ns

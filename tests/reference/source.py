@@ -47,6 +47,10 @@ class Source:
         """The pause of the task is over: emit all whose birth has come."""
         self._emit(self.born)
 
+    def promise_ns(self, now_ns: int) -> int:
+        """Its watermark: the birth of the first tuple that waits, or now."""
+        return self.births_ns[self.emitted] if self.emitted < self.born else now_ns
+
     def waiting_since(self) -> int | None:
         """When the first tuple that could be emitted now was born, or None without one."""
         return self.births_ns[self.emitted] if self.unit.live and self.emitted < self.born else None

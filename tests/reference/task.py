@@ -193,7 +193,7 @@ class Task:
             self._admit(self.front.popleft())
             return
         item = self.queue.popleft()
-        if not isinstance(item, Message | Bundle):
+        if isinstance(item, Visit):
             self.places.leave()
         self._admit(item)
 
@@ -240,7 +240,10 @@ class Task:
             self.world.clock.at(now + ns, SERVICE + self.index, lambda _: self._end_at_full_pace(item, ns))
 
     def _end_at_full_pace(self, item: Visit | Work | Message | Mark, ns: int) -> None:
-        if self.alive and not self.host.processor:  # else the host died, or its processor took the service over
+        # A watermark takes no work, whatever the pace.
+        if self.alive and (
+            isinstance(item, Mark) or not self.host.processor
+        ):  # else the host died, or its processor took the service over
             self.end(item, ns)
 
     def end(self, item: Visit | Work | Message | Mark, ns: int) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from models.job import FixedState, PerKeyState, PerTupleState, WindowState
 from models.records import NEVER
 from models.units import to_ns
+from reference.mark import EventTime
 
 if TYPE_CHECKING:
     from reference.task import Task
@@ -91,6 +92,7 @@ class Checkpoint:
     state_bytes: int
     holder: int  # host index, or REMOTE
     holder_life: int  # the life of the holder in which it was taken
+    time: EventTime
     key_since: dict[int, int] | None = None  # of the unit that has handed its state down to another
 
     def size_bytes(self) -> int:
@@ -134,8 +136,8 @@ class Unit:
         self.pending = 0  # replayed tuples that are on their way or in the queue
         self.processed_ns = NEVER  # when the last replayed tuple was
         self.births_ns: list[int] = []  # of the applied tuples
-        self.windows: dict[int, dict[int, int]] = {}  # window that has not ended -> key -> newest event time
-        self.sides: dict[tuple[int, int, int], list[Row]] = {}  # (such a window, key, input 0 or 1) -> tuples to join
+        self.time = EventTime()
+        self.assigned_at = self.live_at = 0  # sendings before it was assigned to its task, and live there
 
     @property
     def name(self) -> str:
@@ -213,7 +215,8 @@ class Unit:
         self.applied_at_snapshot = len(self.applied)
         self.new_kept_bytes = 0
         kept = tuple((unit, tuple(rows)) for unit, rows in self.kept.items() if rows)
-        return Checkpoint(self.applied, len(self.applied), kept, self.state_bytes(), holder, holder_life)
+        size, time = self.state_bytes(), self.time.copy()
+        return Checkpoint(self.applied, len(self.applied), kept, size, holder, holder_life, time)
 
     def install(self, checkpoint: Checkpoint | None) -> int:
         """The state of the checkpoint, or an empty one, as a new incarnation.
@@ -226,6 +229,7 @@ class Unit:
         self.position = {}
         for place, tuple_id in enumerate(self.applied):
             self.position.setdefault(tuple_id, place)
+        self.births_ns = self.births_ns[:count]  # what is stored is a part of this life or of one before
         known = checkpoint.key_since if checkpoint and checkpoint.key_since is not None else self.key_since
         self.key_since = {key: since for key, since in known.items() if since < count}
         self.touched.clear()

@@ -146,14 +146,17 @@ class World(Actions, Moves):
     def assign(self, unit: int, task: int) -> None:
         """The unit is with that task from now on."""
         self._numbered[unit].assign(self.tasks[task])
+        self._numbered[unit].assigned_at = self._sendings
 
     def install(self, unit: int) -> int:
         """The state of the stored checkpoint, or none; how many tuples are missing that upstream may have forgotten."""
-        return self._numbered[unit].install(self._numbered[unit].checkpoint)
+        installed = self._numbered[unit]
+        self.watermarks.restore(installed)
+        return installed.install(installed.checkpoint)
 
     def open(self, unit: int) -> None:
         """The unit is live."""
-        self._numbered[unit].live = True
+        self._numbered[unit].live, self._numbered[unit].live_at = True, self._sendings
 
     def release(self, unit: int) -> None:
         """What the unit held goes in front of the queue."""
@@ -163,7 +166,10 @@ class World(Actions, Moves):
         self.tell()
 
     def resume(self, unit: int) -> None:
-        """A source unit emits what waits."""
+        """A source unit emits what waits, and a timer what it did not at the instants before now."""
+        resumed = self._numbered[unit]
+        if resumed.operator.timer_ns:
+            self._emit_ticks(resumed, (self.clock.now_ns() - 1) // resumed.operator.timer_ns)
         for source in self.sources:
             if source.unit.number == unit:
                 source.resume()
@@ -278,10 +284,17 @@ class World(Actions, Moves):
         self.clock.at(at, TIMERS + unit.task.index, lambda _: self._timer(unit, number))
 
     def _timer(self, unit: Unit, number: int) -> None:
-        """A task emits whatever came in, at no cost; the tuple is born now."""
-        made, key = unit.operator.tick(unit.index, number)
-        self.emit(unit, made, self.clock.now_ns(), key)
+        """A task emits whatever came in, at no cost; while it is down it does not."""
+        if unit.live:
+            self._emit_ticks(unit, number)
         self._wait_for_timer(unit, number + 1)
+
+    def _emit_ticks(self, unit: Unit, upto: int) -> None:
+        """The outputs of the timer that are not made yet, each born at its instant."""
+        while unit.time.ticks < upto:
+            unit.time.ticks += 1
+            made, key = unit.operator.tick(unit.index, unit.time.ticks)
+            self.emit(unit, made, unit.time.ticks * unit.operator.timer_ns, key)
 
     # -- tuples
 
@@ -321,9 +334,9 @@ class World(Actions, Moves):
             visit.arrival_ns = arrival_ns
             self.clock.at(arrival_ns, channel(ARRIVAL, task.index, origin.index), lambda _: self._arrive(visit, task))
 
-        self._transmit(origin, task, row.bytes, comes)
+        self.transmit(origin, task, row.bytes, comes)
 
-    def _transmit(
+    def transmit(
         self, origin: Task, task: Task, size_bytes: int, comes: Callable[[int], None], tuples: bool = True
     ) -> None:
         """Send bytes from task to task; `comes` is told when they arrive, as soon as that is known."""
@@ -368,7 +381,7 @@ class World(Actions, Moves):
             else:
                 self.clock.at(arrival_ns, rank, lambda _: self._replay_arrives(visits, task))
 
-        self._transmit(origin, task, size, comes)
+        self.transmit(origin, task, size, comes)
         if to_unit.books_open:
             to_unit.pending += len(rows)
         return len(rows), size
@@ -436,7 +449,7 @@ class World(Actions, Moves):
     def buffers(self) -> list[TableRow]:
         """(task, taken, unsent, blocked_ns) of each live task."""
         return [
-            (task.index, task.places.taken_now, task.outbox.unsent, task.outbox.blocked_ns())
+            (task.index, task.places.taken_now, len(task.outbox.unsent), task.outbox.blocked_ns())
             for task in self.tasks
             if task.alive
         ]

@@ -236,6 +236,18 @@ def _crashes(draw: Random, hosts: int) -> dict[str, dict[str, Any]]:
     return events
 
 
+def with_timers(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
+    """The same keys with timers, and states of the tuples of the last time."""
+    for operator in raw["operators"].values():
+        if operator["kind"] in ("source", "sink"):
+            continue
+        if "key" not in operator["inputs"].values() and draw.random() < 0.8:
+            operator["timer"] = {"every": draw.choice(["100 ms", "77 ms", "300 ms", "1 s"])}
+        elif "key" in operator["inputs"].values() and draw.random() < 0.8:
+            operator["state"] = {"model": "window", "bytes": "10 B", "length": draw.choice(["100 ms", "1 s", "3 s"])}
+    return raw
+
+
 def random_joins(draw: Random, **fixed: Any) -> dict[str, Any]:
     """A random job with windows, a join of two of its operators, and timers."""
     raw = random_windows(draw, **fixed)

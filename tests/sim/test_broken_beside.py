@@ -156,7 +156,7 @@ def wait_for_room_with_messages(patch: pytest.MonkeyPatch) -> Broken:
 
 def give_messages_a_channel_of_their_own(patch: pytest.MonkeyPatch) -> Broken:
     """A message on a shared link does not wait for the tuples of its channel."""
-    right = World._transmit
+    right = World.transmit
 
     def transmit(self: World, origin: Task, task: Task, size: int, comes: Any, tuples: bool = True) -> None:
         if tuples or origin.host is task.host:
@@ -165,7 +165,7 @@ def give_messages_a_channel_of_their_own(patch: pytest.MonkeyPatch) -> Broken:
         ends, latency = (origin.index, -1 - task.index), self.plan.latency_ns
         origin.host.link.send(self.clock.now_ns(), size, ends, self.next_number(), lambda at: comes(at + latency))
 
-    patch.setattr(World, "_transmit", transmit)
+    patch.setattr(World, "transmit", transmit)
     return "links", ("send",)
 
 

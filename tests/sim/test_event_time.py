@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.event_time import Mark, Progress, Watermarks
+from reference.event_time import Mark, Watermarks
 from reference.task import Task
 from reference.unit import Unit
 from reference.world import World
@@ -176,24 +176,20 @@ def test_a_join_emits_once_for_each_pair_with_equal_keys_in_a_window(monkeypatch
 
 
 def largest_of_the_channels(patch: pytest.MonkeyPatch) -> None:
-    class Channels(dict[Task, int]):
-        def values(self) -> Any:
-            return [max(super().values())]
+    hear = Watermarks._hear
 
-    class Largest(Progress):
-        def __init__(self, origins: list[Task]) -> None:
-            super().__init__(origins)
-            self.of_channel = Channels(self.of_channel)
+    def broken(self: Watermarks, unit: Unit, mark: Mark) -> None:
+        hear(self, unit, mark)
+        unit.time.event_ns = max(unit.time.of_sender.values())
 
-    patch.setattr("reference.event_time.Progress", Largest)
+    patch.setattr(Watermarks, "_hear", broken)
 
 
 def overtakes_on_the_link(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: Watermarks, origin: Task, event_ns: int) -> None:
-        for task in self._receivers(origin):
-            self._arrive(Mark(event_ns, origin), task, None)
+    def broken(self: Watermarks, mark: Mark, task: Task) -> None:
+        self._arrive(mark, task, None)
 
-    patch.setattr(Watermarks, "_pass_on", broken)
+    patch.setattr(Watermarks, "send", broken)
 
 
 def overtakes_other_threads(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,351 @@
+"""Event time where hosts die: equal on both planes, and nothing lost or emitted twice.
+
+Oracles: the plain plane by equality of all columns; the same scenario without crashes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reference.event_time import Watermarks
+from reference.mark import EventTime, Mark
+from reference.task import Task
+from reference.unit import Unit
+from reference.world import World
+from sharing_jobs import share_cores
+from small_jobs import (
+    NS,
+    Run,
+    applied,
+    drain,
+    idle,
+    random_job,
+    random_joins,
+    random_windows,
+    scenario,
+    simulate,
+    state_losses,
+    storm,
+    with_buffers,
+    with_fair_links,
+    with_timers,
+    without_crashes,
+)
+from test_event_time import deliveries, windowed
+from test_planes import METHODS, on_both
+from test_recovery import (
+    GUARANTEES,
+    books_equal_the_run_without_crashes,
+    conserved,
+    every_unit_has_one_owner,
+    losses_are_legitimate,
+    the_guarantee_holds,
+    trimmed_rows_are_covered,
+)
+
+
+def beside(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
+    """The same job, half the time with something that tuples wait for."""
+    others = draw.choice(["", "", "", "shared", "fair", "bounded", "fair bounded", "shared fair bounded"])
+    if "bounded" in others:
+        raw = with_buffers(draw, raw)
+    if "fair" in others:
+        raw = with_fair_links(draw, raw)
+    if "shared" in others:
+        raw = share_cores(draw, raw)
+    return raw
+
+
+def timers(draw: Random, **fixed: Any) -> dict[str, Any]:
+    """A random job with crashes, timers and states of the tuples of the last time."""
+    make = storm if draw.random() < 0.4 else random_job
+    return beside(draw, with_timers(draw, make(draw, **fixed)))
+
+
+def windows(draw: Random, **fixed: Any) -> dict[str, Any]:
+    """A random job with windows, joins and crashes."""
+    raw = draw.choice([random_windows, random_joins])(draw, **fixed)
+    crashes = storm(draw) if draw.random() < 0.4 else random_job(draw)
+    hosts = crashes["hosts"]["h"]["count"]
+    raw["hosts"]["h"]["count"] = hosts
+    return beside(draw, raw | {"events": crashes["events"], "detector": crashes["detector"]})
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), method=st.sampled_from(METHODS))
+def test_both_planes_give_equal_rows_with_windows_and_crashes(seed: int, method: dict[str, Any]) -> None:
+    assert on_both(windows(Random(seed), fault_tolerance=method)) == []
+
+
+@pytest.mark.slow
+def test_a_long_campaign_of_equal_rows_with_windows_and_crashes() -> None:
+    for seed in range(1000):
+        assert on_both(windows(Random(seed), fault_tolerance=METHODS[seed % 4])) == [], seed
+
+
+def on_a_lattice(draw: Random, **fixed: Any) -> dict[str, Any]:
+    """The same where births, ends of services, watermarks, timers, checkpoints and crashes meet at 50 ms."""
+    raw = windows(draw, **fixed)
+    for operator in raw["operators"].values():
+        if "service" in operator:
+            operator["service"] = {"distribution": "deterministic", "value": draw.choice(["10 ms", "25 ms", "50 ms"])}
+        if "timer" in operator:
+            operator["timer"] = {"every": "100 ms"}
+    raw["workload"]["src"] |= {"rate": "20 /s", "arrivals": "deterministic", "batch": 1, "watermark": "50 ms"}
+    raw["network"]["latency"] = draw.choice(["0 s", "50 ms", "100 ms"])
+    raw["fault_tolerance"] |= {"interval": "100 ms"} if raw["fault_tolerance"]["method"] == "checkpoint" else {}
+    for event in raw["events"].values():
+        event["at"] = f"{draw.randint(0, 60) * 50} ms"
+        if "repair" in event:
+            event["repair"] = draw.choice(["50 ms", "200 ms", "1 s"])
+    return raw
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_planes_give_equal_rows_where_all_meets_at_the_same_instants(seed: int) -> None:
+    assert on_both(on_a_lattice(Random(seed), fault_tolerance=METHODS[seed % 4])) == []
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), method=st.sampled_from(METHODS))
+def test_both_planes_give_equal_rows_with_timers_and_crashes(seed: int, method: dict[str, Any]) -> None:
+    assert on_both(timers(Random(seed), fault_tolerance=method)) == []
+
+
+@pytest.mark.slow
+def test_a_long_campaign_of_equal_rows_with_timers_and_crashes() -> None:
+    for seed in range(1000):
+        assert on_both(timers(Random(seed), fault_tolerance=METHODS[seed % 4])) == [], seed
+
+
+# -- what must hold
+
+
+@contextmanager
+def timers_until_the_last_birth(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Inside, timers fall silent with the sources, so that a run comes to rest."""
+    last, emit = int(raw["duration"].split()[0]) * NS - 1, World._emit_ticks
+
+    def emit_some(self: World, unit: Unit, upto: int) -> None:
+        emit(self, unit, min(upto, last // unit.operator.timer_ns))
+
+    with patch.context() as silent:
+        silent.setattr(World, "_emit_ticks", emit_some)
+        yield
+
+
+def job(make: Callable[..., dict[str, Any]], seed: int, guarantee: str) -> dict[str, Any]:
+    method = {"method": "none"} if guarantee == "none" else {"guarantee": guarantee}
+    return make(Random(seed), fault_tolerance=method)
+
+
+def check_timers(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
+    """One random job with crashes and timers; False where overload hid its end."""
+    raw = job(timers, seed, guarantee)
+    with timers_until_the_last_birth(raw, patch):
+        run, clean = drain(raw), drain(without_crashes(raw))
+    conserved(run)
+    trimmed_rows_are_covered(run.world)
+    every_unit_has_one_owner(run)
+    losses_are_legitimate(run)
+    if not (run.drained and clean.drained):
+        return False
+    books_equal_the_run_without_crashes(run.world, applied(clean.world))
+    the_guarantee_holds(run, guarantee)
+    return True
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_what_a_timer_emits_is_counted_like_the_tuples_of_a_source(
+    guarantee: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sum(check_timers(seed, guarantee, monkeypatch) for seed in range(20)) > 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_long_campaign_of_timers_that_are_counted(guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(check_timers(seed, guarantee, monkeypatch) for seed in range(20, 400)) > 230
+
+
+def come_to_rest(raw: dict[str, Any]) -> Run:
+    """A run until nothing is left to do but watermarks, and these have ended all windows."""
+    run = drain(raw)
+    for _ in range(20):
+        if not run.drained:
+            break
+        run.control.run(run.control.clock.now_ns() + 5 * NS)
+        if idle(run.world) and not any(unit.time.windows for unit in run.world.all_units()):
+            return run
+    run.drained = False
+    return run
+
+
+Content = dict[str, Counter[tuple[int, int]]]
+
+
+def contents(world: World) -> Content:
+    """Unit -> how often each (id, birth) was applied."""
+    return {
+        unit.name: Counter(zip(unit.applied, unit.births_ns, strict=True))
+        for unit in world.all_units()
+        if not unit.operator.is_source
+    }
+
+
+def check_windows(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
+    """One random job with crashes and windows; False where overload hid its end."""
+    raw = job(windows, seed, guarantee)
+    with timers_until_the_last_birth(raw, patch):
+        run, clean = come_to_rest(raw), come_to_rest(without_crashes(raw))
+    conserved(run)
+    trimmed_rows_are_covered(run.world)
+    every_unit_has_one_owner(run)
+    losses_are_legitimate(run)
+    if not (run.drained and clean.drained):
+        return not any(run.control.cluster.host_alive)  # a dead cluster stands still
+    found, expected, complete = contents(run.world), contents(clean.world), not state_losses(run)
+    if guarantee == "exactly-once" and complete:
+        assert found == expected
+        assert run.world.watermarks.late == []
+    for unit, rows in found.items():
+        if guarantee == "at-least-once" and complete:
+            assert rows.keys() == expected[unit].keys(), unit
+        if guarantee != "at-least-once":
+            assert rows.total() == len({tuple_id for tuple_id, _ in rows}), f"{unit}: something twice"
+    return True
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_what_windows_and_joins_emit_is_that_of_the_run_without_crashes(
+    guarantee: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sum(check_windows(seed, guarantee, monkeypatch) for seed in range(25)) > 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_long_campaign_of_windows_where_hosts_die(guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(check_windows(seed, guarantee, monkeypatch) for seed in range(25, 300)) > 150
+
+
+# -- engines broken on purpose
+
+
+def hears_what_was_sent_before_it_came(patch: pytest.MonkeyPatch) -> None:
+    hear = Watermarks._hear
+
+    def broken(self: Watermarks, unit: Unit, mark: Mark) -> None:
+        with patch.context() as other:
+            other.setattr(unit, "assigned_at", 0)
+            hear(self, unit, mark)
+
+    patch.setattr(Watermarks, "_hear", broken)
+
+
+def speaks_for_who_came_later(patch: pytest.MonkeyPatch) -> None:
+    opened = World.open
+
+    def broken(self: World, unit: int) -> None:
+        opened(self, unit)
+        self._numbered[unit].live_at = 0
+
+    patch.setattr(World, "open", broken)
+
+
+def is_as_far_as_before(patch: pytest.MonkeyPatch) -> None:
+    restored = EventTime.restored
+
+    def broken(self: EventTime, saved: EventTime | None, replays: bool) -> EventTime:
+        made = restored(self, saved, replays)
+        made.of_sender, made.event_ns = self.of_sender, self.event_ns
+        return made
+
+    patch.setattr(EventTime, "restored", broken)
+
+
+def begins_with_empty_windows(patch: pytest.MonkeyPatch) -> None:
+    restored = EventTime.restored
+
+    def broken(self: EventTime, saved: EventTime | None, replays: bool) -> EventTime:
+        made = restored(self, saved, replays)
+        made.windows, made.sides = {}, {}
+        return made
+
+    patch.setattr(EventTime, "restored", broken)
+
+
+def promises_for_all_what_one_has_reached(patch: pytest.MonkeyPatch) -> None:
+    rise = Watermarks._rise
+
+    def broken(self: Watermarks, origin: Task, event_ns: int) -> None:
+        windows = origin.operator.windows if origin.operator.joins is None else None
+        units = [unit for unit in self._units(origin) if unit.live and not unit.operator.is_source]
+        there = [windows.held_ns(unit.time.event_ns) if windows else unit.time.event_ns for unit in units]
+        rise(self, origin, max([event_ns, *there]))
+
+    patch.setattr(Watermarks, "_rise", broken)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "seeds"),
+    [
+        (hears_what_was_sent_before_it_came, (76, 112)),
+        (speaks_for_who_came_later, (65, 109)),
+        (is_as_far_as_before, (10, 19)),
+        (begins_with_empty_windows, (0, 27)),
+        (promises_for_all_what_one_has_reached, (151,)),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_recovery_that_promises_too_much_is_caught(
+    mutant: Any, seeds: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in seeds:
+            check_windows(seed, "exactly-once", monkeypatch)
+
+
+# -- by hand
+
+
+def test_a_window_that_ended_after_the_last_checkpoint_ends_once_more_with_the_same_contents() -> None:
+    # Checkpoints at 250, 500 and 750 ms; windows end at 200, 400, 600 and 800 ms. The host of `count` dies at 850 ms.
+    raw = windowed("200 ms") | {
+        "hosts": {"h": {"count": 3}},
+        "placement": {"tasks": {"src-0": "h-0", "count-0": "h-1", "out-0": "h-0"}},
+        "network": {"latency": "0 s"},
+        "fault_tolerance": {"method": "checkpoint", "interval": "250 ms"},
+        "detector": {"heartbeat": "100 ms", "timeout": "150 ms"},
+    }
+    crash = {"at": "850 ms", "kind": "host-failure", "host": "h-1"}
+    without, found = deliveries(raw), deliveries(raw | {"events": {"crash": crash}})
+    assert [birth for birth, _ in found] == [birth for birth, _ in without]
+    # It is noticed at 950 ms; the watermark of 1 s is the first that is made after the unit was assigned.
+    assert [end for _, end in found] == [end for _, end in without]
+    dropped = simulate(scenario(raw | {"events": {"crash": crash}})).tables["dropped"]
+    # The window that ended at 800 ms, and the one before, which the checkpoint at 750 ms kept: it is sent again.
+    assert dropped["reason"].tolist().count("duplicate") == 2
+
+
+def test_a_source_that_is_down_holds_windows_back_and_makes_up_for_it() -> None:
+    raw = windowed("200 ms") | {
+        "hosts": {"h": {"count": 3}},
+        "placement": {"tasks": {"src-0": "h-1", "count-0": "h-0", "out-0": "h-0"}},
+        "network": {"latency": "0 s"},
+        "fault_tolerance": {"method": "checkpoint", "interval": "300 ms"},
+        "detector": {"heartbeat": "100 ms", "timeout": "500 ms"},
+        "events": {"crash": {"at": "550 ms", "kind": "host-failure", "host": "h-1"}},
+    }
+    without, found = deliveries(raw | {"events": {}}), deliveries(raw)
+    assert [birth for birth, _ in found] == [birth for birth, _ in without]
+    # Down from 550 ms to 1 s (500 ms after the last heartbeat); five births are served before the watermark.
+    assert found[:6] == [(100, 201), (300, 401), (500, 1005), (700, 1005), (900, 1005), (1100, 1201)]
