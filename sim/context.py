@@ -85,6 +85,8 @@ class Run:
     move: Move
     requested_ns: int
     over: bool = False
+    resent: bool = False  # the host of the old owner died, and the new one has sent again what that had sent
+    planned_before: int | None = None  # the planned holder, where checkpoints were directed to the target
     handing_down: bool = False  # the old instance is to hand down its state as soon as the new one is live
     resend: bool = False  # downstream has lost what the old instance sent while the new one was silent
     local: dict[int, Protocol] = field(default_factory=dict)  # by task
@@ -146,7 +148,6 @@ class Context:
     def install(self, muted: bool = False) -> None:
         """The checkpoint that is stored here becomes the state of the new instance; `muted`: which goes on silently."""
         move = self._run.move
-        self._plane.freeze(move.old, True)  # a newer one would have upstream forget what this one does not have
         self._plane.adopt(move.new, move.old)
         self._plane.mute(move.new, muted)
         self._runtime.open(move.new)
@@ -200,9 +201,18 @@ class Context:
         """The periodic checkpoints of the old instance go to the target's host from now on; then `on_stored`."""
         move = self._run.move
         host = self._cluster.task_host[move.target]
+        if self._run.planned_before is None:
+            self._run.planned_before = self._cluster.planned_holder[move.old]
         self._cluster.planned_holder[move.old] = host
         self._plane.plan_holder(move.old, host)
         self._plane.announce(move.old)
+
+    def freeze_checkpoints(self) -> None:
+        """The newest stored checkpoint of the old instance stays that.
+
+        A newer one may go elsewhere, and would have upstream forget what the one at the target does not have.
+        """
+        self._plane.freeze(self._run.move.old, True)
 
     def target_has_checkpoint(self) -> bool:
         """Whether the newest stored checkpoint is with the target."""

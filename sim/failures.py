@@ -82,6 +82,7 @@ class Failures:
         rows[row] = (*rows[row][:2], clock.now_ns(), *rows[row][3:])
         if not lost:
             rows[row] = (*rows[row][:-1], clock.now_ns())
+        self.control.migrations.host_died(host)
         self.control.recovery.recover([Loss(unit, host, failed, row) for unit in lost])
         if back_at is None:
             return

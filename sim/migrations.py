@@ -66,7 +66,7 @@ class Migrations:
         a group for something, so nobody may become one meanwhile.
         """
         self._waiting.append(Request(group, host, protocol, self.control.clock.now_ns()))
-        self._next()
+        self.begin_what_can()
 
     def _begin(self, request: Request) -> None:
         reason = self._against(request)
@@ -99,8 +99,6 @@ class Migrations:
         cluster, old = self.cluster, self.cluster.owner_of(request.group)
         if not cluster.host_alive[request.host]:
             return f"{self._host(request)} is down"
-        if not cluster.unit_live[old]:
-            return "it is not live"
         if cluster.task_host[cluster.unit_task[old]] == request.host:
             return "it is there already"
         return None
@@ -128,18 +126,24 @@ class Migrations:
         del self.open[run.move.group]
         for task in self._senders_now(run):
             self.runtime.route(task, run.move.group, ())
-        self._next()
+        self.begin_what_can()
 
     def _senders_now(self, run: Run) -> list[int]:
         return [task for task in run.move.upstream if self.cluster.task_alive[task]]
 
-    def _next(self) -> None:
+    def _is_down(self, group: int) -> bool:
+        """Whether the group, or a unit that may send to it, has no state now."""
+        cluster, upstream = self.cluster, self._upstream(group)
+        units = [unit for unit, its in enumerate(cluster.unit_operator) if its in upstream and cluster.counts(unit)]
+        return not all(cluster.unit_live[unit] for unit in [cluster.owner_of(group), *units])
+
+    def begin_what_can(self) -> None:
         """Begin what waits and need not wait any longer, in the order of the requests."""
         before = [run.move.group for run in self.open.values()]
         still: list[Request] = []
         todo, self._waiting = self._waiting, []
         for request in todo:
-            if any(self._meet(request.group, other) for other in before):
+            if any(self._meet(request.group, other) for other in before) or self._is_down(request.group):
                 still.append(request)
             else:
                 self._begin(request)
@@ -152,6 +156,17 @@ class Migrations:
         return group == other or one in self._upstream(other) or two in self._upstream(group)
 
     # -- crashes
+
+    def host_died(self, host: int) -> None:
+        """The failure is noticed: what former owners there had sent may not have left; the heirs send it again."""
+        cluster = self.cluster
+        for run in self.runtime.runs:
+            gone = cluster.task_host[run.move.source] == host and not cluster.task_alive[run.move.source]
+            if gone and run.completed_ns is not None and not run.resent:
+                run.resent = True
+                heir = cluster.owner_of(run.move.group)
+                if cluster.unit_live[heir]:
+                    self.runtime.resend(heir)
 
     def touched(self, losses: Sequence[Loss]) -> None:
         """These units are about to be recovered: moves of them, or with them upstream, are called off."""
@@ -168,7 +183,7 @@ class Migrations:
     def _later(self) -> Process:
         """What waited for moves that were called off begins once everything is assigned."""
         yield self.control.clock.sleep(self.control.clock.now_ns())
-        self._next()
+        self.begin_what_can()
 
     def _upstream(self, group: int) -> set[int]:
         operator = self.cluster.unit_operator[group]
@@ -183,6 +198,9 @@ class Migrations:
         over, live = cluster.retired(move.old), cluster.unit_live
         stays, other = (move.new, move.old) if over or (live[move.new] and not live[move.old]) else (move.old, move.new)
         self._refuse(self._requests[run.number], "a host that has a part in the move died")
+        if run.planned_before is not None and not cluster.retired(move.old):
+            cluster.planned_holder[move.old] = run.planned_before
+            plane.plan_holder(move.old, run.planned_before)
         self.runtime.own(stays)
         for task in self._senders_now(run):
             self.runtime.route(task, move.group, ())

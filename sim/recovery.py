@@ -241,6 +241,7 @@ class Recovery:
         if operator.is_source or operator.timer_ns:
             plane.resume(unit)
         self.notice_empty(entry.task)
+        self.control.migrations.begin_what_can()
 
     def _replay(self, sender: int, receiver: int) -> None:
         if not self.cluster.task_alive[self.cluster.unit_task[receiver]]:

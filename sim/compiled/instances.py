@@ -182,7 +182,7 @@ def adopt(s: State, instance: int, unit: int) -> None:
     b.touched = 0
     b.epoch += 1
     b.at_snapshot = count
-    b.trimmed = min(b.trimmed, count)
+    b.trimmed = min(max(b.trimmed, u.trimmed), count)
     b.new_kept_bytes = 0
 
 

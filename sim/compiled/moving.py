@@ -106,8 +106,9 @@ class Moves(ABC):
     def freeze(self, unit: int, frozen: bool) -> None:
         """No checkpoint of the unit is taken or stored, as if one were always under way."""
         self._act()
-        self.s.units["saving"][unit] = frozen
-        self.s.units["incarnation"][unit] += 1
+        u = self.s.units[unit]
+        u["incarnation"] += frozen and u["saving"]
+        u["saving"] = frozen
 
     def plan_holder(self, unit: int, host: int) -> None:
         """The host is the planned holder."""

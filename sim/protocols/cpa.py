@@ -14,6 +14,7 @@ class CPA(Protocol):
 
     def start(self, ctx: Context) -> None:
         """The controller informs all upstream."""
+        ctx.freeze_checkpoints()
         for task in self.move.upstream:
             ctx.send(task, "move")
 

@@ -308,7 +308,7 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
     ({"events/move": MIGRATE, "network/sharing": "fair"}, ["network.sharing"]),
     (
         {"events": {"move": MIGRATE}, "operators/count/state": {"model": "window", "bytes": "1 kB", "length": "1 s"}},
-        ["operators.count.state.model", "operators.count.state.model"],
+        ["operators.count.state.model"],
     ),
     ({"events/move": MIGRATE, "operators/count/buffer": 10}, ["operators.count.buffer"]),
     ({"events/more": RESCALE}, ["events.more.kind"]),

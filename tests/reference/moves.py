@@ -56,6 +56,7 @@ class Moves:
         if source:
             new.checkpoint = new.checkpoint or old.checkpoint  # unless the old one has handed down its state already
             new.key_since = dict(old.key_since)
+            new.trimmed = max(new.trimmed, old.trimmed)
             new.install(source)
 
     def hand_down(self, instance: int, heir: int) -> bool:
@@ -73,8 +74,8 @@ class Moves:
         """No checkpoint of the unit is taken or stored, as if one were always under way."""
         self.limits.act()
         one = self._numbered[unit]
+        one.incarnation += frozen and one.saving
         one.saving = frozen
-        one.incarnation += 1
 
     def plan_holder(self, unit: int, host: int) -> None:
         """The cluster is asked each time."""

@@ -76,7 +76,7 @@ def moving_job(seed: int, protocol: str) -> Scenario:
             "h": {
                 "count": HOSTS,
                 "cpu": draw.choice(["shared", "dedicated"]),
-                "network": draw.choice(["1 MB/s", "100 MB/s"]),
+                "network": draw.choice(["500 kB/s", "1 MB/s", "100 MB/s"]),
             }
         },
         "network": {"latency": f"{draw.choice([1, 5, 20])} ms"},

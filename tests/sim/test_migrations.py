@@ -65,6 +65,7 @@ def test_moves_end_with_the_group_at_the_target(protocol: str) -> None:
     table = outcome.records.tables["migrations"]
     assert table["completed_ns"].min() > 0
     assert (table["paused_ns"] <= table["resumed_ns"]).all()
+    assert (table["requested_ns"] < table["paused_ns"]).all()
     assert (table["requested_ns"] < table["completed_ns"]).all()
 
 

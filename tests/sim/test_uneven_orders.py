@@ -12,8 +12,9 @@ from reference.world import World
 from test_migrations import MUTANTS, FirstToCheckpointConverts
 from uneven_clock import UnevenClock
 
-from sim.context import Protocol
+from sim.context import Context, Protocol
 from sim.protocols import PROTOCOLS
+from sim.protocols.cpa import CPA
 
 
 def faulty(protocol: str, seed: int, count: int, mutant: type[Protocol] | None = None) -> list[object]:
@@ -41,16 +42,12 @@ def test_nothing_is_lost_or_done_twice_in_many_orders(protocol: str) -> None:
         assert faulty(protocol, seed, 5) == []
 
 
-class StillCheckpointed(PROTOCOLS["cpa"]):  # type: ignore[misc]
+class StillCheckpointed(CPA):
     """The old owner goes on storing checkpoints while the new one warms up from an older one."""
 
-    def on_to_state(self, ctx: object, message: object) -> None:
-        plane = ctx._plane  # type: ignore[attr-defined]
-        frozen, plane.freeze = plane.freeze, lambda *_: None
-        try:
-            super().on_to_state(ctx, message)
-        finally:
-            plane.freeze = frozen
+    def start(self, ctx: Context) -> None:
+        for task in self.move.upstream:
+            ctx.send(task, "move")
 
 
 def test_a_checkpoint_that_is_stored_during_the_move_is_noticed() -> None:
