@@ -1,7 +1,7 @@
 """The command line: finds commands, and turns what goes wrong into one line and an exit code.
 
-Exit codes: 0 done, 2 bad input, 3 infeasible, 4 a target missed or status unknown, 5 too little evidence; 130
-when interrupted. stdout is data, stderr is talk.
+Exit codes: 0 done, 1 the machine failed, 2 bad input, 3 infeasible, 4 a target missed or status unknown, 5 too little
+evidence; 130 when interrupted. stdout is data, stderr is talk.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from holdfast.imports import shadowed
 if TYPE_CHECKING:
     from models.errors import InputError
 
+MACHINE_FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+_MACHINE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a disk, or of what stdout is
 
 # name -> (module of holdfast.commands, attribute, what it does); imported when the command is used
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -122,8 +124,8 @@ def holdfast(
 ) -> None:
     """What-if answers and best plans for stateful stream-processing clusters.
 
-    stdout is data, with --json exactly one JSON document; stderr is talk. Exit codes: 0 done, 2 bad input,
-    3 infeasible, 4 a target missed or status unknown, 5 too little evidence.
+    stdout is data, with --json exactly one JSON document; stderr is talk. Exit codes: 0 done, 1 the
+    machine failed, 2 bad input, 3 infeasible, 4 a target missed or status unknown, 5 too little evidence.
     """
 
 
@@ -144,9 +146,14 @@ def _guarded(arguments: list[str]) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read stdout has gone: nothing to say, and nothing for the interpreter to flush at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()  # whoever read it has gone: nothing to say
         return BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in _MACHINE_FAULTS:
+            raise
+        _drop_stdout()
+        terminal.error((error.strerror or str(error)).lower())
+        return MACHINE_FAILED
     except (KeyboardInterrupt, typer.Abort):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would only disturb the leaving
         print("interrupted", file=sys.stderr)
@@ -165,12 +172,18 @@ def _guarded(arguments: list[str]) -> int:
     return code
 
 
+def _drop_stdout() -> None:
+    """Nothing is left for the interpreter to write at its end."""
+    with contextlib.suppress(OSError, ValueError):  # in a test it may be no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _run(arguments: list[str]) -> int:
     hidden = shadowed()
     if hidden:
         terminal.error(hidden)
         return BAD_INPUT
-    from models.errors import InputError, MissingTool  # noqa: PLC0415 - only after the check that it is ours
+    from models.errors import InputError, MissingTool, WorkerLost  # noqa: PLC0415 - only after the check that it is ours
 
     try:
         result = app(arguments, prog_name="holdfast", standalone_mode=False)
@@ -180,13 +193,16 @@ def _run(arguments: list[str]) -> int:
     except MissingTool as error:
         terminal.error(error)
         return BAD_INPUT
+    except WorkerLost as error:
+        terminal.error(error)
+        return MACHINE_FAILED
     except typer.Exit as error:
         return int(error.exit_code)
     except OSError as error:
         if isinstance(error, BrokenPipeError) or error.filename is None:
             raise
         terminal.error(f"{error.filename}: {(error.strerror or str(error)).lower()}")
-        return BAD_INPUT
+        return MACHINE_FAILED if error.errno in _MACHINE_FAULTS else BAD_INPUT
     except Exception as error:
         if not _is_usage_error(error):
             raise

@@ -170,6 +170,7 @@ stdout is data (`--json`: exactly one JSON document), stderr is talk.
 | exit code | meaning |
 |---|---|
 | 0 | done |
+| 1 | the machine failed: a disk is full, a worker process was killed |
 | 2 | bad input, or something needed is missing |
 | 3 | infeasible |
 | 4 | a target missed, a plan that does not hold, or status unknown |

@@ -49,6 +49,10 @@ class MissingTool(RuntimeError):
     """Something outside Python is missing (Java, a browser); the message says in one sentence what to do."""
 
 
+class WorkerLost(RuntimeError):
+    """A process that computed for this one was ended by something else; the message says what to do."""
+
+
 @contextmanager
 def named(path: str) -> Iterator[None]:
     """Faults of what is read inside stand under the `path` of the key that names the file."""

@@ -15,6 +15,7 @@ from models.recording import Detail
 from models.records import bucket_ns
 from models.scenario import Scenario
 from models.units import to_ns
+from models.whole_times import whole_time_faults
 
 # Measured by benchmarks/data_plane.py and on the airline study; a step is one tuple at one operator, an event one
 # checkpoint of a key group or one task in a sample.
@@ -40,6 +41,7 @@ class Estimate:
     memory_bytes: float
     time_s: float
     detail: Detail  # how much is recorded
+    faults: tuple[InputFault, ...] = ()  # times or bytes that the simulator could not count
 
 
 def estimate(
@@ -48,7 +50,8 @@ def estimate(
     shares: Mapping[str, float] | None = None,
 ) -> Estimate:
     """The estimated size of a run of a valid scenario, with recorded rates by source and shares by stream."""
-    rates = flows(scenario, RunInputs(rates=recorded or {}, shares=shares or {}))
+    inputs = RunInputs(rates=recorded or {}, shares=shares or {})
+    rates = flows(scenario, inputs)
     over = scenario.duration_s * scenario.replications
     tuples = sum(rates[name].rate_out.mean_per_s for name in scenario.workload) * over
     steps = sum(rates[name].rate_in.mean_per_s for name in topological(scenario)) * over
@@ -64,6 +67,7 @@ def estimate(
         control_bytes + (rows_bytes if detail == "tuples" else _histogram_bytes(scenario)),
         steps * SECONDS_PER_STEP + events * SECONDS_PER_EVENT,
         detail,
+        tuple(whole_time_faults(scenario, inputs)),
     )
 
 
@@ -91,10 +95,10 @@ def _control_rows(scenario: Scenario) -> float:
 
 
 def check_limits(scenario: Scenario, estimated: Estimate) -> None:
-    """Nothing, or an InputError with each limit that the estimate is above."""
+    """Nothing, or an InputError with each limit that the estimate is above, and what cannot be counted."""
     limits = scenario.limits
     hint = "make the run shorter, or raise the limit"
-    faults = []
+    faults = list(estimated.faults)
     if estimated.steps > limits.steps:
         faults.append(
             InputFault("limits.steps", limits.steps, f"the run needs about {estimated.steps:.3g} steps", hint)

@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from models.errors import WorkerLost
 from models.inputs import RunInputs
 from models.records import RunRecords
 from models.scenario import Scenario
@@ -43,7 +45,8 @@ def execute(
 ) -> list[RunRecords]:
     """The records of all jobs, in their order; `on_progress` gets the share of simulated time that is done.
 
-    Where code for this machine is not kept yet `on_compile` gets the share of it that is compiled.
+    Where code for this machine is not kept yet `on_compile` gets the share of it that is compiled. Raises WorkerLost
+    if a process was killed.
     """
     report = on_progress or (lambda _: None)
     if workers <= 1 or len(jobs) <= 1:
@@ -56,7 +59,8 @@ def execute(
     context = multiprocessing.get_context("spawn")
     progress = context.Array("d", len(jobs), lock=False)
     stop = context.Value("b", False, lock=False)
-    with ProcessPoolExecutor(min(workers, len(jobs)), context, _begin, (progress, stop, os.getpid())) as pool:
+    begin = (progress, stop, os.getpid())
+    with _all_alive(), ProcessPoolExecutor(min(workers, len(jobs)), context, _begin, begin) as pool:
         with _not_interrupted():  # Ctrl-C is for the caller: workers are told to stop
             futures = [pool.submit(_one, job, k) for k, job in enumerate(jobs)]
         try:
@@ -71,6 +75,16 @@ def execute(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         return [future.result() for future in futures]
+
+
+@contextmanager
+def _all_alive() -> Iterator[None]:
+    """WorkerLost in place of the pool's own error."""
+    try:
+        yield
+    except BrokenProcessPool:
+        text = "a worker process was killed, perhaps because memory ran out: try fewer workers, or a shorter run"
+        raise WorkerLost(text) from None
 
 
 def _part(report: Progress, index: int, jobs: int) -> Progress:

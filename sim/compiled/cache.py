@@ -4,13 +4,14 @@ Numba keeps machine code of a function beside its file and looks whether that fi
 functions that were compiled into it have. Here the code is kept by a digest of all files of this package: what one
 version of them made, another never reads. The first of these directories that can be written is used: NUMBA_CACHE_DIR,
 `__pycache__` of this package, the user's cache directory, and a private one among the temporary files. Without any
-every process compiles for itself.
+every process compiles for itself. So it does where a file was damaged: each begins with a checksum of the rest.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,13 +19,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 
 import models.histogram
 import models.records
 import sim.clock
 import sim.pace
 from sim.compiled.arrays import CHECKED
+
+CHECKSUM_BYTES = hashlib.sha256().digest_size
 
 
 def kept(made: Any) -> Any:
@@ -73,8 +77,8 @@ def _is_private(place: Path) -> bool:
 
 @lru_cache(maxsize=1)
 def _digest() -> str:
-    """A digest of the files of this package, and of those whose constants are compiled in."""
-    found = hashlib.sha256(b"checked" if CHECKED else b"")
+    """A digest of the files of this package, of those whose constants are compiled in, and of the compiler."""
+    found = hashlib.sha256((b"checked" if CHECKED else b"") + numba.__version__.encode())
     here = Path(__file__).parent
     others = [Path(str(module.__file__)) for module in (models.histogram, models.records, sim.clock, sim.pace)]
     for path in [*sorted(here.glob("*.py")), *others]:
@@ -106,10 +110,58 @@ class _Impl(CompileResultCacheImpl):
     _locator_classes = [_Locator]  # type: ignore[list-item]  # noqa: RUF012 - as in the base class
 
 
+class _Files(IndexDataCacheFile):
+    """An index and the code it names; what does not fit its checksum, or is not of that signature, is not there."""
+
+    def save(self, key: Any, data: Any) -> None:
+        super().save(key, (key, data))
+
+    def load(self, key: Any) -> Any:
+        found = super().load(key)
+        # Two processes that compile at the same time may have given their code the same name.
+        return found[1] if found is not None and found[0] == key else None
+
+    def _dump(self, obj: Any) -> bytes:
+        made: bytes = super()._dump(obj)
+        return _checksum(made) + made
+
+    def _load_index(self) -> dict[Any, str]:
+        found = self._read(self._index_path)
+        return found[1] if found is not None and found[0] == self._source_stamp else {}
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        with self._open_for_write(self._index_path) as file:
+            file.write(self._dump((self._source_stamp, overloads)))
+
+    def _load_data(self, name: str) -> Any:
+        return self._read(self._data_path(name))
+
+    def _read(self, path: str) -> Any:
+        try:
+            found = Path(path).read_bytes()
+        except OSError:
+            return None
+        kept = found[CHECKSUM_BYTES:]
+        return pickle.loads(kept) if found[:CHECKSUM_BYTES] == _checksum(kept) else None
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
 class _Cache(FunctionCache):
-    """Code that cannot be written, on a full disk for example, is compiled again by the next process."""
+    """Code that cannot be read is compiled again; what cannot be written, by the next process, too."""
 
     _impl_class = _Impl
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file = _Files(self.cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        with suppress(Exception):
+            return super().load_overload(sig, target_context)
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         with suppress(OSError):

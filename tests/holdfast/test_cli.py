@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -14,7 +15,7 @@ import pytest
 
 from holdfast import cli
 from holdfast.commands import doctor
-from models.errors import InputError, MissingTool
+from models.errors import InputError, MissingTool, WorkerLost
 from scenarios.library import names, text_of
 
 ROOT = Path(__file__).parents[2]
@@ -133,6 +134,18 @@ def test_what_is_not_simulated_yet_is_valid_and_said(capsys: pytest.CaptureFixtu
     assert notes[1].startswith("limits.steps = 10: the run needs about 3.6e+06 steps")
 
 
+def test_times_that_cannot_be_counted_are_said_and_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ("--set", 'operators.server.service={distribution="deterministic", value="100 d"}')
+    fault = "operators.server.service.value = 100 d: all services of server at speed 1 take up to"
+    code, out, _ = holdfast(capsys, "validate", "mm1", *settings)
+    assert code == 0
+    assert f"cannot run: {fault}" in out
+    code, out, err = holdfast(capsys, "run", "mm1", *settings)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {fault}")
+    assert len(err.splitlines()) == 1
+
+
 def test_a_missing_file_of_a_scenario_is_said_and_no_error(capsys: pytest.CaptureFixture[str], scenario: Path) -> None:
     rate = 'workload.orders.rate={series = "s.csv", step = "1 s"}'
     code, out, _ = holdfast(capsys, "validate", str(scenario), "--set", rate)
@@ -192,10 +205,14 @@ RAISED: list[tuple[BaseException, int, str]] = [
     (MissingTool("Spark needs Java."), 2, "error: Spark needs Java.\n"),
     (KeyboardInterrupt(), 130, "interrupted\n"),
     (MemoryError(), 2, "error: the memory of this machine is not enough for this\n"),
+    (WorkerLost("a worker process was killed"), 1, "error: a worker process was killed\n"),
+    (OSError(errno.ENOSPC, "No space left on device"), 1, "error: no space left on device\n"),
+    (OSError(errno.ENOSPC, "No space left on device", "out"), 1, "error: out: no space left on device\n"),
+    (OSError(errno.EACCES, "Permission denied", "out"), 2, "error: out: permission denied\n"),
 ]
 
 
-@pytest.mark.parametrize(("error", "expected", "says"), RAISED, ids=[type(e).__name__ for e, _, _ in RAISED])
+@pytest.mark.parametrize(("error", "expected", "says"), RAISED, ids=[repr(e) for e, _, _ in RAISED])
 def test_what_goes_wrong_is_an_exit_code_and_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: BaseException, expected: int, says: str
 ) -> None:
@@ -230,6 +247,18 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
         )
     assert done.stderr == ""
     assert done.returncode == 141
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no file that is always full")
+@pytest.mark.parametrize("arguments", [("schema",), ("show", "mm1"), ("show", "mm1", "--json")], ids=" ".join)
+def test_a_stdout_that_is_full_is_one_line_and_exit_1(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-P", "-m", "holdfast", *arguments]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=variables, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "error: no space left on device\n")
 
 
 def test_doctor_says_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:

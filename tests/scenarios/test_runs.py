@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from profiled import raw_scenario, scenario, small_profile
 
-from models.errors import InputError
+from models.errors import InputError, WorkerLost
+from models.inputs import RunInputs
 from models.reading import scenario_from
 from models.records import RunRecords
+from scenarios import execute
 from scenarios.profiles import write_profile
 from scenarios.recorded import profiles_of, rates_of, shares_of
 from scenarios.runs import inputs_of, run
@@ -53,6 +57,20 @@ def test_progress_rises_to_the_end_with_one_worker_and_with_two(folder: Path) ->
         run(scenario(replications=2), folder=folder, workers=workers, on_progress=seen.append)
         assert seen == sorted(seen)
         assert 0.9 < seen[-1] <= 1.0
+
+
+class Deadly(RunInputs):
+    """Inputs that kill the process that reads them."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return signal.raise_signal, (signal.SIGKILL,)
+
+
+def test_a_worker_that_is_killed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute, "prepare", lambda *_: None)
+    jobs = [execute.Job(scenario(), Deadly(), replication) for replication in range(3)]
+    with pytest.raises(WorkerLost, match=r"^a worker process was killed, .*: try fewer workers"):
+        execute.execute(jobs, workers=2)
 
 
 def test_shares_of_streams_are_the_measured_selectivities(folder: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import compiled_probe
+import numba
 import pytest
 from compiled_probe import in_a_new_process, written
 
@@ -114,6 +115,74 @@ def test_an_edit_of_any_file_of_the_package_changes_the_directory(places: Path) 
     (places / "package" / "new.py").write_text("")
     seen.add(chosen())
     assert len(seen) == len(names) + 2
+
+
+def doubled(number: int) -> int:
+    """A kernel so small that compiling it takes no time."""
+    return 2 * number
+
+
+def damaged_by(content: bytes, damage: str) -> bytes:
+    """The content cut off, gone, or with one bit that is another one."""
+    if damage == "emptied":
+        return b""
+    if damage == "truncated":
+        return content[: len(content) // 2]
+    where = {"first": 0, "in the middle": len(content) // 2, "last": len(content) - 1}[damage]
+    return content[:where] + bytes([content[where] ^ 1]) + content[where + 1 :]
+
+
+def counts(monkeypatch: pytest.MonkeyPatch, place: Path, *arguments: Any) -> tuple[int, int]:
+    """How often code was found, and how often it was not, when a new process would call the kernel."""
+    monkeypatch.setattr(cache, "directory", lambda: place)
+    kernel = cache.kept(numba.njit(doubled))
+    for argument in arguments or (21,):
+        assert kernel(argument) == 2 * argument
+    return sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.values())
+
+
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", ["emptied", "truncated", "first", "in the middle", "last"])
+def test_a_damaged_file_is_compiled_again_and_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, damage: str
+) -> None:
+    assert counts(monkeypatch, tmp_path) == (0, 1)
+    (path,) = tmp_path.glob(f"*.{ending}")
+    path.write_bytes(damaged_by(path.read_bytes(), damage))
+    assert counts(monkeypatch, tmp_path) == (0, 1)
+    assert counts(monkeypatch, tmp_path) == (1, 0)
+
+
+def test_a_directory_in_the_place_of_a_file_is_compiled_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert counts(monkeypatch, tmp_path) == (0, 1)
+    for path in list(tmp_path.iterdir()):
+        path.unlink()
+        path.mkdir()
+    assert counts(monkeypatch, tmp_path) == (0, 1)
+
+
+def test_code_that_cannot_be_loaded_though_it_was_read_is_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("LLVM bitcode parsing error")
+
+    assert counts(monkeypatch, tmp_path) == (0, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(cache._Impl, "rebuild", broken)
+        assert counts(patch, tmp_path) == (0, 1)
+    assert counts(monkeypatch, tmp_path) == (1, 0)
+
+
+def test_code_of_another_signature_under_the_same_name_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Two processes that compile at once and know nothing of each other's code may choose the same name.
+    assert counts(monkeypatch, tmp_path, 21, 1.5) == (0, 2)
+    whole, real = sorted(tmp_path.glob("*.nbc"))
+    whole.write_bytes(real.read_bytes())
+    assert counts(monkeypatch, tmp_path, 21, 1.5) == (1, 1)
+    assert counts(monkeypatch, tmp_path, 21, 1.5) == (2, 0)
 
 
 @pytest.fixture(scope="module")
