@@ -71,16 +71,16 @@ def migrations_table(summary: Mapping[str, Any]) -> Table:
         (
             f"{one['operator']}[{one['key_group']}]",
             one["protocol"],
-            f"{one['from']} -> {one['to']}",
-            f"{one['requested_s']:.4g} s",
+            one["from"],
+            one["to"],
             seconds(one["pause_s"]),
             seconds(one["completion_s"]),
             f"{one['replayed']:,}",
         )
         for one in summary["migrations"]
     ]
-    columns = ("key group", "protocol", "hosts", "asked at", "pause", "complete", "replayed")
-    return table("Migrations", columns, rows, text_columns=3)
+    columns = ("key group", "protocol", "from", "to", "pause", "complete", "replayed")
+    return table("Migrations", columns, rows, text_columns=4)
 
 
 def backpressure_table(found: Mapping[str, Held]) -> Table:

@@ -27,7 +27,7 @@ from analysis.report.content import (
 )
 from models import layout
 from models.correlation import pearson
-from models.events import HostFailure
+from models.events import HostFailure, Migrate
 from models.flow import copies, flows
 from models.inputs import RunInputs
 from models.records import RunRecords
@@ -143,6 +143,9 @@ def _recording_assumptions(records: Sequence[RunRecords]) -> tuple[str, ...]:
 
 def _question(scenario: Scenario) -> str:
     crashes = [event for event in scenario.events.values() if isinstance(event, HostFailure)]
+    if not crashes and scenario.migrates:
+        protocols = dict.fromkeys(event.protocol for event in scenario.events.values() if isinstance(event, Migrate))
+        return f"What does it cost to move a key group by {', '.join(protocols)}?"
     if not crashes:
         return "How long do tuples take, and how busy is each operator?"
     hosts = ", ".join(f"{event.host} at {event.at_s:g} s" for event in crashes)
