@@ -174,10 +174,10 @@ class Migrations:
         for run in list(self.open.values()):
             operator = self.control.plan.operators[self.cluster.unit_operator[run.move.group]]
             run.resend = run.resend or any(edge.down.index in lost for edge in operator.edges)
-            ends = (run.move.source, run.move.target)
-            if lost & self._upstream(run.move.group) or not all(self.cluster.task_alive[task] for task in ends):
+            tasks = (run.move.source, run.move.target, *run.move.upstream)
+            if lost & self._upstream(run.move.group) or not all(self.cluster.task_alive[task] for task in tasks):
                 self._call_off(run)
-        if losses:
+        if self._waiting:
             self.control.clock.process(self._later())
 
     def _later(self) -> Process:

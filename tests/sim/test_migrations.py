@@ -6,7 +6,7 @@ Oracles: the ledger, which follows every tuple from the sources; the plain plane
 from __future__ import annotations
 
 import pytest
-from moving_jobs import Outcome, crashes, moving_job, run
+from moving_jobs import Crash, Outcome, crashes, moving_job, run
 from reference.world import World
 from test_planes import differences
 
@@ -57,6 +57,11 @@ def test_planes_agree_in_many_jobs(protocol: str) -> None:
             *(campaign(protocol, seed, plane, 3) for plane in (World, CompiledPlane)), strict=True
         ):
             assert differences(plain.records, compiled.records) == [], (protocol, seed)
+
+
+def test_a_move_does_not_wait_for_a_dead_task_that_had_no_key_group_left() -> None:
+    outcome = run(moving_job(1085, "cpal"), CompiledPlane, Crash(host=1, at_ns=2_233_765_092, repair_ns=None))
+    assert outcome.faults == []
 
 
 @every_protocol
