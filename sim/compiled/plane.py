@@ -210,9 +210,9 @@ class CompiledPlane(Actions, Moves):
         pools.more_positions(self.s, int(buffers.positions_missing(self.s)))
         buffers.note_positions(self.s)
         tasks = list(self._cluster.host_tasks[host])
-        own = set(tasks)
-        units = [unit for unit, task in enumerate(self._cluster.unit_task) if task in own]
-        verbs.crash_host(self.s, host, np.array(tasks, np.int64), np.array(units, np.int64))
+        known = self.s.units["task"][: len(self._cluster.unit_task)]  # also of instances that are over
+        units = np.flatnonzero(np.isin(known, tasks))
+        verbs.crash_host(self.s, host, np.array(tasks, np.int64), units.astype(np.int64))
         cores = pools.with_cores(self.s, self._plan.host_groups[host].cores)
         self.s.hosts["cores"][host] = cores
         self._tell()

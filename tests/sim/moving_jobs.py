@@ -34,8 +34,11 @@ class Crash:
     repair_ns: int | None
 
 
-def moving_job(seed: int, protocol: str) -> Scenario:
-    """A source, two keyed operators and a sink on five hosts, with one to three moves by the protocol."""
+def moving_job(seed: int, protocol: str, most: int = 3, **storm: Any) -> Scenario:
+    """A source, two keyed operators and a sink on five hosts, with one to `most` moves by the protocol.
+
+    `storm` is the law by which hosts fail, if they do, and then each tuple is processed once or more.
+    """
     draw = Random(seed)
 
     def operator(upstream: str) -> dict[str, Any]:
@@ -58,7 +61,7 @@ def moving_job(seed: int, protocol: str) -> Scenario:
             "host": f"h-{draw.randrange(HOSTS)}",
             "protocol": protocol,
         }
-        for k in range(draw.randint(1, 3))
+        for k in range(draw.randint(1, most))
     }
     keys = {"distribution": "uniform", "count": draw.choice([4, 20])}
     raw: dict[str, Any] = {
@@ -88,6 +91,9 @@ def moving_job(seed: int, protocol: str) -> Scenario:
         "detector": {"heartbeat": "50 ms", "timeout": "100 ms"},
         "events": moves,
     }
+    if storm:
+        raw["hosts"]["h"]["failures"] = storm
+        raw["fault_tolerance"]["guarantee"] = "at-least-once"
     return scenario(raw)
 
 

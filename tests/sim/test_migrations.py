@@ -41,6 +41,13 @@ def test_planes_agree_and_nothing_is_lost(protocol: str, seed: int) -> None:
         assert compiled.faults == []
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_planes_agree_where_hosts_fail_again_and_again(seed: int) -> None:
+    made = moving_job(seed, list(PROTOCOLS)[seed % len(PROTOCOLS)], 12, model="exponential", mtbf="1 s", repair="30 ms")
+    plain, compiled = (run(made, plane).records for plane in (World, CompiledPlane))
+    assert differences(plain, compiled) == []
+
+
 @pytest.mark.slow
 @every_protocol
 def test_nothing_is_lost_in_many_crashes(protocol: str) -> None:
