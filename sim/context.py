@@ -7,6 +7,7 @@ sees. Tasks of a host that died never come back under their number, so that a me
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -46,10 +47,10 @@ class Message(NamedTuple):
     note: object = None
 
 
-class Protocol:
+class Protocol(ABC):
     """The handlers of one run at one task, called `on_KIND`; attributes are what the task remembers of the run.
 
-    `start` is called for the coordinator, `on_stored` there when an announced checkpoint is stored.
+    `start` is called for the coordinator, and there `on_stored` when an announced checkpoint is stored.
     """
 
     needs_checkpoint = True  # the newest checkpoint must be with the target
@@ -58,12 +59,9 @@ class Protocol:
         self.move = move
         self._heard: dict[str, set[int]] = {}
 
+    @abstractmethod
     def start(self, ctx: Context) -> None:
         """Begin, at the coordinator."""
-        raise NotImplementedError
-
-    def on_stored(self, ctx: Context) -> None:
-        """An announced checkpoint is stored."""
 
     def all_in(self, kind: str, sender: int, expected: Iterable[int]) -> bool:
         """Note that `kind` came from `sender`; whether it has now come from all that are expected."""
@@ -81,11 +79,13 @@ class Run:
     """One execution of a protocol, and what became of it."""
 
     number: int
+    name: str  # of the protocol
     protocol: type[Protocol]
     move: Move
     requested_ns: int
     over: bool = False
     resent: bool = False  # the host of the old owner died, and the new one has sent again what that had sent
+    frozen: bool = False  # no checkpoint of the old instance is taken
     planned_before: int | None = None  # the planned holder, where checkpoints were directed to the target
     handing_down: bool = False  # the old instance is to hand down its state as soon as the new one is live
     resend: bool = False  # downstream has lost what the old instance sent while the new one was silent
@@ -212,6 +212,7 @@ class Context:
 
         A newer one may go elsewhere, and would have upstream forget what the one at the target does not have.
         """
+        self._run.frozen = True
         self._plane.freeze(self._run.move.old, True)
 
     def target_has_checkpoint(self) -> bool:
@@ -248,9 +249,9 @@ class Runtime:
         self._sent: dict[int, Message] = {}
         self._routes: dict[tuple[int, int], tuple[int, ...]] = {}  # (task, group) -> instances
 
-    def start(self, protocol: type[Protocol], move: Move, requested_ns: int) -> Run:
+    def start(self, name: str, protocol: type[Protocol], move: Move, requested_ns: int) -> Run:
         """A new run, at whose coordinator the protocol begins."""
-        run = Run(len(self.runs), protocol, move, requested_ns)
+        run = Run(len(self.runs), name, protocol, move, requested_ns)
         self.runs.append(run)
         run.at(CONTROL).start(Context(self, run, CONTROL))
         return run
@@ -283,6 +284,7 @@ class Runtime:
         self.deliver(self._sent.pop(token))
 
     def deliver(self, message: Message) -> None:
+        """Call the handler, unless the run is over."""
         run = self.runs[message.run]
         if not run.over:
             getattr(run.at(message.to), f"on_{message.kind}")(Context(self, run, message.to), message)
@@ -291,7 +293,7 @@ class Runtime:
         """The plane says that an announced checkpoint of the unit is stored."""
         for run in self.runs:
             if not run.over and run.move.old == unit:
-                run.at(CONTROL).on_stored(Context(self, run, CONTROL))
+                self.deliver(Message(run.number, "stored", CONTROL, CONTROL))
 
     def route(self, task: int, group: int, instances: tuple[int, ...]) -> None:
         """Outputs of the task for the group go to these instances from now on, or to the owner."""

@@ -41,8 +41,6 @@ class Migrations:
         self.runtime = Runtime(control, self._done)
         self.open: dict[int, Run] = {}  # group -> its run
         self._waiting: list[Request] = []
-        self._requests: dict[int, Request] = {}  # run -> what it does
-        self._names: dict[int, str] = {}  # run -> its protocol
 
     def start(self) -> None:
         """Start the events of the scenario."""
@@ -71,7 +69,7 @@ class Migrations:
     def _begin(self, request: Request) -> None:
         reason = self._against(request)
         if reason:
-            self._refuse(request, reason)
+            self._refuse(request.group, request.host, reason)
             return
         control, cluster, old = self.control, self.cluster, self.cluster.owner_of(request.group)
         operator = cluster.unit_operator[old]
@@ -85,32 +83,26 @@ class Migrations:
         tasks = tuple(
             task for task, its in enumerate(cluster.task_operator) if its in upstream and cluster.task_alive[task]
         )
-        name, source = request.protocol, cluster.unit_task[old]
+        name, source, host_name = request.protocol, cluster.unit_task[old], control.plan.host_names[request.host]
         if self.protocols[name].needs_checkpoint and control.plane.holder(old) != request.host:
             name = "direct"
-            self._decide(request, "starts by direct", f"{self._host(request)} does not hold its newest checkpoint")
+            self._decide(request.group, "starts by direct", f"{host_name} does not hold its newest checkpoint")
         move = Move(request.group, old, new, source, target, tasks)
-        run = self.runtime.start(self.protocols[name], move, request.requested_ns)
-        self.open[request.group] = run
-        self._requests[run.number] = request
-        self._names[run.number] = name
+        self.open[request.group] = self.runtime.start(name, self.protocols[name], move, request.requested_ns)
 
     def _against(self, request: Request) -> str | None:
         cluster, old = self.cluster, self.cluster.owner_of(request.group)
         if not cluster.host_alive[request.host]:
-            return f"{self._host(request)} is down"
+            return "that host is down"
         if cluster.task_host[cluster.unit_task[old]] == request.host:
             return "it is there already"
         return None
 
-    def _host(self, request: Request) -> str:
-        return self.control.plan.host_names[request.host]
+    def _refuse(self, group: int, host: int, why: str) -> None:
+        self._decide(group, f"does not move to {self.control.plan.host_names[host]}", why)
 
-    def _refuse(self, request: Request, why: str) -> None:
-        self._decide(request, f"does not move to {self._host(request)}", why)
-
-    def _decide(self, request: Request, what: str, why: str) -> None:
-        name = self.cluster.unit_name(request.group)
+    def _decide(self, group: int, what: str, why: str) -> None:
+        name = self.cluster.unit_name(group)
         self.control.recorder.decision(self.control.clock.now_ns(), f"{name} {what}", why)
 
     # -- what comes back
@@ -197,7 +189,7 @@ class Migrations:
         move, cluster, plane = run.move, self.cluster, self.control.plane
         over, live = cluster.retired(move.old), cluster.unit_live
         stays, other = (move.new, move.old) if over or (live[move.new] and not live[move.old]) else (move.old, move.new)
-        self._refuse(self._requests[run.number], "a host that has a part in the move died")
+        self._refuse(move.group, cluster.task_host[move.target], "a host that has a part in the move died")
         if run.planned_before is not None and not cluster.retired(move.old):
             cluster.planned_holder[move.old] = run.planned_before
             plane.plan_holder(move.old, run.planned_before)
@@ -208,7 +200,7 @@ class Migrations:
             plane.copy_kept(sender, other, stays)
         if not cluster.retired(other):
             self.runtime.retire(other)
-        if stays == move.old and live[stays]:
+        if run.frozen and stays == move.old and live[stays]:
             plane.freeze(stays, False)
         plane.unhold(move.target, move.new)
         if stays == move.new:
@@ -242,7 +234,7 @@ class Migrations:
         cluster = self.cluster
         return [
             (
-                self._names[run.number],
+                run.name,
                 cluster.unit_operator[run.move.group],
                 cluster.unit_index[run.move.group],
                 cluster.task_host[run.move.source],

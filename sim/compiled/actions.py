@@ -9,7 +9,18 @@ from sim.compiled.emitting import emit_births
 from sim.compiled.events import push
 from sim.compiled.outbox import leave_place, put_behind
 from sim.compiled.pointer import State
-from sim.compiled.rules import FAST, STOP, WAITS, free_rules, held_by_rule, new_rule, put_aside, stop, take_in_hand
+from sim.compiled.rules import (
+    ANY,
+    FAST,
+    STOP,
+    WAITS,
+    held_by_rule,
+    new_rule,
+    put_aside,
+    rules_without,
+    stop,
+    take_in_hand,
+)
 from sim.compiled.service import admit, dispatch, drop_bundle, note_idle, put_in_front, put_in_queue, take_head, ticket
 from sim.compiled.state import BUNDLE, MAIL, NONE, TUPLE, UNPAUSE
 
@@ -112,22 +123,8 @@ def hold(s: State, task: int, unit: int, origin: int) -> None:
 @kernel
 def unhold(s: State, task: int, unit: int) -> None:
     """No more rules for just this unit (NONE: none at all); what none holds any more goes in front."""
-    g, t = s.g[0], s.tasks[task]
-    if unit == NONE:
-        free_rules(s, task)
-    before, rule = NONE, t.rules
-    while rule != NONE:
-        following = s.rules[rule].next
-        if s.rules[rule].unit == unit:
-            if before == NONE:
-                t.rules = following
-            else:
-                s.rules[before].next = following
-            s.rules[rule].next = g.free_rule
-            g.free_rule = rule
-        else:
-            before = rule
-        rule = following
+    t = s.tasks[task]
+    t.rules = rules_without(s, t.rules, ANY if unit == NONE else unit, ANY)
     _let_go(s, task, unit)
     if t.has_service:
         dispatch(s, t.cores)

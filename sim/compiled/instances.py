@@ -19,7 +19,7 @@ from sim.compiled.channels import free_visit
 from sim.compiled.checkpoints import state_bytes
 from sim.compiled.compiling import helper, kernel
 from sim.compiled.pointer import State
-from sim.compiled.rules import new_rule
+from sim.compiled.rules import ANY, new_rule, rules_without
 from sim.compiled.service import drop
 from sim.compiled.state import CHUNK, MOVED, NONE
 from sim.compiled.tables import cut_keys, find_pair, set_position, touch_key
@@ -44,20 +44,7 @@ def add_instance(s: State, instance: int, unit: int, task: int) -> None:
 @kernel
 def clear_routes(s: State, unit: int, origin: int) -> None:
     """Outputs of that task for the group go to its owner."""
-    g, u = s.g[0], s.units[unit]
-    before, rule = NONE, u.routes
-    while rule != NONE:
-        following = s.rules[rule].next
-        if s.rules[rule].origin == origin:
-            if before == NONE:
-                u.routes = following
-            else:
-                s.rules[before].next = following
-            s.rules[rule].next = g.free_rule
-            g.free_rule = rule
-        else:
-            before = rule
-        rule = following
+    s.units[unit].routes = rules_without(s, s.units[unit].routes, ANY, origin)
     _note_routed(s, unit)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sim.compiled.compiling import kernel
 from sim.compiled.pointer import State
 from sim.compiled.state import NONE, RECENT
-from sim.compiled.windows import enter, forget_windows, keep_side
+from sim.compiled.windows import enter, forget_windows, free_note, keep_side, new_note
 
 
 @kernel
@@ -55,7 +55,7 @@ def restore_time(s: State, unit: int, count: int) -> None:
 @kernel
 def _cut(s: State, first: int, count: int) -> tuple[int, int]:
     """Of a list of notes only those of the first `count` applied tuples remain; its first and last one."""
-    g, last, n = s.g[0], NONE, first
+    last, n = NONE, first
     while n != NONE and s.notes[n].pos < count:
         last = n
         n = s.notes[n].next
@@ -65,9 +65,7 @@ def _cut(s: State, first: int, count: int) -> tuple[int, int]:
         s.notes[last].next = NONE
     while n != NONE:
         following = s.notes[n].next
-        s.notes[n].next = g.free_note
-        g.free_note = n
-        g.notes_left += 1
+        free_note(s, n)
         n = following
     return first, last
 
@@ -85,7 +83,7 @@ def past(s: State, unit: int) -> int:
 @kernel
 def note_past(s: State, unit: int, tuple_id: int, birth: int, key: int, side: int) -> None:
     """Keep a tuple that was just applied while it is in a window that had not ended at the stored checkpoint."""
-    g, u = s.g[0], s.units[unit]
+    u = s.units[unit]
     op = s.operators[u.operator]
     floor = u.event_stored if u.stored else (u.event_pending if u.saving else u.event)
     while u.past_first != NONE:
@@ -93,12 +91,8 @@ def note_past(s: State, unit: int, tuple_id: int, birth: int, key: int, side: in
         if s.notes[gone].birth // op.slide * op.slide + op.length > floor:
             break
         u.past_first = s.notes[gone].next
-        s.notes[gone].next = g.free_note
-        g.free_note = gone
-        g.notes_left += 1
-    n = g.free_note
-    g.free_note = s.notes[n].next
-    g.notes_left -= 1
+        free_note(s, gone)
+    n = new_note(s)
     node = s.notes[n]
     node.id = tuple_id
     node.birth = birth

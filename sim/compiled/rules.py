@@ -8,6 +8,7 @@ from sim.compiled.state import NONE, TUPLE
 
 STOP = 1 << 20  # is taken off the idle threads for each reason to start nothing: then none is left
 FAST, WAITS = range(2)  # `unit` of a message
+ANY = -2  # whichever unit or task, in place of its number
 
 
 @kernel
@@ -34,16 +35,24 @@ def new_rule(s: State, unit: int, origin: int, following: int) -> int:
 
 
 @kernel
-def free_rules(s: State, task: int) -> None:
-    """The rules of the task are over."""
-    g, t = s.g[0], s.tasks[task]
-    rule = t.rules
-    t.rules = NONE
+def rules_without(s: State, first: int, unit: int, origin: int) -> int:
+    """Take the rules of just this unit and task of origin (ANY: whichever) out of a list; its first one, or NONE."""
+    g = s.g[0]
+    before, rule = NONE, first
     while rule != NONE:
-        following = s.rules[rule].next
-        s.rules[rule].next = g.free_rule
-        g.free_rule = rule
+        r = s.rules[rule]
+        following = r.next
+        if (unit == ANY or r.unit == unit) and (origin == ANY or r.origin == origin):  # noqa: PLR1714
+            if before == NONE:
+                first = following
+            else:
+                s.rules[before].next = following
+            r.next = g.free_rule
+            g.free_rule = rule
+        else:
+            before = rule
         rule = following
+    return first
 
 
 @kernel

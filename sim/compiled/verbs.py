@@ -14,7 +14,7 @@ from sim.compiled.fair import close_link, least_arrival
 from sim.compiled.outbox import give, leave_place, stop_waiting
 from sim.compiled.pointer import State
 from sim.compiled.restoring import restore_time
-from sim.compiled.rules import beside, free_rules, without_rules
+from sim.compiled.rules import ANY, beside, rules_without, without_rules
 from sim.compiled.service import dispatch, drop, drop_bundle, put_in_front, ticket
 from sim.compiled.sharing import stop, used
 from sim.compiled.state import BUNDLE, CONTROL, CRASHED, NONE, SNAPSHOT, TUPLE
@@ -78,7 +78,7 @@ def crash_task(s: State, task: int) -> None:
     _drop_chain(s, front, task)
     _drop_chain(s, queue, task)
     hand, barriers, back, side = t.hand_head, t.barriers, t.back_head, t.side_head
-    free_rules(s, task)
+    rules_without(s, t.rules, ANY, ANY)
     without_rules(s, task)
     _drop_chain(s, back, task)
     _drop_chain(s, side, task)

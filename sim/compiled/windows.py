@@ -21,6 +21,25 @@ NEVER_ENDS = 2**62
 
 
 @kernel
+def new_note(s: State) -> int:
+    """A place for a tuple that is kept."""
+    g = s.g[0]
+    n = g.free_note
+    g.free_note = s.notes[n].next
+    g.notes_left -= 1
+    return n
+
+
+@kernel
+def free_note(s: State, n: int) -> None:
+    """Nobody needs the tuple any more."""
+    g = s.g[0]
+    s.notes[n].next = g.free_note
+    g.free_note = n
+    g.notes_left += 1
+
+
+@kernel
 def first_open(op: Any, event: int) -> int:
     """The first window that ends after an event time."""
     return max(0, (event - op.length) // op.slide + 1)
@@ -167,16 +186,14 @@ def join(s: State, v: int) -> None:
 @kernel
 def keep_side(s: State, unit: int, tuple_id: int, birth: int, key: int, side: int) -> None:
     """A tuple of a join waits for others of its window, unless that has ended."""
-    g, u = s.g[0], s.units[unit]
+    u = s.units[unit]
     op = s.operators[u.operator]
     window = birth // op.slide
     end = window * op.slide + op.length
     if end <= u.event:
         return
     c = s.cells[_cell(s, u.task, _pane(s, unit, window, NONE), key, end)]
-    made = g.free_note
-    g.free_note = s.notes[made].next
-    g.notes_left -= 1
+    made = new_note(s)
     node = s.notes[made]
     node.id = tuple_id
     node.birth = birth
@@ -316,14 +333,12 @@ def _free_pane(s: State, pane: int) -> None:
 @kernel
 def _forget(s: State, cell: int) -> None:
     """The tuples that a join kept for the window meet no more."""
-    g, c = s.g[0], s.cells[cell]
+    c = s.cells[cell]
     for side in range(2):
         n = c.first[side]
         while n != NONE:
             following = s.notes[n].next
-            s.notes[n].next = g.free_note
-            g.free_note = n
-            g.notes_left += 1
+            free_note(s, n)
             n = following
 
 
@@ -341,12 +356,8 @@ def remember(s: State, unit: int, birth: int) -> None:
     while u.recent_first != NONE and s.notes[u.recent_first].birth <= after:
         gone = u.recent_first
         u.recent_first = s.notes[gone].next
-        s.notes[gone].next = g.free_note
-        g.free_note = gone
-        g.notes_left += 1
-    n = g.free_note
-    g.free_note = s.notes[n].next
-    g.notes_left -= 1
+        free_note(s, gone)
+    n = new_note(s)
     node = s.notes[n]
     node.birth = birth
     node.pos = u.applied

@@ -19,7 +19,7 @@ class Direct(CPA):
         """A checkpoint for the target first."""
         ctx.checkpoint_to_target()
 
-    def on_stored(self, ctx: Context) -> None:
+    def on_stored(self, ctx: Context, message: Message) -> None:
         """The checkpoint is there; that of before may have come first, to somebody else."""
         if ctx.target_has_checkpoint():
             ctx.freeze_checkpoints()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.context import Context
+from sim.context import Context, Message
 from sim.protocols.cpa import CPA
 
 
@@ -21,6 +21,6 @@ class LazyMove(CPA):
         else:
             ctx.direct_checkpoints_to_target()
 
-    def on_stored(self, ctx: Context) -> None:
+    def on_stored(self, ctx: Context, message: Message) -> None:
         """One has been stored; that of before may have gone to somebody else."""
         self.start(ctx)

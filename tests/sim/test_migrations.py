@@ -71,6 +71,16 @@ def test_a_move_does_not_wait_for_a_dead_task_that_had_no_key_group_left() -> No
     assert outcome.faults == []
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_checkpoint_that_was_under_way_to_a_target_that_dies_is_still_the_only_one(seed: int) -> None:
+    made = moving_job(seed, "direct")
+    calm = run(made, CompiledPlane).records.tables["migrations"]
+    crash = Crash(int(calm["target"][0]), int(calm["requested_ns"][0]) + 1_000_000, None)
+    plain, compiled = (run(made, plane, crash) for plane in (World, CompiledPlane))
+    assert differences(plain.records, compiled.records) == []
+    assert compiled.faults == []
+
+
 @every_protocol
 def test_moves_end_with_the_group_at_the_target(protocol: str) -> None:
     outcome = run(moving_job(3, protocol), CompiledPlane)
