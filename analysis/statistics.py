@@ -54,7 +54,7 @@ def ratio_mean(sums: Sequence[float], counts: Sequence[int]) -> Mean:
     return Mean(mean, (mean - half, mean + half))
 
 
-def student_t95(degrees: int) -> float:
+def student_t95(degrees: float) -> float:
     """The 97.5 % quantile of Student's t: the half width of a two-sided 95 % interval in standard errors."""
     from scipy.special import stdtrit  # noqa: PLC0415  scipy is slow to load
 

@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from models.solution import Status
     from optimizer.checkpoint_allocation import solve as plan_checkpoints
     from optimizer.verify import verify_checkpoints
+    from scenarios.designs import compare_designs, read_design
     from scenarios.files import LoadedScenario, read_scenario, scenario_text, write_scenario
     from scenarios.planning_files import read_problem
     from scenarios.profiles import read_profile, write_profile
     from scenarios.runs import RunResult, run
+    from scenarios.sweep import SweepResult, read_sweep, sweep
 
 _HOMES = {
     "CheckpointAllocation": "models.checkpoint_allocation",
@@ -46,18 +48,23 @@ _HOMES = {
     "RunResult": "scenarios.runs",
     "Scenario": "models.scenario",
     "Status": "models.solution",
+    "SweepResult": "scenarios.sweep",
+    "compare_designs": "scenarios.designs",
     "estimate": "models.estimate",
     "expected_load": "models.load",
     "ingest": "analysis.spark.ingest",
     "not_simulated": "models.rules",
     "plan_checkpoints": "optimizer.checkpoint_allocation:solve",
+    "read_design": "scenarios.designs",
     "read_problem": "scenarios.planning_files",
     "read_profile": "scenarios.profiles",
     "read_scenario": "scenarios.files",
+    "read_sweep": "scenarios.sweep",
     "run": "scenarios.runs",
     "scenario_from": "models.reading",
     "scenario_text": "scenarios.files",
     "scenario_with": "models.reading",
+    "sweep": "scenarios.sweep",
     "verify_checkpoints": "optimizer.verify",
     "warnings": "models.rules",
     "write_profile": "scenarios.profiles",
@@ -75,19 +82,24 @@ __all__ = [
     "RunResult",
     "Scenario",
     "Status",
+    "SweepResult",
     "__version__",
+    "compare_designs",
     "estimate",
     "expected_load",
     "ingest",
     "not_simulated",
     "plan_checkpoints",
+    "read_design",
     "read_problem",
     "read_profile",
     "read_scenario",
+    "read_sweep",
     "run",
     "scenario_from",
     "scenario_text",
     "scenario_with",
+    "sweep",
     "verify_checkpoints",
     "warnings",
     "write_profile",

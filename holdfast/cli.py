@@ -35,6 +35,8 @@ _MACHINE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a d
 # name -> (module of holdfast.commands, attribute, what it does); imported when the command is used
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("run", "run", "Simulate a scenario: latency, load, recoveries, what was lost."),
+    "sweep": ("sweep", "sweep", "Simulate every combination of the values of a scenario's [sweep]."),
+    "compare": ("compare", "compare", "Compare two designs: means, differences, intervals."),
     "study": ("study", "study", "From real flights to a report: ingest, plan, run with a crash."),
     "plan": ("plan", "app", "Find the best plan for a problem file."),
     "verify": ("verify", "verify", "Check a plan against its problem without any solver."),

@@ -88,7 +88,7 @@ def _settings(overrides: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def missing_files(loaded: LoadedScenario) -> Iterator[InputFault]:
     """One fault for each file or directory that the scenario names and that is not there."""
-    for path, name in _named_files(loaded.scenario):
+    for path, name in named_files(loaded.scenario):
         try:
             there = (loaded.folder / name).exists()
         except (OSError, ValueError):
@@ -97,7 +97,8 @@ def missing_files(loaded: LoadedScenario) -> Iterator[InputFault]:
             yield InputFault(path, name, "is not there", f"looked for in {loaded.folder}")
 
 
-def _named_files(scenario: Scenario) -> Iterator[tuple[str, str]]:
+def named_files(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """(path in the scenario, file or directory) for each that it names."""
     for name, workload in scenario.workload.items():
         if isinstance(workload.rate, SeriesRate):
             yield path_text(("workload", name, "rate", "series")), workload.rate.series

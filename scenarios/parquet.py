@@ -39,7 +39,7 @@ def write_parquet(
     import pyarrow.parquet as pq  # noqa: PLC0415  slow to load
 
     schema = _schema(fields)
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as writer:
         for part in parts:
             writer.write_table(_table(schema, fields, part))
 
@@ -52,7 +52,7 @@ def read_parquet(path: Path) -> dict[str, list[object]]:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(path, page_checksum_verification=True)
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError.at(str(path), "", "must be a Parquet file", str(error).splitlines()[0]) from None
     return {name: table.column(name).to_pylist() for name in table.column_names}

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.metrics import Metrics
 from analysis.statistics import NS_PER_S
 from analysis.timelines import BinCounts, fitting_interval, latency_bin_parts, latency_timeline, throughput
 from models.errors import InputError
@@ -41,7 +42,7 @@ STORED = (
 RAW = ("visits", "waiting", "deliveries", "dropped")
 OF_TUPLES = ("visits", "deliveries")  # of the raw tables: not there where histograms were recorded
 OF_HISTOGRAMS = ("times", "time_bins")  # only there; the other folded tables are those of DERIVED
-DERIVED = ("latency", "timeline", "throughput")
+DERIVED = ("latency", "timeline", "throughput", "metrics")
 _HOSTS = ("host", "owner", "holder", "origin", "target")
 _REPLICATION = Field("replication", "int32", "", "number of the replication")
 _AT = Field("at_ns", "int64", "ns", "begin of the interval")
@@ -68,8 +69,9 @@ def write_run(
     raw: bool = False,
     pages: Mapping[str, str] = MappingProxyType({}),
     interval_ns: int = NS_PER_S,
+    metrics: Mapping[int, Metrics] = MappingProxyType({}),
 ) -> Path:
-    """The directory, written whole or not at all; `scenario` is the text of its file.
+    """The directory, written whole or not at all; `scenario` is the text of its file, `metrics` are by replication.
 
     `raw` adds a row for each visit, delivery, drop and tuple left in a queue (visits and deliveries only where tuples
     were recorded); where histograms were recorded, those of each operator are added, and an interval that the records
@@ -84,6 +86,7 @@ def write_run(
         text = json.dumps({"format": FORMAT, **summary}, indent=2, ensure_ascii=False, allow_nan=False)
         (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
         _write_derived(folder, records, interval_ns)
+        _write_metrics(folder, metrics)
         for name in _tables_of(records, raw=raw):
             parts = ({"replication": _repeat(one, name), **_named(one, name)} for one in records)
             columns = TABLES[name] if name in TABLES else FOLDED[name]
@@ -173,6 +176,20 @@ def _write_derived(folder: Path, records: Sequence[RunRecords], interval_ns: int
             Field("processed", "int64", "tuples", "services that ended in the interval"),
         ],
         (_throughput_part(one, interval_ns) for one in records),
+    )
+
+
+def _write_metrics(folder: Path, metrics: Mapping[int, Metrics]) -> None:
+    rows = [(one, *pair) for one, found in metrics.items() for pair in found.items() if pair[1] is not None]
+    columns: Sequence[Sequence[object]] = list(zip(*rows, strict=True)) or [[], [], []]
+    write_parquet(
+        folder / "metrics.parquet",
+        [
+            _REPLICATION,
+            Field("metric", "str", "", "path in the summary"),
+            Field("value", "float64", "", "of this replication; seconds where the path says _s"),
+        ],
+        [dict(zip(("replication", "metric", "value"), columns, strict=True))],
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.metrics import Metrics, metrics_of
 from analysis.summary import summarise
 from models.errors import raise_if_any
 from models.estimate import check_limits, estimate
@@ -27,6 +28,11 @@ class RunResult:
     scenario: Scenario
     summary: Mapping[str, Any]
     records: tuple[RunRecords, ...]
+
+    @property
+    def metrics(self) -> dict[int, Metrics]:
+        """Replication -> one number for each metric."""
+        return {one.replication: metrics_of(summarise(self.scenario, [one])) for one in self.records}
 
     @property
     def missed(self) -> tuple[str, ...]:

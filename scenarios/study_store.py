@@ -70,6 +70,7 @@ def write_study(directory: Path | str, study: Study, quarantine: Any, *, force: 
             scenario_text(with_files(study.scenario, lambda _: f"../{PROFILE}")),
             chosen.summary,
             chosen.records,
+            metrics=chosen.metrics,
         )
         (folder / PLANS).mkdir()
         for one in study.planned:

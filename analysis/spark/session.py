@@ -23,15 +23,17 @@ _PYTHON_LOGGERS = (
     "SQLQueryContextLogger",
     "DataFrameQueryContextLogger",
 )  # they repeat what the exception says
+_LOOPBACK = ("spark.driver.host", "spark.driver.bindAddress")  # others reach the driver by its own address
 _SMALL_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a third less CPU until the first result
 
 
 @contextlib.contextmanager
-def spark_session(name: str = "holdfast", *, cores: int | None = None, memory: str = "1g") -> Iterator[SparkSession]:
-    """A Spark session on this machine with `cores` threads (None: all) in UTC, stopped on leaving.
+def spark_session(
+    name: str = "holdfast", *, cores: int | None = None, memory: str = "1g", master: str | None = None
+) -> Iterator[SparkSession]:
+    """A Spark session in UTC, stopped on leaving: with `cores` threads of this machine (None: all), or on `master`.
 
-    Where a session runs already, that one is given and left running. Raises MissingTool without pyspark or
-    Java.
+    Where a session runs already, that one is given and left running. Raises MissingTool without pyspark or Java.
     """
     cores = cores if cores is not None else os.cpu_count() or 1
     if cores < 1:
@@ -43,7 +45,7 @@ def spark_session(name: str = "holdfast", *, cores: int | None = None, memory: s
     java = ensure_java()
     with _quiet_loggers(), tempfile.TemporaryDirectory(prefix="holdfast-spark-") as scratch:
         with _own_interrupt() as pressed:
-            session, gateway = _start(name, java, Path(scratch), cores, memory)
+            session, gateway = _start(name, java, Path(scratch), master or f"local[{cores}]", cores, memory)
         try:
             if pressed:
                 raise KeyboardInterrupt
@@ -81,21 +83,22 @@ def settings(scratch: Path, cores: int, memory: str) -> dict[str, str]:
     }
 
 
-def _start(name: str, java: Java, scratch: Path, cores: int, memory: str) -> tuple[SparkSession, Any]:
+def _start(name: str, java: Java, scratch: Path, master: str, cores: int, memory: str) -> tuple[SparkSession, Any]:
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     (scratch / "log4j2.properties").write_text(_QUIET, encoding="utf-8")
-    conf = SparkConf(loadDefaults=False).setMaster(f"local[{cores}]").setAppName(name)
+    conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     for key, value in settings(scratch, cores, memory).items():
-        conf.set(key, value)
+        if key not in _LOOPBACK or master.startswith("local"):
+            conf.set(key, value)
     environment = {
         "JAVA_HOME": str(java.home),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONSAFEPATH": "1",  # a user's own `models/` in the working directory must not win over ours
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        **({"SPARK_LOCAL_IP": "127.0.0.1"} if master.startswith("local") else {}),
         "PYSPARK_SUBMIT_ARGS": None,
         "SPARK_CONF_DIR": str(scratch),  # one machine's defaults are not another's
     }

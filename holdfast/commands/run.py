@@ -39,7 +39,7 @@ def run(
     if out is not None:
         check_target(out, force=force)
     if loaded.scenario.sweep:
-        typer.echo("note: run simulates the scenario as it stands, without its sweep", err=True)
+        typer.echo("note: run simulates the scenario as it stands; holdfast sweep varies it", err=True)
     with progress() as talk:
         title = "simulating"
         result = run_scenario(
@@ -85,6 +85,7 @@ def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *
         force=force,
         raw=raw,
         pages={"report.html": page},
+        metrics=result.metrics,
     )
     if raw and any(one.detail == "histograms" for one in result.records):
         typer.echo(

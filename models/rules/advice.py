@@ -40,7 +40,6 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
             _of_times(scenario),
             _of_failures(scenario),
             _of_hosts(known),
-            _of_sweep(scenario),
         )
     )
 
@@ -59,11 +58,6 @@ def _of_memory(scenario: Scenario, load: Load) -> Iterator[Advice]:
         if group.memory_bytes is not None and most > group.memory_bytes:
             text = f"a host would hold {most:.3g} B of state at the end; the run goes on as if it fitted"
             yield Advice(path_text(("hosts", name, "memory")), text)
-
-
-def _of_sweep(scenario: Scenario) -> Iterator[Advice]:
-    if scenario.sweep:
-        yield Advice("sweep", "is not executed yet: run simulates the scenario as it stands")
 
 
 def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:

@@ -411,7 +411,3 @@ def test_state_beyond_the_memory_of_a_host_is_worth_a_warning() -> None:
     found = [str(one) for one in rules.warnings(read({"hosts/worker/memory": "1 B", "operators/count/state": STATE}))]
     assert any(text.startswith("hosts.worker.memory: a host would hold") for text in found)
     assert not any("memory" in str(one) for one in rules.warnings(read({"hosts/worker/memory": "8 GiB"})))
-
-
-def test_a_sweep_is_worth_a_warning_as_long_as_nothing_executes_it() -> None:
-    assert "sweep" in [one.path for one in rules.warnings(read({"sweep": {"seed": [1, 2]}}))]

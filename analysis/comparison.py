@@ -1,0 +1,102 @@
+"""Two designs side by side: means over replications, and the difference with its 95 % interval.
+
+Where both designs have the same replications of the same seed they have the same random numbers (a draw is a function
+of seed, replication and what it is for), so differences are taken in pairs: what both have in common drops out of the
+interval (Law, Simulation Modeling and Analysis, 5th ed., section 10.2.1). Otherwise the interval is Welch's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, variance
+
+from analysis.metrics import Metrics
+from analysis.statistics import Mean, mean_of, student_t95
+
+Replications = Mapping[int, Metrics]  # number of the replication -> metrics
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A metric in two designs; `difference` is that of the second minus the first.
+
+    `paired` says whether it was taken replication by replication; `narrower` then is the width of the interval without
+    pairing over that with it, None where that cannot be told.
+    """
+
+    metric: str
+    first: Mean
+    second: Mean
+    difference: Mean
+    paired: bool
+    narrower: float | None
+
+    @property
+    def relative(self) -> float | None:
+        """The difference as a share of the first mean."""
+        if self.difference.mean is None or not self.first.mean:
+            return None
+        return self.difference.mean / abs(self.first.mean)
+
+    @property
+    def shown(self) -> str:
+        """`lower` or `higher` where the interval leaves out zero, `equal` where every pair is, else `unclear`."""
+        interval = self.difference.ci95
+        if interval is None:
+            return "unclear"
+        if interval == (0.0, 0.0):
+            return "equal" if self.paired else "unclear"
+        return "lower" if interval[1] < 0 else "higher" if interval[0] > 0 else "unclear"
+
+
+def compare(
+    first: Replications, second: Replications, *, same_numbers: bool, metrics: Sequence[str]
+) -> list[Difference]:
+    """The difference in each of the metrics; `same_numbers` says whether both have the same seed."""
+    return [_difference(metric, first, second, same_numbers) for metric in metrics]
+
+
+def mean_over(replications: Replications, metric: str) -> Mean:
+    """The mean of a metric over the replications that have it."""
+    return mean_of(list(_values(replications, metric).values()))
+
+
+def common_metrics(*designs: Replications) -> list[str]:
+    """The metrics that have a value in every design, in the order of the first."""
+    names = dict.fromkeys(name for metrics in designs[0].values() for name in metrics) if designs else {}
+    return [name for name in names if all(_values(design, name) for design in designs)]
+
+
+def _values(replications: Replications, metric: str) -> dict[int, float]:
+    found = ((number, metrics.get(metric)) for number, metrics in sorted(replications.items()))
+    return {number: value for number, value in found if value is not None}
+
+
+def _difference(metric: str, first: Replications, second: Replications, same_numbers: bool) -> Difference:
+    one, other = _values(first, metric), _values(second, metric)
+    both = sorted(one.keys() & other.keys())
+    apart = _apart(list(one.values()), list(other.values()))
+    paired = same_numbers and bool(both)
+    difference = mean_of([other[number] - one[number] for number in both]) if paired else apart
+    narrower = None
+    if paired and apart.ci95 and difference.ci95 and (width := difference.ci95[1] - difference.ci95[0]) > 0:
+        narrower = (apart.ci95[1] - apart.ci95[0]) / width
+    return Difference(metric, mean_of(list(one.values())), mean_of(list(other.values())), difference, paired, narrower)
+
+
+def _apart(one: Sequence[float], other: Sequence[float]) -> Mean:
+    """The difference of two means of independent samples, with Welch's interval."""
+    if not one or not other:
+        return Mean(None, None)
+    mean = fmean(other) - fmean(one)
+    if len(one) < 2 or len(other) < 2:
+        return Mean(mean, None)
+    parts = [variance(sample) / len(sample) for sample in (one, other)]
+    total = sum(parts)
+    if total == 0:
+        return Mean(mean, (mean, mean))
+    freedom = total**2 / sum(part**2 / (len(sample) - 1) for part, sample in zip(parts, (one, other), strict=True))
+    half = student_t95(freedom) * math.sqrt(total)
+    return Mean(mean, (mean - half, mean + half))

@@ -1,0 +1,50 @@
+"""One number per name from a summary: what sweeps store of a run, and what is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Metrics = dict[str, float | None]
+
+_LEFT_OUT = ("scenario", "seed", "duration_s", "warmup_s", "recording", "kernel", "replications", "targets")
+
+
+def metrics_of(summary: Mapping[str, Any]) -> Metrics:
+    """Dotted name -> number, or None where nothing was seen, of the summary of one replication.
+
+    Numbers keep the path that they have in the summary. Of recoveries and migrations there are the number (`count`), of
+    each length mean and greatest, and how many did not end (`unfinished`); of targets how many were missed.
+    """
+    plain = {name: value for name, value in summary.items() if name not in ("recoveries", "migrations")}
+    found = dict(_numbers(plain, ""))
+    found |= _of_entries("recoveries", summary["recoveries"], ("detect_s", "restore_s", "total_s"), "total_s")
+    found |= _of_entries("migrations", summary["migrations"], ("pause_s", "completion_s"), "completion_s")
+    if summary["targets"] is not None:
+        found["targets.missed"] = float(sum(not one["met"] for one in summary["targets"].values()))
+    return found
+
+
+def _numbers(value: Mapping[str, Any], path: str) -> list[tuple[str, float | None]]:
+    found: list[tuple[str, float | None]] = []
+    for name, inner in value.items():
+        here = f"{path}.{name}" if path else name
+        if name in _LEFT_OUT or name.endswith("ci95"):
+            continue
+        if isinstance(inner, Mapping):
+            found += _numbers(inner, here)
+        elif inner is None or (isinstance(inner, (int, float)) and not isinstance(inner, bool)):
+            found.append((here, None if inner is None else float(inner)))
+    return found
+
+
+def _of_entries(name: str, entries: Sequence[Mapping[str, Any]], lengths: Sequence[str], last: str) -> Metrics:
+    found: Metrics = {f"{name}.count": float(len(entries))}
+    if entries:
+        found[f"{name}.unfinished"] = float(sum(entry[last] is None for entry in entries))
+    for length in lengths:
+        values = [entry[length] for entry in entries if entry[length] is not None]
+        if values:
+            found[f"{name}.{length}.mean"] = sum(values) / len(values)
+            found[f"{name}.{length}.max"] = max(values)
+    return found

@@ -1,0 +1,42 @@
+"""`holdfast compare`: two designs side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="A", help="Run directory, sweep directory:DESIGN, or scenario file")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The same, for the other design")],
+    metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Metric to compare; repeatable")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Compare all metrics that both have")] = False,
+    replications: Annotated[
+        int | None, typer.Option(min=1, help="Replications of designs that are simulated for this")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes for replications")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all differences as one JSON document")] = False,
+) -> None:
+    """Say in which metrics two designs differ, with 95 % intervals; in pairs where seeds are equal."""
+    from holdfast import sweep_tables, terminal  # noqa: PLC0415
+    from holdfast.progress import progress  # noqa: PLC0415
+    from scenarios.designs import compare_designs, read_design  # noqa: PLC0415
+
+    with progress() as talk:
+        designs = [
+            read_design(
+                text,
+                replications=replications,
+                workers=workers,
+                on_progress=lambda share, text=text: talk(f"simulating {text}", share),  # type: ignore[misc]
+                on_compile=lambda share: talk("compiling for this machine, once", share),
+            )
+            for text in (first, second)
+        ]
+    found = compare_designs(*designs, metrics=metric, everything=everything or as_json)
+    if as_json:
+        terminal.print_json(found.document())
+        return
+    terminal.show(f"A: {designs[0].title}", f"B: {designs[1].title}", sweep_tables.comparison_table(found.differences))
+    terminal.show(found.sentence())

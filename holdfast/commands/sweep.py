@@ -1,0 +1,68 @@
+"""`holdfast sweep`: every design point of a scenario, times every replication."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+_RUNS_FAILED = 4
+
+
+def sweep(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Scenario file with a [sweep], or a name of the library")],
+    out: Annotated[Path, typer.Option(help="Directory of the sweep; what is there already is not done again")],
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value of the scenario")
+    ] = None,
+    engine: Annotated[Literal["local", "spark"], typer.Option(help="Processes of this machine, or Spark")] = "local",
+    workers: Annotated[int, typer.Option(min=1, help="Processes, or threads of Spark on this machine")] = 1,
+    master: Annotated[str | None, typer.Option(help="Master URL of a Spark cluster that sees --out")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.001, metavar="SECONDS", help="CPU time of one run (else limits.time)")
+    ] = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Make again what ended by time, by memory or in a crash")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what is missing; always done")] = True,
+    metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Metric of the table; repeatable")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all metrics as one JSON document")] = False,
+) -> None:
+    """Simulate every combination of the values of [sweep]; killed or not, the same command goes on."""
+    from holdfast import sweep_tables, terminal  # noqa: PLC0415
+    from holdfast.progress import progress  # noqa: PLC0415
+    from models.errors import InputError  # noqa: PLC0415
+    from scenarios.execute import COMPILING  # noqa: PLC0415
+    from scenarios.files import read_scenario  # noqa: PLC0415
+    from scenarios.library import resolve  # noqa: PLC0415
+    from scenarios.sweep import sweep as run_sweep  # noqa: PLC0415
+    from scenarios.sweep_summary import chosen_metrics, sweep_summary  # noqa: PLC0415
+
+    del resume  # there is no other way
+    if master is not None and engine != "spark":
+        raise InputError.at("--master", master, "is for --engine spark")
+    loaded = read_scenario(resolve(file), settings or [])
+    with progress() as talk:
+        result = run_sweep(
+            loaded,
+            out,
+            engine=engine,
+            workers=workers,
+            master=master,
+            time_limit_s=time_limit,
+            retry=retry,
+            on_progress=lambda share: talk("sweeping", share),
+            on_compile=lambda share: talk(COMPILING, share),
+        )
+    names = chosen_metrics(result, metric)
+    if as_json:
+        terminal.print_json(sweep_summary(result))
+    else:
+        terminal.show(*sweep_tables.sweep_tables(result, names), sweep_tables.sweep_line(result))
+    for row in result.failed[:5]:
+        terminal.error(f"run {row.replication} of design {row.point}: {row.status} in {row.stage}: {row.message}")
+    if result.failed:
+        more = f", the first {5} above" if len(result.failed) > 5 else ""
+        typer.echo(f"{len(result.failed)} of {len(result.rows)} runs failed{more}", err=True)
+        raise typer.Exit(_RUNS_FAILED)

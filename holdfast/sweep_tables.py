@@ -1,0 +1,104 @@
+"""Tables of sweeps and comparisons for the terminal; they fit 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.run_tables import seconds
+from holdfast.terminal import table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from analysis.comparison import Difference
+    from analysis.statistics import Mean
+    from scenarios.sweep import SweepResult
+
+_MOST_ROWS = 24
+_FACTORS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_VERDICTS = {"lower": "lower", "higher": "higher", "equal": "same", "unclear": "unclear"}
+
+
+def quantity(metric: str, value: float | None) -> str:
+    """The value of a metric in its unit."""
+    if value is None:
+        return "-"
+    if any(part.endswith("_s") for part in metric.split(".")) and not metric.endswith(".count"):
+        return f"-{seconds(-value)}" if value < 0 else seconds(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
+
+
+def with_interval(metric: str, mean: Mean) -> str:
+    """The mean and half of its 95 % interval, in one unit."""
+    text = quantity(metric, mean.mean)
+    if mean.mean is None or mean.ci95 is None:
+        return text
+    half = (mean.ci95[1] - mean.ci95[0]) / 2
+    number, _, unit = text.partition(" ")
+    if half == 0 or not unit:
+        return f"{number} ± {quantity(metric, half)}".rstrip()
+    return f"{number} ± {half / _FACTORS[unit]:.3g} {unit}"
+
+
+def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
+    """One table for each metric: a row for each design point; of many the ones with the least values."""
+    from scenarios.sweep_summary import differences  # noqa: PLC0415
+
+    points = range(len(result.plan.points))
+    found = {number: differences(result, number, metrics) for number in points}
+    made = []
+    for place, metric in enumerate(metrics):
+        order = sorted(points, key=lambda number: (_or_last(found[number][place].second.mean), number))
+        few = order[:_MOST_ROWS] if len(order) > _MOST_ROWS else list(points)
+        rows = [_row(result, number, found[number][place]) for number in few]
+        title = f"{metric}, means of {result.plan.scenario.replications} runs with 95 % intervals"
+        if len(few) < len(order):
+            title += f": the {len(few)} least of {len(order):,}"
+        columns = ("", *_names(list(result.plan.scenario.sweep)), "mean", "to design 0", "")
+        made.append(table(title, columns, rows, text_columns=len(columns) - 3))
+    return made
+
+
+def sweep_line(result: SweepResult) -> str:
+    """How many runs there are and where."""
+    text = f"{len(result.plan.points):,} designs, {len(result.rows):,} runs in {result.directory}"
+    return f"{text}; digest {result.digest[:12]}"
+
+
+def comparison_table(found: Sequence[Difference]) -> Table:
+    """Two designs, metric by metric."""
+    rows = [
+        (
+            one.metric,
+            quantity(one.metric, one.first.mean),
+            quantity(one.metric, one.second.mean),
+            with_interval(one.metric, one.difference),
+            "-" if one.relative is None else f"{100 * one.relative:+.1f}%",
+            _VERDICTS[one.shown],
+        )
+        for one in found
+    ]
+    return table("B beside A", ("metric", "A", "B", "B - A", "", "B is"), rows)
+
+
+def _row(result: SweepResult, number: int, one: Difference) -> tuple[object, ...]:
+    settings = result.plan.points[number].settings
+    mean = with_interval(one.metric, one.second)
+    if number == 0:
+        return (number, *settings.values(), mean, "", "")
+    relative = "" if one.relative is None else f"{100 * one.relative:+.1f}%"
+    return (number, *settings.values(), mean, relative, _VERDICTS[one.shown])
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """The last parts of dotted paths, as many as tell them apart."""
+    for parts in range(1, 10):
+        names = [".".join(path.split(".")[-parts:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return list(paths)
+
+
+def _or_last(value: float | None) -> float:
+    return float("inf") if value is None else value

@@ -1,0 +1,177 @@
+"""The plan of a sweep: every run that it makes, in chunks; written once and never changed.
+
+A run is one replication of one design point. Chunks are sized by the expected time of their runs and are what is
+stored, resumed and handed to workers. Nothing in a plan depends on who executes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+
+from models.design import DesignPoint, design_points, number_of_points
+from models.errors import InputError
+from models.estimate import estimate
+from models.profile import Profile
+from models.reading import scenario_from
+from models.scenario import Scenario
+from models.writing import raw_of
+from scenarios.files import LoadedScenario, named_files
+from scenarios.recorded import profiles_of, rates_of, shares_of
+
+FORMAT = 1
+MOST_RUNS = 1_000_000
+_MOST_S, _CHUNKS = 30.0, 64  # expected time of a chunk, at the most, and how many there are to be below that
+_MOST_IN_CHUNK = 1000
+
+Run = tuple[int, int]  # (number of the design point, replication)
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """All runs of a sweep. Paths in `scenario` start from `folder`, which starts from the directory of the sweep."""
+
+    scenario: Scenario
+    folder: str
+    files: Mapping[str, str]  # name -> digest of what the design points name
+    version: str
+    chunks: tuple[tuple[Run, ...], ...]
+    costs_s: tuple[float, ...]  # expected time of each chunk
+
+    @cached_property
+    def points(self) -> tuple[DesignPoint, ...]:
+        """The design points, by number."""
+        return tuple(design_points(self.scenario))
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return sum(map(len, self.chunks))
+
+    @cached_property
+    def content(self) -> str:
+        """Digest of what decides the results: plans with the same one are the same sweep."""
+        text = json.dumps([FORMAT, self.version, raw_of(self.scenario), dict(self.files)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def text(self) -> str:
+        """The plan as JSON."""
+        document = {
+            "format": FORMAT,
+            "content": self.content,
+            "version": self.version,
+            "scenario": raw_of(self.scenario),
+            "folder": self.folder,
+            "files": dict(self.files),
+            "costs_s": self.costs_s,
+            "chunks": self.chunks,
+        }
+        return json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def make_plan(loaded: LoadedScenario, directory: Path) -> SweepPlan:
+    """The plan of a sweep that is stored in `directory`; raises InputError for one of too many runs."""
+    scenario = loaded.scenario
+    runs = number_of_points(scenario) * scenario.replications
+    if runs > MOST_RUNS:
+        raise InputError.at("sweep", f"{runs:,} runs", f"must be at most {MOST_RUNS:,}", "leave out values")
+    names: dict[str, None] = {}
+    costs = list(_costs(scenario, loaded.folder, names))
+    chunks, sums = _packed(costs, scenario.replications)
+    files = {name: _digest(loaded.folder / name) for name in names}
+    folder = os.path.relpath(loaded.folder, directory)
+    return SweepPlan(scenario, folder, files, version("holdfast"), chunks, sums)
+
+
+def read_plan(path: Path) -> SweepPlan:
+    """The plan that is written there; raises InputError where there is none that can be read."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError.at(str(path), "", "is missing: this is not the directory of a sweep") from None
+    except (OSError, ValueError) as error:
+        raise InputError.at(str(path), "", "cannot be read", str(error)) from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InputError.at(str(path), "", f"must be the plan of a sweep of format {FORMAT}")
+    try:
+        plan = SweepPlan(
+            scenario_from(document["scenario"]),
+            document["folder"],
+            document["files"],
+            document["version"],
+            tuple(tuple((point, replication) for point, replication in chunk) for chunk in document["chunks"]),
+            tuple(document["costs_s"]),
+        )
+        changed = plan.content != document["content"]
+    except (InputError, KeyError, TypeError, ValueError):
+        changed = True
+    if changed:
+        raise InputError.at(str(path), "", "was changed", "a plan is written once: take a new directory")
+    return plan
+
+
+def what_differs(old: SweepPlan, new: SweepPlan) -> str:
+    """In what two plans are not the same sweep, in words; "" if they are."""
+    if old.content == new.content:
+        return ""
+    if old.version != new.version:
+        return f"by version {old.version} of holdfast, this is {new.version}"
+    changed = [name for name in {**old.files, **new.files} if old.files.get(name) != new.files.get(name)]
+    before, after = raw_of(old.scenario), raw_of(new.scenario)
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    return "of another " + ("scenario: " + ", ".join(keys) if keys else "content of " + ", ".join(changed))
+
+
+def _digest(path: Path) -> str:
+    """Of the content of a file, or of all files in a directory; of nothing where there is none."""
+    found = hashlib.sha256()
+    files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+    for file in files:
+        if file.is_file():
+            found.update(os.fsencode(file.relative_to(path)) + b"\0")
+            found.update(file.read_bytes())
+    return found.hexdigest()
+
+
+def _costs(scenario: Scenario, folder: Path, names: dict[str, None]) -> Iterator[float]:
+    """The expected time [s] of one run of each point; 0 for points that cannot be run, which say so later.
+
+    Notes in `names` the files that the points name.
+    """
+    same_files = not any(path.startswith("workload") for path in scenario.sweep)
+    profiles: dict[str, Profile] | None = None
+    for point in design_points(scenario):
+        try:
+            one = point.of(scenario).model_copy(update={"replications": 1})
+            names.update(dict.fromkeys(name for _, name in named_files(one)))
+            if profiles is None or not same_files:
+                profiles = profiles_of(one, folder)
+            yield estimate(one, rates_of(one, folder, profiles), shares_of(one, profiles)).time_s
+        except InputError:
+            yield 0.0
+
+
+def _packed(costs_s: list[float], replications: int) -> tuple[tuple[tuple[Run, ...], ...], tuple[float, ...]]:
+    """Chunks of runs, the longest first: whoever takes one after the other ends with short ones."""
+    target = min(_MOST_S, sum(costs_s) * replications / _CHUNKS)
+    chunks, sums = [], []
+    chunk: list[Run] = []
+    total = 0.0
+    for point in sorted(range(len(costs_s)), key=lambda point: (-costs_s[point], point)):
+        for replication in range(replications):
+            chunk.append((point, replication))
+            total += costs_s[point]
+            if (total >= target and total > 0) or len(chunk) == _MOST_IN_CHUNK:
+                chunks.append(tuple(chunk))
+                sums.append(total)
+                chunk, total = [], 0.0
+    if chunk:
+        chunks.append(tuple(chunk))
+        sums.append(total)
+    return tuple(chunks), tuple(sums)

@@ -1,0 +1,205 @@
+"""A sweep on disk: `plan.json`, and one file for each chunk of runs that is done; no journal, no lock.
+
+    DIR/plan.json                   every run there is; written once
+    DIR/runs/chunk-00000012.parquet the rows of one chunk, all or none; written once
+    DIR/tmp/                        what is being written
+    DIR/replaced/                   chunks that were damaged, or are made again
+
+A file gets its name by a hard link, which fails where the name is there: whoever is first has committed the chunk, and
+a second attempt (a retry, a second driver on the same sweep) loses without harm. The names in `runs` say what is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.metrics import Metrics
+from models.errors import InputError
+from scenarios.parquet import Field, read_parquet, write_parquet
+from scenarios.sweep_plan import SweepPlan, read_plan, what_differs
+
+PLAN, RUNS, TMP, REPLACED = "plan.json", "runs", "tmp", "replaced"
+OK = "ok"
+_OLD_S = 3600.0
+RETRIED = ("timeout", "memory", "crashed")  # the machine's fault perhaps: another attempt may end otherwise
+_FIELDS = (
+    Field("point", "int32", "", "number of the design point"),
+    Field("replication", "int32", "", "number of the replication"),
+    Field("status", "str", "", "ok, error (the input), timeout, memory or crashed"),
+    Field("stage", "str", "", "what it came to: scenario, inputs, simulation, summary, done"),
+    Field("message", "str", "", "what went wrong"),
+    Field("run_s", "float64", "s", "time of the computation"),
+    Field("attempt", "str", "", "which attempt made the row"),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one run."""
+
+    point: int
+    replication: int
+    status: str
+    stage: str
+    message: str
+    run_s: float
+    metrics: Metrics
+
+
+class SweepStore:
+    """The directory of a sweep."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    # -- the plan
+
+    def begin(self, plan: SweepPlan) -> SweepPlan:
+        """Write the plan, or take the one that is there; raises InputError for a directory of something else."""
+        stored = self.directory / PLAN
+        if not stored.exists():
+            if self.directory.exists() and (not self.directory.is_dir() or any(self.directory.iterdir())):
+                rule = "must be a new or empty directory, or that of this sweep"
+                raise InputError.at(str(self.directory), "something else", rule, "choose another --out")
+            try:
+                for name in (RUNS, TMP, REPLACED):
+                    (self.directory / name).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError.at(str(self.directory), "", "cannot be made", error.strerror or str(error)) from None
+            self._link(plan.text().encode(), stored)
+        there = read_plan(stored)
+        differs = what_differs(there, plan)
+        if differs:
+            rule = f"holds a sweep {differs}"
+            raise InputError.at(str(self.directory), "", rule, "choose another --out; nothing was changed")
+        return there
+
+    def plan(self) -> SweepPlan:
+        """The plan of the sweep."""
+        return read_plan(self.directory / PLAN)
+
+    # -- chunks
+
+    def commit(self, chunk: int, rows: Sequence[Row]) -> bool:
+        """Store the rows of a chunk; False where somebody has done so already."""
+        attempt = uuid.uuid4().hex[:8]
+        names = sorted({name for row in rows for name in row.metrics})
+        fields = [*_FIELDS, *(Field(name, "float64", _unit(name)) for name in names)]
+        columns: dict[str, list[object]] = {
+            field.name: [getattr(row, field.name) for row in rows] for field in _FIELDS if field.name != "attempt"
+        }
+        columns["attempt"] = [attempt] * len(rows)
+        columns |= {name: [row.metrics.get(name) for row in rows] for name in names}
+        written = self._temporary()
+        write_parquet(written, fields, [columns])
+        _flush(written)
+        return self._name(written, self._path(chunk))
+
+    def committed(self) -> set[int]:
+        """The chunks that are there, by their names alone."""
+        return {int(path.stem.removeprefix("chunk-")) for path in (self.directory / RUNS).glob("chunk-*.parquet")}
+
+    def to_do(self, plan: SweepPlan, *, retry: bool = False) -> list[int]:
+        """The chunks that are missing; what cannot be read, or with `retry` holds rows of RETRIED, is put aside."""
+        missing = []
+        for chunk in range(len(plan.chunks)):
+            path = self._path(chunk)
+            if path.exists() and not self._is_good(path, plan.chunks[chunk], retry):
+                path.replace(self.directory / REPLACED / f"{path.stem}.{uuid.uuid4().hex[:8]}.parquet")
+            if not path.exists():
+                missing.append(chunk)
+        return missing
+
+    def clean(self) -> None:
+        """Remove what attempts that were killed had begun to write; others may be writing now."""
+        for left in (self.directory / TMP).iterdir():
+            with contextlib.suppress(OSError):
+                if time.time() - left.stat().st_mtime > _OLD_S:
+                    left.unlink()
+
+    def rows(self) -> list[Row]:
+        """All rows that are stored, by point and replication."""
+        found: list[Row] = []
+        for path in sorted((self.directory / RUNS).glob("chunk-*.parquet")):
+            found += _rows_of(read_parquet(path))
+        return sorted(found, key=lambda row: (row.point, row.replication))
+
+    def _is_good(self, path: Path, runs: Sequence[tuple[int, int]], retry: bool) -> bool:
+        try:
+            rows = _rows_of(read_parquet(path))
+        except (InputError, KeyError, TypeError):
+            return False
+        if [(row.point, row.replication) for row in rows] != [tuple(run) for run in runs]:
+            return False
+        return not (retry and any(row.status in RETRIED for row in rows))
+
+    # -- files
+
+    def _path(self, chunk: int) -> Path:
+        return self.directory / RUNS / f"chunk-{chunk:08d}.parquet"
+
+    def _temporary(self) -> Path:
+        return self.directory / TMP / uuid.uuid4().hex
+
+    def _link(self, content: bytes, path: Path) -> bool:
+        written = self._temporary()
+        written.write_bytes(content)
+        _flush(written)
+        return self._name(written, path)
+
+    def _name(self, written: Path, path: Path) -> bool:
+        """Give a complete file its name, unless somebody was first."""
+        try:
+            os.link(written, path)
+        except FileExistsError:
+            return False
+        finally:
+            written.unlink(missing_ok=True)
+        _flush(path.parent)
+        return True
+
+
+def digest(rows: Sequence[Row]) -> str:
+    """Digest of the results, wall times and attempts aside: equal for any engine and number of workers."""
+    plain = [
+        [row.point, row.replication, row.status, row.stage, row.message, sorted(row.metrics.items())]
+        for row in sorted(rows, key=lambda row: (row.point, row.replication))
+    ]
+    return hashlib.sha256(json.dumps(plain, allow_nan=False).encode()).hexdigest()
+
+
+def _rows_of(columns: Mapping[str, list[object]]) -> list[Row]:
+    own = {field.name for field in _FIELDS}
+    names = [name for name in columns if name not in own]
+    found = []
+    for k in range(len(columns["point"])):
+        values = {name: columns[name][k] for name in names}
+        metrics = {name: value for name, value in values.items() if isinstance(value, float) and math.isfinite(value)}
+        first = {name: columns[name][k] for name in ("point", "replication", "status", "stage", "message", "run_s")}
+        found.append(Row(**first, metrics=metrics))  # type: ignore[arg-type]
+    return found
+
+
+def _unit(metric: str) -> str:
+    parts = metric.split(".")
+    if any(part.endswith("_s") for part in parts) and parts[-1] != "count":
+        return "s"
+    return "B" if parts[-1] == "bytes" else ""
+
+
+def _flush(path: Path) -> None:
+    """Have the content of a file, or the names in a directory, on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,41 @@
+"""One number per name out of a summary."""
+
+from __future__ import annotations
+
+from small_runs import small_records, small_scenario
+
+from analysis.metrics import metrics_of
+from analysis.summary import summarise
+
+S = 10**9
+
+
+def test_numbers_keep_their_path_and_what_was_not_seen_is_none() -> None:
+    records = small_records(
+        visits=[(1, 1, 3 * S, 3 * S, 4 * S)],
+        deliveries=[(2, 3 * S, 5 * S), (2, 3 * S, 7 * S)],
+    )
+    summary = summarise(small_scenario(), [records])
+    found = metrics_of(summary)
+    assert found["latency_s.mean"] == 3.0
+    assert found["latency_s.count"] == 2.0
+    assert found["operators.count.processed"] == 1.0
+    assert found["operators.count.sojourn_s.mean"] == 1.0
+    assert found["operators.out.wait_s.mean"] is None
+    assert found["recoveries.count"] == 0.0
+    assert not any("ci95" in name or "replication" in name or name == "seed" for name in found)
+
+
+def test_recoveries_and_moves_are_counted_and_those_without_end_apart() -> None:
+    summary = summarise(small_scenario(), [small_records()])
+    summary["migrations"] = [
+        {"pause_s": 1.0, "completion_s": 2.0},
+        {"pause_s": 3.0, "completion_s": None},
+    ]
+    summary["targets"] = {"lost": {"met": False}, "recovery_s": {"met": None}, "latency_p99_s": {"met": True}}
+    found = metrics_of(summary)
+    assert found["migrations.count"] == 2.0
+    assert found["migrations.unfinished"] == 1.0
+    assert (found["migrations.pause_s.mean"], found["migrations.pause_s.max"]) == (2.0, 3.0)
+    assert (found["migrations.completion_s.mean"], found["migrations.completion_s.max"]) == (2.0, 2.0)
+    assert found["targets.missed"] == 2.0

@@ -1,0 +1,40 @@
+"""The process behind the guard in tests: does what it is asked, however bad."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+
+from scenarios.guard import Answer, Note, limit_memory, serve
+
+
+def answer(request: Answer, note: Note) -> Answer:
+    what = request["what"]
+    if what == "hang":
+        time.sleep(3600)
+    if what == "spin":
+        while True:
+            pass
+    if what == "fault":
+        ctypes.string_at(0)
+    if what == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "leave":
+        os._exit(7)
+    if what == "memory":
+        try:
+            return {"size": len(bytearray(1 << 40))}
+        except MemoryError:
+            return {"memory": True}
+    if what == "print":
+        print("this is no answer")
+        os.system("echo nor this")
+    note({"heard": what})
+    return {"what": what, "process": os.getpid()}
+
+
+if __name__ == "__main__":
+    limit_memory(8 << 30)
+    serve(answer)

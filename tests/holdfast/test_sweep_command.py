@@ -1,0 +1,119 @@
+"""`holdfast sweep` and `holdfast compare` as a user has them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli import main
+
+SWEEP = ["sweep", "tiny-sweep", "--set", "duration=24 s", "--set", "replications=2"]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    said = capsys.readouterr()
+    return int(str(left.value.code or 0)), said.out, said.err
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("sweep") / "out"
+    with pytest.raises(SystemExit) as left:
+        main([*SWEEP, "--out", str(out)])
+    assert not left.value.code
+    return out
+
+
+def test_a_sweep_prints_a_row_for_each_design(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, *SWEEP, "--out", str(made), "--metric", "latency_s.p99")
+    assert code == 0
+    assert [line.split()[:4] for line in out.splitlines() if line.strip()[:1].isdigit()][:6] == [
+        [str(number), interval, "s", kind]
+        for number, (interval, kind) in enumerate(
+            (interval, kind) for interval in "125" for kind in ("incremental", "full")
+        )
+    ]
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_sweep_is_one_json_document(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, *SWEEP, "--out", str(made), "--json", "--resume")
+    document = json.loads(out)
+    assert (code, err) == (0, "")
+    assert len(document["digest"]) == 64
+    assert (document["runs"], document["failed"]) == (12, [])
+    point = document["points"][4]
+    assert point["settings"] == {"fault_tolerance.interval": "5 s", "fault_tolerance.kind": "incremental"}
+    latency = point["metrics"]["latency_s.mean"]
+    assert latency["ci95"][0] < latency["mean"] < latency["ci95"][1]
+    assert latency["difference"]["paired"] is True
+    assert document["points"][0]["metrics"]["latency_s.mean"]["difference"] is None
+
+
+def test_designs_of_a_sweep_and_runs_can_be_compared(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        "tiny-sweep",
+        "--set",
+        "duration=24 s",
+        "--set",
+        "replications=2",
+        "--set",
+        "fault_tolerance.interval=1 s",
+    ]
+    assert run(capsys, "run", *arguments, "--out", str(tmp_path / "run"))[0] == 0
+    code, out, _ = run(capsys, "compare", f"{made}:0", str(tmp_path / "run"), "--json")
+    found = json.loads(out)["metrics"]
+    assert code == 0
+    assert found["latency_s.mean"]["difference"] == {
+        "mean": 0.0,
+        "ci95": [0.0, 0.0],
+        "relative": 0.0,
+        "paired": True,
+        "shown": "equal",
+    }
+    assert {one["difference"]["shown"] for one in found.values()} == {"equal"}
+    code, out, _ = run(capsys, "compare", f"{made}:0", f"{made}:4")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "latency_s.mean" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "MADE", "MADE:0"], "is a sweep (say which design, as in"),
+        (["compare", "MADE:0", "MADE:6"], "6: has no such design (0 to 5 are)"),
+        (["compare", "MADE:0", "MADE:1", "--metric", "latency_s.p98"], 'did you mean "latency_s.p99"?'),
+        (["compare", "MADE:0", "nowhere"], "nowhere"),
+        (["sweep", "tiny-sweep", "--out", "MADE"], "holds a sweep of another scenario: duration, replications"),
+        (["sweep", "mm1", "--out", "HERE"], "must be a new or empty directory"),
+        ([*SWEEP, "--out", "MADE", "--metric", "latency"], "is no metric of this sweep"),
+        ([*SWEEP, "--out", "MADE", "--master", "local"], "is for --engine spark"),
+        ([*SWEEP, "--out", "MADE", "--engine", "ray"], "ray"),
+        ([*SWEEP, "--out", "MADE", "--workers", "0"], "--workers"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    made: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = str(Path(__file__).parent)
+    given = [one.replace("MADE", str(made)).replace("HERE", there) for one in arguments]
+    code, out, err = run(capsys, *given)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_runs_that_fail_are_said_and_make_exit_code_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*SWEEP, "--set", 'sweep={ "limits.steps" = [5, 1000000] }', "--out", str(tmp_path / "out")]
+    code, out, err = run(capsys, *arguments)
+    assert code == 4
+    assert "run 0 of design 0: error in inputs: limits.steps = 5" in err
+    assert "2 of 4 runs failed" in err
+    assert "latency_s.mean" in out

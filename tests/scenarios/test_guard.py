@@ -1,0 +1,82 @@
+"""Whatever the guarded process does is an answer, and the next request is served."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scenarios.guard import Guard
+
+
+@pytest.fixture(scope="module")
+def guard() -> Iterator[Guard]:
+    made = Guard("guarded_answers", [])
+    yield made
+    made.close()
+
+
+def ask(guard: Guard, what: str, cpu_s: float = 20.0) -> dict[str, Any]:
+    return guard.ask({"what": what}, cpu_s, lambda _: None, lambda: False)
+
+
+def test_one_process_answers_one_request_after_the_other(guard: Guard) -> None:
+    notes: list[Any] = []
+    first = guard.ask({"what": "a"}, 20.0, notes.append, lambda: False)
+    assert notes == [{"note": True, "heard": "a"}]
+    assert ask(guard, "b")["process"] == first["process"] != os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("what", "cpu_s", "ended"),
+    [
+        ("kill", 20.0, "crashed: the process ended by signal SIGKILL"),
+        ("fault", 20.0, "crashed: the process ended by signal SIGSEGV"),
+        ("leave", 20.0, "crashed: the process ended by exit code 7"),
+        ("spin", 0.1, "timeout"),
+        ("hang", 0.1, "timeout"),
+    ],
+)
+def test_a_process_that_ends_or_never_answers_is_an_answer(guard: Guard, what: str, cpu_s: float, ended: str) -> None:
+    assert ask(guard, what, cpu_s) == {"ended": ended}
+    assert ask(guard, "again")["what"] == "again"
+
+
+def test_memory_that_is_not_there_is_an_error_of_the_run_alone(guard: Guard) -> None:
+    assert ask(guard, "memory") == {"memory": True}
+
+
+def test_what_is_printed_is_no_answer(guard: Guard) -> None:
+    assert ask(guard, "print")["what"] == "print"
+
+
+def test_a_request_can_be_given_up(guard: Guard) -> None:
+    began = time.monotonic()
+    stopped = guard.ask({"what": "hang"}, 20.0, lambda _: None, lambda: time.monotonic() - began > 0.3)
+    assert stopped == {"ended": "stopped"}
+
+
+def test_the_process_ends_with_whoever_asked() -> None:
+    program = """
+import os, signal
+from scenarios.guard import Guard
+guard = Guard("guarded_answers", [])
+print(guard.ask({"what": "a"}, 20.0, print, lambda: False)["process"], flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    process = int(done.stdout.split()[-1])
+    for _ in range(100):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    raise AssertionError("it lives on")
