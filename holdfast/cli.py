@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("run", "run", "Simulate a scenario: latency, load, recoveries, what was lost."),
     "sweep": ("sweep", "sweep", "Simulate every combination of the values of a scenario's [sweep]."),
     "compare": ("compare", "compare", "Compare two designs: means, differences, intervals."),
+    "reproduce": ("reproduce", "reproduce", "Try the claims of papers again, beside their own figures."),
     "study": ("study", "study", "From real flights to a report: ingest, plan, run with a crash."),
     "plan": ("plan", "app", "Find the best plan for a problem file."),
     "verify": ("verify", "verify", "Check a plan against its problem without any solver."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.terminal import table
@@ -131,6 +131,21 @@ def guarantee_line(summary: Mapping[str, Any]) -> str:
         f"Tuples at the sinks: {counts['lost']:,} lost, {counts['duplicated']:,} duplicated; "
         f"in state: {counts['state_lost'] or 0:,} lost, {counts['state_duplicated'] or 0:,} duplicated."
     )
+
+
+def claims_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table | str]:
+    """One table for each study, and a line for each claim that does not hold and has a cause."""
+    verdicts = {True: "holds", False: "DOES NOT HOLD", None: "not tried"}
+    shown: list[Table | str] = []
+    for study in dict.fromkeys(row["study"] for row in rows):
+        own = [row for row in rows if row["study"] == study]
+        cells = [(row["claim"], row["paper"], row["ours"] or "", verdicts[row["holds"]]) for row in own]
+        shown.append(table(study, ("claim", "paper", "here", ""), cells, text_columns=4, whole_columns=1))
+        shown += [f"{row['claim']}: {row['cause']}" for row in own if row["cause"]]
+        tried = [row for row in own if row["holds"] is not None]
+        held = sum(row["holds"] for row in tried)
+        shown.append(f"{held} of {len(tried)} claims that were tried hold; {len(own) - len(tried)} were not tried.")
+    return shown
 
 
 def study_tables(study: Study) -> tuple[Table, Table]:

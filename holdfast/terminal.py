@@ -34,15 +34,30 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, allow_nan=False))
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, text_columns: int = 1) -> Table:
-    """A table whose first `text_columns` columns are text on the left and the rest numbers on the right."""
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    text_columns: int = 1,
+    whole_columns: int = 0,
+) -> Table:
+    """A table whose first `text_columns` columns are text on the left and the rest numbers on the right.
+
+    Of text that is too wide the first `whole_columns` are not folded.
+    """
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - only where something is shown
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     made = Table(title=Text(clean(title)), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
-        made.add_column(Text(column), justify="left" if index < text_columns else "right", overflow="fold")
+        made.add_column(
+            Text(column),
+            justify="left" if index < text_columns else "right",
+            overflow="fold",
+            no_wrap=index < whole_columns,
+        )
     for row in rows:
         made.add_row(*(Text(clean(cell)) for cell in row))
     return made

@@ -16,7 +16,7 @@ class PlanFile(Description):
     """Plan file, relative to the scenario file."""
 
 
-Allocation = Literal["baseline", "even", "sensitive-first", "exact"] | PlanFile
+Allocation = Literal["baseline", "even", "sensitive-first", "exact", "expected-useable"] | PlanFile
 
 
 def _as_file(value: object) -> object:

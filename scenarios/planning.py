@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from analysis.expected_useable import EXPECTED, expected_allocation
 from analysis.useable import UseableShares, useable_shares
 from models import layout
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
@@ -19,6 +20,7 @@ from models.profile import Profile
 from models.scenario import Scenario
 from models.solution import Status
 from optimizer.checkpoint_allocation import solve
+from optimizer.checkpoint_allocation.ties import level_ties
 from optimizer.verify import verify_checkpoints
 from scenarios.group_loads import GroupLoads, group_loads
 from scenarios.planning_files import read_plan
@@ -46,6 +48,37 @@ def allocation_problem(loads: GroupLoads) -> CheckpointAllocation:
     )
 
 
+def expected_problem(scenario: Scenario, loads: GroupLoads) -> CheckpointAllocation:
+    """The problem whose objective is the expected number of key groups in need without a useable checkpoint."""
+    return expected_allocation(
+        loads.load[:, : loads.training],
+        loads.host,
+        speed=_speeds(scenario, loads),
+        outside=np.zeros(len(loads.hosts)),
+        theta=scenario.elasticity.high,
+        seed=scenario.seed,
+        group=loads.operators,
+    )
+
+
+def solve_by(
+    method: str, problem: CheckpointAllocation, *, time_limit_s: float = 60.0, seed: int = 0, workers: int = 1
+) -> CheckpointPlan:
+    """The plan by any method of METHODS, or by EXPECTED, whose equally good answers spread the checkpoints' load."""
+    if method != EXPECTED:
+        return solve(problem, method=method, time_limit_s=time_limit_s, seed=seed, workers=workers)
+    plan = solve(problem, method="exact", time_limit_s=time_limit_s, workers=workers)
+    if plan.assignment is None:
+        return replace(plan, method=method)
+    return replace(plan, method=method, assignment=level_ties(problem, plan.assignment))
+
+
+def _speeds(scenario: Scenario, loads: GroupLoads) -> np.ndarray:
+    """Load that fills each of the hosts."""
+    groups = layout.hosts(scenario)
+    return np.array([groups[host].speed * groups[host].cores for host in loads.hosts])
+
+
 def compare_allocations(
     scenario: Scenario,
     profiles: Mapping[str, Profile],
@@ -55,10 +88,11 @@ def compare_allocations(
 ) -> tuple[GroupLoads, tuple[PlannedAllocation, ...]]:
     """The loads that the plans are made of, and a verified plan by each method."""
     loads = group_loads(scenario, profiles)
-    problem = allocation_problem(loads)
+    paper = allocation_problem(loads)
     planned = []
     for method in methods:
-        plan = solve(problem, method=method, time_limit_s=time_limit_s, seed=scenario.seed)
+        problem = expected_problem(scenario, loads) if method == EXPECTED else paper
+        plan = solve_by(method, problem, time_limit_s=time_limit_s, seed=scenario.seed)
         planned.append(_judged(scenario, loads, method, problem, plan))
     return loads, tuple(planned)
 
@@ -70,12 +104,11 @@ def _judged(
     if not verdict.ok or plan.assignment is None:
         raise RuntimeError(f"{method}: {plan.status}: {'; '.join(map(str, verdict.violations)) or plan.note}")
     holders = {name: loads.hosts[node] for name, node in zip(loads.names, plan.assignment, strict=True)}
-    groups = layout.hosts(scenario)
     judged = useable_shares(
         loads.load[:, loads.training :],
         loads.host,
         plan.assignment,
-        speed=np.array([groups[host].speed * groups[host].cores for host in loads.hosts]),
+        speed=_speeds(scenario, loads),
         outside=np.zeros(len(loads.hosts)),
         theta=scenario.elasticity.high,
     )

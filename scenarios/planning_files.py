@@ -20,9 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from analysis.expected_useable import EXPECTED
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.solution import Status
+from scenarios.load_history import problem_of_history
 
 PROBLEM_KEYS = (
     "cost",
@@ -41,20 +43,33 @@ _SUFFIXES = (".json", ".npz")
 _VALUES = ("objective", "bound", "gap")
 
 
-def read_problem(path: str | Path) -> CheckpointAllocation:
+def read_problem(path: str | Path, method: str = "exact") -> CheckpointAllocation:
     """The checkpoint-allocation problem in a .json or .npz file.
 
-    Raises InputError for a missing or broken file, unknown or missing keys and wrong contents.
+    A file with a `history` has the loads that costs follow from, by what the method minimises
+    (`scenarios.load_history`). Raises InputError for a missing or broken file, unknown or missing keys, wrong contents,
+    and a method that needs a history where there is none.
     """
     path = Path(path)
     if path.suffix not in _SUFFIXES:
         raise InputError.at("file", path.name, "must end in .json or .npz")
-    found = _read_npz(path) if path.suffix == ".npz" else _read_json(path)
+    found = _with_history(_read_npz(path)) if path.suffix == ".npz" else _read_json(path)
+    if found.get("history") is not None:
+        return problem_of_history(found, method)
+    if method == EXPECTED:
+        raise InputError.at("history", NO_VALUE, f"is missing: {method} minimises what follows from measured loads")
     faults = [_unknown(key) for key in found if key not in PROBLEM_KEYS]
     faults += [InputFault(key, NO_VALUE, "is missing") for key in _REQUIRED if found.get(key) is None]
     raise_if_any(faults)
     values = {key: value for key, value in found.items() if value is not None}
     return CheckpointAllocation(**values)
+
+
+def _with_history(found: dict[str, Any]) -> dict[str, Any]:
+    """Arrays of an NPZ file that are named history.KEY as one history."""
+    own = {key.removeprefix("history."): value for key, value in found.items() if key.startswith("history.")}
+    rest = {key: value for key, value in found.items() if not key.startswith("history.")}
+    return rest | ({"history": own} if own else {})
 
 
 def write_problem(problem: CheckpointAllocation, path: str | Path, *, force: bool = False) -> None:

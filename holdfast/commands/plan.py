@@ -29,7 +29,7 @@ def _plan() -> None:
 @app.command()
 def checkpoints(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Problem: .json or .npz")],
-    method: Annotated[str, typer.Option(help="baseline, even, sensitive-first or exact")] = "exact",
+    method: Annotated[str, typer.Option(help="baseline, even, sensitive-first, exact, expected-useable")] = "exact",
     time_limit: Annotated[float, typer.Option(help="Seconds after which `exact` gives its best")] = 60.0,
     seed: Annotated[int, typer.Option(help="Decides the draws of baseline and even")] = 0,
     workers: Annotated[int, typer.Option(help="Processes; never changes the answer")] = 1,
@@ -42,8 +42,8 @@ def checkpoints(
 
     Exit code 0: feasible or optimal; 2: bad input; 3: infeasible; 4: no feasible plan found.
     """
-    from optimizer.checkpoint_allocation import solve  # noqa: PLC0415
     from optimizer.reasons import reasons as explain  # noqa: PLC0415
+    from scenarios.planning import solve_by  # noqa: PLC0415
     from scenarios.planning_files import (  # noqa: PLC0415
         plan_to_dict,
         read_problem,
@@ -53,8 +53,8 @@ def checkpoints(
 
     if out is not None:
         refuse_unwritable(out, force=force)  # before any work is done
-    problem = read_problem(file)
-    plan = solve(problem, method=method, time_limit_s=time_limit, seed=seed, workers=workers)
+    problem = read_problem(file, method)
+    plan = solve_by(method, problem, time_limit_s=time_limit, seed=seed, workers=workers)
     rows = explain(problem, plan) if reasons else []
     document = plan_to_dict(plan, problem)
     if reasons:

@@ -28,8 +28,8 @@ def verify(
     from optimizer.verify import verify_checkpoints  # noqa: PLC0415
     from scenarios.planning_files import read_plan_and_gap, read_problem  # noqa: PLC0415
 
-    problem = read_problem(problem_file)
     plan, gap = read_plan_and_gap(plan_file)
+    problem = read_problem(problem_file, plan.method or "exact")
     verdict = verify_checkpoints(problem, plan, gap=gap)
     text = json_text.dumps(_document(verdict), allow_nan=False) if json else "\n".join(_lines(verdict, plan.status))
     sys.stdout.write(text + "\n")

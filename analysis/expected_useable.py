@@ -1,0 +1,131 @@
+"""How likely a checkpoint will be useable on each host when its key group needs it.
+
+A checkpoint is useable when its group's host is overloaded and the group would fit on the checkpoint's host. That is
+judged over futures made of measured windows: the total load goes up by a step, each key group follows along its
+regression on the total, and keeps what the total does not explain of some measured window. The steps go from
+0.7 of the one that overloads the first host to 1.3 of the one that overloads the ninth of ten hosts, as far as these
+follow the total at all. So speeds, other load, thresholds and sizes count, which a correlation does not see.
+Source: the page "Checkpoint-assisted migration", section "Beyond the paper".
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from models.checked_arrays import CheckedArrays, FloatArray, IntArray
+from models.checkpoint_allocation import CheckpointAllocation
+from models.errors import raise_if_any
+
+EXPECTED = "expected-useable"  # the method that minimises this
+FUTURES = 200
+_FIRST, _LAST, _SHARE = 0.7, 1.3, 0.9
+_GREATEST = 2.0  # a host that is not overloaded by this many times the total does not follow it
+
+
+def expected_allocation(
+    load: npt.ArrayLike,
+    host: npt.ArrayLike,
+    *,
+    speed: npt.ArrayLike,
+    outside: npt.ArrayLike,
+    theta: float,
+    seed: int = 0,
+    futures: int = FUTURES,
+    group: tuple[str | int, ...] | None = None,
+) -> CheckpointAllocation:
+    """The allocation problem whose objective is the expected number of key groups in need without a useable checkpoint.
+
+    load (G, windows) in units of speed; host (G,); speed, outside (N,). Its cost (G, N) is the chance that the group's
+    host is overloaded and the group would not fit on the node: a whole number of futures over their number, so that
+    nodes that are equally good cost exactly the same. Raises InputError.
+    """
+    check = CheckedArrays()
+    loads = check.floats("load", load, (None, None), low=0.0)
+    speeds = check.floats("speed", speed, (None,), low=0.0)
+    groups, nodes = (None if loads is None else len(loads)), (None if speeds is None else len(speeds))
+    others = check.floats("outside", outside, (nodes,), low=0.0)
+    at = check.indices("host", host, (groups,), (nodes,))
+    if not theta > 0:
+        check.add("theta", theta, "must be positive")
+    if futures < 1:
+        check.add("futures", futures, "must be at least 1")
+    if loads is not None and loads.shape[1] < 2:
+        check.add("load", loads.shape, "must have at least two windows")
+    if speeds is not None and (speeds <= 0).any():
+        check.add("speed", float(speeds.min()), "must be positive")
+    raise_if_any(check.faults)
+    assert loads is not None and speeds is not None and others is not None and at is not None
+    need, useable = chances(loads, at, speeds, others, theta, np.random.default_rng(seed), futures)
+    return CheckpointAllocation(
+        cost=(need[:, None] - useable) / futures,
+        load=loads.mean(axis=1),
+        forbidden=np.column_stack([np.arange(len(loads)), at]),
+        group=group,
+    )
+
+
+def chances(
+    load: FloatArray,
+    host: IntArray,
+    speed: FloatArray,
+    outside: FloatArray,
+    theta: float,
+    rng: np.random.Generator,
+    futures: int,
+) -> tuple[FloatArray, FloatArray]:
+    """In how many futures each group's host is overloaded (G,), and in how many it also fits on each node (G, N)."""
+    made = _futures(load, host, speed, outside, theta, rng, futures)
+    nodes, groups = len(speed), len(load)
+    need, useable = np.zeros(groups), np.zeros((groups, nodes))
+    for future in made.T:
+        share = outside + np.bincount(host, weights=future, minlength=nodes) / speed
+        over = share[host] > theta
+        need += over
+        useable += over[:, None] & (share[None, :] + future[:, None] / speed[None, :] <= theta)
+    useable[np.arange(groups), host] = 0.0
+    return need, useable
+
+
+def _futures(
+    load: FloatArray,
+    host: IntArray,
+    speed: FloatArray,
+    outside: FloatArray,
+    theta: float,
+    rng: np.random.Generator,
+    futures: int,
+) -> FloatArray:
+    """Loads (G, futures): the mean, a step of the total along each group's regression, and what is left of a window."""
+    mean, total = load.mean(axis=1), load.sum(axis=0)
+    around = total - total.mean()
+    square = float(around @ around)
+    slope = (load - mean[:, None]) @ around / square if square > 0 else mean / max(float(mean.sum()), 1e-300)
+    rest = load - mean[:, None] - slope[:, None] * around[None, :]
+    low, high = _steps(mean, slope, host, speed, outside, theta, float(total.mean()))
+    steps = low + (high - low) * (np.arange(futures) + 0.5) / futures
+    windows = rng.integers(load.shape[1], size=futures)
+    made: FloatArray = np.maximum(0.0, mean[:, None] + slope[:, None] * steps[None, :] + rest[:, windows])
+    return made
+
+
+def _steps(
+    mean: FloatArray,
+    slope: FloatArray,
+    host: IntArray,
+    speed: FloatArray,
+    outside: FloatArray,
+    theta: float,
+    total: float,
+) -> tuple[float, float]:
+    """The least and the greatest step of the total load."""
+    nodes = len(speed)
+    room = theta - outside - np.bincount(host, weights=mean, minlength=nodes) / speed
+    rise = np.bincount(host, weights=slope, minlength=nodes) / speed
+    overloads = np.sort([r / s for r, s in zip(room, rise, strict=True) if s > 0 and r / s <= _GREATEST * total])
+    if not overloads.size:
+        return 0.0, _GREATEST * total
+    first, last = float(overloads[0]), float(overloads[math.ceil(_SHARE * overloads.size) - 1])
+    return (_FIRST * first if first > 0 else first), max(_LAST * last, 0.0)

@@ -1,0 +1,68 @@
+"""Problems from measured loads: a file may hold what the costs of an allocation follow from in place of the costs.
+
+    "history": {"load": [[..]], "host": [..], "speed": [..], "outside": [..], "theta": 0.85, "seed": 0, "group": [..]}
+
+load (key groups, windows) in cores, host: the node of each key group, speed: cores times speed of each node, outside:
+the share of each node that others take (none without it), theta: the utilisation above which a node is overloaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from analysis.expected_useable import EXPECTED, expected_allocation
+from models.checked_arrays import CheckedArrays
+from models.checkpoint_allocation import CheckpointAllocation
+from models.checkpoint_correlation import allocation_from_correlation
+from models.correlation import pearson
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.words import nearest
+
+KEYS = ("load", "host", "speed", "outside", "theta", "seed", "group")
+_REQUIRED = ("load", "host", "speed")
+
+
+def problem_of_history(found: Mapping[str, Any], method: str) -> CheckpointAllocation:
+    """The problem that the method solves: expected useable checkpoints, or for all others the paper's correlations.
+
+    `found` are the keys of the file, of which `history` is one. Raises InputError.
+    """
+    history = found["history"]
+    others = [key for key, value in found.items() if key != "history" and value is not None]
+    faults = [InputFault(key, NO_VALUE, "stands beside a history", "leave out one of them") for key in others]
+    if not isinstance(history, Mapping):
+        raise InputError.at("history", history, "must be an object")
+    faults += [
+        InputFault(f"history.{key}", NO_VALUE, "is no key of a history", nearest(key, KEYS))
+        for key in history
+        if key not in KEYS
+    ]
+    faults += [InputFault(f"history.{key}", NO_VALUE, "is missing") for key in _REQUIRED if history.get(key) is None]
+    raise_if_any(faults)
+    check = CheckedArrays()
+    load = check.floats("history.load", history["load"], (None, None), low=0.0)
+    speed = check.floats("history.speed", history["speed"], (None,), low=0.0)
+    groups, nodes = (None if load is None else len(load)), (None if speed is None else len(speed))
+    host = check.indices("history.host", history["host"], (groups,), (nodes,))
+    theta, seed = (_plain(history.get(key, default)) for key, default in (("theta", 0.85), ("seed", 0)))
+    if isinstance(theta, bool) or not isinstance(theta, (int, float)) or not theta > 0:
+        check.add("history.theta", theta, "must be a positive number")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        check.add("history.seed", seed, "must be a whole number, at least 0")
+    raise_if_any(check.faults)
+    assert load is not None and speed is not None and host is not None and nodes is not None
+    group = history.get("group")
+    labels = None if group is None else tuple(_plain(group))
+    if method == EXPECTED:
+        outside = history.get("outside")
+        others_take = np.zeros(nodes) if outside is None else outside
+        return expected_allocation(load, host, speed=speed, outside=others_take, theta=theta, seed=seed, group=labels)
+    return allocation_from_correlation(pearson(load), load.mean(axis=1), host, nodes, group=labels)
+
+
+def _plain(value: Any) -> Any:
+    """What an array of an NPZ file holds, as JSON would."""
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

@@ -1,0 +1,181 @@
+"""The airline experiment at the level of rates: how many moves find a checkpoint where they go.
+
+Statistics of the first 15 of 48 minutes decide who holds the checkpoints; then the adaptation manager
+(`sim.adaptation`) looks at every window of 8 s and moves key groups off overloaded hosts. After a move the checkpoint
+is where the group was. Source: Madsen and Zhou, CIKM 2015, section 7, as reconstructed on the page
+"Checkpoint-assisted migration".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.expected_useable import expected_allocation
+from models.checkpoint_allocation import CheckpointAllocation
+from models.checkpoint_correlation import allocation_from_correlation
+from models.correlation import pearson
+from optimizer.checkpoint_allocation import solve
+from optimizer.checkpoint_allocation.ties import level_ties
+from scenarios.reproduce.flight_rates import (
+    SAMPLERS,
+    TRAINING_S,
+    WINDOW_S,
+    WORKERS,
+    Airline,
+    Flights,
+    FloatArray,
+    IntArray,
+    homes,
+    loads,
+    operators,
+)
+from sim.adaptation import Group, Host, Prefer, Rules, balance
+
+TRAINING = TRAINING_S // WINDOW_S
+_RESTS = 2  # windows that a group that was moved is left alone
+MOVES = 4  # per host and round
+NODES = WORKERS + SAMPLERS
+NOISE = 0.2  # correlations below this count as none: statistics of 112 windows have as much by chance
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the manager did in one run."""
+
+    groups: int  # on overloaded hosts, summed over rounds
+    useable: int  # of these, with a checkpoint where they would fit
+    assisted: int
+    direct: int
+    unplaced: int
+
+    @property
+    def share(self) -> float:
+        """Assisted moves of all moves."""
+        return self.assisted / max(1, self.assisted + self.direct)
+
+    @property
+    def useable_share(self) -> float:
+        """Useable checkpoints, each round by its groups on overloaded hosts."""
+        return self.useable / max(1, self.groups)
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a policy may know: loads (groups, windows) before the decision, where the groups are, and the threshold."""
+
+    load: FloatArray
+    host: IntArray
+    operator: IntArray
+    theta: float
+
+
+def problem(training: Training, zero_below: float = 0.0, tie_band: float = 0.0) -> CheckpointAllocation:
+    """The paper's allocation problem with kappa = infinity."""
+    return allocation_from_correlation(
+        pearson(training.load),
+        training.load.mean(axis=1),
+        training.host,
+        NODES,
+        group=[str(one) for one in training.operator],
+        zero_below=zero_below,
+        tie_band=tie_band,
+    )
+
+
+def _solved(method: str, zero_below: float = 0.0, tie_band: float = 0.0) -> Policy:
+    def policy(training: Training, seed: int) -> IntArray:
+        plan = solve(problem(training, zero_below, tie_band), method=method, seed=seed)
+        assert plan.assignment is not None  # with kappa = infinity every group has somewhere to go
+        return plan.assignment
+
+    return policy
+
+
+def least_used(training: Training, seed: int) -> IntArray:
+    """A control that knows nothing of correlation: the four least used hosts, balanced by load."""
+    used = np.bincount(training.host, weights=training.load.mean(axis=1), minlength=NODES)
+    few = np.argsort(used, kind="stable")[:SAMPLERS]
+    held = np.zeros(NODES)
+    found = np.empty(len(training.host), np.int64)
+    mean = training.load.mean(axis=1)
+    for group in np.argsort(-mean, kind="stable"):
+        others = [node for node in few if node != training.host[group]]
+        found[group] = min(others, key=lambda node: (held[node], node))
+        held[found[group]] += mean[group]
+    return found
+
+
+def tie_band(training: Training, seed: int) -> IntArray:
+    """The paper's correlations, where all within 0.1 of the best count as equal and the least loaded is taken."""
+    made = problem(training, tie_band=0.1)
+    plan = solve(made, method="exact")
+    assert plan.assignment is not None
+    return level_ties(made, plan.assignment)
+
+
+def expected(training: Training, seed: int) -> IntArray:
+    """Another objective: as few key groups as can be expected in need without a useable checkpoint."""
+    made = expected_allocation(
+        training.load,
+        training.host,
+        speed=np.ones(NODES),
+        outside=np.zeros(NODES),
+        theta=training.theta,
+        seed=seed,
+    )
+    plan = solve(made, method="exact")
+    assert plan.assignment is not None
+    return level_ties(made, plan.assignment)
+
+
+Policy = Callable[[Training, int], IntArray]
+
+POLICIES: dict[str, Policy] = {
+    "baseline": _solved("baseline"),
+    "even": _solved("even"),
+    "optimised": _solved("exact", zero_below=NOISE),
+    "literal": _solved("exact"),
+    "least-used": least_used,
+    "tie-band": tie_band,
+    "expected-useable": expected,
+}
+
+
+def run(setting: Airline, load: FloatArray, policy: Policy, seed: int, prefer: Prefer = "sufficient") -> Outcome:
+    """The manager's moves under the policy's allocation, for loads as `loads` gives them."""
+    host = homes(setting)
+    holder = policy(Training(load[:, :TRAINING], host.copy(), operators(setting), setting.theta), seed).copy()
+    hosts = [Host(1.0)] * NODES
+    rules = Rules(high=setting.theta, moves=MOVES, prefer=prefer)
+    rested_at = np.zeros(len(host), np.int64)
+    totals = np.zeros(5, np.int64)
+    for window in range(TRAINING, load.shape[1]):
+        now = load[:, window]
+        if np.bincount(host, weights=now, minlength=NODES).max() <= setting.theta:
+            continue
+        groups = [
+            Group(k, int(host[k]), float(now[k]), int(holder[k]), bool(rested_at[k] <= window))
+            for k in range(len(host))
+        ]
+        made = balance(hosts, groups, rules)
+        for move in made.moves:
+            host[move.group], holder[move.group] = move.target, move.origin
+            rested_at[move.group] = window + _RESTS
+        assisted = sum(move.assisted for move in made.moves)
+        totals += (made.groups, made.useable, assisted, len(made.moves) - assisted, len(made.unplaced))
+    return Outcome(*totals.tolist())
+
+
+def experiment(
+    setting: Airline, year: Flights, policies: dict[str, Policy], seeds: range, prefer: Prefer = "sufficient"
+) -> dict[str, list[Outcome]]:
+    """Policy -> one outcome for each seed, all policies with the same loads."""
+    found: dict[str, list[Outcome]] = {name: [] for name in policies}
+    for seed in seeds:
+        load = loads(setting, year, seed)
+        for name, policy in policies.items():
+            found[name].append(run(setting, load, policy, seed, prefer))
+    return found

@@ -1,0 +1,149 @@
+"""The airline job at the level of rates: load of every key group in every second of a run, from real flights.
+
+A year of flights becomes 2,880 s. Operator 1 gets every flight, operator 2 the delayed ones, operator 3 those that were
+in the air, each by key group of the airplane; operator 4 gets 80 tuples/s at random. Key groups 1 to 3 are on 16 hosts,
+those of operator 4 on four more. Source of the parameters: the reconstruction on the page "Checkpoint-assisted
+migration", section "Airline scenario".
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Profile = Literal["steps", "event", "const"]
+
+SECONDS, TRAINING_S, WINDOW_S = 2880, 900, 8
+WORKERS, SAMPLERS = 16, 4
+OPERATORS = 4
+_SAMPLES_PER_S = 80
+_STEP_S, _STEP = 60, 0.3  # the total is drawn again each minute, within 30 % of its mean
+_GOLDEN, _FIRST, _SECOND = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+@dataclass(frozen=True)
+class Airline:
+    """One setting. `copies` of the volume, each with groups of its own; `salt` numbers another set of them."""
+
+    key_groups: int = 32
+    copies: int = 22
+    salt: int = 0
+    profile: Profile = "steps"
+    utilisation: float = 0.62  # of the 16 hosts, on average before anything moves
+    sampler_utilisation: float = 0.05
+    theta: float = 0.85  # above which a host is overloaded
+
+
+@dataclass(frozen=True)
+class Flights:
+    """One year: how often each airplane flies in each second, by operator; shape (airplanes, SECONDS) each."""
+
+    tails: tuple[str, ...]
+    every: FloatArray
+    delayed: FloatArray
+    airborne: FloatArray
+
+
+@lru_cache(maxsize=4)
+def flights(path: Path, year: int | None = None) -> Flights:
+    """The flights of a Parquet file, or of one year in it; rows without a tail number are left out.
+
+    Needs the columns sched_dep_ts, tailnum, arr_delay and air_time.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415 - only where something is reproduced
+
+    table = pq.read_table(path, columns=["sched_dep_ts", "tailnum", "arr_delay", "air_time"])
+    when = table["sched_dep_ts"].to_numpy().astype("datetime64[s]")
+    tails = np.array(table["tailnum"].to_pylist(), dtype=object)
+    delay = table["arr_delay"].to_numpy(zero_copy_only=False).astype(float)
+    air = table["air_time"].to_numpy(zero_copy_only=False).astype(float)
+    years = when.astype("datetime64[Y]")
+    kept = np.array([tail is not None for tail in tails])
+    if year is not None:
+        kept &= years == np.datetime64(str(year))
+    when, tails, delay, air, years = when[kept], tails[kept], delay[kept], air[kept], years[kept]
+    begin = years.astype("datetime64[s]")
+    length = (years + 1).astype("datetime64[s]") - begin
+    second = ((when - begin).astype(np.int64) * SECONDS) // length.astype(np.int64)
+    names, airplane = np.unique(tails.astype(str), return_inverse=True)
+    place = airplane * SECONDS + second
+
+    def counted(rows: npt.NDArray[np.bool_]) -> FloatArray:
+        size = len(names) * SECONDS
+        return np.bincount(place[rows], minlength=size).reshape(len(names), SECONDS).astype(np.float64)
+
+    return Flights(tuple(names.tolist()), counted(place >= 0), counted(delay > 0), counted(~np.isnan(air)))
+
+
+def homes(setting: Airline) -> IntArray:
+    """The host of each key group, operator after operator: group j of 1 to 3 on j mod 16, of 4 on 16 + j mod 4."""
+    groups = np.arange(setting.key_groups)
+    return np.concatenate([groups % WORKERS] * 3 + [WORKERS + groups % SAMPLERS])
+
+
+def operators(setting: Airline) -> IntArray:
+    """The operator of each key group, 1 to 4."""
+    return np.repeat(np.arange(1, OPERATORS + 1), setting.key_groups)
+
+
+def loads(setting: Airline, year: Flights, seed: int) -> FloatArray:
+    """Load [cores] of each key group in each window of WINDOW_S, (4 key_groups, SECONDS / WINDOW_S).
+
+    `seed` draws the level of each minute and what operator 4 gets; which airplane is in which group follows from the
+    salt. Hosts have one core of speed 1.
+    """
+    rng = np.random.default_rng([seed, setting.salt, setting.key_groups])
+    members = _members(setting, year.tails)
+    series = [members @ one for one in (year.every, year.delayed, year.airborne)]
+    level = _level(setting.profile, series[0].sum(axis=0), rng)
+    worked = np.vstack([one * level for one in series])
+    worked *= setting.utilisation * WORKERS / worked.sum(axis=0).mean()
+    shares = np.full(setting.key_groups, 1 / setting.key_groups)
+    sampled = rng.multinomial(_SAMPLES_PER_S, shares, size=SECONDS).T.astype(np.float64)
+    sampled *= setting.sampler_utilisation * SAMPLERS / _SAMPLES_PER_S
+    every = np.vstack([worked, sampled])
+    means: FloatArray = every.reshape(len(every), -1, WINDOW_S).mean(axis=2)
+    return means
+
+
+def _members(setting: Airline, tails: tuple[str, ...]) -> FloatArray:
+    """In how many copies of the volume each airplane belongs to each key group, (key_groups, airplanes).
+
+    CRC-32 alone would not do: salted, it numbers the same groups in another order where their number is a power of two.
+    """
+    hashed = np.array([zlib.crc32(tail.encode()) for tail in tails], dtype=np.uint64)
+    found = np.zeros((setting.key_groups, len(tails)))
+    for copy in range(setting.copies):
+        salt = np.uint64(setting.salt * 1000 + copy)
+        group = (_mixed(hashed ^ _mixed(np.full_like(hashed, salt) + _GOLDEN)) % np.uint64(setting.key_groups)).astype(
+            int
+        )
+        found[group, np.arange(len(tails))] += 1
+    return found
+
+
+def _mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Well mixed bits (the finaliser of SplitMix64)."""
+    x = (x ^ (x >> np.uint64(30))) * _FIRST
+    x = (x ^ (x >> np.uint64(27))) * _SECOND
+    return x ^ (x >> np.uint64(31))
+
+
+def _level(profile: Profile, total: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """By what the counts of each second are multiplied, (SECONDS,)."""
+    if profile == "event":
+        return np.ones(SECONDS)
+    means = total.reshape(-1, WINDOW_S).mean(axis=1)
+    even = np.repeat(1 / np.maximum(means, 1e-9), WINDOW_S)  # the total of each window is the same
+    if profile == "const":
+        return even
+    minutes = 1 + _STEP * rng.uniform(-1, 1, SECONDS // _STEP_S)
+    return even * np.repeat(minutes, _STEP_S)

@@ -1,0 +1,104 @@
+"""The experiment cpa-replay, tuple by tuple: one key group moves with more or less to replay.
+
+20 tasks send 8,000 tuples/s to 20 key groups on 20 hosts; one group moves to the host that holds its checkpoint. Values
+and closed forms: the page "Checkpoint-assisted migration", section "cpa-replay".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from models.inputs import RunInputs
+from models.reading import scenario_from
+from sim.engine import simulate
+
+TUPLE_BYTES, LINK, DISK = 150, 50e6, 30e6
+SERVICE_S, LATENCY_S = 1e-4, 1e-3
+UPSTREAM, GROUPS = 20, 20
+RATE = 148.0  # tuples/s of one key group
+STATE_BYTES = RATE * 500 * TUPLE_BYTES  # after 500 s
+WHOLE_S = STATE_BYTES * (2 / DISK + 1 / LINK)  # to write, send and read the state
+BREAK_EVEN = WHOLE_S / (TUPLE_BYTES / (UPSTREAM * LINK) + SERVICE_S)  # tuples to replay
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What one move took."""
+
+    protocol: str
+    replayed: int
+    pause_s: float
+    completion_s: float
+
+
+def move(protocol: str, age_s: float, seed: int = 5) -> Moved:
+    """The move of one key group, `age_s` after its checkpoint was stored."""
+    interval_s = age_s + 15.0  # and the move comes before the second checkpoint
+    made = scenario_from(
+        {
+            "format": 1,
+            "seed": seed,
+            "duration": f"{interval_s + 2 * age_s + 8.0:g} s",
+            "workload": {
+                "in": {
+                    "rate": f"{RATE * GROUPS:g} /s",
+                    "keys": {"distribution": "uniform", "count": 4000},
+                    "tuple": f"{TUPLE_BYTES} B",
+                }
+            },
+            "operators": {
+                "in": {"kind": "source", "parallelism": UPSTREAM},
+                "sum": _summing(),
+                "out": {"kind": "sink", "inputs": {"sum": "shuffle"}},
+            },
+            "hosts": {
+                "input": {"count": UPSTREAM, "network": f"{LINK:g} B/s"},
+                "worker": {"count": GROUPS, "network": f"{LINK:g} B/s"},
+                "end": {},
+            },
+            "placement": {"operators": {"in": "input", "sum": "worker", "out": "end"}},
+            "network": {"latency": f"{LATENCY_S:g} s"},
+            "fault_tolerance": {"method": "checkpoint", "interval": f"{interval_s:g} s", "staggered": False},
+            "recording": {"detail": "histograms"},
+            "events": {
+                "move": {
+                    "kind": "migrate",
+                    "at": f"{interval_s + age_s:g} s",
+                    "operator": "sum",
+                    "key_group": 2,
+                    "host": "worker-4",
+                    "protocol": protocol,
+                }
+            },
+        }
+    )
+    holders = {("sum", group): f"worker-{(group + 2) % GROUPS}" for group in range(GROUPS)}
+    records = simulate(made, RunInputs(holders=holders))
+    table = {name: column.tolist() for name, column in records.tables["migrations"].items()}
+    (row,) = ({name: column[k] for name, column in table.items()} for k in range(len(table["protocol"])))
+    return Moved(
+        row["protocol"],
+        row["replayed"],
+        (row["resumed_ns"] - row["paused_ns"]) / 1e9,
+        (row["completed_ns"] - row["requested_ns"]) / 1e9,
+    )
+
+
+def _summing() -> dict[str, Any]:
+    return {
+        "kind": "aggregate",
+        "inputs": {"in": "key"},
+        "parallelism": GROUPS,
+        "key_groups": GROUPS,
+        "service": {"distribution": "deterministic", "value": f"{SERVICE_S:g} s"},
+        "serialise": f"{DISK:g} B/s",
+        "deserialise": f"{DISK:g} B/s",
+        "state": {"model": "fixed", "bytes": f"{STATE_BYTES:g} B"},
+        "output": {"tuple": "1 B"},  # outputs that are kept are in the checkpoint, too; the closed forms have none
+    }
+
+
+def replay_s(tuples: int) -> float:
+    """CPA's latency: the largest part over its link, then all of it, one after the other."""
+    return LATENCY_S + tuples * (TUPLE_BYTES / (UPSTREAM * LINK) + SERVICE_S)

@@ -1,0 +1,124 @@
+"""Claims of papers: none loosened, each tried as it says, and what does not hold is said."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.errors import InputError
+from scenarios.reproduce import anti_correlated, replay
+from scenarios.reproduce.airline import NODES, POLICIES, TRAINING, Training, experiment
+from scenarios.reproduce.claims import claims, reproduce, study_names
+from scenarios.reproduce.flight_rates import Airline, Flights, flights, homes, loads, operators
+from scenarios.study import flights as bundled
+
+ORIGINAL = Path(os.environ.get("HOLDFAST_DATA", "")).parent / "spec" / "claims.csv"
+
+
+@pytest.fixture(scope="module")
+def year() -> Flights:
+    return flights(bundled())
+
+
+@pytest.mark.skipif(not ORIGINAL.is_file(), reason="the claims' original is not at hand")
+def test_no_claim_was_loosened() -> None:
+    own = (Path(__file__).parents[2] / "scenarios" / "data" / "claims.csv").read_text().splitlines()
+    assert [line for line in ORIGINAL.read_text().splitlines() if line not in own] == []
+
+
+def test_every_claim_of_the_study_is_tried_and_those_that_do_not_hold_are_these() -> None:
+    rows = reproduce(["checkpoint-assisted"], quick=True, workers=2)
+    assert len(rows) == 16
+    assert {row["claim"] for row in rows if row["holds"] is not True} == {
+        "airline-even-share-rise",
+        "airline-correlation",
+    }
+    for row in rows:
+        assert row["ours"] and row["paper"] and row["tolerance"]
+        assert row["holds"] is True or row["cause"]
+
+
+def test_a_study_that_is_not_there_yet_is_not_tried() -> None:
+    others = [name for name in study_names() if name != "checkpoint-assisted"]
+    assert others
+    rows = reproduce(others, quick=True)
+    assert len(rows) == len(claims()) - 16
+    assert {(row["ours"], row["holds"]) for row in rows} == {(None, None)}
+
+
+def test_an_unknown_study_is_bad_input() -> None:
+    with pytest.raises(InputError, match="did you mean checkpoint-assisted"):
+        reproduce(["checkpoint-asisted"])
+
+
+# -- flights as loads
+
+
+def test_flights_are_counted_once_in_each_stream(year: Flights) -> None:
+    assert year.every.sum() == 302_757  # rows of 2017 with a tail number
+    assert year.delayed.sum() / year.every.sum() == pytest.approx(0.37, abs=0.01)
+    assert year.airborne.sum() / year.every.sum() == pytest.approx(0.97, abs=0.01)
+    assert ((year.delayed <= year.every) & (year.airborne <= year.every)).all()
+
+
+@pytest.mark.parametrize("groups", [16, 48])
+@pytest.mark.parametrize("profile", ["steps", "event", "const"])
+def test_loads_have_the_utilisation_that_was_asked_for(year: Flights, groups: int, profile: Any) -> None:
+    setting = Airline(groups, copies=3, profile=profile, utilisation=0.6, sampler_utilisation=0.1)
+    load = loads(setting, year, seed=4)
+    share = np.array([np.bincount(homes(setting), weights=column, minlength=NODES) for column in load.T])
+    assert share[:, :16].mean() == pytest.approx(0.6)
+    assert share[:, 16:].mean() == pytest.approx(0.1, rel=0.01)
+    assert (load == loads(setting, year, seed=4)).all()
+    assert (load != loads(setting, year, seed=5)).any()
+
+
+def test_copies_have_groups_of_their_own(year: Flights) -> None:
+    """Sums of independent copies vary less: about the root of their number, for powers of two, too."""
+
+    def spread(copies: int) -> float:
+        load = loads(Airline(32, copies=copies), year, 0)[:32].mean(axis=1)
+        return float(load.std() / load.mean())
+
+    assert spread(1) / spread(16) == pytest.approx(4, rel=0.5)
+
+
+def test_policies_are_better_the_more_they_know(year: Flights) -> None:
+    found = experiment(Airline(32), year, POLICIES, range(2))
+    share = {name: np.mean([one.share for one in outcomes]) for name, outcomes in found.items()}
+    assert share["least-used"] > share["optimised"] > share["even"]
+    for outcomes in found.values():
+        for one in outcomes:
+            assert 0 < one.useable <= one.groups
+            assert one.assisted + one.direct > 0
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_no_policy_leaves_a_checkpoint_with_its_group(year: Flights, name: str) -> None:
+    setting = Airline(16)
+    load = loads(setting, year, 1)
+    holder = POLICIES[name](Training(load[:, :TRAINING], homes(setting), operators(setting), setting.theta), 1)
+    assert (holder != homes(setting)).all()
+    assert ((holder >= 0) & (holder < NODES)).all()
+
+
+# -- the other experiments
+
+
+@pytest.mark.parametrize("work", [0.2, 0.3, 0.7])
+def test_load_that_shifts_makes_all_half_or_no_checkpoints_useable(work: float) -> None:
+    optimised, even, worst = (anti_correlated.run(name, work) for name in ("optimised", "even", "worst"))
+    assert (optimised.useable_share, even.useable_share, worst.useable_share) == (1.0, 0.5, 0.0)
+    assert [(one.assisted, one.direct) for one in (optimised, even, worst)] == [(10, 0), (5, 5), (0, 10)]
+
+
+def test_with_a_higher_threshold_the_other_host_has_room() -> None:
+    assert anti_correlated.run("worst", 0.4, theta=0.74).useable_share > 0
+
+
+def test_a_move_is_the_same_again() -> None:
+    assert replay.move("cpa", 2.0) == replay.move("cpa", 2.0)
