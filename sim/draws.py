@@ -70,6 +70,34 @@ def uniform(tuple_id: int, stream_code: int) -> float:
     return min(((mix((tuple_id + stream_code) & _MASK) >> 11) + 0.5) * 2.0**-53, _BELOW_ONE)
 
 
+def numbered(code: int, numbers: np.ndarray) -> np.ndarray:
+    """`source_id` of many numbers, (n,) uint64."""
+    return _mixed(np.uint64(code) + numbers.astype(np.uint64) * np.uint64(_GOLDEN))
+
+
+def uniforms(ids: np.ndarray, stream_code: int) -> np.ndarray:
+    """`uniform` of many ids, (n,)."""
+    bits = _mixed(ids + np.uint64(stream_code)) >> np.uint64(11)
+    found: np.ndarray = np.minimum((bits.astype(float) + 0.5) * 2.0**-53, _BELOW_ONE)
+    return found
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    """`mix` of many numbers, (n,) uint64, which wrap around."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: np.ndarray = x ^ (x >> np.uint64(31))
+    return mixed
+
+
+def delays_ns(law: TimeDistribution, of: np.ndarray) -> np.ndarray:
+    """Times [ns] of a law at these uniform numbers, (n,) int64."""
+    if isinstance(law, Deterministic):
+        return np.full(of.shape, at_least_one_ns(law.value_s), np.int64)
+    inverse = _inverse(law)
+    return np.array([at_least_one_ns(inverse(u)) for u in of.tolist()], np.int64)
+
+
 def generator(seed: int, replication: int, *name: object) -> np.random.Generator:
     """The generator of one named entity in one replication."""
     code = code_of(*name)

@@ -98,7 +98,7 @@ class CheckpointCoordinator:
         planned = cluster.planned_holder[unit.number]
         current = unit.checkpoint.holder if unit.checkpoint else planned
         for candidate in (planned, current):
-            if candidate is not None and candidate != owner.index and cluster.host_alive[candidate]:
+            if candidate is not None and candidate != owner.index and cluster.believed_alive[candidate]:
                 return candidate
         return self.world.listener.holder(unit.number)
 
@@ -132,7 +132,8 @@ class CheckpointCoordinator:
         if transfer.incarnation != unit.incarnation:
             return  # of an incarnation that is over: it would trim what the new state does not contain
         unit.saving = False
-        if checkpoint.holder_life != self._life(checkpoint.holder):
+        here = checkpoint.holder == REMOTE or self.world.cluster.host_alive[checkpoint.holder]
+        if not here or checkpoint.holder_life != self._life(checkpoint.holder):
             return  # the holder died meanwhile: if it is back, then without what this one builds on
         unit.checkpoint, unit.saved = checkpoint, True
         rows = self.world.recorder.rows["checkpoints"]
