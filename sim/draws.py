@@ -29,6 +29,7 @@ from models.workload import OutputKeys, UniformKeys, ZipfKeys
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _NS = 1e9
+_FAR_NS = 1 << 62
 _BELOW_ONE = 1 - 2.0**-53  # the largest of the hashes would round to 1
 
 
@@ -95,7 +96,7 @@ def delays_ns(law: TimeDistribution, of: np.ndarray) -> np.ndarray:
     if isinstance(law, Deterministic):
         return np.full(of.shape, at_least_one_ns(law.value_s), np.int64)
     inverse = _inverse(law)
-    return np.array([at_least_one_ns(inverse(u)) for u in of.tolist()], np.int64)
+    return np.array([min(at_least_one_ns(inverse(u)), _FAR_NS) for u in of.tolist()], np.int64)
 
 
 def generator(seed: int, replication: int, *name: object) -> np.random.Generator:

@@ -12,6 +12,7 @@ from models.units import to_ns
 from sim.draws import code_of, delays_ns, numbered, uniforms
 
 _BLOCK = 1024
+_FAR_NS = 1 << 62  # after the end of every run
 
 
 class Heartbeats:
@@ -19,6 +20,7 @@ class Heartbeats:
 
     def __init__(self, detector: Detector, seed: int, replication: int, host: str) -> None:
         self.interval_ns, self.timeout_ns = max(1, to_ns(detector.heartbeat_s)), to_ns(detector.timeout_s)
+        self.block = max(1, min(_BLOCK, (_FAR_NS >> 2) // self.interval_ns))  # of heartbeats that are drawn at a time
         self._loss, self._delay = detector.loss, detector.delay
         self._code = code_of(seed, replication, host, "heartbeat")
         self._lost, self._late = (code_of(seed, replication, host, what) for what in ("loss", "delay"))
@@ -35,12 +37,11 @@ class Heartbeats:
 
     def first_after(self, instant_ns: int) -> int:
         """When the first arrives of those that are sent after an instant."""
-        begin, first = instant_ns // self.interval_ns + 1, None
-        while first is None or begin * self.interval_ns < first:
-            found = self.arrivals(begin, begin + _BLOCK)
-            begin += _BLOCK
-            if found.size:
-                first = int(found.min()) if first is None else min(first, int(found.min()))
+        begin, first = instant_ns // self.interval_ns + 1, _FAR_NS
+        while begin * self.interval_ns < first:
+            found = self.arrivals(begin, begin + self.block)
+            begin += self.block
+            first = min(first, int(found.min(initial=_FAR_NS)))
         return first
 
 
@@ -64,7 +65,7 @@ class Silence:
     def look(self) -> int | None:
         """When the time-out strikes, if it does among the next heartbeats; else `known_ns` has moved on."""
         self._begin, self._heard_before, self._late_before = self._next, self._heard, self._late
-        self._next += _BLOCK
+        self._next += self._beats.block
         arrived = np.sort(np.concatenate((self._late, self._beats.arrivals(self._begin, self._next))))
         known = arrived[arrived < self.known_ns]
         self._late = arrived[known.size :]

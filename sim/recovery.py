@@ -190,7 +190,7 @@ class Recovery:
 
     def _target(self, unit: int) -> tuple[int | None, str]:
         holder = self.control.beliefs.holder(unit, self.control.plane.holder(unit))
-        if holder is not None and holder != REMOTE and self.control.beliefs.host(holder):
+        if holder is not None and holder != REMOTE:
             return holder, "it holds the checkpoint"
         units = [0] * len(self.cluster.believed_alive)
         for task in self.cluster.unit_task:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from moving_jobs import Crash, moving_job, run
 from reference.world import World
-from small_jobs import scenario, simulate
+from small_jobs import random_job, scenario, simulate, storm
 from test_planes import differences, on_both
 
 from models.fault_tolerance import Detector
@@ -166,8 +166,11 @@ def test_crashes_are_noticed_earlier_the_more_is_lost() -> None:
     assert abs(np.mean(found) - mean) < 3.3 * (variance / n) ** 0.5
 
 
-def lossy(raw: dict[str, Any], loss: float = 0.2) -> dict[str, Any]:
-    return raw | {"detector": {"heartbeat": "200 ms", "timeout": "300 ms", "loss": loss}}
+@pytest.mark.parametrize("heartbeat", ["30 d", "18000 d", "36000 d"])
+def test_heartbeats_that_are_rarer_than_any_run_is_long_are_counted_in_whole_numbers(heartbeat: str) -> None:
+    beats = Heartbeats(made(heartbeat=heartbeat, timeout="36500 d", loss=0.5), 1, 0, "h")
+    assert Silence(beats, 0, 0).known_ns > 0
+    assert beats.first_after(10**18) > 10**18
 
 
 JOB: dict[str, Any] = {
@@ -227,6 +230,13 @@ def test_planes_agree_where_hosts_are_fenced(method: str) -> None:
     late = {"distribution": "exponential", "mean": "60 ms"}
     tolerance = {"method": method} | ({"interval": "1 s"} if method == "checkpoint" else {})
     raw = JOB | {"events": {"dies": crash}, "fault_tolerance": tolerance, "detector": JOB["detector"] | {"delay": late}}
+    assert on_both(raw) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_planes_agree_in_random_jobs_where_hosts_are_fenced_and_die(seed: int) -> None:
+    raw = (random_job if seed % 2 else storm)(Random(seed)) | {"duration": "6 s"}
+    raw["detector"] = {"heartbeat": "200 ms", "timeout": f"{Random(seed).choice([210, 450])} ms", "loss": 0.2}
     assert on_both(raw) == []
 
 
