@@ -79,7 +79,6 @@ def migrations_table(summary: Mapping[str, Any]) -> Table:
         (
             f"{one['operator']}[{one['key_group']}]",
             one["protocol"],
-            one["from"],
             one["to"],
             seconds(one["pause_s"]),
             seconds(one["completion_s"]),
@@ -88,8 +87,8 @@ def migrations_table(summary: Mapping[str, Any]) -> Table:
         )
         for one in summary["migrations"]
     ]
-    columns = ("key group", "protocol", "from", "to", "pause", "complete", "worst", "replayed")
-    return table("Migrations", columns, rows, text_columns=4)
+    columns = ("key group", "protocol", "to", "pause", "complete", "worst", "replayed")
+    return table("Migrations", columns, rows, text_columns=3)
 
 
 def backpressure_table(found: Mapping[str, Held]) -> Table:

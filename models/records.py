@@ -138,7 +138,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time(
             "worst_ns",
             "longest time of a tuple of the group from its arrival at either host until it was answered, of those that "
-            "arrived from the begin of the move until one did not wait any more; -1 if the move was not completed",
+            "arrived from the begin of the move until one did not wait any more, -1 if the move was not completed",
         ),
     ),
     "messages": (
