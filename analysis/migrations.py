@@ -13,7 +13,8 @@ def migrations(records: Sequence[RunRecords]) -> list[dict[str, object]]:
 
     `requested_s` is an instant, `pause_s` and `completion_s` are lengths, None where the end never came. The pause is
     the protocol's latency: for how long the key group was not processed, or not answered for. Completion goes from the
-    request until the new owner goes on and the old one holds the checkpoint.
+    request until the new owner goes on and the old one holds the checkpoint. `worst_s` is the longest time from the
+    arrival of a tuple of the group until it was answered: on a task with one queue that is more than the pause.
     """
     return [entry for one in records for entry in _of_replication(one)]
 
@@ -32,6 +33,7 @@ def _of_replication(one: RunRecords) -> list[dict[str, object]]:
             "requested_s": seconds(row["requested_ns"]),
             "pause_s": _length(row["paused_ns"], row["resumed_ns"]),
             "completion_s": _length(row["requested_ns"], row["completed_ns"]),
+            "worst_s": None if row["worst_ns"] == NEVER else seconds(row["worst_ns"]),
             "replayed": row["replayed"],
             "bytes": row["bytes"],
         }

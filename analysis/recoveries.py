@@ -21,7 +21,8 @@ def recoveries(records: Sequence[RunRecords]) -> list[dict[str, object]]:
     `detect_s` = detected - failed, `restore_s` = last restored - detected, `replay_s` = last replayed - last
     restored, `catch_up_s` = from then until the last task downstream of the recovered ones has settled, each at
     least 0; `total_s` is their sum. A phase that ended for some key groups only has not ended. A host that had
-    nothing on it is recovered when its failure is detected. `key_groups` counts what was lost with the host.
+    nothing on it is recovered when its failure is detected. `key_groups` counts what was lost with the host. `cause` is
+    crash, or suspicion where the host lived and was fenced.
     """
     return [entry for one in records for entry in _of_replication(one)]
 
@@ -64,6 +65,7 @@ def _phases(failed: int, failure: _Table, rows: _Table) -> dict[str, object]:
             for phase, length in zip(PHASES, lengths, strict=True)
         },
         "total_s": None if total is None else seconds(total),
+        "cause": "suspicion" if (failure["cause"] == "suspicion").all() else "crash",
         "key_groups": int(failure["lost_units"].sum()),
         "replayed": int(rows["replayed"].sum()),
         "bytes": int(rows["bytes"].sum()),

@@ -58,11 +58,19 @@ def recoveries_table(summary: Mapping[str, Any]) -> Table:
     """Phases of each recovery."""
     keys = ("detect_s", "restore_s", "replay_s", "catch_up_s", "total_s")
     rows = [
-        (one["host"], one["replication"], f"{one['failed_s']:.4g} s", *(seconds(one[key]) for key in keys))
+        (
+            one["host"] + ("*" if one["cause"] == "suspicion" else ""),
+            one["replication"],
+            f"{one['failed_s']:.4g} s",
+            *(seconds(one[key]) for key in keys),
+        )
         for one in summary["recoveries"]
     ]
     columns = ("host", "run", "failed at", "detect", "restore", "replay", "catch up", "total")
-    return table("Recoveries", columns, rows)
+    title = "Recoveries"
+    if any(one["cause"] == "suspicion" for one in summary["recoveries"]):
+        title += " (* lived, was silent for too long and was fenced)"
+    return table(title, columns, rows)
 
 
 def migrations_table(summary: Mapping[str, Any]) -> Table:
@@ -71,16 +79,16 @@ def migrations_table(summary: Mapping[str, Any]) -> Table:
         (
             f"{one['operator']}[{one['key_group']}]",
             one["protocol"],
-            one["from"],
             one["to"],
             seconds(one["pause_s"]),
             seconds(one["completion_s"]),
+            seconds(one["worst_s"]),
             f"{one['replayed']:,}",
         )
         for one in summary["migrations"]
     ]
-    columns = ("key group", "protocol", "from", "to", "pause", "complete", "replayed")
-    return table("Migrations", columns, rows, text_columns=4)
+    columns = ("key group", "protocol", "to", "pause", "complete", "worst", "replayed")
+    return table("Migrations", columns, rows, text_columns=3)
 
 
 def backpressure_table(found: Mapping[str, Held]) -> Table:

@@ -21,6 +21,7 @@ from models.whole_times import whole_time_faults
 # checkpoint of a key group or one task in a sample.
 SECONDS_PER_STEP = 1e-6
 SECONDS_PER_EVENT = 5e-6
+SECONDS_PER_HEARTBEAT = 2e-6  # that is drawn
 BYTES_PER_STEP = 150.0
 BYTES_PER_LOGGED_STEP = 200.0  # where a host may fail: the ids of all tuples of a unit, to know them again
 BYTES_PER_EVENT = 300.0
@@ -65,7 +66,7 @@ def estimate(
         steps,
         events,
         control_bytes + (rows_bytes if detail == "tuples" else _histogram_bytes(scenario)),
-        steps * SECONDS_PER_STEP + events * SECONDS_PER_EVENT,
+        steps * SECONDS_PER_STEP + events * SECONDS_PER_EVENT + _heartbeats(scenario) * SECONDS_PER_HEARTBEAT,
         detail,
         tuple(whole_time_faults(scenario, inputs)),
     )
@@ -91,7 +92,16 @@ def _control_rows(scenario: Scenario) -> float:
         if isinstance(group.failures, ExponentialFailures):
             cycles = scenario.duration_s / (group.failures.mtbf_s + group.failures.repair_s)
             rows += group.count * cycles * (tasks + sum(operator.groups for operator in scenario.operators.values()))
-    return rows
+    looked_at = tasks + sum(operator.groups for operator in scenario.operators.values())
+    hosts = sum(group.count for group in scenario.hosts.values())
+    return rows + hosts * scenario.detector.suspicions_per_s * scenario.duration_s * looked_at
+
+
+def _heartbeats(scenario: Scenario) -> float:
+    """Heartbeats of all replications that are drawn: where some are lost or late."""
+    hosts = sum(group.count for group in scenario.hosts.values())
+    over = scenario.duration_s * scenario.replications
+    return hosts * over / scenario.detector.heartbeat_s if scenario.detector.errs else 0.0
 
 
 def check_limits(scenario: Scenario, estimated: Estimate) -> None:

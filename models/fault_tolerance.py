@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import floor
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from models.distributions import TimeDistribution
 from models.fields import BytesPerSecond, Count, Description, PositiveSeconds, Seconds
 
 
@@ -49,9 +51,33 @@ class FaultTolerance(Description):
 
 
 class Detector(Description):
-    """Hosts say that they live every `heartbeat`; one that was silent for `timeout` counts as dead."""
+    """Hosts say that they live every `heartbeat`; one that was silent for `timeout` counts as dead.
+
+    Where heartbeats can be lost or late a host that lives can be silent for that long, too. It is then fenced: its
+    tasks are stopped as if it had died, and it is back, empty, with its next heartbeat that arrives.
+    """
 
     heartbeat_s: PositiveSeconds = Field(default=1.0, alias="heartbeat")
     """Time between two signs of life."""
     timeout_s: PositiveSeconds = Field(default=5.0, alias="timeout")
     """Silence after which a host counts as dead."""
+    loss: float = Field(default=0.0, ge=0, le=0.99, strict=True)
+    """Probability that a heartbeat is lost."""
+    delay: TimeDistribution | None = None
+    """By how much a heartbeat is late; without it not at all."""
+
+    @property
+    def errs(self) -> bool:
+        """Whether a host that lives can be silent for longer than between two heartbeats."""
+        return self.loss > 0 or self.delay is not None
+
+    @property
+    def suspicions_per_s(self) -> float:
+        """How often a host that lives is silent for too long, where heartbeats are lost and never late.
+
+        A heartbeat that arrives is followed by k = floor(timeout / heartbeat) lost ones with probability loss^k.
+        """
+        if self.delay is not None or not self.loss:
+            return 0.0
+        k, q = floor(self.timeout_s / self.heartbeat_s * (1 + 1e-12)), self.loss
+        return (1 - q) * q**k / self.heartbeat_s

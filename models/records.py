@@ -108,6 +108,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("repaired_ns", "the host was back, -1 if not"),
         Column("lost_units", "int64", "", "key groups and tasks that were on it"),
         _time("caught_up_ns", "every task from the recovered ones down to the sinks has settled, -1 if not"),
+        Column("cause", "str", "", "crash | suspicion (it lived, was silent for too long, and was fenced)"),
     ),
     "recoveries": (
         _HOST,
@@ -134,6 +135,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("completed_ns", "the new owner goes on and the old one holds the checkpoint, -1 if not"),
         Column("replayed", "int64", "tuples", "sent again by upstream tasks"),
         Column("bytes", "int64", "B", "replayed tuples"),
+        _time(
+            "worst_ns",
+            "longest time of a tuple of the group from its arrival at either host until it was answered, of those that "
+            "arrived from the begin of the move until one did not wait any more, -1 if the move was not completed",
+        ),
     ),
     "messages": (
         _time("second_ns", "begin of the second in which it was sent"),

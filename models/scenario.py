@@ -72,7 +72,6 @@ class Scenario(Description):
 
     @property
     def may_fail(self) -> bool:
-        """Whether a host can die in the run."""
-        return any(isinstance(event, HostFailure) for event in self.events.values()) or any(
-            group.failures is not None for group in self.hosts.values()
-        )
+        """Whether a host can die in the run, or be taken for dead."""
+        named = any(isinstance(event, HostFailure) for event in self.events.values())
+        return named or self.detector.errs or any(group.failures is not None for group in self.hosts.values())

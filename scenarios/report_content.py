@@ -28,6 +28,7 @@ from analysis.report.content import (
 from models import layout
 from models.correlation import pearson
 from models.events import HostFailure, Migrate
+from models.fault_tolerance import Detector
 from models.flow import copies, flows
 from models.inputs import RunInputs
 from models.records import RunRecords
@@ -162,7 +163,7 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
         Fact("operators", str(len(scenario.operators))),
     ]
     if scenario.may_fail:
-        facts.append(Fact("detector", f"silent for {scenario.detector.timeout_s:g} s"))
+        facts.append(Fact("detector", _detector(scenario.detector)))
     bounds = [f"{name} {operator.buffer}" for name, operator in scenario.operators.items() if operator.buffer]
     if bounds:
         facts.append(Fact("places per queue", ", ".join(bounds)))
@@ -215,8 +216,14 @@ def _topology(scenario: Scenario, inputs: RunInputs) -> Topology:
     return Topology(boxes, edges, placed)
 
 
+def _detector(detector: Detector) -> str:
+    lost = f", {100 * detector.loss:.3g} % of heartbeats lost" if detector.loss else ""
+    late = f", {_seconds(detector.delay.mean_s)} late on average" if detector.delay else ""
+    return f"silent for {detector.timeout_s:g} s{lost}{late}"
+
+
 def _migrations(summary: Mapping[str, Any]) -> tuple[Migration, ...]:
-    keys = ("protocol", "requested_s", "pause_s", "completion_s", "replayed", "replication")
+    keys = ("protocol", "requested_s", "pause_s", "completion_s", "worst_s", "replayed", "replication")
     return tuple(
         Migration(
             key_group=f"{one['operator']}[{one['key_group']}]",
@@ -231,7 +238,12 @@ def _migrations(summary: Mapping[str, Any]) -> tuple[Migration, ...]:
 def _recoveries(summary: Mapping[str, Any]) -> tuple[Recovery, ...]:
     keys = ("host", "failed_s", "detect_s", "restore_s", "replay_s", "catch_up_s", "total_s")
     return tuple(
-        Recovery(**{key: one[key] for key in keys}, replication=one["replication"]) for one in summary["recoveries"]
+        Recovery(
+            **{key: one[key] for key in keys},
+            replication=one["replication"],
+            suspected=one["cause"] == "suspicion",
+        )
+        for one in summary["recoveries"]
     )
 
 

@@ -75,6 +75,7 @@ class Cluster:
     def __init__(self, plan: RunPlan) -> None:
         self.plan = plan
         self.host_alive = [True] * len(plan.host_names)
+        self.believed_alive = [True] * len(plan.host_names)  # by control: until the failure is noticed
         self.host_tasks: list[list[int]] = [[] for _ in plan.host_names]
         self.task_operator: list[int] = []
         self.task_host: list[int] = []

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from sim.clock import Process
 from sim.data_plane import CONTROL
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _NS = 1_000_000_000
+COMPLETE = frozenset({"owns", "holds"})  # the facts that make a move complete
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,11 @@ class Run:
     paused_ns: int | None = None
     resumed_ns: int | None = None
     completed_ns: int | None = None
+    worst_ns: int | None = None  # once it is final
     replayed: int = 0
     bytes: int = 0
-    facts: set[str] = field(default_factory=set)
+    facts: set[str] = field(default_factory=set)  # that are true
+    told: set[str] = field(default_factory=set)  # of which the coordinator has heard
 
     def at(self, task: int) -> Protocol:
         """What the task remembers of the run."""
@@ -236,12 +240,15 @@ class Context:
         self._run.resumed_ns = self._runtime.control.clock.now_ns()
 
     def done(self, what: str) -> None:
-        """A fact for the coordinator."""
-        self._runtime.done(self._run, what)
+        """A fact for the coordinator, which hears of it a latency later."""
+        self._runtime.fact(self._run, what)
 
 
 class Runtime:
-    """Carries messages to the handlers of their run, and fences what is out of date."""
+    """Carries messages to the handlers of their run, and fences what is out of date.
+
+    What is said to the coordinator takes the latency, and holds no link.
+    """
 
     def __init__(self, control: Control, done: Callable[[Run, str], None]) -> None:
         self.control, self.done = control, done
@@ -252,9 +259,40 @@ class Runtime:
     def start(self, name: str, protocol: type[Protocol], move: Move, requested_ns: int) -> Run:
         """A new run, at whose coordinator the protocol begins."""
         run = Run(len(self.runs), name, protocol, move, requested_ns)
+        for before in self.runs:
+            if before.move.new == move.old and before.worst_ns is None:
+                before.worst_ns = self.worst_ns(before)
+        for instance in (move.old, move.new):
+            self.control.plane.measure(instance, self.control.clock.now_ns())
         self.runs.append(run)
         run.at(CONTROL).start(Context(self, run, CONTROL))
         return run
+
+    def worst_ns(self, run: Run) -> int:
+        """The longest time of a tuple of the group from its arrival at either instance until it was answered.
+
+        Of those that arrive from the begin of the run on, until after its completion one does not wait.
+        """
+        if run.worst_ns is not None:
+            return run.worst_ns
+        return max(self.control.plane.longest_ns(instance) for instance in (run.move.old, run.move.new))
+
+    def fact(self, run: Run, what: str) -> None:
+        """Something is true at a task; with the last of the facts the run is complete."""
+        run.facts.add(what)
+        if run.facts >= COMPLETE and run.completed_ns is None:
+            run.completed_ns = self.control.clock.now_ns()
+            self.control.plane.measure_until_calm(run.move.new)
+        self._later(lambda: self.done(run, what))
+
+    def _later(self, call: Callable[[], None]) -> None:
+        """Call when a message to the coordinator has come."""
+        self.control.clock.process(self._arrives(call))
+
+    def _arrives(self, call: Callable[[], None]) -> Process:
+        clock = self.control.clock
+        yield clock.sleep(clock.now_ns() + self.control.plan.latency_ns)
+        call()
 
     def send(self, message: Message, turn: bool) -> None:
         """Hand a message to the data plane."""
@@ -270,14 +308,14 @@ class Runtime:
             self.control.work(message.to, 0, lambda: self.deliver(message))
 
     def load(self, run: Run, then: Message) -> None:
-        """Occupy the target for as long as it takes to read the stored checkpoint, then go on."""
+        """Occupy the target for as long as it takes to read the stored checkpoint; then it says so."""
         control, move = self.control, run.move
         rate = control.plan.operators[control.cluster.task_operator[move.target]].description.deserialise_bytes_per_s
         if rate is None:
-            self.deliver(then)
+            self._later(lambda: self.deliver(then))
         else:
             ns = max(1, round(control.plane.checkpoint_bytes(move.old) * _NS / rate))
-            control.work(move.target, ns, lambda: self.deliver(then))
+            control.work(move.target, ns, lambda: self._later(lambda: self.deliver(then)))
 
     def heard(self, token: int) -> None:
         """The plane says that a message has come, or its turn."""
@@ -290,10 +328,11 @@ class Runtime:
             getattr(run.at(message.to), f"on_{message.kind}")(Context(self, run, message.to), message)
 
     def stored(self, unit: int) -> None:
-        """The plane says that an announced checkpoint of the unit is stored."""
+        """The plane says that an announced checkpoint of the unit is stored; its holder tells the coordinator."""
         for run in self.runs:
             if not run.over and run.move.old == unit:
-                self.deliver(Message(run.number, "stored", CONTROL, CONTROL))
+                message = Message(run.number, "stored", CONTROL, CONTROL)
+                self._later(lambda message=message: self.deliver(message))  # type: ignore[misc]
 
     def route(self, task: int, group: int, instances: tuple[int, ...]) -> None:
         """Outputs of the task for the group go to these instances from now on, or to the owner."""
@@ -316,14 +355,14 @@ class Runtime:
             for target in targets:
                 if target != receiver and not cluster.retired(target):
                     plane.copy_kept(instance, receiver, target)
-                    if cluster.task_alive[cluster.unit_task[target]]:
+                    if self.control.beliefs.task(cluster.unit_task[target]):
                         plane.replay(instance, target)
 
     def resend(self, unit: int) -> None:
         """Downstream gets once more what the unit keeps; who has it drops it."""
         cluster, plane = self.control.cluster, self.control.plane
         for receiver in plane.receivers(unit):
-            if not cluster.retired(receiver) and cluster.task_alive[cluster.unit_task[receiver]]:
+            if not cluster.retired(receiver) and self.control.beliefs.task(cluster.unit_task[receiver]):
                 plane.replay(unit, receiver)
 
     def own(self, instance: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from models.records import Kernel
 from models.units import to_ns
+from sim.beliefs import Beliefs
 from sim.clock import Clock, Process
 from sim.cluster import Cluster, RunPlan
 from sim.data_plane import DataPlane, Listener
@@ -30,12 +31,13 @@ class Control:
 
     def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
         self.plan, self.clock, self.recorder, self.cluster = plan, clock or Clock(), Recorder(), Cluster(plan)
+        self.beliefs = Beliefs(self.cluster)
         self._holders = Holders(self.clock, self.recorder, self.cluster)
         self._works: dict[int, Callable[[], None]] = {}  # token -> what is to be done after the work
         self._tokens = 0
         self.plane = plane(plan, self.cluster, self.clock, self)
         self.kernel: Kernel | None = None
-        self.recovery = Recovery(self)
+        self.recovery, self.failures = Recovery(self), Failures(self)
         self.migrations = Migrations(self)
 
     def start(self) -> None:
@@ -43,7 +45,7 @@ class Control:
 
         Events and failures, then what others take of the CPUs, then checkpoints, then samples.
         """
-        Failures(self).start()
+        self.failures.start()
         self.migrations.start()
         start_outside_load(self)
         if self.plan.scenario.fault_tolerance.method == "checkpoint":

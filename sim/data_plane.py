@@ -205,6 +205,18 @@ class DataPlane(Protocol):
     def announce(self, unit: int) -> None:
         """`Listener.stored` is told when the next checkpoint of the unit is stored."""
 
+    def measure(self, unit: int, from_ns: int) -> None:
+        """Time from now on what arrives at the unit from an instant on and is answered: from arrival to end of service.
+
+        Not what is sent again, which was answered before, nor while the unit is muted. The longest is kept.
+        """
+
+    def measure_until_calm(self, unit: int) -> None:
+        """The measuring ends with the first tuple from now on that is served as it arrives."""
+
+    def longest_ns(self, unit: int) -> int:
+        """The longest time that was measured for the unit since `measure`, or NEVER."""
+
     def retire(self, unit: int) -> None:
         """The instance is over: it keeps nothing, and what is on its way to it is dropped; its stored checkpoint stays.
 

@@ -29,6 +29,7 @@ from models.workload import OutputKeys, UniformKeys, ZipfKeys
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _NS = 1e9
+_FAR_NS = 1 << 62
 _BELOW_ONE = 1 - 2.0**-53  # the largest of the hashes would round to 1
 
 
@@ -68,6 +69,34 @@ def pair_id(join_code: int, one: int, other: int) -> int:
 def uniform(tuple_id: int, stream_code: int) -> float:
     """A number strictly between 0 and 1 for this tuple and purpose."""
     return min(((mix((tuple_id + stream_code) & _MASK) >> 11) + 0.5) * 2.0**-53, _BELOW_ONE)
+
+
+def numbered(code: int, numbers: np.ndarray) -> np.ndarray:
+    """`source_id` of many numbers, (n,) uint64."""
+    return _mixed(np.uint64(code) + numbers.astype(np.uint64) * np.uint64(_GOLDEN))
+
+
+def uniforms(ids: np.ndarray, stream_code: int) -> np.ndarray:
+    """`uniform` of many ids, (n,)."""
+    bits = _mixed(ids + np.uint64(stream_code)) >> np.uint64(11)
+    found: np.ndarray = np.minimum((bits.astype(float) + 0.5) * 2.0**-53, _BELOW_ONE)
+    return found
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    """`mix` of many numbers, (n,) uint64, which wrap around."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: np.ndarray = x ^ (x >> np.uint64(31))
+    return mixed
+
+
+def delays_ns(law: TimeDistribution, of: np.ndarray) -> np.ndarray:
+    """Times [ns] of a law at these uniform numbers, (n,) int64."""
+    if isinstance(law, Deterministic):
+        return np.full(of.shape, at_least_one_ns(law.value_s), np.int64)
+    inverse = _inverse(law)
+    return np.array([min(at_least_one_ns(inverse(u)), _FAR_NS) for u in of.tolist()], np.int64)
 
 
 def generator(seed: int, replication: int, *name: object) -> np.random.Generator:

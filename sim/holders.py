@@ -19,10 +19,10 @@ class Holders:
         self._units = [unit for unit, index in enumerate(cluster.unit_operator) if not operators[index].is_source]
 
     def choose(self, unit: int) -> int:
-        """The live host with the fewest planned checkpoints that is not the owner, or NO_HOST."""
+        """The host that is believed to live with the fewest planned checkpoints that is not the owner, or NO_HOST."""
         cluster = self._cluster
         owner, planned = cluster.task_host[cluster.unit_task[unit]], cluster.planned_holder
-        others = [host for host, alive in enumerate(cluster.host_alive) if alive and host != owner]
+        others = [host for host, alive in enumerate(cluster.believed_alive) if alive and host != owner]
         if not others:
             return NO_HOST
         held = Counter(planned[other] for other in self._units)

@@ -10,7 +10,7 @@ from models.events import Migrate
 from models.records import NEVER
 from models.units import to_ns
 from sim.clock import Process
-from sim.context import Move, Run, Runtime
+from sim.context import COMPLETE, Move, Run, Runtime
 from sim.protocols import PROTOCOLS
 
 if TYPE_CHECKING:
@@ -81,18 +81,21 @@ class Migrations:
         control.plane.add_instance(new, request.group, target)
         upstream = self._upstream(request.group)
         tasks = tuple(
-            task for task, its in enumerate(cluster.task_operator) if its in upstream and cluster.task_alive[task]
+            task for task, its in enumerate(cluster.task_operator) if its in upstream and control.beliefs.task(task)
         )
         name, source, host_name = request.protocol, cluster.unit_task[old], control.plan.host_names[request.host]
-        if self.protocols[name].needs_checkpoint and control.plane.holder(old) != request.host:
+        if self.protocols[name].needs_checkpoint and self._holder(old) != request.host:
             name = "direct"
             self._decide(request.group, "starts by direct", f"{host_name} does not hold its newest checkpoint")
         move = Move(request.group, old, new, source, target, tasks)
         self.open[request.group] = self.runtime.start(name, self.protocols[name], move, request.requested_ns)
 
+    def _holder(self, unit: int) -> int | None:
+        return self.control.beliefs.holder(unit, self.control.plane.holder(unit))
+
     def _against(self, request: Request) -> str | None:
         cluster, old = self.cluster, self.cluster.owner_of(request.group)
-        if not cluster.host_alive[request.host]:
+        if not self.control.beliefs.host(request.host):
             return "that host is down"
         if cluster.task_host[cluster.unit_task[old]] == request.host:
             return "it is there already"
@@ -108,9 +111,8 @@ class Migrations:
     # -- what comes back
 
     def _done(self, run: Run, what: str) -> None:
-        run.facts.add(what)
-        if run.facts >= {"owns", "holds"}:
-            run.completed_ns = self.control.clock.now_ns()
+        run.told.add(what)
+        if not run.over and run.told >= COMPLETE:
             self._end(run)
 
     def _end(self, run: Run) -> None:
@@ -124,10 +126,15 @@ class Migrations:
         return [task for task in run.move.upstream if self.cluster.task_alive[task]]
 
     def _is_down(self, group: int) -> bool:
-        """Whether the group, or a unit that may send to it, has no state now."""
+        """Whether the group, or a unit that may send to it, is known to have no state now."""
         cluster, upstream = self.cluster, self._upstream(group)
         units = [unit for unit, its in enumerate(cluster.unit_operator) if its in upstream and cluster.counts(unit)]
-        return not all(cluster.unit_live[unit] for unit in [cluster.owner_of(group), *units])
+        return not all(self.control.beliefs.unit(unit) for unit in [cluster.owner_of(group), *units])
+
+    def _answers(self, host: int) -> bool:
+        """Whether the host does not keep control waiting: it lives, or is known not to."""
+        beliefs = self.control.beliefs
+        return self.cluster.host_alive[host] or not (beliefs.host(host) or host in beliefs.returning)
 
     def begin_what_can(self) -> None:
         """Begin what waits and need not wait any longer, in the order of the requests."""
@@ -135,7 +142,8 @@ class Migrations:
         still: list[Request] = []
         todo, self._waiting = self._waiting, []
         for request in todo:
-            if any(self._meet(request.group, other) for other in before) or self._is_down(request.group):
+            waits = self._is_down(request.group) or not self._answers(request.host)
+            if waits or any(self._meet(request.group, other) for other in before):
                 still.append(request)
             else:
                 self._begin(request)
@@ -164,10 +172,12 @@ class Migrations:
         """These units are about to be recovered: moves of them, or with them upstream, are called off."""
         lost = {self.cluster.unit_operator[loss.unit] for loss in losses}
         for run in list(self.open.values()):
+            if run.completed_ns is not None:
+                continue  # what says so is on its way
             operator = self.control.plan.operators[self.cluster.unit_operator[run.move.group]]
             run.resend = run.resend or any(edge.down.index in lost for edge in operator.edges)
             tasks = (run.move.source, run.move.target, *run.move.upstream)
-            if lost & self._upstream(run.move.group) or not all(self.cluster.task_alive[task] for task in tasks):
+            if lost & self._upstream(run.move.group) or not all(self.control.beliefs.task(task) for task in tasks):
                 self._call_off(run)
         if self._waiting:
             self.control.clock.process(self._later())
@@ -188,7 +198,8 @@ class Migrations:
         """
         move, cluster, plane = run.move, self.cluster, self.control.plane
         over, live = cluster.retired(move.old), cluster.unit_live
-        stays, other = (move.new, move.old) if over or (live[move.new] and not live[move.old]) else (move.old, move.new)
+        new_only = self.control.beliefs.unit(move.new) and not self.control.beliefs.unit(move.old)
+        stays, other = (move.new, move.old) if over or new_only else (move.old, move.new)
         self._refuse(move.group, cluster.task_host[move.target], "a host that has a part in the move died")
         if run.planned_before is not None and not cluster.retired(move.old):
             cluster.planned_holder[move.old] = run.planned_before
@@ -245,6 +256,7 @@ class Migrations:
                 NEVER if run.completed_ns is None else run.completed_ns,
                 run.replayed,
                 run.bytes,
+                NEVER if run.completed_ns is None else self.runtime.worst_ns(run),
             )
             for run in self.runtime.runs
         ]

@@ -30,6 +30,11 @@ class Recorder:
         """The control plane decided something."""
         self.rows["decisions"].append((now_ns, what, why))
 
+    def revise(self, name: str, row: int, **values: object) -> None:
+        """Columns of a row that are known now."""
+        known = dict(zip((column.name for column in TABLES[name]), self.rows[name][row], strict=True))
+        self.rows[name][row] = tuple((known | values).values())
+
     def tables(
         self,
         plane: Mapping[str, Mapping[str, np.ndarray]],

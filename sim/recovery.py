@@ -77,6 +77,10 @@ class Recovery:
         before = [self.cluster.unit_task[loss.unit] for loss in losses]
         assigned = [self._assign(loss) for loss in losses]
         begun = [entry for entry in assigned if entry]
+        for host in sorted({self.cluster.task_host[entry.task] for entry in begun}):
+            if not self.cluster.host_alive[host]:  # nobody has noticed: the units are lost once more
+                self.control.beliefs.died(host, {})
+                self.control.failures.lose_again(host)
         self._hand_over(before, assigned)
         if begun:
             self._watch(begun)
@@ -85,7 +89,8 @@ class Recovery:
                 if self.cluster.unit_live[sender]:
                     self._replay(sender, entry.unit)
         for entry in begun:
-            self._restore(entry)
+            if self._open.get(entry.unit) is entry:
+                self._restore(entry)
 
     def host_is_back(self) -> None:
         """A repaired host can take units for which no host was alive."""
@@ -172,22 +177,26 @@ class Recovery:
 
     def _note_caught_up(self, begun: list[Entry]) -> None:
         """Write the end into the rows of the failures that have nothing left open or lost again."""
-        rows = self.recorder.rows["failures"]
         for failure in sorted({entry.failure for entry in begun}):
             own = [entry for entry in self.entries if entry.failure == failure]
             waits = any(loss.failure == failure for loss in self._orphans)
             if not waits and all(entry.caught_up_ns != NEVER for entry in own):
-                rows[failure] = (*rows[failure][:-1], self.clock.now_ns())
+                self.recorder.revise("failures", failure, caught_up_ns=self.clock.now_ns())
+
+    def held_by(self, host: int) -> dict[int, int]:
+        """The units whose newest checkpoint the host holds."""
+        units = range(len(self.cluster.unit_task))
+        return {unit: host for unit in units if self.control.plane.holder(unit) == host}
 
     def _target(self, unit: int) -> tuple[int | None, str]:
-        holder = self.control.plane.holder(unit)
+        holder = self.control.beliefs.holder(unit, self.control.plane.holder(unit))
         if holder is not None and holder != REMOTE:
             return holder, "it holds the checkpoint"
-        units = [0] * len(self.cluster.host_alive)
+        units = [0] * len(self.cluster.believed_alive)
         for task in self.cluster.unit_task:
             if task != NOWHERE:
                 units[self.cluster.task_host[task]] += 1
-        live = [host for host, alive in enumerate(self.cluster.host_alive) if alive]
+        live = [host for host, alive in enumerate(self.cluster.believed_alive) if alive]
         least = min(live, key=lambda host: (units[host], host), default=None)
         return least, "it has the fewest key groups and tasks of the live hosts"
 
@@ -244,7 +253,7 @@ class Recovery:
         self.control.migrations.begin_what_can()
 
     def _replay(self, sender: int, receiver: int) -> None:
-        if not self.cluster.task_alive[self.cluster.unit_task[receiver]]:
+        if not self.control.beliefs.task(self.cluster.unit_task[receiver]):
             return  # it will be sent again when the receiver has been assigned
         rows, size = self.control.plane.replay(sender, receiver)
         entry = self._open.get(receiver)

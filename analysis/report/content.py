@@ -134,6 +134,7 @@ class Migration:
     requested_s: float
     pause_s: float | None
     completion_s: float | None
+    worst_s: float | None
     replayed: int
     replication: int = 0
 
@@ -150,6 +151,7 @@ class Recovery:
     catch_up_s: float | None
     total_s: float | None
     replication: int = 0
+    suspected: bool = False  # it lived, and was fenced
 
     def ends(self) -> tuple[tuple[str, float, float], ...]:
         """(phase, begin, end) [s] of the phases that ended."""

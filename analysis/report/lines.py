@@ -221,7 +221,7 @@ def _crash_marks(recoveries: Sequence[Recovery], around: Recovery | None) -> lis
             "x": one.failed_s,
             "y": 1,
             "yref": "paper",
-            "text": f"{text.label(one.host, 18)} fails",
+            "text": f"{text.label(one.host, 18)} {'is fenced' if one.suspected else 'fails'}",
             "showarrow": False,
             "xanchor": "left",
             "yanchor": "bottom",

@@ -17,6 +17,7 @@ MEANING = {
 MOVING = {
     "pause": "for how long the key group was not processed, or not answered for: the latency of the protocol",
     "completion": "from the request until the new owner goes on and the old one holds the checkpoint",
+    "worst": "longest time from the arrival of a tuple of the group until it was answered, until one did not wait",
 }
 _MOST = 60
 
@@ -67,6 +68,7 @@ def migrations(rows: Sequence[Migration]) -> Table:
             f"{text.number(row.requested_s, 6)} s",
             text.seconds(row.pause_s),
             text.seconds(row.completion_s),
+            text.seconds(row.worst_s),
             f"{row.replayed:,}",
         )
         for row in rows
@@ -79,7 +81,7 @@ def recoveries(rows: Sequence[Recovery]) -> Table:
     heads = ("host", "replication", "failed at", *MEANING, "total")
     cells = [
         (
-            text.plain(row.host),
+            text.plain(row.host) + (" (suspected)" if row.suspected else ""),
             str(row.replication),
             f"{text.number(row.failed_s, 6)} s",
             *(

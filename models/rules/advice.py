@@ -98,7 +98,11 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
     if tolerance.method == "checkpoint" and tolerance.interval_s >= duration:
         text = f"is not shorter than the run of {units.show(duration, 's')}: no checkpoint will be taken"
         yield Advice("fault_tolerance.interval", text)
-    if scenario.detector.timeout_s < scenario.detector.heartbeat_s:
+    often = scenario.detector.suspicions_per_s * duration
+    if often >= 1:
+        text = f"a host that lives is taken for dead about {often:.3g} times in the run: too many heartbeats are lost"
+        yield Advice("detector.loss", text)
+    if scenario.detector.timeout_s < scenario.detector.heartbeat_s and not scenario.detector.errs:
         yield Advice("detector.timeout", "is shorter than the heartbeat: healthy hosts count as dead")
     for name, event in scenario.events.items():
         if isinstance(event, HostFailure) and _noticed_s(scenario, event) >= duration:
@@ -124,7 +128,7 @@ def _noticed_s(scenario: Scenario, failure: HostFailure) -> float:
 
 def _of_failures(scenario: Scenario) -> Iterator[Advice]:
     fails = any(group.failures is not None for group in scenario.hosts.values())
-    fails = fails or any(event.kind == "host-failure" for event in scenario.events.values())
+    fails = fails or scenario.detector.errs or any(event.kind == "host-failure" for event in scenario.events.values())
     method = scenario.fault_tolerance.method
     if method == "checkpoint" and not fails:
         yield Advice("fault_tolerance", "checkpoints are taken and nothing ever fails")

@@ -26,6 +26,9 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         if isinstance(service, Uniform) and not service.low_s < service.high_s:
             where = path_text(("operators", name, "service", "low"))
             yield InputFault(where, units.show(service.low_s, "s"), "must be shorter than high")
+    late = scenario.detector.delay
+    if isinstance(late, Uniform) and not late.low_s < late.high_s:
+        yield InputFault("detector.delay.low", units.show(late.low_s, "s"), "must be shorter than high")
     if "elasticity" not in broken and not scenario.elasticity.low < scenario.elasticity.high:
         yield InputFault("elasticity.low", scenario.elasticity.low, "must be less than elasticity.high")
 

@@ -137,9 +137,9 @@ def _holder(s: State, unit: int) -> int:
     u = s.units[unit]
     owner = s.tasks[u.task].host
     current = u.stored_holder if u.stored else u.planned
-    if u.planned >= 0 and u.planned != owner and s.hosts[u.planned].alive:
+    if u.planned >= 0 and u.planned != owner and s.hosts[u.planned].believed:
         return u.planned
-    if current >= 0 and current != owner and s.hosts[current].alive:
+    if current >= 0 and current != owner and s.hosts[current].believed:
         return current
     return _ASK
 
@@ -249,7 +249,7 @@ def stored(s: State, transfer: int) -> None:
         free_transfer(s, transfer)  # of an incarnation that is over: it would trim what the new state does not have
         return
     u.saving = 0
-    if t.life == life(s, t.holder):  # else the holder died meanwhile
+    if t.life == life(s, t.holder) and (t.holder == _REMOTE or s.hosts[t.holder].alive):  # else it died meanwhile
         u.stored = 1
         u.stored_holder = t.holder
         u.stored_count = t.count

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sim.compiled import buffers, checkpoints, instances, pools
 from sim.compiled.pointer import State
-from sim.compiled.state import NONE
+from sim.compiled.state import CALM, NONE
 
 if TYPE_CHECKING:
     from sim.cluster import RunPlan
@@ -118,6 +118,22 @@ class Moves(ABC):
         """The listener is told when the next checkpoint of the unit is stored."""
         self._act()
         self.s.units["announced"][unit] = 1
+
+    def measure(self, unit: int, from_ns: int) -> None:
+        """Time the tuples that arrive at the unit from an instant on."""
+        self._act()
+        u = self.s.units[unit]
+        u["measured"], u["measured_from"], u["longest"] = 1, from_ns, NONE
+
+    def measure_until_calm(self, unit: int) -> None:
+        """Up to the first that is served as it arrives."""
+        self._act()
+        u = self.s.units[unit]
+        u["measured"] = CALM if u["measured"] else 0
+
+    def longest_ns(self, unit: int) -> int:
+        """The longest of these times, or NEVER."""
+        return int(self.s.units["longest"][unit])
 
     def retire(self, unit: int) -> None:
         """The instance is not live, keeps nothing, and nothing is kept for it."""

@@ -74,6 +74,18 @@ class NoActions:
         """No checkpoints are taken."""
         raise _missing("announce")
 
+    def measure(self, unit: int, from_ns: int) -> None:
+        """No key group moves."""
+        raise _missing("measure")
+
+    def measure_until_calm(self, unit: int) -> None:
+        """No key group moves."""
+        raise _missing("measure_until_calm")
+
+    def longest_ns(self, unit: int) -> int:
+        """No key group moves."""
+        raise _missing("longest_ns")
+
     def retire(self, unit: int) -> None:
         """A group has one instance."""
         raise _missing("retire")

@@ -139,6 +139,7 @@ class CompiledPlane(Actions, Moves):
         while True:
             g["clock_number"] = self._clock.next_number()
             self.s.hosts["alive"] = self._cluster.host_alive
+            self.s.hosts["believed"] = self._cluster.believed_alive
             why = loop.advance(self.s, *limit)
             self._clock.take_numbers(int(g["clock_number"][0]))
             if why == LIMIT:

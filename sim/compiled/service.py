@@ -18,6 +18,7 @@ from sim.compiled.rules import held_by_rule, put_aside, turn
 from sim.compiled.sharing import begin_service
 from sim.compiled.state import (
     BUNDLE,
+    CALM,
     CRASHED,
     DUPLICATE,
     END,
@@ -92,6 +93,19 @@ def record_visit(s: State, operator: int, task: int, arrival: int, start: int, e
 
 
 @kernel
+def measure(s: State, v: int) -> None:
+    """A tuple was answered: how long that took from its arrival on; what is sent again was answered before."""
+    e = s.visits[v]
+    u = s.units[e.unit]
+    if u.muted or e.replayed:
+        return
+    if e.arrival >= u.measured_from:
+        u.longest = max(u.longest, s.g[0].now - e.arrival)
+    if u.measured == CALM and e.start == e.arrival:
+        u.measured = 0
+
+
+@kernel
 def complete(s: State, v: int, task: int) -> None:
     """Effect and output of a tuple, at the end of its service."""
     g, e = s.g[0], s.visits[v]
@@ -103,6 +117,8 @@ def complete(s: State, v: int, task: int) -> None:
     operator = u.operator
     op = s.operators[operator]
     record_visit(s, operator, task, e.arrival, e.start, g.now)
+    if s.full and u.measured:
+        measure(s, v)
     if op.state_model == PER_KEY:
         touch_key(s, unit, e.key, u.applied)
     elif s.full and op.state_model == RECENT:

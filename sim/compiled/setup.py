@@ -149,7 +149,7 @@ def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
     for index, group in enumerate(plan.host_groups):
         record = hosts[index]
         record["rate"], record["speed"] = group.network_bytes_per_s or 0.0, group.speed
-        record["alive"], record["shared"] = 1, group.cpu == "shared"
+        record["alive"], record["believed"], record["shared"] = 1, 1, group.cpu == "shared"
         record["cores"], record["core_count"] = index, group.cores
         cores[index]["free"] = group.cores
         record["even"] = record["paced"] = group.cpu == "processor-sharing"

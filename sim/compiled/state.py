@@ -189,6 +189,7 @@ HOST = np.dtype(
         ("cores", _i4),  # the shared ones, or NONE
         ("core_count", _i4),
         ("alive", _b),
+        ("believed", _b),  # control believes that it is alive
         ("shared", _b),
         # where the pace changes, as in `sharing`
         ("paced", _b),
@@ -314,6 +315,9 @@ UNIT = np.dtype(
         ("retired", _b),
         ("announced", _b),  # the listener is told when the next checkpoint is stored
         ("saved", _b),  # it has stored a checkpoint of its own
+        ("measured", _b),  # tuples are timed that arrive from an instant on; CALM: up to the first that does not wait
+        ("measured_from", _i8),
+        ("longest", _i8),
         ("stored_from", _i4),  # the unit that has handed its state down: the stored checkpoint is its log, and the
         # pending outputs of its pairs; or NONE
     ],
@@ -485,6 +489,7 @@ NO_STATE, PER_KEY, PER_TUPLE, FIXED, RECENT = range(5)
 DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED, SENT = range(6)
 MESSAGE_KINDS = ("data", "local", "replay", "checkpoint", "trim", "protocol")
 TUPLE, SNAPSHOT, CONTROL, MARK, CHORE, MAIL, BUNDLE = range(7)
+CALM = 2  # in place of 1 in `measured`
 REFUSED = 2  # in place of 1 in `arrived`: a duplicate that is being dropped
 CRASHED, DUPLICATE, MOVED = range(3)
 REASONS = ("crash", "duplicate", "moved")

@@ -103,7 +103,7 @@ def test_intervals_come_from_replications(make):
 def test_the_phases_of_a_recovery_end_with_the_last_key_group(make):
     one = make.records(
         4,
-        failures=[(1, 3 * S, 4 * S, -1, 2, 9 * S)],
+        failures=[(1, 3 * S, 4 * S, -1, 2, 9 * S, "crash")],
         recoveries=[
             (1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 7 * S, 8 * S, 10, 100),
             (1, 1, 2, 0, 3 * S, 4 * S, 6 * S, 6 * S, 8 * S, 5, 50),
@@ -119,6 +119,7 @@ def test_the_phases_of_a_recovery_end_with_the_last_key_group(make):
             "replay_s": 1.0,
             "catch_up_s": 2.0,
             "total_s": 6.0,
+            "cause": "crash",
             "key_groups": 2,
             "replayed": 15,
             "bytes": 150,
@@ -128,7 +129,7 @@ def test_the_phases_of_a_recovery_end_with_the_last_key_group(make):
 
 def test_a_phase_that_one_key_group_did_not_end_is_none_and_so_is_what_follows(make):
     one = make.records(
-        failures=[(1, 3 * S, 4 * S, -1, 2, -1)],
+        failures=[(1, 3 * S, 4 * S, -1, 2, -1, "crash")],
         recoveries=[
             (1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 7 * S, 8 * S, 10, 100),
             (1, 1, 2, 0, 3 * S, 4 * S, 6 * S, -1, -1, 5, 50),
@@ -145,7 +146,7 @@ def test_a_phase_that_one_key_group_did_not_end_is_none_and_so_is_what_follows(m
 
 
 def test_a_host_with_nothing_on_it_is_recovered_when_its_failure_is_detected(make):
-    one = make.records(failures=[(0, 3 * S, 4 * S, -1, 0, -1), (1, 5 * S, -1, -1, 0, -1)])
+    one = make.records(failures=[(0, 3 * S, 4 * S, -1, 0, -1, "crash"), (1, 5 * S, -1, -1, 0, -1, "crash")])
     found = summarise(make.scenario(), [one])["recoveries"]
     assert [(entry["host"], entry["detect_s"], entry["total_s"]) for entry in found] == [
         ("worker-0", 1.0, 1.0),
@@ -154,9 +155,9 @@ def test_a_host_with_nothing_on_it_is_recovered_when_its_failure_is_detected(mak
 
 
 def test_a_failure_that_was_not_detected_or_not_wholly_taken_over_has_no_end(make):
-    undetected = make.records(failures=[(1, 3 * S, -1, -1, 2, -1)])
+    undetected = make.records(failures=[(1, 3 * S, -1, -1, 2, -1, "crash")])
     half = make.records(
-        failures=[(1, 3 * S, 4 * S, -1, 2, -1)],
+        failures=[(1, 3 * S, 4 * S, -1, 2, -1, "crash")],
         recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 5 * S, 6 * S, 1, 1)],
     )
     for one in (undetected, half):
@@ -166,9 +167,17 @@ def test_a_failure_that_was_not_detected_or_not_wholly_taken_over_has_no_end(mak
         assert summary["targets"]["recovery_s"]["met"] is False
 
 
+def test_a_host_that_was_fenced_is_told_from_one_that_crashed(make):
+    one = make.records(
+        failures=[(0, 3 * S, 3 * S, 4 * S, 0, 3 * S, "suspicion"), (1, 3 * S, 4 * S, -1, 0, 4 * S, "crash")]
+    )
+    found = summarise(make.scenario(), [one])["recoveries"]
+    assert [(entry["host"], entry["cause"]) for entry in found] == [("worker-0", "suspicion"), ("worker-1", "crash")]
+
+
 def test_two_failures_of_one_host_are_two_recoveries(make):
     one = make.records(
-        failures=[(1, 3 * S, 4 * S, 5 * S, 1, 6 * S), (1, 7 * S, 8 * S, -1, 1, 9 * S)],
+        failures=[(1, 3 * S, 4 * S, 5 * S, 1, 6 * S, "crash"), (1, 7 * S, 8 * S, -1, 1, 9 * S, "crash")],
         recoveries=[
             (1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 5 * S, 6 * S, 1, 1),
             (1, 1, 0, 0, 7 * S, 8 * S, 9 * S, 9 * S, 9 * S, 1, 1),
@@ -179,7 +188,7 @@ def test_two_failures_of_one_host_are_two_recoveries(make):
 
 def test_a_phase_is_never_negative(make):
     one = make.records(
-        failures=[(1, 3 * S, 4 * S, -1, 1, 5 * S)],
+        failures=[(1, 3 * S, 4 * S, -1, 1, 5 * S, "crash")],
         recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 6 * S, 5 * S, 5 * S, 0, 0)],
     )
     (found,) = summarise(make.scenario(), [one])["recoveries"]
@@ -263,7 +272,7 @@ def test_targets_are_highest_values(make):
 
 def test_a_recovery_that_did_not_end_misses_its_target(make):
     one = make.records(
-        failures=[(1, 3 * S, 4 * S, -1, 1, -1)],
+        failures=[(1, 3 * S, 4 * S, -1, 1, -1, "crash")],
         recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 5 * S, -1, -1, 0, 0)],
     )
     verdict = summarise(make.scenario(targets={"recovery_s": 100.0}), [one])["targets"]["recovery_s"]

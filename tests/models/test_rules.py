@@ -66,6 +66,18 @@ def test_the_scenario_that_the_cases_start_from_is_valid() -> None:
 
 # changes, the faults they make
 BROKEN: list[tuple[dict[str, object], list[str]]] = [
+    (
+        {"detector": {"heartbeat": "2 s", "timeout": "2 s", "loss": 0.1}},
+        ["detector.timeout = 2 s: must be longer than the heartbeat of 2 s where some are lost or late"],
+    ),
+    (
+        {"detector": {"timeout": "2 s", "delay": {"distribution": "exponential", "mean": "2 s"}}},
+        ["detector.delay = 2 s: must be shorter on average than the timeout of 2 s"],
+    ),
+    (
+        {"detector": {"delay": {"distribution": "uniform", "low": "2 s", "high": "1 s"}}},
+        ["detector.delay.low = 2 s: must be shorter than high"],
+    ),
     ({"workload/words": None}, ["workload.words: is missing: the source words needs a workload"]),
     ({"workload/clean": {"rate": "1 /s"}}, ["workload.clean: operator clean is a map, not a source"]),
     ({"workload/wrds": {"rate": "1 /s"}}, ["workload.wrds: there is no source of this name (did you mean words?)"]),
@@ -377,6 +389,10 @@ DOUBTFUL: list[tuple[dict[str, object], str]] = [
     ({"warmup": "6 min"}, "warmup: is more than half of the run"),
     ({"fault_tolerance/interval": "1 h"}, "fault_tolerance.interval: is not shorter than the run of 10 min"),
     ({"detector": {"heartbeat": "6 s"}}, "detector.timeout: is shorter than the heartbeat"),
+    (
+        {"detector": {"heartbeat": "1 s", "timeout": "2 s", "loss": 0.2}},
+        "detector.loss: a host that lives is taken for dead about 19.2 times in the run",
+    ),
     ({"events/crash/at": "599 s"}, "events.crash.at: is so late that the failure is not noticed"),
     ({"events": {}}, "fault_tolerance: checkpoints are taken and nothing ever fails"),
     ({"fault_tolerance": {}}, "fault_tolerance: hosts fail and nothing is checkpointed"),

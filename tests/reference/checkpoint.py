@@ -98,7 +98,7 @@ class CheckpointCoordinator:
         planned = cluster.planned_holder[unit.number]
         current = unit.checkpoint.holder if unit.checkpoint else planned
         for candidate in (planned, current):
-            if candidate is not None and candidate != owner.index and cluster.host_alive[candidate]:
+            if candidate is not None and candidate != owner.index and cluster.believed_alive[candidate]:
                 return candidate
         return self.world.listener.holder(unit.number)
 
@@ -117,6 +117,12 @@ class CheckpointCoordinator:
     def _life(self, holder: int) -> int:
         return 0 if holder == REMOTE else self.world.hosts[holder].life
 
+    def _is_lost(self, checkpoint: Checkpoint) -> bool:
+        """Whether the holder is dead, or has died since the snapshot."""
+        holder = checkpoint.holder
+        here = holder == REMOTE or self.world.cluster.host_alive[holder]
+        return not here or checkpoint.holder_life != self._life(holder)
+
     def _at_remote(self, transfer: _Transfer) -> None:
         """The remote store writes one checkpoint after the other, in order of arrival."""
         if transfer.origin.died_by(transfer.departure_ns):
@@ -132,7 +138,7 @@ class CheckpointCoordinator:
         if transfer.incarnation != unit.incarnation:
             return  # of an incarnation that is over: it would trim what the new state does not contain
         unit.saving = False
-        if checkpoint.holder_life != self._life(checkpoint.holder):
+        if self._is_lost(checkpoint):
             return  # the holder died meanwhile: if it is back, then without what this one builds on
         unit.checkpoint, unit.saved = checkpoint, True
         rows = self.world.recorder.rows["checkpoints"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from models.records import NEVER
 from reference.task import Task
 from reference.unit import Unit
 from sim.action_limits import ActionLimits
@@ -84,6 +85,21 @@ class Moves:
     def announce(self, unit: int) -> None:
         """The listener is told when the next checkpoint of the unit is stored."""
         self._numbered[unit].announced = True
+
+    def measure(self, unit: int, from_ns: int) -> None:
+        """Time the tuples that arrive at the unit from an instant on."""
+        self.limits.act()
+        one = self._numbered[unit]
+        one.measured_from, one.until_calm, one.longest = from_ns, False, NEVER
+
+    def measure_until_calm(self, unit: int) -> None:
+        """Up to the first that is served as it arrives."""
+        self.limits.act()
+        self._numbered[unit].until_calm = True
+
+    def longest_ns(self, unit: int) -> int:
+        """The longest of these times, or NEVER."""
+        return self._numbered[unit].longest
 
     def retire(self, unit: int) -> None:
         """The instance is not live, keeps nothing, and nothing is kept for it."""

@@ -279,6 +279,7 @@ class Task:
             self.world.drop(visit, self, "duplicate")  # or a twin on another thread was first
             return
         self.world.recorder.visit(self, visit.arrival_ns, visit.start_ns, now)
+        unit.measure(visit, now)
         unit.apply(row)
         if self.operator.is_sink:
             self.world.recorder.delivery(self.operator.index, row.birth_ns, now)

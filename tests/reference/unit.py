@@ -137,6 +137,9 @@ class Unit:
         self.processed_ns = NEVER  # when the last replayed tuple was
         self.births_ns: list[int] = []  # of the applied tuples
         self.time = EventTime()
+        self.measured_from: int | None = None  # tuples that arrive from then on are timed
+        self.until_calm = False  # up to the first that does not wait
+        self.longest = NEVER
         self.assigned_at = self.live_at = 0  # sendings before it was assigned to its task, and live there
 
     @property
@@ -159,6 +162,15 @@ class Unit:
         if row.key not in self.key_since:
             self.key_since[row.key] = len(self.applied) - 1
         self.touched.add(row.key)
+
+    def measure(self, visit: Visit, now_ns: int) -> None:
+        """A tuple was answered: how long that took from its arrival on; what is sent again was answered before."""
+        if self.measured_from is None or self.muted or visit.replayed:
+            return
+        if visit.arrival_ns >= self.measured_from:
+            self.longest = max(self.longest, now_ns - visit.arrival_ns)
+        if self.until_calm and visit.start_ns == visit.arrival_ns:
+            self.measured_from = None
 
     def keep(self, receiver: Unit, row: Row) -> None:
         """Remember an output until the receiver has it in a stored checkpoint."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -17,7 +18,6 @@ from sim.cluster import RunPlan
 from sim.context import Message, Protocol
 from sim.control import Control, PlaneFactory
 from sim.engine import records
-from sim.failures import Failures
 from sim.migrations import Migrations
 
 MS = 1_000_000
@@ -27,11 +27,12 @@ STUCK_NS = 1_500 * MS  # nothing waits so long but what was forgotten
 
 @dataclass(frozen=True)
 class Crash:
-    """A host dies, and comes back or not."""
+    """A host dies, and comes back or not; or it is `fenced`, and back after a time."""
 
     host: int
     at_ns: int
     repair_ns: int | None
+    fenced: bool = False
 
 
 def moving_job(seed: int, protocol: str, most: int = 3, **storm: Any) -> Scenario:
@@ -116,44 +117,50 @@ class Outcome:
     control: Control
     records: RunRecords
     moments: list[int]  # instants at which something of a move happened
+    phases: dict[str, list[int]]  # the same by the kind of the message that was handled
     faults: list[str]
 
 
 def run(
     made: Scenario,
     plane: PlaneFactory,
-    crash: Crash | None = None,
+    crash: Crash | Sequence[Crash] | None = None,
     instead: dict[str, type[Protocol]] | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
-    """The run with this crash; `instead` replaces protocols by name."""
+    """The run with this crash, or these; `instead` replaces protocols by name."""
     control = Control(RunPlan.of(made, RunInputs(), 0), plane, clock)
     moves = Assisted(control)
-    control.migrations, moves.draw, moments = moves, Random(made.seed + 1), set[int]()
+    control.migrations, moves.draw, phases = moves, Random(made.seed + 1), dict[str, list[int]]()
     moves.protocols = moves.protocols | (instead or {})
     deliver, stored = moves.runtime.deliver, moves.runtime.stored
 
     def noted(message: Message) -> None:
-        moments.add(control.clock.now_ns())
+        phases.setdefault(message.kind, []).append(control.clock.now_ns())
         deliver(message)
 
     def noted_stored(unit: int) -> None:
-        moments.add(control.clock.now_ns())
+        phases.setdefault("stored", []).append(control.clock.now_ns())
         stored(unit)
 
     moves.runtime.deliver, moves.runtime.stored = noted, noted_stored  # type: ignore[method-assign]
     control.start()
-    if crash:
-        control.clock.process(_dies(control, crash))
+    for one in [crash] if isinstance(crash, Crash) else crash or []:
+        control.clock.process(_dies(control, one))
     end = to_ns(made.duration_s)
     control.run(end)
     made_records = records(control, end)
-    return Outcome(control, made_records, sorted(moments), _faults(control, made_records, end))
+    moments = sorted({at for instants in phases.values() for at in instants})
+    return Outcome(control, made_records, moments, phases, _faults(control, made_records, end))
 
 
 def _dies(control: Control, crash: Crash) -> Any:
     yield control.clock.sleep(crash.at_ns)
-    Failures(control).fail(crash.host, crash.repair_ns)
+    if crash.fenced:
+        assert crash.repair_ns is not None
+        control.failures.fence(crash.host, crash.at_ns + crash.repair_ns)
+    else:
+        control.failures.fail(crash.host, crash.repair_ns)
 
 
 def _faults(control: Control, made: RunRecords, end_ns: int) -> list[str]:

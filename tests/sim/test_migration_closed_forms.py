@@ -14,6 +14,7 @@ from small_jobs import scenario
 
 from models.inputs import RunInputs
 from sim.engine import simulate
+from sim.protocols.cpal import CaughtUpCPAL
 
 TUPLE, LINK, DISK, LATENCY, SERVICE = 150, 50e6, 30e6, 1e-3, 1e-4
 UPSTREAM, STATE = 4, 11e6
@@ -21,7 +22,7 @@ RATE = 600.0  # of the key group that moves, which is alone on its host
 CHECKPOINT_S = 20.0
 
 
-def moved(protocol: str, age_s: float) -> dict[str, Any]:
+def moved(protocol: str, age_s: float, service_s: float = SERVICE) -> dict[str, Any]:
     """The row of a move `age_s` after the last checkpoint of the group was stored, in seconds."""
     made = scenario(
         {
@@ -42,7 +43,7 @@ def moved(protocol: str, age_s: float) -> dict[str, Any]:
                     "inputs": {"in": "key"},
                     "parallelism": 2,
                     "key_groups": 2,
-                    "service": {"distribution": "deterministic", "value": f"{SERVICE!r} s"},
+                    "service": {"distribution": "deterministic", "value": f"{service_s!r} s"},
                     "serialise": f"{DISK} B/s",
                     "deserialise": f"{DISK} B/s",
                     "state": {"model": "fixed", "bytes": f"{STATE} B"},
@@ -76,10 +77,11 @@ def moved(protocol: str, age_s: float) -> dict[str, Any]:
     table = {name: column.tolist() for name, column in records.tables["migrations"].items()}
     assert table["protocol"] == [protocol]
     assert not records.tables["ledger"]["lost"].any()
-    found = {name: table[name][0] for name in ("replayed", "requested_ns", "paused_ns", "resumed_ns", "completed_ns")}
+    found = {name: column[0] for name, column in table.items()}
     return {
         "replayed": found["replayed"],
         "pause_s": (found["resumed_ns"] - found["paused_ns"]) / 1e9,
+        "worst_s": found["worst_ns"] / 1e9,
         "completion_s": (found["completed_ns"] - found["requested_ns"]) / 1e9,
     }
 
@@ -138,3 +140,19 @@ def test_a_checkpoint_helps_until_its_replay_takes_longer_than_the_state(
             assert one["completion_s"] < other["completion_s"]
         if one["replayed"] > even * 1.1:
             assert one["completion_s"] > other["completion_s"]
+
+
+def slope(name: str, load: float) -> float:
+    """By how much the worst time of a tuple grows with each tuple that is replayed, in services."""
+    early, late = (moved(name, age, load / RATE) for age in (AGES[0], AGES[-1]))
+    assert late["worst_s"] > 0.9 * late["pause_s"]
+    return float((late["worst_s"] - early["worst_s"]) / (late["replayed"] - early["replayed"]) / (load / RATE))
+
+
+@pytest.mark.parametrize("load", [0.05, 0.5])
+def test_tuples_wait_for_what_has_piled_up_behind_the_replay(load: float) -> None:
+    # One queue: while R services are replayed R x load have come in behind them, and the first tuple after the switch
+    # waits for these; each round of `cpal_caught_up` leaves the same share of what the last one left.
+    assert slope("cpa", load) == pytest.approx(1, rel=0.1)
+    assert slope("cpal", load) == pytest.approx(load, rel=0.15)
+    assert slope("cpal_caught_up", load) == pytest.approx(load ** (1 + CaughtUpCPAL.rounds), rel=0.2, abs=0.001)

@@ -82,6 +82,8 @@ def trimmed_rows_are_covered(world: World) -> None:
     """What a unit was promised to be able to forget is in a stored checkpoint, or the loss was reported."""
     holders_died = {unit.name for unit in world.all_units() if unit.checkpoint is None}
     for unit in world.all_units():
+        saved_at = unit.checkpoint.holder if unit.checkpoint else REMOTE
+        assert saved_at == REMOTE or world.cluster.host_alive[saved_at], f"the dead hold a checkpoint of {unit.name}"
         if unit.operator.is_sink or unit.operator.is_source or unit.name in holders_died:
             continue
         assert unit.checkpoint is not None
@@ -314,7 +316,7 @@ def checkpoints_survive_their_holder(patch: pytest.MonkeyPatch) -> None:
 
 
 def holder_life_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(CheckpointCoordinator, "_life", lambda self, holder: 0)
+    patch.setattr(CheckpointCoordinator, "_is_lost", lambda self, checkpoint: False)
 
 
 def trims_one_too_many(patch: pytest.MonkeyPatch) -> None:

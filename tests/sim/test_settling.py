@@ -78,7 +78,7 @@ def test_a_failure_is_worked_off_when_the_tasks_that_stayed_alive_downstream_are
 def test_a_failure_upstream_of_nothing_slow_is_worked_off_soon() -> None:
     records = chain({"fast": "b", "slow": "b"}, events={"x": {"at": "29.5 s", "kind": "host-failure", "host": "c-0"}})
     (row,) = zip(*(column.tolist() for column in records.tables["failures"].values()), strict=True)
-    assert row[-2:] == (0, row[2])  # nothing was on that host: over when it is detected
+    assert row[-3:] == (0, row[2], "crash")  # nothing was on that host: over when it is detected
 
 
 def test_a_run_that_ends_before_the_backlog_is_done_says_so() -> None:
