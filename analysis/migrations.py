@@ -34,6 +34,7 @@ def _of_replication(one: RunRecords) -> list[dict[str, object]]:
             "completion_s": _length(row["requested_ns"], row["completed_ns"]),
             "replayed": row["replayed"],
             "bytes": row["bytes"],
+            "cause": row["cause"],
         }
         for row in (dict(zip(table, values, strict=True)) for values in rows)
     ]

@@ -68,7 +68,9 @@ class HostGroup(Description):
     """`count` equal hosts, named GROUP-0 .. GROUP-(count - 1)."""
 
     count: Count = 1
-    """Number of hosts."""
+    """Number of hosts, with the spare ones."""
+    spare: int = Field(default=0, strict=True, ge=0)
+    """The last so many hosts are not in use at the start; scale-out can acquire them."""
     cores: Count = 1
     """Cores of one host."""
     cpu: Literal["dedicated", "shared", "processor-sharing"] = "dedicated"
@@ -90,6 +92,11 @@ class HostGroup(Description):
     """Price of one host."""
     failures: Failures | None = None
     """When hosts fail by themselves."""
+
+    @property
+    def used(self) -> int:
+        """Number of hosts in use at the start: the first ones."""
+        return max(0, self.count - self.spare)
 
 
 class Network(Description):

@@ -96,6 +96,7 @@ class Run:
     replayed: int = 0
     bytes: int = 0
     facts: set[str] = field(default_factory=set)
+    cause: str = "event"  # who asked for it
 
     def at(self, task: int) -> Protocol:
         """What the task remembers of the run."""

@@ -61,7 +61,8 @@ class Failures:
         control, recorder = self.control, self.control.recorder
         now, cluster = control.clock.now_ns(), control.cluster
         if not cluster.host_alive[host]:
-            recorder.decision(now, f"failure of {control.plan.host_names[host]} ignored", "the host is already down")
+            why = "the host is not in use" if host in cluster.spare else "the host is already down"
+            recorder.decision(now, f"failure of {control.plan.host_names[host]} ignored", why)
             return
         lost = cluster.units_on(host)
         cluster.host_alive[host] = False

@@ -138,6 +138,7 @@ class Unit:
         self.births_ns: list[int] = []  # of the applied tuples
         self.time = EventTime()
         self.assigned_at = self.live_at = 0  # sendings before it was assigned to its task, and live there
+        self.came = self.served = self.cpu_ns = self.received_bytes = self.sent_bytes = 0  # for its statistic
 
     @property
     def name(self) -> str:

@@ -103,10 +103,10 @@ class Assisted(Migrations):
     draw: Random
     moments: set[int]
 
-    def request(self, group: int, host: int, protocol: str) -> None:
+    def request(self, group: int, host: int, protocol: str, cause: str = "event") -> None:
         holder = self.control.plane.holder(self.cluster.owner_of(group))
         to_holder = holder is not None and holder >= 0 and self.draw.random() < 0.8
-        super().request(group, holder if to_holder and holder is not None else host, protocol)
+        super().request(group, holder if to_holder and holder is not None else host, protocol, cause)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,209 @@
+"""What the adaptation manager decides: pure functions from loads to moves.
+
+Source: the reconstruction of the manager of Madsen and Zhou (CIKM 2015) on the page "Checkpoint-assisted migration",
+"Adaptation manager". Loads are in cores of speed 1, utilisations in shares of the CPU of a host. Nothing here knows
+of time, of a data plane or of names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+_TIE = 1e-9  # sums of the same loads in another order are the same utilisation
+
+Prefer = Literal["sufficient", "quarter", "useable"]
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host as the manager sees it.
+
+    `capacity` is cores times speed, `outside` the share of the CPU that others take, `fixed` the load of what cannot
+    move; `member` says whether its key groups are looked at, `takes` whether any may come.
+    """
+
+    capacity: float
+    outside: float = 0.0
+    fixed: float = 0.0
+    member: bool = True
+    takes: bool = True
+
+
+@dataclass(frozen=True)
+class Group:
+    """A key group that can move, where it is, and which host holds its newest checkpoint; `rested`: it may move now."""
+
+    number: int
+    host: int
+    load: float
+    holder: int | None = None
+    rested: bool = True
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Thresholds of a round; `moves` is how many key groups may leave one host."""
+
+    high: float
+    low: float = 0.0
+    moves: int = 4
+    prefer: Prefer = "sufficient"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A key group is to move; `origin_share` and `target_share` are the utilisations that lead to it, before it."""
+
+    group: int
+    origin: int
+    target: int
+    assisted: bool
+    origin_share: float
+    target_share: float
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one look leads to.
+
+    `groups` are those on overloaded hosts before any move, `useable` of these would fit on the host of their
+    checkpoint; `unplaced` are hosts that stay overloaded because none of their rested groups fits anywhere.
+    """
+
+    overloaded: tuple[int, ...] = ()
+    groups: int = 0
+    useable: int = 0
+    moves: tuple[Proposal, ...] = ()
+    unplaced: tuple[int, ...] = ()
+
+
+@dataclass
+class _Books:
+    """Utilisations and places while a round is being decided: a move counts at both hosts at once."""
+
+    hosts: Sequence[Host]
+    groups: dict[int, Group]
+    limit: float
+    share: list[float] = field(default_factory=list)
+
+    def fits(self, group: Group, host: int) -> bool:
+        """Whether the host is not above the limit with the group."""
+        one = self.hosts[host]
+        return one.takes and host != group.host and self.share[host] + group.load / one.capacity <= self.limit + _TIE
+
+    def least(self, group: Group) -> int | None:
+        """The least loaded host that the group could go to, whether it fits there or not."""
+        others = [host for host, one in enumerate(self.hosts) if one.takes and host != group.host]
+        return min(others, key=lambda host: (self.share[host], host), default=None)
+
+    def move(self, group: Group, target: int, assisted: bool) -> Proposal:
+        """The group is at the target from now on, and its checkpoint where it was."""
+        origin, shares = group.host, self.share
+        made = Proposal(group.number, origin, target, assisted, shares[origin], shares[target])
+        shares[origin] -= group.load / self.hosts[origin].capacity
+        shares[target] += group.load / self.hosts[target].capacity
+        self.groups[group.number] = replace(group, host=target, holder=origin, rested=False)
+        return made
+
+
+def utilisation(hosts: Sequence[Host], groups: Sequence[Group]) -> list[float]:
+    """Share of each host's CPU (n_hosts,) that others take and its own load needs; above 1 where that is too much."""
+    load = [host.fixed for host in hosts]
+    for group in groups:
+        load[group.host] += group.load
+    return [host.outside + own / host.capacity for host, own in zip(hosts, load, strict=True)]
+
+
+def balance(hosts: Sequence[Host], groups: Sequence[Group], rules: Rules) -> Round:
+    """The moves off overloaded hosts, highest utilisation first (steps 2 to 5 of the page)."""
+    books = _books(hosts, groups, rules.high)
+    over = [host for host, one in enumerate(hosts) if one.member and books.share[host] > rules.high + _TIE]
+    over.sort(key=lambda host: (-books.share[host], host))
+    on_them = [group for group in groups if group.host in over]
+    useable = sum(group.holder is not None and books.fits(group, group.holder) for group in on_them)
+    moves: list[Proposal] = []
+    unplaced = []
+    for host in over:
+        left = rules.moves
+        while left and books.share[host] > rules.high + _TIE:
+            rested = [group for group in books.groups.values() if group.host == host and group.rested]
+            made = _best(books, host, rested, rules)
+            if made is None:
+                unplaced += [host] if rested else []
+                break
+            moves.append(made)
+            left -= 1
+    return Round(tuple(over), len(on_them), useable, tuple(moves), tuple(unplaced))
+
+
+def drain(hosts: Sequence[Host], groups: Sequence[Group], candidates: Sequence[int], rules: Rules) -> Round | None:
+    """The moves that empty one of the candidates below the lower threshold, least utilisation first; None if none can.
+
+    All that is on it must be rested groups which fit elsewhere, each where its checkpoint is or else on the least
+    loaded host, without any host coming above the middle of the thresholds: so it will not have to come back at once.
+    """
+    share = utilisation(hosts, groups)
+    for host in sorted(candidates, key=lambda host: (share[host], host)):
+        if share[host] >= rules.low or hosts[host].fixed:
+            continue
+        found = empty(hosts, groups, host, (rules.low + rules.high) / 2)
+        if found is not None:
+            return Round(overloaded=(host,), moves=found)
+    return None
+
+
+def empty(hosts: Sequence[Host], groups: Sequence[Group], host: int, limit: float) -> tuple[Proposal, ...] | None:
+    """The moves of all groups off a host, largest first, none bringing another above the limit; None if one cannot."""
+    books = _books(hosts, groups, limit)
+    moves = []
+    for group in sorted((one for one in groups if one.host == host), key=lambda one: (-one.load, one.number)):
+        made = _place(books, group) if group.rested else None
+        if made is None:
+            return None
+        moves.append(made)
+    return tuple(moves)
+
+
+def _books(hosts: Sequence[Host], groups: Sequence[Group], limit: float) -> _Books:
+    return _Books(hosts, {group.number: group for group in groups}, limit, utilisation(hosts, groups))
+
+
+def _best(books: _Books, host: int, rested: Sequence[Group], rules: Rules) -> Proposal | None:
+    """The first move in the order of preference, done; None where nothing fits."""
+    excess = (books.share[host] - rules.high) * books.hosts[host].capacity
+    ordered = sorted(rested, key=lambda group: _preference(group, excess))
+    for group in ordered[: _looked_at(books, host, rules.prefer)]:
+        if group.holder is not None and books.fits(group, group.holder):
+            return books.move(group, group.holder, True)
+    return next(_placed(books, ordered), None)
+
+
+def _preference(group: Group, excess: float) -> tuple[bool, float, int]:
+    """Those that are enough by themselves by rising load, then the others by falling load."""
+    enough = group.load >= excess - _TIE
+    return (not enough, group.load if enough else -group.load, group.number)
+
+
+def _looked_at(books: _Books, host: int, prefer: Prefer) -> int:
+    """How many groups are asked first whether they fit where their checkpoint is."""
+    here = sum(group.host == host for group in books.groups.values())
+    return {"sufficient": 1, "quarter": -(-here // 4), "useable": here}[prefer]
+
+
+def _placed(books: _Books, ordered: Sequence[Group]) -> Iterator[Proposal]:
+    for group in ordered:
+        made = _place(books, group)
+        if made is not None:
+            yield made
+
+
+def _place(books: _Books, group: Group) -> Proposal | None:
+    """To where its checkpoint is if it fits there, else to the least loaded host if it fits there."""
+    if group.holder is not None and books.fits(group, group.holder):
+        return books.move(group, group.holder, True)
+    least = books.least(group)
+    if least is not None and books.fits(group, least):
+        return books.move(group, least, False)
+    return None
