@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-_TIE = 1e-9  # sums of the same loads in another order are the same utilisation
+_DIGITS = 9  # sums of the same loads in another order are the same utilisation
+_TIE = 10.0**-_DIGITS
 
 Prefer = Literal["sufficient", "quarter", "useable"]
 
@@ -96,7 +97,7 @@ class _Books:
     def least(self, group: Group) -> int | None:
         """The least loaded host that the group could go to, whether it fits there or not."""
         others = [host for host, one in enumerate(self.hosts) if one.takes and host != group.host]
-        return min(others, key=lambda host: (self.share[host], host), default=None)
+        return min(others, key=lambda host: _rank(self.share, host), default=None)
 
     def move(self, group: Group, target: int, assisted: bool) -> Proposal:
         """The group is at the target from now on, and its checkpoint where it was."""
@@ -120,7 +121,7 @@ def balance(hosts: Sequence[Host], groups: Sequence[Group], rules: Rules) -> Rou
     """The moves off overloaded hosts, highest utilisation first (steps 2 to 5 of the page)."""
     books = _books(hosts, groups, rules.high)
     over = [host for host, one in enumerate(hosts) if one.member and books.share[host] > rules.high + _TIE]
-    over.sort(key=lambda host: (-books.share[host], host))
+    over.sort(key=lambda host: (-_rank(books.share, host)[0], host))
     on_them = [group for group in groups if group.host in over]
     useable = sum(group.holder is not None and books.fits(group, group.holder) for group in on_them)
     moves: list[Proposal] = []
@@ -145,7 +146,7 @@ def drain(hosts: Sequence[Host], groups: Sequence[Group], candidates: Sequence[i
     loaded host, without any host coming above the middle of the thresholds: so it will not have to come back at once.
     """
     share = utilisation(hosts, groups)
-    for host in sorted(candidates, key=lambda host: (share[host], host)):
+    for host in sorted(candidates, key=lambda host: _rank(share, host)):
         if share[host] >= rules.low or hosts[host].fixed:
             continue
         found = empty(hosts, groups, host, (rules.low + rules.high) / 2)
@@ -164,6 +165,11 @@ def empty(hosts: Sequence[Host], groups: Sequence[Group], host: int, limit: floa
             return None
         moves.append(made)
     return tuple(moves)
+
+
+def _rank(share: Sequence[float], host: int) -> tuple[float, int]:
+    """By utilisation, of equal ones by number."""
+    return round(share[host], _DIGITS), host
 
 
 def _books(hosts: Sequence[Host], groups: Sequence[Group], limit: float) -> _Books:

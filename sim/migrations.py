@@ -210,7 +210,7 @@ class Migrations:
             plane.copy_kept(sender, other, stays)
         if not cluster.retired(other):
             self.runtime.retire(other)
-        if run.frozen and stays == move.old and live[stays]:
+        if run.frozen and stays == move.old:  # also where it died: what a dead task hears last may freeze it
             plane.freeze(stays, False)
         plane.unhold(move.target, move.new)
         if stays == move.new:

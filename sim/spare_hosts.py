@@ -47,10 +47,8 @@ class SpareHosts:
         cluster, plane, migrations = self.cluster, self.control.plane, self.control.migrations
         if not cluster.host_alive[host] or cluster.units_on(host) or self.control.recovery.busy:
             return False
-        moving = any(
-            host in (cluster.task_host[run.move.source], cluster.task_host[run.move.target])
-            for run in migrations.open.values()
-        )
+        parts = [(run.move.source, run.move.target, *run.move.upstream) for run in migrations.open.values()]
+        moving = any(cluster.task_host[task] == host for tasks in parts for task in tasks)
         held = any(plane.holder(unit) == host for unit in range(len(cluster.unit_task)) if cluster.counts(unit))
         return not moving and not held and all(map(plane.empty, cluster.host_tasks[host]))
 
