@@ -58,10 +58,14 @@ class OutsideLoad(Description):
 
     def mean_share(self, duration_s: float) -> float:
         """Share of the CPU that others take on average from 0 to `duration_s`."""
-        begins = [min(step.at_s, duration_s) for step in self.steps]
-        ends = [*begins[1:], duration_s]
+        return self.mean_between(0.0, duration_s)
+
+    def mean_between(self, begin_s: float, end_s: float) -> float:
+        """Share of the CPU that others take on average between two times, the second of which is later."""
+        begins = [min(max(step.at_s, begin_s), end_s) for step in self.steps]
+        ends = [*begins[1:], end_s]
         taken = (step.share * (end - begin) for step, begin, end in zip(self.steps, begins, ends, strict=True))
-        return sum(taken) / duration_s
+        return sum(taken) / (end_s - begin_s)
 
 
 class HostGroup(Description):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from models.cluster import LoadStep
-from models.units import to_ns
 from sim.cluster import NOWHERE
 from sim.data_plane import Statistic
 
 if TYPE_CHECKING:
     from sim.control import Control
+
+_NS = 1e9
 
 
 class Period(NamedTuple):
@@ -83,15 +83,4 @@ class Statistics:
     def outside(self, host: int) -> float:
         """Mean share of the host's CPU that others took in the last period."""
         load = self.plan.host_groups[host].load
-        return mean_share(load.steps if load else (), self.since_ns, self.looked_ns)
-
-
-def mean_share(steps: tuple[LoadStep, ...], begin_ns: int, end_ns: int) -> float:
-    """The mean of a share that changes at these steps, and is 0 before the first, between two instants."""
-    if begin_ns >= end_ns:
-        return 0.0
-    total = 0.0
-    for index, step in enumerate(steps):
-        until = to_ns(steps[index + 1].at_s) if index + 1 < len(steps) else end_ns
-        total += step.share * max(0, min(until, end_ns) - max(to_ns(step.at_s), begin_ns))
-    return total / (end_ns - begin_ns)
+        return load.mean_between(self.since_ns / _NS, self.looked_ns / _NS) if load else 0.0
