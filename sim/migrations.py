@@ -102,7 +102,7 @@ class Migrations:
     def _against(self, request: Request) -> str | None:
         cluster, old = self.cluster, self.cluster.owner_of(request.group)
         if not cluster.host_alive[request.host]:
-            return "that host is down"
+            return "that host is not in use" if request.host in cluster.spare else "that host is down"
         if cluster.task_host[cluster.unit_task[old]] == request.host:
             return "it is there already"
         return None

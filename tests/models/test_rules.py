@@ -423,6 +423,9 @@ DOUBTFUL: list[tuple[dict[str, object], str]] = [
     ({"events/crash/at": "599 s"}, "events.crash.at: is so late that the failure is not noticed"),
     ({"events": {}}, "fault_tolerance: checkpoints are taken and nothing ever fails"),
     ({"fault_tolerance": {}}, "fault_tolerance: hosts fail and nothing is checkpointed"),
+    ({"hosts/worker/spare": 1}, "hosts.worker.spare: spare hosts are never acquired without scale-out"),
+    ({"elasticity": {"policy": "threshold"}}, "hosts.worker.cpu: each thread has a core of its own"),
+    ({"elasticity": {"policy": "threshold", "period": "1 h"}}, "elasticity.period: no decision is taken"),
     ({"hosts/worker/count": 9}, "placement: no task starts on worker-6, worker-7, worker-8"),
     (
         {"hosts/worker/failures": {"model": "schedule", "at": ["1 h"], "repair": "1 min"}},
@@ -458,3 +461,9 @@ def test_state_beyond_the_memory_of_a_host_is_worth_a_warning() -> None:
 
 def test_a_sweep_is_worth_a_warning_as_long_as_nothing_executes_it() -> None:
     assert "sweep" in [one.path for one in rules.warnings(read({"sweep": {"seed": [1, 2]}}))]
+
+
+def test_spare_hosts_that_are_acquired_are_meant_to_be_idle() -> None:
+    elastic = {"policy": "threshold", "scale_out": True}
+    changes = {"hosts/worker": {"count": 12, "spare": 6, "cpu": "shared"}, "elasticity": elastic}
+    assert [str(advice) for advice in rules.warnings(read(changes))] == []

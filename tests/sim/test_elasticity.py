@@ -15,10 +15,16 @@ from reference.world import World
 from small_jobs import scenario, simulate
 from test_planes import differences
 
+from models.inputs import RunInputs
 from models.records import NEVER, RunRecords
 from models.scenario import Scenario
+from sim.cluster import RunPlan
+from sim.compiled.choice import kernel_for
 from sim.compiled.plane import CompiledPlane
+from sim.compiled.scan_plane import ScanPlane
+from sim.control import PlaneFactory
 from sim.data_plane import Statistic
+from sim.engine import build
 
 S = 1000 * MS
 
@@ -101,6 +107,17 @@ def test_without_asking_nothing_is_counted() -> None:
     made = simulate(counted(recording={}))
     assert rows(made, "statistics") == rows(made, "adaptations") == []
     assert rows(made, "hosts_in_use") == [(host, 0, 10 * S) for host in range(3)]
+
+
+@pytest.mark.parametrize("plane", [World, CompiledPlane, ScanPlane])
+def test_nobody_can_look_at_what_is_not_counted(plane: PlaneFactory) -> None:
+    control = build(counted(recording={}), plane=plane)
+    with pytest.raises(ValueError, match="counted"):
+        control.plane.statistics()
+
+
+def test_counting_takes_the_event_loop() -> None:
+    assert kernel_for(RunPlan.of(counted(), RunInputs(), 0)).why == "the load of each key group is counted"
 
 
 def test_the_load_is_the_work_that_came_also_where_it_is_not_done() -> None:
@@ -208,6 +225,12 @@ def test_a_spare_host_is_nothing_before_it_is_acquired() -> None:
         assert 2 not in made.tables[name][column].tolist()
     assert 2 not in [row[0] for row in rows(made, "hosts_in_use")]
     assert len(decisions(made, "stays overloaded")) >= 8
+
+
+def test_nothing_moves_to_a_spare_host_by_an_event() -> None:
+    move = {"kind": "migrate", "at": "1 s", "operator": "sum", "key_group": 1, "host": "h-1"}
+    made = simulate(scenario(_raw({"move": move})))
+    assert (S, "sum[1] does not move to h-1", "that host is not in use") in rows(made, "decisions")
 
 
 def test_the_failure_of_a_spare_host_is_none() -> None:
