@@ -14,6 +14,7 @@ from moving_jobs import MS, Crash, crashes, run
 from reference.world import World
 from small_jobs import scenario, simulate
 from test_planes import differences
+from uneven_clock import UnevenClock
 
 from models.inputs import RunInputs
 from models.records import NEVER, RunRecords
@@ -281,6 +282,12 @@ def campaign(seed: int, many: int) -> list[Crash]:
 def test_nothing_is_lost_or_done_twice_whichever_host_dies(seed: int) -> None:
     for crash in [None, *campaign(seed, 3)]:
         assert run(elastic_job(seed), World, crash, assists=False).faults == [], crash
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_is_lost_or_done_twice_in_any_order(seed: int) -> None:
+    for crash in [None, *campaign(seed, 1)]:
+        assert run(elastic_job(seed), World, crash, clock=UnevenClock(seed), assists=False).faults == [], crash
 
 
 def test_a_key_group_that_died_as_its_checkpoint_came_to_the_target_takes_checkpoints_again() -> None:
