@@ -66,7 +66,8 @@ class Elasticity:
         if found.unplaced:
             self._nothing_fits(found, hosts, groups)
         else:
-            drained = self._scale_in(hosts, groups, limits, calm=not found.overloaded)
+            # Once more: what was asked for above counts where it goes to.
+            drained = self._scale_in(self._hosts(loads), self._groups(loads), limits, calm=not found.overloaded)
         assisted = sum(move.assisted for move in found.moves)
         self.control.recorder.rows["adaptations"].append(
             (
