@@ -36,6 +36,7 @@ def _of_replication(one: RunRecords) -> list[dict[str, object]]:
             "worst_s": None if row["worst_ns"] == NEVER else seconds(row["worst_ns"]),
             "replayed": row["replayed"],
             "bytes": row["bytes"],
+            "cause": row["cause"],
         }
         for row in (dict(zip(table, values, strict=True)) for values in rows)
     ]

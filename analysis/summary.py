@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.elasticity import elasticity, hosts_in_use, rescales
 from analysis.folded import latencies_of, times_of, total_of
 from analysis.migrations import migrations
 from analysis.recoveries import recoveries
@@ -57,6 +58,9 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> Summary:
         "recording": _recording(records),
         "kernel": _kernel(records),
         "migrations": migrations(records),
+        "rescales": rescales(records),
+        "elasticity": elasticity(records),
+        "hosts": hosts_in_use(scenario, records),
         "recoveries": recoveries(records),
         "messages": _messages(records),
         "guarantee": _guarantee(scenario, records),

@@ -74,21 +74,58 @@ def recoveries_table(summary: Mapping[str, Any]) -> Table:
 
 
 def migrations_table(summary: Mapping[str, Any]) -> Table:
-    """What each move of a key group took."""
+    """What each move of a key group took, and who asked for it where that was not always an event."""
+    by_themselves = any(one["cause"] != "event" for one in summary["migrations"])
     rows = [
         (
             f"{one['operator']}[{one['key_group']}]",
             one["protocol"],
             one["to"],
+            *((one["cause"],) if by_themselves else ()),
             seconds(one["pause_s"]),
             seconds(one["completion_s"]),
             seconds(one["worst_s"]),
-            f"{one['replayed']:,}",
+            *(() if by_themselves else (f"{one['replayed']:,}",)),
         )
         for one in summary["migrations"]
     ]
-    columns = ("key group", "protocol", "to", "pause", "complete", "worst", "replayed")
-    return table("Migrations", columns, rows, text_columns=3)
+    named = ("cause", "pause", "complete", "worst") if by_themselves else ("pause", "complete", "worst", "replayed")
+    return table("Migrations", ("key group", "protocol", "to", *named), rows, text_columns=3 + by_themselves)
+
+
+def rescales_table(summary: Mapping[str, Any]) -> Table:
+    """What each change of an operator's number of tasks took."""
+    rows = [
+        (
+            one["operator"],
+            f"{one['requested_s']:.4g} s",
+            f"{one['before']}",
+            f"{one['after']}",
+            f"{one['moves']}",
+            seconds(one["completion_s"]),
+        )
+        for one in summary["rescales"]
+    ]
+    return table("Rescaling", ("operator", "at", "tasks before", "after", "key groups moved", "complete"), rows)
+
+
+def elasticity_table(summary: Mapping[str, Any]) -> Table:
+    """What the adaptation manager did, and how far checkpoints were of use."""
+    one = summary["elasticity"]
+    counts = (f"{one[key]:,}" for key in ("looks", "assisted", "direct", "drained", "unplaced"))
+    row = (
+        *counts,
+        percent(one["useable_share"]),
+        percent(one["assisted_share"]),
+        f"{summary['hosts']['total_s']:,.0f} s",
+    )
+    columns = ("looks", "assisted", "direct", "drained", "unplaced", "useable", "assisted share", "hosts in use")
+    return table("Moves by themselves", columns, [row], text_columns=0)
+
+
+def acquisitions_table(rows: list[tuple[str, str, str]]) -> Table:
+    """Hosts that came and went, and why."""
+    return table("Hosts that came and went", ("at", "decision", "why"), rows, text_columns=3)
 
 
 def backpressure_table(found: Mapping[str, Held]) -> Table:

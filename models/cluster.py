@@ -58,17 +58,23 @@ class OutsideLoad(Description):
 
     def mean_share(self, duration_s: float) -> float:
         """Share of the CPU that others take on average from 0 to `duration_s`."""
-        begins = [min(step.at_s, duration_s) for step in self.steps]
-        ends = [*begins[1:], duration_s]
+        return self.mean_between(0.0, duration_s)
+
+    def mean_between(self, begin_s: float, end_s: float) -> float:
+        """Share of the CPU that others take on average between two times, the second of which is later."""
+        begins = [min(max(step.at_s, begin_s), end_s) for step in self.steps]
+        ends = [*begins[1:], end_s]
         taken = (step.share * (end - begin) for step, begin, end in zip(self.steps, begins, ends, strict=True))
-        return sum(taken) / duration_s
+        return sum(taken) / (end_s - begin_s)
 
 
 class HostGroup(Description):
     """`count` equal hosts, named GROUP-0 .. GROUP-(count - 1)."""
 
     count: Count = 1
-    """Number of hosts."""
+    """Number of hosts, with the spare ones."""
+    spare: int = Field(default=0, strict=True, ge=0)
+    """The last so many hosts are not in use at the start; scale-out can acquire them."""
     cores: Count = 1
     """Cores of one host."""
     cpu: Literal["dedicated", "shared", "processor-sharing"] = "dedicated"
@@ -90,6 +96,11 @@ class HostGroup(Description):
     """Price of one host."""
     failures: Failures | None = None
     """When hosts fail by themselves."""
+
+    @property
+    def used(self) -> int:
+        """Number of hosts in use at the start: the first ones."""
+        return max(0, self.count - self.spare)
 
 
 class Network(Description):

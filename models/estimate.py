@@ -88,6 +88,9 @@ def _control_rows(scenario: Scenario) -> float:
     if scenario.fault_tolerance.method == "checkpoint":
         groups = sum(operator.groups for operator in scenario.operators.values())
         rows += groups * scenario.duration_s / scenario.fault_tolerance.interval_s
+    if scenario.counts:
+        units = sum(operator.groups for operator in scenario.operators.values())
+        rows += units * scenario.duration_s / scenario.elasticity.period_s
     for group in scenario.hosts.values():
         if isinstance(group.failures, ExponentialFailures):
             cycles = scenario.duration_s / (group.failures.mtbf_s + group.failures.repair_s)

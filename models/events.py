@@ -48,7 +48,7 @@ class Rescale(Description):
     operator: str
     """Operator that is rescaled."""
     parallelism: Count
-    """New number of tasks."""
+    """New number of tasks, each on a host of its own."""
     protocol: str = "direct"
     """Migration protocol."""
 
@@ -57,22 +57,36 @@ Event = Annotated[HostFailure | Migrate | Rescale, Field(discriminator="kind")]
 
 
 class Elasticity(Description):
-    """When key groups move by themselves: a policy, its thresholds and the migration protocol."""
+    """When key groups move by themselves, and when hosts come and go: a policy, its thresholds, the protocol."""
 
     policy: Literal["none", "threshold"] = "none"
-    """When key groups move by themselves."""
+    """When key groups move by themselves. `threshold`: when their host is overloaded, or is to be left."""
     high: float = Field(default=0.85, gt=0, le=1, strict=True)
-    """Utilisation above which a host is overloaded."""
+    """Utilisation above which a host is overloaded, and which no move may bring a host above."""
     low: float = Field(default=0.3, ge=0, lt=1, strict=True)
     """Utilisation below which a host may be left."""
     period_s: PositiveSeconds = Field(default=8.0, alias="period")
-    """Time between two looks."""
+    """Time between two looks at the load since the last one."""
+    begin_s: Seconds = Field(default=0.0, alias="begin")
+    """No decision is taken before; looks are from the start on."""
+    rest_s: Seconds = Field(default=16.0, alias="rest")
+    """A key group that was moved is left alone for so long, and a host that was acquired is kept."""
+    moves: Count = 4
+    """Key groups that may leave one host at one look."""
+    prefer: Literal["sufficient", "quarter", "useable"] = "sufficient"
+    """Which key groups are looked at first for one that fits where its checkpoint is, and so can move with its help:
+    the first one alone, the first quarter of those of the host, or all.
+    """
     protocol: str = "direct"
-    """Migration protocol."""
+    """Migration protocol of moves to the host with the newest checkpoint; all others are `direct`."""
+    hosts: tuple[str, ...] = ()
+    """Host groups that key groups are moved from and to; without it all."""
     scale_out: bool = Field(default=False, strict=True)
-    """Whether hosts may be added."""
+    """Whether spare hosts are acquired when a key group fits nowhere."""
+    acquisition_s: Seconds = Field(default=30.0, alias="acquisition")
+    """Time until a host that is acquired can be used."""
     scale_in: bool = Field(default=False, strict=True)
-    """Whether hosts may be left."""
+    """Whether hosts below `low` are drained and released."""
 
 
 class Targets(Description):

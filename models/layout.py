@@ -27,6 +27,13 @@ def hosts(scenario: Scenario) -> dict[str, HostGroup]:
     return {host_name(name, index): group for name, group in scenario.hosts.items() for index in range(group.count)}
 
 
+def spare_hosts(scenario: Scenario) -> tuple[str, ...]:
+    """Hosts that are not in use at the start, in file order: the last ones of their groups."""
+    return tuple(
+        host_name(name, index) for name, group in scenario.hosts.items() for index in range(group.used, group.count)
+    )
+
+
 def tasks(scenario: Scenario) -> Iterator[tuple[str, int]]:
     """Every (operator, task index), in file order."""
     for name, operator in scenario.operators.items():
@@ -38,16 +45,17 @@ def placement(scenario: Scenario) -> dict[str, str]:
     """Task name -> host name at the start of a run.
 
     Round robin over the hosts of the operator's host group where `placement.operators` names one, else in file
-    order over all hosts with one counter. `placement.tasks` overrules single tasks.
+    order over all hosts with one counter; spare hosts get none. `placement.tasks` overrules single tasks.
     """
-    all_hosts = tuple(hosts(scenario))
+    spare = set(spare_hosts(scenario))
+    all_hosts = tuple(host for host in hosts(scenario) if host not in spare)
     turn = 0
     placed = {}
     for operator, index in tasks(scenario):
         group = scenario.placement.operators.get(operator)
         if group is not None:
             # An operator with a host group of its own starts at that group's first host: task j on host j mod n.
-            host = host_name(group, index % scenario.hosts[group].count)
+            host = host_name(group, index % scenario.hosts[group].used)
         else:
             host = all_hosts[turn % len(all_hosts)]
             turn += 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from models.fields import Description
 
 Detail = Literal["tuples", "histograms"]
@@ -16,6 +18,10 @@ class Recording(Description):
 
     detail: Literal["auto", "tuples", "histograms"] = "auto"
     """`auto`: tuples for up to 6 million steps that fit into `limits.memory`, histograms above."""
+    statistics: bool = Field(default=False, strict=True)
+    """Whether the load of each key group is kept, for each `elasticity.period`; where key groups move by themselves
+    it is.
+    """
 
     def chosen(self, steps: float, tuples_fit: bool) -> Detail:
         """What is kept of a run of so many steps, all replications together."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from models.cluster import HostGroup, Network, Placement
-from models.events import Elasticity, Event, HostFailure, Limits, Migrate, Targets
+from models.events import Elasticity, Event, HostFailure, Limits, Migrate, Rescale, Targets
 from models.fault_tolerance import Detector, FaultTolerance
 from models.fields import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, frozen
 from models.job import Operator
@@ -67,8 +67,14 @@ class Scenario(Description):
 
     @property
     def migrates(self) -> bool:
-        """Whether a key group moves in the run."""
-        return any(isinstance(event, Migrate) for event in self.events.values())
+        """Whether a key group may move in the run."""
+        asked = any(isinstance(event, (Migrate, Rescale)) for event in self.events.values())
+        return asked or self.elasticity.policy != "none"
+
+    @property
+    def counts(self) -> bool:
+        """Whether the load of each key group is looked at."""
+        return self.recording.statistics or self.elasticity.policy != "none"
 
     @property
     def may_fail(self) -> bool:

@@ -140,7 +140,8 @@ def holders_of(scenario: Scenario, folder: Path, profiles: Mapping[str, Profile]
 def _keyed_groups(scenario: Scenario) -> tuple[list[tuple[str, int]], list[str], np.ndarray]:
     """Key groups of operators with state to save, the hosts they may go to, and the index of each one's host."""
     placed = layout.placement(scenario)
-    hosts = list(layout.hosts(scenario))
+    spare = layout.spare_hosts(scenario)
+    hosts = [host for host in layout.hosts(scenario) if host not in spare]
     names = [
         (name, group)
         for name, operator in scenario.operators.items()

@@ -12,6 +12,7 @@ from analysis.report import text
 from analysis.report.content import (
     AllocationRow,
     Correlation,
+    Decision,
     Edge,
     Fact,
     Guarantee,
@@ -27,7 +28,7 @@ from analysis.report.content import (
 )
 from models import layout
 from models.correlation import pearson
-from models.events import HostFailure, Migrate
+from models.events import HostFailure, Migrate, Rescale
 from models.fault_tolerance import Detector
 from models.flow import copies, flows
 from models.inputs import RunInputs
@@ -60,7 +61,9 @@ def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> R
         lag=report_lines.lag(records[0]),
         filled=report_lines.filled(scenario, records[0]),
         blocked=report_lines.blocked(scenario, records[0]),
+        hosts=report_lines.hosts(scenario, records[0]),
         migrations=_migrations(summary),
+        decisions=_decisions(records) if scenario.migrates else (),
         recoveries=_recoveries(summary),
         guarantee=_guarantee(scenario, summary),
         targets=_targets(summary),
@@ -144,8 +147,11 @@ def _recording_assumptions(records: Sequence[RunRecords]) -> tuple[str, ...]:
 
 def _question(scenario: Scenario) -> str:
     crashes = [event for event in scenario.events.values() if isinstance(event, HostFailure)]
+    moves = [event for event in scenario.events.values() if isinstance(event, (Migrate, Rescale))]
     if not crashes and scenario.migrates:
-        protocols = dict.fromkeys(event.protocol for event in scenario.events.values() if isinstance(event, Migrate))
+        protocols = dict.fromkeys(event.protocol for event in moves)
+        if scenario.elasticity.policy != "none":
+            return "What do key groups that move by themselves do about changing load, and what does it cost?"
         return f"What does it cost to move a key group by {', '.join(protocols)}?"
     if not crashes:
         return "How long do tuples take, and how busy is each operator?"
@@ -223,7 +229,7 @@ def _detector(detector: Detector) -> str:
 
 
 def _migrations(summary: Mapping[str, Any]) -> tuple[Migration, ...]:
-    keys = ("protocol", "requested_s", "pause_s", "completion_s", "worst_s", "replayed", "replication")
+    keys = ("protocol", "requested_s", "pause_s", "completion_s", "worst_s", "replayed", "replication", "cause")
     return tuple(
         Migration(
             key_group=f"{one['operator']}[{one['key_group']}]",
@@ -232,6 +238,18 @@ def _migrations(summary: Mapping[str, Any]) -> tuple[Migration, ...]:
             **{key: one[key] for key in keys},
         )
         for one in summary["migrations"]
+    )
+
+
+def _decisions(records: Sequence[RunRecords]) -> tuple[Decision, ...]:
+    """What was decided about moves and hosts; not who holds a checkpoint."""
+    return tuple(
+        Decision(at / 1e9, what, why, one.replication)
+        for one in records
+        for at, what, why in zip(
+            *(one.tables["decisions"][name].tolist() for name in ("at_ns", "what", "why")), strict=True
+        )
+        if not what.startswith("checkpoints of ")
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from analysis.elasticity import host_utilisation
 from analysis.report.content import Latency, Lines
 from analysis.timelines import (
     LatencyTimeline,
@@ -84,6 +85,15 @@ def blocked(scenario: Scenario, one: RunRecords) -> Lines | None:
     if not any(operator.buffer for operator in scenario.operators.values()):
         return None
     return _percent(_means(one, held_back(one)))
+
+
+def hosts(scenario: Scenario, one: RunRecords) -> Lines | None:
+    """CPU in use of each host [%], in the period that begins at each time; None where nobody looked."""
+    series = host_utilisation(scenario, one)
+    if not series.at_ns.size:
+        return None
+    begins = np.concatenate(([0], series.at_ns[:-1]))
+    return Lines(begins / _NS, series.names, 100 * series.values)
 
 
 def _percent(line: Lines) -> Lines:

@@ -20,6 +20,12 @@ class ActionLimits:
             raise ValueError(f"not simulated yet: pauses, messages and other actions of protocols {self._reason}")
 
 
+def check_counts(plan: RunPlan) -> None:
+    """Raises ValueError if the load of key groups is not counted in the run."""
+    if not plan.counts:
+        raise ValueError("the load of key groups is counted only with recording.statistics, or elasticity")
+
+
 def _against_actions(plan: RunPlan) -> Iterator[str]:
     for operator in plan.operators:
         if operator.windows is not None or operator.timer_ns or isinstance(operator.description.state, WindowState):

@@ -30,6 +30,7 @@ class RunPlan:
     may_fail: bool  # whether a host can die, or a key group move: then ids are kept
     first_unit: tuple[int, ...]  # per operator: number of its unit 0; one entry more than operators
     bounded: bool  # whether a queue has a bound
+    counts: bool  # whether the load of each key group is counted
     fair: bool  # whether links are shared evenly
 
     @classmethod
@@ -56,6 +57,7 @@ class RunPlan:
             may_fail=scenario.may_fail or scenario.migrates,
             first_unit=tuple(first),
             fair=scenario.network.sharing == "fair",
+            counts=scenario.counts,
             bounded=any(operator.buffer is not None for operator in scenario.operators.values()),
         )
 
@@ -74,8 +76,11 @@ class Cluster:
 
     def __init__(self, plan: RunPlan) -> None:
         self.plan = plan
-        self.host_alive = [True] * len(plan.host_names)
-        self.believed_alive = [True] * len(plan.host_names)  # by control: until the failure is noticed
+        spare = set(layout.spare_hosts(plan.scenario))
+        self.spare = [host for host, name in enumerate(plan.host_names) if name in spare]  # not in use; rising
+        self.leaving: set[int] = set()  # hosts in use that are to be empty soon
+        self.host_alive = [name not in spare for name in plan.host_names]
+        self.believed_alive = [*self.host_alive]  # by control: until the failure is noticed
         self.host_tasks: list[list[int]] = [[] for _ in plan.host_names]
         self.task_operator: list[int] = []
         self.task_host: list[int] = []
@@ -162,6 +167,10 @@ class Cluster:
     def heir_of(self, instance: int) -> int:
         """The instance, or if that is over the owner of its group."""
         return self.owner_of(self._group[instance]) if self.retired(instance) else instance
+
+    def takes(self, host: int) -> bool:
+        """Whether control would place anything there: it is believed to live, in use, and not about to be left."""
+        return self.believed_alive[host] and host not in self.leaving
 
     def units_on(self, host: int) -> list[int]:
         """The units whose task is on that host, rising, with all instances of key groups."""

@@ -100,6 +100,7 @@ class Run:
     bytes: int = 0
     facts: set[str] = field(default_factory=set)  # that are true
     told: set[str] = field(default_factory=set)  # of which the coordinator has heard
+    cause: str = "event"  # who asked for it
 
     def at(self, task: int) -> Protocol:
         """What the task remembers of the run."""

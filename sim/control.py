@@ -10,12 +10,14 @@ from sim.beliefs import Beliefs
 from sim.clock import Clock, Process
 from sim.cluster import Cluster, RunPlan
 from sim.data_plane import DataPlane, Listener
+from sim.elasticity import Elasticity
 from sim.failures import Failures
 from sim.holders import Holders
 from sim.migrations import Migrations
 from sim.outside_load import start_outside_load
 from sim.recorder import Recorder
 from sim.recovery import Recovery
+from sim.rescaling import Rescaling
 
 PlaneFactory = Callable[[RunPlan, Cluster, Clock, Listener], DataPlane]
 
@@ -39,18 +41,21 @@ class Control:
         self.kernel: Kernel | None = None
         self.recovery, self.failures = Recovery(self), Failures(self)
         self.migrations = Migrations(self)
+        self.rescaling, self.elasticity = Rescaling(self), Elasticity(self)
 
     def start(self) -> None:
         """Start the processes in the order in which they act where they meet at one instant.
 
-        Events and failures, then what others take of the CPUs, then checkpoints, then samples.
+        Events and failures, then what others take of the CPUs, then checkpoints, then samples, then looks at the load.
         """
         self.failures.start()
         self.migrations.start()
+        self.rescaling.start()
         start_outside_load(self)
         if self.plan.scenario.fault_tolerance.method == "checkpoint":
             self._start_checkpoints()
         self.clock.process(self._sample(max(_SECOND, to_ns(self.plan.scenario.duration_s) // _SAMPLES)))
+        self.elasticity.start()
 
     def run(self, until_ns: int) -> None:
         """Everything strictly before an instant, which then is the current one."""

@@ -33,6 +33,30 @@ class Timed(NamedTuple):
     arguments: tuple[Any, ...]
 
 
+class Statistic(NamedTuple):
+    """What a unit has done at all its tasks since the start of the run, and its size now (0 where it is not live)."""
+
+    unit: int
+    tuples: int  # that came for it from upstream, without those that were sent again
+    served: int  # services of tuples that ended
+    cpu_ns: int  # work of these, and of writing snapshots
+    received_bytes: int  # of tuples that came from other hosts
+    sent_bytes: int  # to other hosts, also what was sent again
+    state_bytes: int
+
+    def since(self, before: Statistic) -> Statistic:
+        """What it has done since then."""
+        return Statistic(
+            self.unit,
+            self.tuples - before.tuples,
+            self.served - before.served,
+            self.cpu_ns - before.cpu_ns,
+            self.received_bytes - before.received_bytes,
+            self.sent_bytes - before.sent_bytes,
+            self.state_bytes,
+        )
+
+
 class Listener(Protocol):
     """What the plane tells the control plane, at the instant at which it happens and after the event or verb.
 
@@ -309,6 +333,12 @@ class DataPlane(Protocol):
 
     def lag(self) -> list[tuple[int, int]]:
         """(operator, tuples that are born before now and not emitted) for each source unit."""
+
+    def statistics(self) -> list[Statistic]:
+        """What each unit but those of sources has done so far, in order of their numbers, also where it is over.
+
+        Counted only where `Scenario.counts`; else, and on the plane of the scan, it raises ValueError.
+        """
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
         """(begin of the second, kind) -> (messages, bytes) of all that the plane sent."""

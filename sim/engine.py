@@ -88,6 +88,8 @@ def records(control: Control, duration_ns: int) -> RunRecords:
     recorder.rows["ledger"] = [*plane.ledger()]
     recorder.rows["recoveries"] = [*control.recovery.rows()]
     recorder.rows["migrations"] = [*control.migrations.rows()]
+    recorder.rows["rescales"] = [*control.rescaling.rows()]
+    recorder.rows["hosts_in_use"] = [*control.elasticity.spares.rows(duration_ns)]
     return RunRecords(
         replication=plan.replication,
         warmup_ns=to_ns(plan.scenario.warmup_s),

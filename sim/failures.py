@@ -47,7 +47,8 @@ class Failures:
         if self.scenario.detector.errs:
             for host, name in enumerate(plan.host_names):
                 self._beats.append(Heartbeats(self.scenario.detector, self.scenario.seed, plan.replication, name))
-                self._listen(host, 0, 0)
+                if self.control.cluster.host_alive[host]:
+                    self._listen(host, 0, 0)
 
     def _event(self, failure: HostFailure) -> Process:
         """A failure that the scenario asks for."""
@@ -86,7 +87,8 @@ class Failures:
             recorder.revise("failures", row, detected_ns=now, caught_up_ns=now)
             control.clock.process(self._repair(host, back_at, row))
         elif not control.cluster.host_alive[host]:
-            recorder.decision(now, f"failure of {control.plan.host_names[host]} ignored", "the host is already down")
+            why = "the host is not in use" if host in control.cluster.spare else "the host is already down"
+            recorder.decision(now, f"failure of {control.plan.host_names[host]} ignored", why)
         else:
             detect_at = self._detection_ns(host, now)
             lost = self._lose(host)
@@ -152,6 +154,22 @@ class Failures:
         control.migrations.begin_what_can()
         if self._beats:
             self._listen(host, sent_after_ns, now)
+
+    # -- hosts that come and go
+
+    def begins(self, host: int) -> None:
+        """A host that was not in use is there, empty, and control knows it."""
+        now = self.control.clock.now_ns()
+        self.control.cluster.host_alive[host] = True
+        self.control.beliefs.back(host)
+        if self._beats:
+            self._listen(host, now, now)
+
+    def ends(self, host: int) -> None:
+        """A host is not in use any more, and control knows it; what becomes of what is there is not for here."""
+        self._silences.pop(host, None)
+        self.control.cluster.host_alive[host] = False
+        self.control.cluster.believed_alive[host] = False
 
     # -- the detector
 

@@ -23,6 +23,7 @@ class Holders:
         cluster = self._cluster
         owner, planned = cluster.task_host[cluster.unit_task[unit]], cluster.planned_holder
         others = [host for host, alive in enumerate(cluster.believed_alive) if alive and host != owner]
+        others = [host for host in others if cluster.takes(host)] or others
         if not others:
             return NO_HOST
         held = Counter(planned[other] for other in self._units)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ class Request:
     host: int
     protocol: str
     requested_ns: int
+    cause: str = "event"
 
 
 class Migrations:
@@ -41,6 +42,7 @@ class Migrations:
         self.runtime = Runtime(control, self._done)
         self.open: dict[int, Run] = {}  # group -> its run
         self._waiting: list[Request] = []
+        self.ended: Callable[[Run], None] = lambda _: None  # told of each move that is over
 
     def start(self) -> None:
         """Start the events of the scenario."""
@@ -57,14 +59,19 @@ class Migrations:
 
     # -- requests
 
-    def request(self, group: int, host: int, protocol: str) -> None:
+    def request(self, group: int, host: int, protocol: str, cause: str = "event") -> None:
         """Move the group there, after what was asked for before and has to be over.
 
         That is moves of the group, and of groups that send to it or that it sends to: a protocol asks all that send to
         a group for something, so nobody may become one meanwhile.
         """
-        self._waiting.append(Request(group, host, protocol, self.control.clock.now_ns()))
+        self._waiting.append(Request(group, host, protocol, self.control.clock.now_ns(), cause))
         self.begin_what_can()
+
+    def bound_for(self) -> dict[int, int]:
+        """Group -> the host that it is on its way to, or will be after all that is asked for."""
+        under_way = {group: self.cluster.task_host[run.move.target] for group, run in self.open.items()}
+        return under_way | {request.group: request.host for request in self._waiting}
 
     def _begin(self, request: Request) -> None:
         reason = self._against(request)
@@ -88,7 +95,9 @@ class Migrations:
             name = "direct"
             self._decide(request.group, "starts by direct", f"{host_name} does not hold its newest checkpoint")
         move = Move(request.group, old, new, source, target, tasks)
-        self.open[request.group] = self.runtime.start(name, self.protocols[name], move, request.requested_ns)
+        run = self.runtime.start(name, self.protocols[name], move, request.requested_ns)
+        run.cause = request.cause
+        self.open[request.group] = run
 
     def _holder(self, unit: int) -> int | None:
         return self.control.beliefs.holder(unit, self.control.plane.holder(unit))
@@ -96,7 +105,7 @@ class Migrations:
     def _against(self, request: Request) -> str | None:
         cluster, old = self.cluster, self.cluster.owner_of(request.group)
         if not self.control.beliefs.host(request.host):
-            return "that host is down"
+            return "that host is not in use" if request.host in cluster.spare else "that host is down"
         if cluster.task_host[cluster.unit_task[old]] == request.host:
             return "it is there already"
         return None
@@ -120,6 +129,7 @@ class Migrations:
         del self.open[run.move.group]
         for task in self._senders_now(run):
             self.runtime.route(task, run.move.group, ())
+        self.ended(run)
         self.begin_what_can()
 
     def _senders_now(self, run: Run) -> list[int]:
@@ -211,7 +221,7 @@ class Migrations:
             plane.copy_kept(sender, other, stays)
         if not cluster.retired(other):
             self.runtime.retire(other)
-        if run.frozen and stays == move.old and live[stays]:
+        if run.frozen and stays == move.old:  # also where it died: what a dead task hears last may freeze it
             plane.freeze(stays, False)
         plane.unhold(move.target, move.new)
         if stays == move.new:
@@ -257,6 +267,7 @@ class Migrations:
                 run.replayed,
                 run.bytes,
                 NEVER if run.completed_ns is None else self.runtime.worst_ns(run),
+                run.cause,
             )
             for run in self.runtime.runs
         ]

@@ -92,6 +92,11 @@ class Recovery:
             if self._open.get(entry.unit) is entry:
                 self._restore(entry)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a recovery is not over."""
+        return bool(self._open or self._settling or self._orphans)
+
     def host_is_back(self) -> None:
         """A repaired host can take units for which no host was alive."""
         orphans, self._orphans = self._orphans, []
@@ -197,6 +202,7 @@ class Recovery:
             if task != NOWHERE:
                 units[self.cluster.task_host[task]] += 1
         live = [host for host, alive in enumerate(self.cluster.believed_alive) if alive]
+        live = [host for host in live if self.cluster.takes(host)] or live
         least = min(live, key=lambda host: (units[host], host), default=None)
         return least, "it has the fewest key groups and tasks of the live hosts"
 

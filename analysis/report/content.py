@@ -137,6 +137,17 @@ class Migration:
     worst_s: float | None
     replayed: int
     replication: int = 0
+    cause: str = "event"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What control decided, when [s] and why."""
+
+    at_s: float
+    what: str
+    why: str
+    replication: int = 0
 
 
 @dataclass(frozen=True)
@@ -221,7 +232,9 @@ class ReportContent:
     lag: Lines | None = None
     filled: Lines | None = None  # [%] of the places of the fullest bounded queue
     blocked: Lines | None = None  # [%] of the time
+    hosts: Lines | None = None  # [%] of the CPU of each host that is used
     migrations: tuple[Migration, ...] = ()
+    decisions: tuple[Decision, ...] = ()
     recoveries: tuple[Recovery, ...] = ()
     guarantee: Guarantee | None = None
     targets: tuple[TargetRow, ...] = ()

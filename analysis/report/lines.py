@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from analysis.report import text
-from analysis.report.content import Latency, Lines, Recovery
+from analysis.report.content import Latency, Lines, Migration, Recovery
 from analysis.report.figure import Figure, Spec, plain_list
 
 _MOST_ROWS = 240
@@ -149,6 +150,21 @@ def lines(
     heads = ("at [s]", *(text.clip(text.plain(who), 24) for who in given.names))
     rows = _sampled(at, np.ones(at.size, bool), tuple(values))
     return Figure(name, title, caption, data, layout, height, heads, rows, phases=bool(recoveries))
+
+
+def with_moves(figure: Figure, moves: Sequence[Migration], replication: int) -> Figure:
+    """The figure with a mark on its axis of time for each move of the replication."""
+    at = [one.requested_s for one in moves if one.replication == replication]
+    marks = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "moves",
+        "x": at,
+        "y": [0.0] * len(at),
+        "marker": {"symbol": "triangle-up", "size": 9, "color": "var:--ink"},
+        "hovertemplate": "%{x:.6g} s",
+    }
+    return replace(figure, data=[*figure.data, marks] if at else figure.data)
 
 
 def same_replication(recoveries: Sequence[Recovery], replication: int) -> list[Recovery]:

@@ -178,15 +178,35 @@ def _flow(content: ReportContent) -> Section | None:
 
 
 def _migrations(content: ReportContent) -> Section | None:
-    if not content.migrations:
+    if not content.migrations and content.hosts is None:
         return None
+    listed = [tables.migrations(content.migrations)] if content.migrations else []
+    listed += [tables.decisions(content.decisions)] if content.decisions else []
     return Section(
         "migrations",
         "Migrations",
         "Migrations",
-        tables=(tables.migrations(content.migrations),),
+        figures=_hosts(content),
+        tables=tuple(listed),
         definitions=tables.MOVING,
     )
+
+
+def _hosts(content: ReportContent) -> tuple[Figure, ...]:
+    """How busy hosts were, with the moves."""
+    given = content.hosts
+    if given is None or not len(given.at_s) or not given.names:
+        return ()
+    drawn = lines.lines(
+        given,
+        content.recoveries,
+        name="hosts",
+        title="How busy each host is",
+        axis="CPU in use [%]",
+        caption=f"{lines.highest(given, '%')} Each mark on the axis is a move that was asked for.".strip(),
+        steps=True,
+    )
+    return (lines.with_moves(drawn, content.migrations, given.replication),)
 
 
 def _recovery(content: ReportContent) -> Section | None:

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.report import text
-from analysis.report.content import AllocationRow, Guarantee, Migration, OperatorRow, Reason, Recovery, TargetRow
+from analysis.report.content import (
+    AllocationRow,
+    Decision,
+    Guarantee,
+    Migration,
+    OperatorRow,
+    Reason,
+    Recovery,
+    TargetRow,
+)
 
 MEANING = {
     "detection": "from the failure until the detector notices it",
@@ -60,10 +69,10 @@ def operators(rows: Sequence[OperatorRow]) -> Table:
 
 def migrations(rows: Sequence[Migration]) -> Table:
     """What each move of a key group took."""
-    heads = ("key group", "protocol", "from", "to", "replication", "asked for at", *MOVING, "replayed tuples")
+    heads = ("key group", "protocol", "from", "to", "cause", "replication", "asked for at", *MOVING, "replayed tuples")
     cells = [
         (
-            *(text.plain(word) for word in (row.key_group, row.protocol, row.origin, row.target)),
+            *(text.plain(word) for word in (row.key_group, row.protocol, row.origin, row.target, row.cause)),
             str(row.replication),
             f"{text.number(row.requested_s, 6)} s",
             text.seconds(row.pause_s),
@@ -73,7 +82,17 @@ def migrations(rows: Sequence[Migration]) -> Table:
         )
         for row in rows
     ]
-    return _table("migrations", "What each move took", heads, cells, words=4)
+    return _table("migrations", "What each move took", heads, cells, words=5)
+
+
+def decisions(rows: Sequence[Decision]) -> Table:
+    """What control decided about moves and hosts, and why."""
+    cells = [
+        (text.plain(row.what), text.plain(row.why), str(row.replication), f"{text.number(row.at_s, 6)} s")
+        for row in rows
+    ]
+    heads = ("decision", "reason", "replication", "at")
+    return _table("decisions", "What was decided, and why", heads, cells, words=2, prose=1)
 
 
 def recoveries(rows: Sequence[Recovery]) -> Table:

@@ -96,11 +96,19 @@ def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *
 
 def _show(result: RunResult) -> None:
     from analysis.backpressure import backpressure  # noqa: PLC0415
+    from analysis.elasticity import changes_of_hosts  # noqa: PLC0415
     from holdfast import run_tables, terminal  # noqa: PLC0415
 
     terminal.show(run_tables.operators_table(result.summary), run_tables.latency_table(result.summary))
     if result.summary["migrations"]:
         terminal.show(run_tables.migrations_table(result.summary))
+    if result.summary["rescales"]:
+        terminal.show(run_tables.rescales_table(result.summary))
+    if result.summary["elasticity"]:
+        terminal.show(run_tables.elasticity_table(result.summary))
+        changes = changes_of_hosts(result.records)
+        if changes:
+            terminal.show(run_tables.acquisitions_table(changes))
     if result.summary["recoveries"]:
         terminal.show(run_tables.recoveries_table(result.summary))
     held = backpressure(result.scenario, result.records)

@@ -11,7 +11,7 @@ from models import units
 from models.cluster import ScheduledFailures
 from models.events import HostFailure
 from models.inputs import RunInputs
-from models.layout import host_name, placement, task_name
+from models.layout import host_name, placement, spare_hosts, task_name
 from models.load import Load, expected_load
 from models.scenario import Scenario
 from models.words import path_text
@@ -39,7 +39,8 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
             _of_memory(scenario, known),
             _of_times(scenario),
             _of_failures(scenario),
-            _of_hosts(known),
+            _of_hosts(scenario, known),
+            _of_elasticity(scenario),
         )
     )
 
@@ -130,14 +131,29 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
     fails = any(group.failures is not None for group in scenario.hosts.values())
     fails = fails or scenario.detector.errs or any(event.kind == "host-failure" for event in scenario.events.values())
     method = scenario.fault_tolerance.method
-    if method == "checkpoint" and not fails:
+    if method == "checkpoint" and not fails and not scenario.migrates:
         yield Advice("fault_tolerance", "checkpoints are taken and nothing ever fails")
     if method == "none" and fails:
         yield Advice("fault_tolerance", "hosts fail and nothing is checkpointed: state is lost")
 
 
-def _of_hosts(load: Load) -> Iterator[Advice]:
-    idle = [host for host, found in load.hosts.items() if not found.tasks]
+def _of_elasticity(scenario: Scenario) -> Iterator[Advice]:
+    elasticity = scenario.elasticity
+    acquires = elasticity.policy != "none" and elasticity.scale_out
+    for name, group in scenario.hosts.items():
+        if group.spare and not acquires:
+            yield Advice(path_text(("hosts", name, "spare")), "spare hosts are never acquired without scale-out")
+        takes_part = elasticity.policy != "none" and (not elasticity.hosts or name in elasticity.hosts)
+        if takes_part and group.cpu == "dedicated":
+            text = "each thread has a core of its own: a host that counts as overloaded here need not be slow"
+            yield Advice(path_text(("hosts", name, "cpu")), text)
+    if elasticity.policy != "none" and max(elasticity.begin_s, elasticity.period_s) >= scenario.duration_s:
+        yield Advice("elasticity.period", "no decision is taken before the run ends")
+
+
+def _of_hosts(scenario: Scenario, load: Load) -> Iterator[Advice]:
+    spare = set(spare_hosts(scenario))
+    idle = [host for host, found in load.hosts.items() if not found.tasks and host not in spare]
     if idle:
         shown = ", ".join(idle[:_MOST_NAMES]) + (
             f" and {len(idle) - _MOST_NAMES} more" if len(idle) > _MOST_NAMES else ""

@@ -25,11 +25,14 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     if total > MOST_HOSTS:
         yield InputFault("hosts", NO_VALUE, f"{total} hosts are too many: {MOST_HOSTS} at most")
     names = _Names(scenario, broken)
+    spare = list(_of_spare_hosts(scenario))
     placed = [] if "placement" in broken else list(_of_placement(scenario, names))
+    yield from spare
     yield from placed
-    if not placed and names.complete and 0 < total <= MOST_HOSTS:
+    if not placed and not spare and names.complete and 0 < total <= MOST_HOSTS:
         yield from _of_slots(scenario)
     yield from _of_events(scenario, names)
+    yield from _of_elasticity(scenario, broken)
 
 
 class _Names:
@@ -84,6 +87,43 @@ def _of_placement(scenario: Scenario, names: _Names) -> Iterator[InputFault]:
     for task, host in scenario.placement.tasks.items():
         here = ("placement", "tasks", task)
         yield from (fault for fault in (names.task(here, task), names.host(here, host)) if fault)
+
+
+def _of_spare_hosts(scenario: Scenario) -> Iterator[InputFault]:
+    """Spare hosts are among those of the group, and whatever is placed at the start is on others."""
+    for name, group in scenario.hosts.items():
+        if group.spare > group.count:
+            yield InputFault(path_text(("hosts", name, "spare")), group.spare, f"must be at most count = {group.count}")
+    used = {name: group.used for name, group in scenario.hosts.items()}
+    if used and max(used.values()) <= 0:
+        yield InputFault("hosts", NO_VALUE, "at least one host that is not spare is needed")
+    for operator, host_group in scenario.placement.operators.items():
+        if used.get(host_group, 1) <= 0:
+            yield InputFault(path_text(("placement", "operators", operator)), host_group, "has no host but spare ones")
+    for task, host in scenario.placement.tasks.items():
+        head, _, tail = host.rpartition("-")
+        if head in used and tail.isdigit() and used[head] <= int(tail[:12]) < scenario.hosts[head].count:
+            yield InputFault(path_text(("placement", "tasks", task)), host, "is a spare host")
+
+
+def _of_elasticity(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Groups of hosts that exist, something to move, and spare hosts where some are to be acquired."""
+    if "elasticity" in broken:
+        return
+    elasticity, unread = scenario.elasticity, broken_in("hosts", broken)
+    for index, name in enumerate(elasticity.hosts):
+        if name not in scenario.hosts and name not in unread and "hosts" not in broken:
+            yield unknown_name(("elasticity", "hosts", index), name, "host group", scenario.hosts)
+    if elasticity.policy == "none":
+        return
+    movable = any(one.kind == "aggregate" and one.keyed for one in scenario.operators.values())
+    if whole("operators", broken) and not movable:
+        rule = "no operator has key groups that can move"
+        yield InputFault("elasticity.policy", elasticity.policy, rule, "an aggregate with an input by key has")
+    taking_part = [group for name, group in scenario.hosts.items() if not elasticity.hosts or name in elasticity.hosts]
+    if elasticity.scale_out and whole("hosts", broken) and not any(group.spare for group in taking_part):
+        rule, hint = "there is no spare host to acquire", "say how many of a host group are: spare = 2"
+        yield InputFault("elasticity.scale_out", "true", rule, hint)
 
 
 def _of_slots(scenario: Scenario) -> Iterator[InputFault]:

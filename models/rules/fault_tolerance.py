@@ -25,7 +25,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
             "cannot be kept by the method none",
             'write method = "checkpoint"',
         )
-    hosts = sum(group.count for group in scenario.hosts.values())
+    hosts = sum(group.used for group in scenario.hosts.values())
     if tolerance.method != "checkpoint" or tolerance.store != "nodes" or not whole("hosts", broken) or not hosts:
         return
     if tolerance.copies >= hosts:

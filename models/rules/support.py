@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from models import layout
 from models.errors import InputFault
-from models.events import PROTOCOLS, Migrate
+from models.events import PROTOCOLS, Migrate, Rescale
 from models.job import Operator, WindowState
 from models.scenario import Scenario
 from models.words import path_text
@@ -22,26 +23,55 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
         found.append(("placement.plan", scenario.placement.plan, "placement.tasks is"))
     found += _of_fault_tolerance(scenario)
     if scenario.elasticity.policy != "none":
-        found.append(("elasticity.policy", scenario.elasticity.policy, ""))
+        found += _of_protocol("elasticity.protocol", scenario.elasticity.protocol)
+        found += _beside_moves(scenario, "elasticity.policy", scenario.elasticity.policy)
     for name, event in scenario.events.items():
-        if isinstance(event, Migrate):
+        if isinstance(event, (Migrate, Rescale)):
             found += _of_migration(scenario, name, event)
-        elif event.kind != "host-failure":
-            found.append((f"{path_text(('events', name))}.kind", event.kind, "host-failure and migrate are"))
+        if isinstance(event, Rescale):
+            found += _of_rescaling(scenario, name, event)
+    found = list(dict.fromkeys(found))  # several events have the same to say of the rest of the scenario
     return [InputFault(path, value, RULE, hint) for path, value, hint in found]
 
 
-def _of_migration(scenario: Scenario, name: str, event: Migrate) -> list[tuple[str, object, str]]:
+def _of_migration(scenario: Scenario, name: str, event: Migrate | Rescale) -> list[tuple[str, object, str]]:
+    here = path_text(("events", name))
+    found = _of_protocol(f"{here}.protocol", event.protocol)
+    found += _beside_moves(scenario, f"{here}.kind", event.kind)
+    operator = scenario.operators.get(event.operator)
+    if operator is not None and operator.kind != "aggregate":
+        found.append((f"{here}.operator", event.operator, f"key groups of an aggregate move, not of a {operator.kind}"))
+    return found
+
+
+def _of_protocol(path: str, protocol: str) -> list[tuple[str, object, str]]:
+    return [] if protocol in PROTOCOLS else [(path, protocol, f"{', '.join(PROTOCOLS)} are")]
+
+
+def _of_rescaling(scenario: Scenario, name: str, event: Rescale) -> list[tuple[str, object, str]]:
+    """A key group moves from host to host, not between tasks of one host."""
+    operator, placed = scenario.operators.get(event.operator), layout.placement(scenario)
+    if operator is None:
+        return []
+    here, found = path_text(("events", name)), list[tuple[str, object, str]]()
+    hosts = sum(group.used for group in scenario.hosts.values())
+    if event.parallelism > hosts:
+        hint = f"one task on a host is, and {hosts} are in use at the start"
+        found.append((f"{here}.parallelism", event.parallelism, hint))
+    own = [placed[layout.task_name(event.operator, k)] for k in range(operator.parallelism)]
+    if len(set(own)) < len(own):
+        found.append((f"{here}.operator", event.operator, "with each of its tasks on a host of its own it is"))
+    return found
+
+
+def _beside_moves(scenario: Scenario, path: str, what: str) -> list[tuple[str, object, str]]:
     """A protocol moves what upstream keeps and what a checkpoint has."""
-    here, tolerance = path_text(("events", name)), scenario.fault_tolerance
-    found: list[tuple[str, object, str]] = []
-    if event.protocol not in PROTOCOLS:
-        found.append((f"{here}.protocol", event.protocol, f"{', '.join(PROTOCOLS)} are"))
+    found, tolerance = list[tuple[str, object, str]](), scenario.fault_tolerance
     if tolerance.method != "checkpoint" or tolerance.guarantee == "at-most-once":
         hint = "with fault_tolerance.method = checkpoint, at least once, it is: upstream keeps what is sent again"
-        found.append((f"{here}.kind", "migrate", hint))
+        found.append((path, what, hint))
     elif tolerance.store != "nodes":
-        found.append((f"{here}.kind", "migrate", "with fault_tolerance.store = nodes it is"))
+        found.append((path, what, "with fault_tolerance.store = nodes it is"))
     hint = "beside migrations it is not: leave it out"
     for other, one in scenario.operators.items():
         given = {"buffer": one.buffer, "window": one.window and "given", "timer": one.timer and "given"}
@@ -53,9 +83,6 @@ def _of_migration(scenario: Scenario, name: str, event: Migrate) -> list[tuple[s
         ]
     if scenario.network.sharing == "fair":
         found.append(("network.sharing", "fair", hint))
-    operator = scenario.operators.get(event.operator)
-    if operator is not None and operator.kind != "aggregate":
-        found.append((f"{here}.operator", event.operator, f"key groups of an aggregate move, not of a {operator.kind}"))
     return found
 
 

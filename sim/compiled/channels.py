@@ -115,6 +115,8 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
     else:
         arrival = departure(s, host, size) + g.latency
         count_message(s, DATA, 1, size)
+        if s.full and g.counts:
+            s.units[sender].sent += size
     v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, arrival, node)
     push_arrival(s, arrival, ARRIVAL + task * RECEIVER + origin, s.visits[v].serial, v)
 
@@ -154,6 +156,8 @@ def send_over(s: State, sender: int, receiver: int, tuple_id: int, birth: int, k
         send(s, sender, receiver, tuple_id, birth, key, size, node)
         return
     count_message(s, DATA, 1, size)
+    if s.g[0].counts:
+        s.units[sender].sent += size
     v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, NONE, node)
     post(s, host, origin, task, size, ARRIVE, v)
 
@@ -258,6 +262,8 @@ def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
     if arrival == NONE and not shared:
         arrival = departure(s, host, size) + g.latency
     count_message(s, REPLAYED, 1, size)
+    if s.full and g.counts and host != s.tasks[task].host:
+        s.units[sender].sent += size
     head, tail, n = NONE, NONE, p.live
     while n != NONE:
         node = s.nodes[n]

@@ -70,8 +70,8 @@ def _against_the_scan(plan: RunPlan) -> Iterator[str]:
         yield f"there are events: {next(iter(scenario.events))}"
     if plan.may_fail:
         yield "hosts may fail"
-    if scenario.elasticity.policy != "none":
-        yield f"elasticity.policy is {scenario.elasticity.policy}"
+    if plan.counts:
+        yield "the load of each key group is counted"
     for operator in plan.operators:
         described = operator.description
         if described.kind not in _KINDS:

@@ -8,6 +8,7 @@ from sim.compiled.backpressure import PORTION, bounded_need, emit_later, send_he
 from sim.compiled.channels import free_visit
 from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
 from sim.compiled.compiling import kernel
+from sim.compiled.counting import count_arrival, count_work
 from sim.compiled.emitting import emit_births
 from sim.compiled.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
 from sim.compiled.events import HEAP, NEAR, first_of, push, remove_first
@@ -136,6 +137,10 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
                 e = s.visits[v]
                 what = e.kind
                 t.busy += time - e.start
+                if s.full and g.counts:
+                    count_work(s, v, time - e.start)
+                    if what == TUPLE:
+                        s.units[e.unit].served += 1
                 if what == CONTROL:
                     g.token = e.id
                     free_visit(s, v)
@@ -274,6 +279,8 @@ def arrive(s: State, v: int) -> None:
         return
     e.ticket = ticket(s, t.host)
     e.arrived = 1
+    if s.full and s.g[0].counts:
+        count_arrival(s, v)
     if s.full and t.barriers != NONE and held_back(s, v, task):
         return
     if not t.has_service:

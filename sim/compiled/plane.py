@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from models.records import NEVER, table
-from sim.action_limits import ActionLimits
+from sim.action_limits import ActionLimits, check_counts
 from sim.birth_stream import BirthStream
 from sim.clock import Clock
 from sim.cluster import Cluster, RunPlan
@@ -23,6 +23,7 @@ from sim.compiled import (
     service,
     setup,
     sharing,
+    statistics,
     verbs,
 )
 from sim.compiled.acting import Actions
@@ -47,7 +48,7 @@ from sim.compiled.state import (
     VISIT_ROW,
     WORKED,
 )
-from sim.data_plane import NO_HOST, Key, Listener, Row
+from sim.data_plane import NO_HOST, Key, Listener, Row, Statistic
 from sim.pace import FULL, pace_of
 from sim.recording import recording_of
 
@@ -368,6 +369,13 @@ class CompiledPlane(Actions, Moves):
     def lag(self) -> list[tuple[int, int]]:
         """(operator, tuples born and not emitted) for each source unit."""
         return [(int(self.s.units["operator"][b["unit"]]), int(b["born"] - b["emitted"])) for b in self.s.sources]
+
+    def statistics(self) -> list[Statistic]:
+        """What each unit but those of sources has done so far."""
+        check_counts(self._plan)
+        units = len(self._cluster.unit_task)
+        rows = np.zeros((units, len(Statistic._fields)), np.int64)
+        return [Statistic(*row) for row in rows[: statistics.counted(self.s, units, rows)].tolist()]
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
         """(begin of the second, kind) -> (messages, bytes)."""

@@ -14,7 +14,7 @@ from sim.compiled import pools, scan, scan_saving, scan_setup
 from sim.compiled.no_actions import NoActions
 from sim.compiled.scan_send import copy_queue
 from sim.compiled.scan_state import PARCEL, ScanState
-from sim.data_plane import Key, Listener, Row
+from sim.data_plane import Key, Listener, Row, Statistic
 from sim.recording import recording_of
 
 _BIRTHS = 2**18  # in the buffers of all sources together
@@ -203,6 +203,10 @@ class ScanPlane(NoActions):
     def lag(self) -> list[tuple[int, int]]:
         """(operator, 0) for each source unit: none is ever down."""
         return [(self._cluster.unit_operator[unit], 0) for unit in self.s.sources["unit"].tolist()]
+
+    def statistics(self) -> list[Statistic]:
+        """Nobody asks: where they are wanted the event loop runs."""
+        raise ValueError("what each key group does is not counted by the scan")
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
         """(begin of the second, kind) -> (messages, bytes)."""

@@ -59,14 +59,19 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
         outputs = 1 if operator["is_source"] else int(np.ceil(plan.operators[index].description.selectivity))
         most = max(most, targets * outputs)
     made["fan_out"] = most
+    made["counts"] = plan.counts
     made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
     return made
 
 
 def needs_more(plan: RunPlan) -> bool:
-    """Whether the run has more than tuples that are served first come first served, and their checkpoints."""
+    """Whether the run has more than tuples that are served first come first served, and their checkpoints.
+
+    Counting what each key group does is more, too.
+    """
     sharing = any(group.cpu == "processor-sharing" or group.load is not None for group in plan.host_groups)
-    return sharing or plan.bounded or plan.fair or any(_has_event_time(operator) for operator in plan.operators)
+    event_time = any(_has_event_time(operator) for operator in plan.operators)
+    return sharing or plan.counts or plan.bounded or plan.fair or event_time
 
 
 def _has_event_time(operator: OperatorPlan) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 
 from sim.clock import SERVICE
 from sim.compiled.compiling import kernel
+from sim.compiled.counting import count_work
 from sim.compiled.events import push
 from sim.compiled.pointer import State
 from sim.compiled.state import DUE, END, MARK, NONE, STALE, TUPLE, WAKES
@@ -245,7 +246,10 @@ def ended(s: State, host: int, task: int) -> Any:
     _put_first(s, v, task)
     # The loop adds the time in service, which is more than the work.
     one = s.services[v]
-    s.tasks[task].busy += one.end - one.begin - (g.now - s.visits[v].start)
+    less = one.end - one.begin - (g.now - s.visits[v].start)
+    s.tasks[task].busy += less
+    if g.counts:
+        count_work(s, v, less)
     set_end(s, host)
     return v
 

@@ -91,6 +91,7 @@ GLOBAL = np.dtype(
         ("special", _b),  # queues have bounds, links are shared evenly, or units are muted or have further instances
         ("free_rule", _i4),
         ("duplicate", _i8),  # time that dropping a duplicate takes
+        ("counts", _b),  # what each unit does is counted
         ("acting", _i4),  # timed action that comes next at this instant, once what came up has been told
     ],
     align=True,
@@ -318,6 +319,11 @@ UNIT = np.dtype(
         ("measured", _b),  # tuples are timed that arrive from an instant on; CALM: up to the first that does not wait
         ("measured_from", _i8),
         ("longest", _i8),
+        ("came", _i8),  # for its statistic: tuples that came from upstream,
+        ("served", _i8),  # services of tuples that ended,
+        ("cpu", _i8),  # work of these and of writing snapshots,
+        ("received", _i8),  # bytes from other hosts,
+        ("sent", _i8),  # and to them
         ("stored_from", _i4),  # the unit that has handed its state down: the stored checkpoint is its log, and the
         # pending outputs of its pairs; or NONE
     ],

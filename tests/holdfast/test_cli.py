@@ -126,11 +126,11 @@ def test_errors_of_a_file_come_together_on_stderr_and_stdout_stays_empty(
 
 
 def test_what_is_not_simulated_yet_is_valid_and_said(capsys: pytest.CaptureFixture[str]) -> None:
-    settings = ("--set", "elasticity.policy=threshold", "--set", "limits.steps=10")
+    settings = ("--set", "placement.plan=plan.json", "--set", "limits.steps=10")
     code, out, _ = holdfast(capsys, "validate", "mm1", *settings, "--json")
     notes = json.loads(out)["cannot_run"]
     assert code == 0
-    assert notes[0].startswith("elasticity.policy = threshold: not simulated yet")
+    assert notes[0].startswith("placement.plan = plan.json: not simulated yet")
     assert notes[1].startswith("limits.steps = 10: the run needs about 3.6e+06 steps")
 
 

@@ -210,6 +210,34 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
     ({"warmup": "10 min"}, ["warmup = 10 min: must be shorter than the duration of 10 min"]),
     ({"replications": 10**6}, ["replications = 1000000: must be at most 100000"]),
     ({"elasticity": {"low": 0.9}}, ["elasticity.low = 0.9: must be less than elasticity.high"]),
+    (
+        {"elasticity/hosts": ["wrker"]},
+        ["elasticity.hosts[0] = wrker: there is no host group of this name (did you mean worker?)"],
+    ),
+    (
+        {"elasticity": {"policy": "threshold", "scale_out": True}},
+        [
+            "elasticity.scale_out = true: there is no spare host to acquire "
+            "(say how many of a host group are: spare = 2)"
+        ],
+    ),
+    (
+        {"elasticity": {"policy": "threshold"}, "operators/count/kind": "map"},
+        [
+            "elasticity.policy = threshold: no operator has key groups that can move "
+            "(an aggregate with an input by key has)"
+        ],
+    ),
+    ({"hosts/more": {"count": 3, "spare": 4}}, ["hosts.more.spare = 4: must be at most count = 3"]),
+    ({"hosts/worker/spare": 3}, ["hosts: at least one host that is not spare is needed"]),
+    (
+        {"hosts/worker/spare": 1, "placement/tasks": {"count-0": "worker-2"}},
+        ["placement.tasks.count-0 = worker-2: is a spare host"],
+    ),
+    (
+        {"hosts/more": {"count": 1, "spare": 1}, "placement/operators": {"count": "more"}},
+        ["placement.operators.count = more: has no host but spare ones"],
+    ),
     ({"events/crash/at": "10 min"}, ["events.crash.at = 10 min: must be before the end of the run at 10 min"]),
     (
         {"events/crash/host": "worker-3"},
@@ -313,7 +341,9 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
     ({"fault_tolerance/method": "upstream-backup"}, ["fault_tolerance.method"]),
     ({"fault_tolerance/store": "upstream"}, ["fault_tolerance.store"]),
     ({"fault_tolerance/copies": 2}, ["fault_tolerance.copies"]),
-    ({"elasticity": {"policy": "threshold"}}, ["elasticity.policy"]),
+    ({"elasticity": {"policy": "threshold", "protocol": "teleport"}}, ["elasticity.protocol"]),
+    ({"elasticity": {"policy": "threshold"}, "fault_tolerance": {"method": "none"}}, ["elasticity.policy"]),
+    ({"elasticity": {"policy": "threshold"}, "operators/count/buffer": 10}, ["operators.count.buffer"]),
     ({"events/move": MIGRATE | {"protocol": "teleport"}}, ["events.move.protocol"]),
     ({"events/move": MIGRATE, "fault_tolerance": {"method": "none"}}, ["events.move.kind"]),
     ({"events/move": MIGRATE, "fault_tolerance/guarantee": "at-most-once"}, ["events.move.kind"]),
@@ -323,7 +353,20 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
         ["operators.count.state.model"],
     ),
     ({"events/move": MIGRATE, "operators/count/buffer": 10}, ["operators.count.buffer"]),
-    ({"events/more": RESCALE}, ["events.more.kind"]),
+    ({"events/more": RESCALE}, ["events.more.parallelism"]),
+    ({"events/more": RESCALE | {"parallelism": 3}, "hosts/worker/spare": 1}, ["events.more.parallelism"]),
+    ({"events/more": RESCALE | {"parallelism": 1}, "fault_tolerance": {"method": "none"}}, ["events.more.kind"]),
+    (
+        {
+            "events/more": RESCALE | {"parallelism": 1},
+            "placement/tasks": {"count-0": "worker-0", "count-1": "worker-0"},
+        },
+        ["events.more.operator"],
+    ),
+    (
+        {"events/one": RESCALE | {"parallelism": 1}, "events/two": MIGRATE, "network/sharing": "fair"},
+        ["network.sharing"],
+    ),
     ({"placement": {"plan": "plan.json"}}, ["placement.plan"]),
     (
         {
@@ -396,6 +439,9 @@ DOUBTFUL: list[tuple[dict[str, object], str]] = [
     ({"events/crash/at": "599 s"}, "events.crash.at: is so late that the failure is not noticed"),
     ({"events": {}}, "fault_tolerance: checkpoints are taken and nothing ever fails"),
     ({"fault_tolerance": {}}, "fault_tolerance: hosts fail and nothing is checkpointed"),
+    ({"hosts/worker/spare": 1}, "hosts.worker.spare: spare hosts are never acquired without scale-out"),
+    ({"elasticity": {"policy": "threshold"}}, "hosts.worker.cpu: each thread has a core of its own"),
+    ({"elasticity": {"policy": "threshold", "period": "1 h"}}, "elasticity.period: no decision is taken"),
     ({"hosts/worker/count": 9}, "placement: no task starts on worker-6, worker-7, worker-8"),
     (
         {"hosts/worker/failures": {"model": "schedule", "at": ["1 h"], "repair": "1 min"}},
@@ -427,3 +473,9 @@ def test_state_beyond_the_memory_of_a_host_is_worth_a_warning() -> None:
     found = [str(one) for one in rules.warnings(read({"hosts/worker/memory": "1 B", "operators/count/state": STATE}))]
     assert any(text.startswith("hosts.worker.memory: a host would hold") for text in found)
     assert not any("memory" in str(one) for one in rules.warnings(read({"hosts/worker/memory": "8 GiB"})))
+
+
+def test_spare_hosts_that_are_acquired_are_meant_to_be_idle() -> None:
+    elastic = {"policy": "threshold", "scale_out": True}
+    changes = {"hosts/worker": {"count": 12, "spare": 6, "cpu": "shared"}, "elasticity": elastic}
+    assert [str(advice) for advice in rules.warnings(read(changes))] == []

@@ -87,6 +87,7 @@ class CheckpointCoordinator:
                 max(1, round(size * _NS / rate)),
                 task.host.ticket(),
                 lambda: self._ship(unit, checkpoint, incarnation, size, row),
+                unit,
             )
             task.put_in_front([work])
 

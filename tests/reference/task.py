@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reference.mark import Mark
 from reference.outbox import Outbox, Places
-from reference.unit import Bundle, Message, Visit
+from reference.unit import Bundle, Message, Unit, Visit
 from sim.clock import SERVICE
 
 if TYPE_CHECKING:
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 class Work:
     """Time that a task spends on something else than a tuple: writing a snapshot, installing a state."""
 
-    __slots__ = ("done", "ns", "ticket")
+    __slots__ = ("done", "ns", "ticket", "unit")
 
-    def __init__(self, ns: int, ticket: int, done: Callable[[], None]) -> None:
+    def __init__(self, ns: int, ticket: int, done: Callable[[], None], unit: Unit | None = None) -> None:
         self.ns, self.ticket, self.done = ns, ticket, done
+        self.unit = unit  # whose snapshot is written
 
 
 class Cores:
@@ -251,6 +252,7 @@ class Task:
         self.cores.free += 1
         self.idle_threads += 1
         self.busy_ns += ns
+        self._count(item, ns)
         if isinstance(item, Mark):
             item.served = True
         else:
@@ -265,6 +267,12 @@ class Task:
         self.cores.dispatch()
         self.world.notice(self)
         self.world.tell()
+
+    def _count(self, item: Visit | Work | Message | Mark, ns: int) -> None:
+        """Whose work it was."""
+        if isinstance(item, (Visit, Work)) and item.unit is not None:
+            item.unit.cpu_ns += ns
+            item.unit.served += isinstance(item, Visit)
 
     def _let_marks_pass(self) -> None:
         """A watermark passes when all services that began before it, on other threads too, have ended."""

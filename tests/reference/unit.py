@@ -141,6 +141,7 @@ class Unit:
         self.until_calm = False  # up to the first that does not wait
         self.longest = NEVER
         self.assigned_at = self.live_at = 0  # sendings before it was assigned to its task, and live there
+        self.came = self.served = self.cpu_ns = self.received_bytes = self.sent_bytes = 0  # for its statistic
 
     @property
     def name(self) -> str:

@@ -20,11 +20,11 @@ from reference.recorder import Recorder
 from reference.source import Source
 from reference.task import Task, Work
 from reference.unit import Bundle, Row, Unit, Visit
-from sim.action_limits import ActionLimits
+from sim.action_limits import ActionLimits, check_counts
 from sim.arrivals import births
 from sim.clock import ARRIVAL, MESSAGE, TIMERS, Clock, channel
 from sim.cluster import Cluster, RunPlan
-from sim.data_plane import Key, Listener
+from sim.data_plane import Key, Listener, Statistic
 from sim.data_plane import Row as TableRow
 from sim.pace import FULL, pace_of
 
@@ -326,6 +326,7 @@ class World(Actions, Moves):
         """Send a tuple; it takes a place at the task where the receiver is now."""
         origin, task = sender.task, receiver.task
         self.recorder.message(self.clock.now_ns(), "local" if origin.host is task.host else "data", 1, row.bytes)
+        sender.sent_bytes += row.bytes if origin.host is not task.host else 0
         visit = Visit(row, receiver, origin, self.next_number(), replayed=False)
         self.wire[visit] = task
         task.places.take()
@@ -355,6 +356,8 @@ class World(Actions, Moves):
             self.drop(visit, task, "crash")
             return
         visit.arrived = True
+        visit.unit.came += 1
+        visit.unit.received_bytes += visit.row.bytes if visit.origin.host is not task.host else 0
         task.arrive(visit)
         self.tell()
 
@@ -367,6 +370,7 @@ class World(Actions, Moves):
         origin, task = from_unit.task, to_unit.task
         now, size = self.clock.now_ns(), sum(row.bytes for row in rows)
         self.recorder.message(now, "replay", 1, size)
+        from_unit.sent_bytes += size if origin.host is not task.host else 0
         origin.outbox.forget(from_unit, to_unit)
         visits = [Visit(row, to_unit, origin, self.next_number(), replayed=True) for row in rows]
         self.wire.update(dict.fromkeys(visits, task))
@@ -458,6 +462,23 @@ class World(Actions, Moves):
         """(operator, tuples that are born before now and not emitted) for each source unit."""
         now = self.clock.now_ns()
         return [(source.unit.operator.index, source.lag(now)) for source in self.sources]
+
+    def statistics(self) -> list[Statistic]:
+        """What each unit but those of sources has done so far."""
+        check_counts(self.plan)
+        return [
+            Statistic(
+                unit.number,
+                unit.came,
+                unit.served,
+                unit.cpu_ns,
+                unit.received_bytes,
+                unit.sent_bytes,
+                unit.state_bytes() if unit.live else 0,
+            )
+            for unit in self._numbered
+            if not unit.operator.is_source
+        ]
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
         """(begin of the second, kind) -> (messages, bytes)."""

@@ -28,7 +28,9 @@ def test_each_is_valid_says_what_it_is_and_can_be_run(name: str) -> None:
     assert text_of(name) == path_of(name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["backlog", "backpressure", "crash-recovery", "mm1", "windowed-join", "word-count"])
+@pytest.mark.parametrize(
+    "name", ["backlog", "backpressure", "crash-recovery", "elasticity", "mm1", "windowed-join", "word-count"]
+)
 def test_the_examples_need_no_other_file(name: str) -> None:
     assert list(missing_files(read_scenario(path_of(name)))) == []
 

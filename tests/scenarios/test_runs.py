@@ -148,4 +148,4 @@ def test_a_run_above_its_limits_is_refused_before_it_starts(folder: Path) -> Non
 
 def test_what_is_not_simulated_yet_is_refused_and_named(folder: Path) -> None:
     with pytest.raises(InputError, match="not simulated yet"):
-        run(scenario(elasticity={"policy": "threshold"}), folder=folder)
+        run(scenario(placement={"plan": "plan.json"}), folder=folder)

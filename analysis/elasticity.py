@@ -1,0 +1,107 @@
+"""What became of load and hosts where key groups move by themselves: from the rows of statistics and decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.statistics import seconds
+from analysis.timelines import Series
+from models import layout
+from models.records import NEVER, RunRecords
+from models.scenario import Scenario
+
+_NS = 1e9
+
+
+def elasticity(records: Sequence[RunRecords]) -> dict[str, object] | None:
+    """What the adaptation manager did, all replications together; None where nobody looked.
+
+    `useable_share`: of the key groups on overloaded hosts, how many would have fitted on the host that holds their
+    checkpoint, over all looks; `assisted_share`: of the moves off overloaded hosts, how many went there. Both None
+    where there was none.
+    """
+    names = ("overloaded", "groups", "useable", "assisted", "direct", "drained", "unplaced")
+    rows = [one.tables["adaptations"] for one in records]
+    looks = sum(len(table["at_ns"]) for table in rows)
+    if not looks:
+        return None
+    total = {name: sum(int(table[name].sum()) for table in rows) for name in names}
+    moves = total["assisted"] + total["direct"]
+    return {
+        "looks": looks,
+        **total,
+        "useable_share": total["useable"] / total["groups"] if total["groups"] else None,
+        "assisted_share": total["assisted"] / moves if moves else None,
+    }
+
+
+def rescales(records: Sequence[RunRecords]) -> list[dict[str, object]]:
+    """One entry for each change of an operator's number of tasks; `completion_s` is a length, None without an end."""
+    found = []
+    for one in records:
+        table = one.tables["rescales"]
+        for row in zip(*(table[name].tolist() for name in table), strict=True):
+            operator, at_ns, before, after, moves, completed_ns = row
+            found.append(
+                {
+                    "replication": one.replication,
+                    "operator": one.operators[operator],
+                    "requested_s": seconds(at_ns),
+                    "before": before,
+                    "after": after,
+                    "moves": moves,
+                    "completion_s": None if completed_ns == NEVER else seconds(completed_ns - at_ns),
+                }
+            )
+    return found
+
+
+def hosts_in_use(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str, object]:
+    """Seconds for which hosts were in use, the mean of the replications, by host and in all; and what they cost.
+
+    `cost_usd` is None where no host has a price.
+    """
+    used = dict.fromkeys(layout.hosts(scenario), 0.0)
+    for one in records:
+        table = one.tables["hosts_in_use"]
+        for host, since, until in zip(table["host"], table["from_ns"], table["until_ns"], strict=True):
+            used[one.hosts[host]] += float(until - since) / _NS / len(records)
+    prices = {name: group.price_per_s for name, group in layout.hosts(scenario).items()}
+    cost = sum(used[name] * price for name, price in prices.items() if price is not None)
+    return {
+        "seconds": used,
+        "total_s": sum(used.values()),
+        "cost_usd": cost if any(price is not None for price in prices.values()) else None,
+    }
+
+
+def host_utilisation(scenario: Scenario, one: RunRecords) -> Series:
+    """Share of each host's CPU (n_hosts, n_looks) that its services and others used in the period before each look.
+
+    Without the hosts on which nothing ever was done.
+    """
+    table = one.tables["statistics"]
+    at_ns = np.unique(table["at_ns"])
+    begins = np.concatenate(([0], at_ns[:-1])) if at_ns.size else at_ns
+    used = np.zeros((len(one.hosts), at_ns.size))
+    np.add.at(used, (table["host"], np.searchsorted(at_ns, table["at_ns"])), table["cpu_ns"].astype(float))
+    groups = layout.hosts(scenario)
+    for host, name in enumerate(one.hosts):
+        used[host] /= np.maximum(1, at_ns - begins) * groups[name].cores
+        load = groups[name].load
+        if load is not None and used[host].any():
+            used[host] += [load.mean_between(since / _NS, at / _NS) for since, at in zip(begins, at_ns, strict=True)]
+    busy = np.flatnonzero(used.any(axis=1))
+    return Series(tuple(one.hosts[host] for host in busy.tolist()), at_ns, used[busy])
+
+
+def changes_of_hosts(records: Sequence[RunRecords]) -> list[tuple[str, str, str]]:
+    """(when, decision, reason) of hosts that were acquired or released, in the first replication."""
+    table = records[0].tables["decisions"]
+    return [
+        (f"{at / _NS:.6g} s", what, why)
+        for at, what, why in zip(*(table[name].tolist() for name in ("at_ns", "what", "why")), strict=True)
+        if what.endswith((" is acquired", " is released"))
+    ]

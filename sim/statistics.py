@@ -1,0 +1,86 @@
+"""What the control plane knows of the load: what each key group did in a period, from counts of the data plane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from sim.cluster import NOWHERE
+from sim.data_plane import Statistic
+
+if TYPE_CHECKING:
+    from sim.control import Control
+
+_NS = 1e9
+
+
+class Period(NamedTuple):
+    """What one unit did since the last look, and where."""
+
+    unit: int
+    host: int
+    did: Statistic  # differences, but for the size of the state
+
+
+class Statistics:
+    """Looks at the counts of the plane, writes the rows of `statistics`, and knows the load of each key group."""
+
+    def __init__(self, control: Control) -> None:
+        self.control, self.cluster, self.plan = control, control.cluster, control.plan
+        self.looked_ns = 0
+        self.since_ns = 0  # begin of the last period
+        self.periods: list[Period] = []
+        self._before: dict[int, Statistic] = {}
+        operators = len(self.plan.operators)
+        self._work, self._served = [0.0] * operators, [0] * operators  # so far, work at speed 1
+
+    def look(self) -> None:
+        """The period since the last look is over."""
+        now = self.control.clock.now_ns()
+        self.since_ns, self.looked_ns = self.looked_ns, now
+        hosts = self._hosts()
+        self.periods = list(self._differences(hosts))
+        rows, live = self.control.recorder.rows["statistics"], self.cluster.unit_live
+        for unit, host, did in self.periods:
+            operator = self.cluster.unit_operator[unit]
+            self._work[operator] += did.cpu_ns * self.plan.host_groups[host].speed
+            self._served[operator] += did.served
+            if live[unit] or did.tuples or did.cpu_ns:
+                sizes = (did.received_bytes, did.sent_bytes, did.state_bytes)
+                rows.append((now, operator, self.cluster.unit_index[unit], host, did.tuples, did.cpu_ns, *sizes))
+
+    def _hosts(self) -> dict[int, int]:
+        """Where units that are over were."""
+        found = {}
+        for run in self.control.migrations.runtime.runs:
+            found[run.move.old] = self.cluster.task_host[run.move.source]
+            found[run.move.new] = self.cluster.task_host[run.move.target]
+        return found
+
+    def _differences(self, hosts: dict[int, int]) -> Iterator[Period]:
+        for one in self.control.plane.statistics():
+            did = one.since(self._before[one.unit]) if one.unit in self._before else one
+            self._before[one.unit] = one
+            task = self.cluster.unit_task[one.unit]
+            host = hosts[one.unit] if task == NOWHERE else self.cluster.task_host[task]
+            yield Period(one.unit, host, did)
+
+    def loads(self) -> dict[int, float]:
+        """Planned unit of each group -> mean load in the last period, in cores of speed 1.
+
+        The load is the work that came, not what was done: so a host that cannot keep up shows by how much. Work is
+        tuples times the mean work for one tuple of the operator so far.
+        """
+        length_ns = max(1, self.looked_ns - self.since_ns)
+        found: dict[int, float] = {}
+        for unit, _, did in self.periods:
+            operator, group = self.cluster.unit_operator[unit], self.cluster.group_of(unit)
+            served = self._served[operator]
+            each_ns = self._work[operator] / served if served else 0.0
+            found[group] = found.get(group, 0.0) + did.tuples * each_ns / length_ns
+        return found
+
+    def outside(self, host: int) -> float:
+        """Mean share of the host's CPU that others took in the last period."""
+        load = self.plan.host_groups[host].load
+        return load.mean_between(self.since_ns / _NS, self.looked_ns / _NS) if load else 0.0
