@@ -11,6 +11,7 @@ from models.records import NEVER
 from models.units import to_ns
 from sim.clock import Process
 from sim.context import Move, Run, Runtime
+from sim.data_plane import REMOTE
 from sim.protocols import PROTOCOLS
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Migrations:
             task for task, its in enumerate(cluster.task_operator) if its in upstream and cluster.task_alive[task]
         )
         name, source, host_name = request.protocol, cluster.unit_task[old], control.plan.host_names[request.host]
-        if self.protocols[name].needs_checkpoint and control.plane.holder(old) != request.host:
+        if self.protocols[name].needs_checkpoint and control.plane.holder(old) not in (request.host, REMOTE):
             name = "direct"
             self._decide(request.group, "starts by direct", f"{host_name} does not hold its newest checkpoint")
         move = Move(request.group, old, new, source, target, tasks)
@@ -200,7 +201,7 @@ class Migrations:
             plane.copy_kept(sender, other, stays)
         if not cluster.retired(other):
             self.runtime.retire(other)
-        if run.frozen and stays == move.old and live[stays]:
+        if run.frozen and stays == move.old:  # it may have been frozen after its host had died
             plane.freeze(stays, False)
         plane.unhold(move.target, move.new)
         if stays == move.new:

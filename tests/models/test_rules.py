@@ -305,12 +305,10 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
     ({"events/move": MIGRATE | {"protocol": "teleport"}}, ["events.move.protocol"]),
     ({"events/move": MIGRATE, "fault_tolerance": {"method": "none"}}, ["events.move.kind"]),
     ({"events/move": MIGRATE, "fault_tolerance/guarantee": "at-most-once"}, ["events.move.kind"]),
-    ({"events/move": MIGRATE, "network/sharing": "fair"}, ["network.sharing"]),
     (
         {"events": {"move": MIGRATE}, "operators/count/state": {"model": "window", "bytes": "1 kB", "length": "1 s"}},
         ["operators.count.state.model"],
     ),
-    ({"events/move": MIGRATE, "operators/count/buffer": 10}, ["operators.count.buffer"]),
     ({"events/more": RESCALE}, ["events.more.kind"]),
     ({"placement": {"plan": "plan.json"}}, ["placement.plan"]),
     (

@@ -12,6 +12,7 @@ from models.inputs import RunInputs
 from models.records import RunRecords
 from models.scenario import Scenario
 from models.units import to_ns
+from models.workload import ConstantRate
 from sim.clock import Clock
 from sim.cluster import RunPlan
 from sim.context import Message, Protocol
@@ -35,6 +36,11 @@ class Crash:
 
 
 def moving_job(seed: int, protocol: str, most: int = 3, **storm: Any) -> Scenario:
+    """The scenario of `moving_keys`."""
+    return scenario(moving_keys(seed, protocol, most, **storm))
+
+
+def moving_keys(seed: int, protocol: str, most: int = 3, **storm: Any) -> dict[str, Any]:
     """A source, two keyed operators and a sink on five hosts, with one to `most` moves by the protocol.
 
     `storm` is the law by which hosts fail, if they do, and then each tuple is processed once or more.
@@ -94,7 +100,7 @@ def moving_job(seed: int, protocol: str, most: int = 3, **storm: Any) -> Scenari
     if storm:
         raw["hosts"]["h"]["failures"] = storm
         raw["fault_tolerance"]["guarantee"] = "at-least-once"
-    return scenario(raw)
+    return raw
 
 
 class Assisted(Migrations):
@@ -125,8 +131,9 @@ def run(
     crash: Crash | None = None,
     instead: dict[str, type[Protocol]] | None = None,
     clock: Clock | None = None,
+    more_ns: int = 0,
 ) -> Outcome:
-    """The run with this crash; `instead` replaces protocols by name."""
+    """The run with this crash; `instead` replaces protocols by name; it goes on for `more_ns` after the last birth."""
     control = Control(RunPlan.of(made, RunInputs(), 0), plane, clock)
     moves = Assisted(control)
     control.migrations, moves.draw, moments = moves, Random(made.seed + 1), set[int]()
@@ -145,7 +152,7 @@ def run(
     control.start()
     if crash:
         control.clock.process(_dies(control, crash))
-    end = to_ns(made.duration_s)
+    end = to_ns(made.duration_s) + more_ns
     control.run(end)
     made_records = records(control, end)
     return Outcome(control, made_records, sorted(moments), _faults(control, made_records, end))
@@ -163,6 +170,8 @@ def _faults(control: Control, made: RunRecords, end_ns: int) -> list[str]:
     waiting = made.tables["waiting"]["arrival_ns"]
     if ((waiting >= 0) & (waiting < end_ns - STUCK_NS)).any():
         found.append("tuples are stuck")
+    if sum(lag for _, lag in control.plane.lag()) > made_rate(plan.scenario) * STUCK_NS / 1e9:
+        found.append("sources are stuck")
     if control.migrations.open:
         found.append("a move does not end")
     for group in range(plan.first_unit[1], plan.first_unit[3]):
@@ -170,6 +179,13 @@ def _faults(control: Control, made: RunRecords, end_ns: int) -> list[str]:
         if live != [cluster.owner_of(group)]:
             found.append(f"key group {group}: {live} are live, {cluster.owner_of(group)} is the owner")
     return found
+
+
+def made_rate(made: Scenario) -> float:
+    """Tuples per second of the source."""
+    rate = made.workload["in"].rate
+    assert isinstance(rate, ConstantRate)
+    return rate.constant_per_s
 
 
 def crashes(seed: int, moments: list[int], count: int) -> list[Crash]:

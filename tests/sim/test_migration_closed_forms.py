@@ -21,8 +21,8 @@ RATE = 600.0  # of the key group that moves, which is alone on its host
 CHECKPOINT_S = 20.0
 
 
-def moved(protocol: str, age_s: float) -> dict[str, Any]:
-    """The row of a move `age_s` after the last checkpoint of the group was stored, in seconds."""
+def moved(protocol: str, age_s: float, **store: Any) -> dict[str, Any]:
+    """The row of a move `age_s` after the last checkpoint of the group was stored, in seconds, and that one's bytes."""
     made = scenario(
         {
             "format": 1,
@@ -59,7 +59,7 @@ def moved(protocol: str, age_s: float) -> dict[str, Any]:
                 | {"sum-0": "worker-0", "sum-1": "worker-1", "out-0": "end-0"}
             },
             "network": {"latency": f"{LATENCY!r} s"},
-            "fault_tolerance": {"method": "checkpoint", "interval": f"{CHECKPOINT_S} s", "staggered": False},
+            "fault_tolerance": {"method": "checkpoint", "interval": f"{CHECKPOINT_S} s", "staggered": False} | store,
             "events": {
                 "move": {
                     "kind": "migrate",
@@ -76,9 +76,12 @@ def moved(protocol: str, age_s: float) -> dict[str, Any]:
     table = {name: column.tolist() for name, column in records.tables["migrations"].items()}
     assert table["protocol"] == [protocol]
     assert not records.tables["ledger"]["lost"].any()
+    stored = records.tables["checkpoints"]
+    own = (stored["operator"] == 1) & (stored["key_group"] == 0)
     found = {name: table[name][0] for name in ("replayed", "requested_ns", "paused_ns", "resumed_ns", "completed_ns")}
     return {
         "replayed": found["replayed"],
+        "checkpoint_bytes": int(stored["bytes"][own][0]),
         "pause_s": (found["resumed_ns"] - found["paused_ns"]) / 1e9,
         "completion_s": (found["completed_ns"] - found["requested_ns"]) / 1e9,
     }
@@ -138,3 +141,24 @@ def test_a_checkpoint_helps_until_its_replay_takes_longer_than_the_state(
             assert one["completion_s"] < other["completion_s"]
         if one["replayed"] > even * 1.1:
             assert one["completion_s"] > other["completion_s"]
+
+
+def test_with_a_remote_store_the_target_fetches_the_checkpoint_first(
+    moves: dict[tuple[str, float], dict[str, Any]],
+) -> None:
+    """It comes over the link of the store and is read; what arrives in the meantime is held behind what is replayed."""
+    store = 20e6
+    for age in AGES:
+        one = moved("cpa", age, store="remote", remote=f"{store} B/s")
+        fetch, read = one["checkpoint_bytes"] / store + LATENCY, one["checkpoint_bytes"] / DISK
+        assert one["replayed"] == pytest.approx(moves["cpa", age]["replayed"], rel=0.05)
+        pause = replay_s(one["replayed"]) + fetch + read + RATE * fetch * SERVICE
+        assert one["pause_s"] == pytest.approx(pause, rel=0.01)
+        assert one["completion_s"] == pytest.approx(LATENCY + one["pause_s"], rel=0.01)
+
+
+def test_with_a_remote_store_the_pause_of_cpal_has_no_fetch_in_it() -> None:
+    one = moved("cpal", AGES[0], store="remote", remote="20 MB/s")
+    assert one["pause_s"] < 2 * LATENCY
+    fetch = one["checkpoint_bytes"] * (1 / 20e6 + 1 / DISK) + LATENCY
+    assert one["completion_s"] > fetch + replay_s(one["replayed"])
