@@ -173,6 +173,8 @@ class Context:
         self._plane.adopt(move.new, move.old)
         self._plane.mute(move.new, muted)
         self._runtime.open(move.new)
+        if not muted and self._has_event_time:
+            self._runtime.resend(move.new)
         self._run.loading = False
         while self._run.behind:
             self._runtime.behind(self._run.behind.pop(0))
@@ -180,10 +182,15 @@ class Context:
             self._hand_down()
 
     def unmute(self) -> None:
-        """The new instance answers from now on; where somebody downstream was recovered meanwhile, once more."""
+        """The new instance answers from now on.
+
+        It sends what it keeps once more where somebody downstream was recovered meanwhile, and where event time counts:
+        a window may have ended here and not at the old instance, and what that has sent may still be on its way when
+        watermarks from here say that all was sent.
+        """
         new = self._run.move.new
         self._plane.mute(new, False)
-        if self._run.resend:
+        if self._run.resend or self._has_event_time:
             self._runtime.resend(new)
 
     def hold(self, origin: int) -> None:
@@ -259,6 +266,10 @@ class Context:
         """The target reads what has come, or is in the remote store, into memory; then this message comes back here."""
         message = Message(self._run.number, kind, self._run.move.target, self.me)
         self._runtime.load(self._run, lambda: self._runtime.deliver(message))
+
+    @property
+    def _has_event_time(self) -> bool:
+        return self._runtime.has_event_time(self._run.move.group)
 
     @property
     def _is_remote(self) -> bool:
@@ -376,6 +387,10 @@ class Runtime:
                     plane.copy_kept(instance, receiver, target)
                     if cluster.task_alive[cluster.unit_task[target]]:
                         plane.replay(instance, target)
+
+    def has_event_time(self, group: int) -> bool:
+        """Whether watermarks come to the group, or go from it."""
+        return self.control.plan.operators[self.control.cluster.unit_operator[group]].timed
 
     def resend(self, unit: int) -> None:
         """Downstream gets once more what the unit keeps; who has it drops it."""

@@ -227,6 +227,8 @@ class Migrations:
         """The new instance starts from what the old one has handed down."""
         self.control.plane.adopt(move.new, move.old)
         self.runtime.open(move.new)
+        if self.runtime.has_event_time(move.group):
+            self.runtime.resend(move.new)
 
     # -- records
 

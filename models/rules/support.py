@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from models.errors import InputFault
 from models.events import PROTOCOLS, Migrate
-from models.job import Operator, WindowState
+from models.job import Operator
 from models.scenario import Scenario
 from models.words import path_text
 
@@ -40,15 +40,6 @@ def _of_migration(scenario: Scenario, name: str, event: Migrate) -> list[tuple[s
     if tolerance.method != "checkpoint" or tolerance.guarantee == "at-most-once":
         hint = "with fault_tolerance.method = checkpoint, at least once, it is: upstream keeps what is sent again"
         found.append((f"{here}.kind", "migrate", hint))
-    hint = "beside migrations it is not: leave it out"
-    for other, one in scenario.operators.items():
-        given = {"window": one.window and "given", "timer": one.timer and "given"}
-        given["state.model"] = "window" if isinstance(one.state, WindowState) else None
-        found += [
-            (f"{path_text(('operators', other))}.{key}", value, hint)
-            for key, value in given.items()
-            if value is not None
-        ]
     operator = scenario.operators.get(event.operator)
     if operator is not None and operator.kind != "aggregate":
         found.append((f"{here}.operator", event.operator, f"key groups of an aggregate move, not of a {operator.kind}"))

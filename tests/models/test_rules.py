@@ -305,10 +305,6 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
     ({"events/move": MIGRATE | {"protocol": "teleport"}}, ["events.move.protocol"]),
     ({"events/move": MIGRATE, "fault_tolerance": {"method": "none"}}, ["events.move.kind"]),
     ({"events/move": MIGRATE, "fault_tolerance/guarantee": "at-most-once"}, ["events.move.kind"]),
-    (
-        {"events": {"move": MIGRATE}, "operators/count/state": {"model": "window", "bytes": "1 kB", "length": "1 s"}},
-        ["operators.count.state.model"],
-    ),
     ({"events/more": RESCALE}, ["events.more.kind"]),
     ({"placement": {"plan": "plan.json"}}, ["placement.plan"]),
     (

@@ -10,7 +10,7 @@ from small_jobs import scenario
 
 from models.scenario import Scenario
 
-BESIDE = ("remote", "buffers", "links", "cores", "all")
+BESIDE = ("remote", "buffers", "links", "cores", "windows", "all")
 
 
 def moving_beside(what: str, seed: int, protocol: str, most: int = 3, **storm: Any) -> Scenario:
@@ -57,4 +57,34 @@ def _cores(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
     return raw | {"hosts": {"h": raw["hosts"]["h"] | cpu}}
 
 
-CHANGES = {"remote": _remote, "buffers": _buffers, "links": _links, "cores": _cores}
+def _windows(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
+    """Windows at operators that move, and now and then a timer upstream and a join downstream."""
+    operators = {name: dict(one) for name, one in raw["operators"].items()}
+    for name in draw.choice([("one",), ("two",), ("one", "two"), ()]):
+        operators[name]["window"] = draw.choice(WINDOWS)
+    if draw.random() < 0.3:
+        operators[draw.choice(["one", "two"])]["state"] = {"model": "window", "bytes": "100 B", "length": "300 ms"}
+    if draw.random() < 0.4:
+        service = {"distribution": "deterministic", "value": "1 ms"}
+        timer = {"every": draw.choice(["20 ms", "77 ms", "100 ms"])}
+        operators["mid"] = {"kind": "map", "inputs": {"in": "shuffle"}, "parallelism": 2, "service": service}
+        operators["mid"]["timer"] = timer
+        operators["one"]["inputs"] = {"mid": "key"}
+    if draw.random() < 0.4:
+        service = {"distribution": "exponential", "mean": "500 us"}
+        operators["pairs"] = {"kind": "join", "inputs": {"one": "key", "two": "key"}, "parallelism": 2}
+        operators["pairs"] |= {"key_groups": 4, "service": service, "window": {"length": "50 ms"}, "selectivity": 0.3}
+        operators["out"]["inputs"] = {"two": "shuffle", "pairs": "shuffle"}
+    if draw.random() < 0.4:  # no other group at the same task holds event time back
+        operators["one"]["parallelism"] = 4
+    workload = {"in": raw["workload"]["in"] | {"watermark": draw.choice(["20 ms", "50 ms", "100 ms"])}}
+    return raw | {"operators": operators, "workload": workload}
+
+
+WINDOWS = (
+    {"length": "100 ms"},
+    {"length": "500 ms"},
+    {"length": "1 s", "slide": "300 ms"},
+    {"length": "100 ms", "slide": "150 ms"},
+)
+CHANGES = {"remote": _remote, "buffers": _buffers, "links": _links, "cores": _cores, "windows": _windows}

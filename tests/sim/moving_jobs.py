@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from small_jobs import scenario
+from uneven_clock import UnevenClock
 
 from models.inputs import RunInputs
 from models.records import RunRecords
@@ -135,6 +136,8 @@ def run(
 ) -> Outcome:
     """The run with this crash; `instead` replaces protocols by name; it goes on for `more_ns` after the last birth."""
     control = Control(RunPlan.of(made, RunInputs(), 0), plane, clock)
+    if isinstance(clock, UnevenClock):
+        clock.bears = lambda task: control.plan.operators[control.cluster.task_operator[task]].is_source
     moves = Assisted(control)
     control.migrations, moves.draw, moments = moves, Random(made.seed + 1), set[int]()
     moves.protocols = moves.protocols | (instead or {})
@@ -174,7 +177,8 @@ def _faults(control: Control, made: RunRecords, end_ns: int) -> list[str]:
         found.append("sources are stuck")
     if control.migrations.open:
         found.append("a move does not end")
-    for group in range(plan.first_unit[1], plan.first_unit[3]):
+    moving = [operator.index for operator in plan.operators if operator.description.kind == "aggregate"]
+    for group in (unit for index in moving for unit in range(plan.first_unit[index], plan.first_unit[index + 1])):
         live = [unit for unit in cluster.instances_of(group) if cluster.unit_live[unit]]
         if live != [cluster.owner_of(group)]:
             found.append(f"key group {group}: {live} are live, {cluster.owner_of(group)} is the owner")
