@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from models.job import WindowState
 from sim.cluster import RunPlan
 
 
 class ActionLimits:
-    """Whether a run may use actions."""
+    """Whether a run may stop tasks: by pauses, barriers and timed actions."""
 
     def __init__(self, plan: RunPlan) -> None:
-        self._reason = next(_against_actions(plan), None)
+        self._reason = next(_against_stops(plan), None)
 
-    def act(self) -> None:
-        """An action comes; raises ValueError if the run has something that no action was tried with."""
+    def stop(self) -> None:
+        """Such an action comes; raises ValueError if the run has something that none was tried with."""
         if self._reason is not None:
-            raise ValueError(f"not simulated yet: pauses, messages and other actions of protocols {self._reason}")
+            raise ValueError(f"not simulated yet: pauses, barriers and timed actions {self._reason}")
 
 
 def check_counts(plan: RunPlan) -> None:
@@ -26,7 +25,7 @@ def check_counts(plan: RunPlan) -> None:
         raise ValueError("the load of key groups is counted only with recording.statistics, or elasticity")
 
 
-def _against_actions(plan: RunPlan) -> Iterator[str]:
+def _against_stops(plan: RunPlan) -> Iterator[str]:
     for operator in plan.operators:
-        if operator.windows is not None or operator.timer_ns or isinstance(operator.description.state, WindowState):
+        if operator.windows is not None or operator.timer_ns:
             yield "beside windows and timers"

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from sim.clock import Process
-from sim.data_plane import CONTROL
+from sim.clock import MESSAGE, Process, channel
+from sim.data_plane import CONTROL, REMOTE
 
 if TYPE_CHECKING:
     from sim.control import Control
@@ -91,6 +91,10 @@ class Run:
     planned_before: int | None = None  # the planned holder, where checkpoints were directed to the target
     handing_down: bool = False  # the old instance is to hand down its state as soon as the new one is live
     resend: bool = False  # downstream has lost what the old instance sent while the new one was silent
+    stored: bool = False  # a checkpoint that was announced is stored
+    loading: bool = False  # the target is fetching the checkpoint from the remote store
+    loaded: bool = False  # the checkpoint is in the memory of the target
+    behind: list[Message] = field(default_factory=list)  # what the target says to itself meanwhile
     local: dict[int, Protocol] = field(default_factory=dict)  # by task
     paused_ns: int | None = None
     resumed_ns: int | None = None
@@ -123,8 +127,12 @@ class Context:
         self._runtime.send(Message(self._run.number, kind, self.me, to, note), turn)
 
     def behind(self, kind: str, note: object = None) -> None:
-        """A message to itself behind all that is in front of its queue now."""
-        self._runtime.behind(Message(self._run.number, kind, self.me, self.me, note))
+        """A message to itself behind all that is in front of its queue now, or is held for a state that is fetched."""
+        message = Message(self._run.number, kind, self.me, self.me, note)
+        if self._run.loading:
+            self._run.behind.append(message)
+        else:
+            self._runtime.behind(message)
 
     # -- the sending side
 
@@ -151,19 +159,42 @@ class Context:
         return self._cluster.unit_live[self._run.move.new]
 
     def install(self, muted: bool = False) -> None:
-        """The checkpoint that is stored here becomes the state of the new instance; `muted`: which goes on silently."""
+        """The newest checkpoint becomes the state of the new instance; `muted`: which goes on silently.
+
+        Where it is in the remote store, it does when it has been fetched and read; until then what comes is held.
+        """
+        run = self._run
+        if run.loading:
+            return
+        if self._plane.holder(run.move.old) == REMOTE and not run.loaded:
+            run.loading = True
+            self._runtime.load(run, lambda: self._install(muted))
+        else:
+            self._install(muted)
+
+    def _install(self, muted: bool) -> None:
         move = self._run.move
         self._plane.adopt(move.new, move.old)
         self._plane.mute(move.new, muted)
         self._runtime.open(move.new)
+        if not muted and self._has_event_time:
+            self._runtime.resend(move.new)
+        self._run.loading = False
+        while self._run.behind:
+            self._runtime.behind(self._run.behind.pop(0))
         if self._run.handing_down:
             self._hand_down()
 
     def unmute(self) -> None:
-        """The new instance answers from now on; where somebody downstream was recovered meanwhile, once more."""
+        """The new instance answers from now on.
+
+        It sends what it keeps once more where somebody downstream was recovered meanwhile, and where event time counts:
+        a window may have ended here and not at the old instance, and what that has sent may still be on its way when
+        watermarks from here say that all was sent.
+        """
         new = self._run.move.new
         self._plane.mute(new, False)
-        if self._run.resend:
+        if self._run.resend or self._has_event_time:
             self._runtime.resend(new)
 
     def hold(self, origin: int) -> None:
@@ -180,7 +211,8 @@ class Context:
         """The state of the old instance becomes the stored checkpoint of the new one, which is the owner from now on.
 
         Everyone upstream must send to the new one by now. If that has no state yet it is done when it has: until then
-        what the old one keeps for downstream is kept nowhere else. Then the fact `holds` is told.
+        what the old one keeps for downstream is kept nowhere else. Then the fact `holds` is told. With a remote store
+        nothing is handed down: the checkpoint from which the new one began is there, and stays until its next one.
         """
         if self.has_state():
             self._hand_down()
@@ -190,27 +222,34 @@ class Context:
     def _hand_down(self) -> None:
         move = self._run.move
         self._runtime.own(move.new)
-        self._plane.hand_down(move.old, move.new)
+        if not self._is_remote:
+            self._plane.hand_down(move.old, move.new)
         self._runtime.retire(move.old)
         self.done("holds")
 
     # -- checkpoints, at the coordinator
 
     def checkpoint_to_target(self) -> None:
-        """Have a checkpoint of the old instance taken for the target's host now; then `on_stored`."""
+        """Have a checkpoint of the old instance taken for the target now; then `on_stored`."""
         move, host = self._run.move, self._cluster.task_host[self._run.move.target]
         self._plane.announce(move.old)
-        self._plane.checkpoint(move.old, host)  # one that is under way is announced in its place
+        # one that is under way is announced in its place
+        self._plane.checkpoint(move.old, REMOTE if self._is_remote else host)
 
     def direct_checkpoints_to_target(self) -> None:
-        """The periodic checkpoints of the old instance go to the target's host from now on; then `on_stored`."""
+        """The periodic checkpoints of the old instance go to the target's host from now on; then `on_stored`.
+
+        Those that go to the remote store do so all the same.
+        """
         move = self._run.move
+        self._plane.announce(move.old)
+        if self._is_remote:
+            return
         host = self._cluster.task_host[move.target]
         if self._run.planned_before is None:
             self._run.planned_before = self._cluster.planned_holder[move.old]
         self._cluster.planned_holder[move.old] = host
         self._plane.plan_holder(move.old, host)
-        self._plane.announce(move.old)
 
     def freeze_checkpoints(self) -> None:
         """The newest stored checkpoint of the old instance stays that.
@@ -221,13 +260,24 @@ class Context:
         self._plane.freeze(self._run.move.old, True)
 
     def target_has_checkpoint(self) -> bool:
-        """Whether the newest stored checkpoint is with the target."""
+        """Whether the newest checkpoint is with the target, or is in the remote store and newer than the move."""
         move = self._run.move
+        if self._is_remote:
+            return self._run.stored
         return self._plane.holder(move.old) == self._cluster.task_host[move.target]
 
     def load_at_target(self, kind: str) -> None:
-        """The target reads what has come into memory; then this message comes back here."""
-        self._runtime.load(self._run, Message(self._run.number, kind, self._run.move.target, self.me))
+        """The target reads what has come, or is in the remote store, into memory; then this message comes back here."""
+        message = Message(self._run.number, kind, self._run.move.target, self.me)
+        self._runtime.load(self._run, lambda: self._runtime.tell(message))
+
+    @property
+    def _has_event_time(self) -> bool:
+        return self._runtime.has_event_time(self._run.move.group)
+
+    @property
+    def _is_remote(self) -> bool:
+        return self._runtime.control.plan.scenario.fault_tolerance.store == "remote"
 
     # -- facts
 
@@ -286,6 +336,10 @@ class Runtime:
             self.control.plane.measure_until_calm(run.move.new)
         self._later(lambda: self.done(run, what))
 
+    def tell(self, message: Message) -> None:
+        """A message to the coordinator, which takes the latency alone."""
+        self._later(lambda: self.deliver(message))
+
     def _later(self, call: Callable[[], None]) -> None:
         """Call when a message to the coordinator has come."""
         self.control.clock.process(self._arrives(call))
@@ -308,15 +362,32 @@ class Runtime:
         else:
             self.control.work(message.to, 0, lambda: self.deliver(message))
 
-    def load(self, run: Run, then: Message) -> None:
-        """Occupy the target for as long as it takes to read the stored checkpoint; then it says so."""
-        control, move = self.control, run.move
-        rate = control.plan.operators[control.cluster.task_operator[move.target]].description.deserialise_bytes_per_s
+    def load(self, run: Run, then: Callable[[], None]) -> None:
+        """Have the target read the stored checkpoint, which comes from the remote store if it is there; then go on."""
+        control, move, plane = self.control, run.move, self.control.plane
+        size = plane.checkpoint_bytes(move.old)
+        if plane.holder(move.old) != REMOTE:
+            self._read(run, size, then)
+            return
+        control.recorder.restore(control.clock.now_ns(), size)
+        rank = channel(MESSAGE, move.target, move.target)
+        control.clock.at(plane.fetch_ns(size), rank, lambda _: self._read(run, size, then))
+
+    def _read(self, run: Run, size: int, then: Callable[[], None]) -> None:
+        """Occupy the target, unless it is dead or the run is over, for as long as it takes."""
+        control, target = self.control, run.move.target
+        rate = control.plan.operators[control.cluster.task_operator[target]].description.deserialise_bytes_per_s
+        if run.over or not control.cluster.task_alive[target]:
+            return
         if rate is None:
-            self._later(lambda: self.deliver(then))
+            self._loaded(run, then)
         else:
-            ns = max(1, round(control.plane.checkpoint_bytes(move.old) * _NS / rate))
-            control.work(move.target, ns, lambda: self._later(lambda: self.deliver(then)))
+            control.work(target, max(1, round(size * _NS / rate)), lambda: self._loaded(run, then))
+
+    def _loaded(self, run: Run, then: Callable[[], None]) -> None:
+        if not run.over:
+            run.loaded = True
+            then()
 
     def heard(self, token: int) -> None:
         """The plane says that a message has come, or its turn."""
@@ -332,8 +403,11 @@ class Runtime:
         """The plane says that an announced checkpoint of the unit is stored; its holder tells the coordinator."""
         for run in self.runs:
             if not run.over and run.move.old == unit:
-                message = Message(run.number, "stored", CONTROL, CONTROL)
-                self._later(lambda message=message: self.deliver(message))  # type: ignore[misc]
+                self._later(lambda run=run: self._stored(run))  # type: ignore[misc]
+
+    def _stored(self, run: Run) -> None:
+        run.stored = True
+        self.deliver(Message(run.number, "stored", CONTROL, CONTROL))
 
     def route(self, task: int, group: int, instances: tuple[int, ...]) -> None:
         """Outputs of the task for the group go to these instances from now on, or to the owner."""
@@ -358,6 +432,10 @@ class Runtime:
                     plane.copy_kept(instance, receiver, target)
                     if self.control.beliefs.task(cluster.unit_task[target]):
                         plane.replay(instance, target)
+
+    def has_event_time(self, group: int) -> bool:
+        """Whether watermarks come to the group, or go from it."""
+        return self.control.plan.operators[self.control.cluster.unit_operator[group]].timed
 
     def resend(self, unit: int) -> None:
         """Downstream gets once more what the unit keeps; who has it drops it."""

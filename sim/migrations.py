@@ -11,6 +11,7 @@ from models.records import NEVER
 from models.units import to_ns
 from sim.clock import Process
 from sim.context import COMPLETE, Move, Run, Runtime
+from sim.data_plane import REMOTE
 from sim.protocols import PROTOCOLS
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Migrations:
             task for task, its in enumerate(cluster.task_operator) if its in upstream and control.beliefs.task(task)
         )
         name, source, host_name = request.protocol, cluster.unit_task[old], control.plan.host_names[request.host]
-        if self.protocols[name].needs_checkpoint and self._holder(old) != request.host:
+        if self.protocols[name].needs_checkpoint and self._holder(old) not in (request.host, REMOTE):
             name = "direct"
             self._decide(request.group, "starts by direct", f"{host_name} does not hold its newest checkpoint")
         move = Move(request.group, old, new, source, target, tasks)
@@ -247,6 +248,8 @@ class Migrations:
         """The new instance starts from what the old one has handed down."""
         self.control.plane.adopt(move.new, move.old)
         self.runtime.open(move.new)
+        if self.runtime.has_event_time(move.group):
+            self.runtime.resend(move.new)
 
     # -- records
 

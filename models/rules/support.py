@@ -5,7 +5,7 @@ from __future__ import annotations
 from models import layout
 from models.errors import InputFault
 from models.events import PROTOCOLS, Migrate, Rescale
-from models.job import Operator, WindowState
+from models.job import Operator
 from models.scenario import Scenario
 from models.words import path_text
 
@@ -70,19 +70,6 @@ def _beside_moves(scenario: Scenario, path: str, what: str) -> list[tuple[str, o
     if tolerance.method != "checkpoint" or tolerance.guarantee == "at-most-once":
         hint = "with fault_tolerance.method = checkpoint, at least once, it is: upstream keeps what is sent again"
         found.append((path, what, hint))
-    elif tolerance.store != "nodes":
-        found.append((path, what, "with fault_tolerance.store = nodes it is"))
-    hint = "beside migrations it is not: leave it out"
-    for other, one in scenario.operators.items():
-        given = {"buffer": one.buffer, "window": one.window and "given", "timer": one.timer and "given"}
-        given["state.model"] = "window" if isinstance(one.state, WindowState) else None
-        found += [
-            (f"{path_text(('operators', other))}.{key}", value, hint)
-            for key, value in given.items()
-            if value is not None
-        ]
-    if scenario.network.sharing == "fair":
-        found.append(("network.sharing", "fair", hint))
     return found
 
 

@@ -40,9 +40,13 @@ class Actions(ABC):
         """Make room for so many sendings."""
 
     def _act(self) -> None:
-        """Raises ValueError if the run has something that no action was tried with."""
-        self.limits.act()
+        """An action comes: the run needs all of the compiled code."""
         self.s.extend()
+
+    def _stop(self) -> None:
+        """Raises ValueError if the run has something that what stops tasks was not tried with."""
+        self.limits.stop()
+        self._act()
 
     # -- telling
 
@@ -82,13 +86,13 @@ class Actions(ABC):
 
     def pause(self, task: int, until_ns: int | None) -> None:
         """The task starts nothing before that instant, or before `unpause`."""
-        self._act()
+        self._stop()
         self._room(2)
         actions.pause(self.s, task, NONE if until_ns is None else until_ns)
 
     def unpause(self, task: int) -> None:
         """The pause is over now."""
-        self._act()
+        self._stop()
         self._room(int(actions.burst(self.s, task)))
         actions.unpause(self.s, task)
         self._tell()
@@ -117,6 +121,8 @@ class Actions(ABC):
             raise ValueError("a unit can be muted only where a host may fail: else no ids are kept for the ledger")
         self.s.g["special"] = 1
         self.s.units["muted"][unit] = muted
+        if not muted:
+            self.s.units["live_at"][unit] = self.s.g["serial"][0]
 
     # -- messages
 
@@ -131,13 +137,15 @@ class Actions(ABC):
         channels: int = 0,
     ) -> None:
         """A message from task to task, or from CONTROL."""
+        if channels:
+            self._stop()
         self._act()
         self._room(2)
         actions.send_message(self.s, sender, receiver, token, turn, size_bytes, work_ns, channels)
 
     def unalign(self, task: int) -> None:
         """Forget the oldest barriers that wait at the task."""
-        self._act()
+        self._stop()
         self._room(int(actions.burst(self.s, task)))
         actions.unalign(self.s, task)
         self._tell()
@@ -146,7 +154,7 @@ class Actions(ABC):
 
     def start_actions(self, actions: Sequence[Timed]) -> None:
         """Do these at their instants."""
-        self._act()
+        self._stop()
         if not actions:
             return
         times = [action.at_ns for action in actions]

@@ -247,6 +247,22 @@ def emit(s: State, sender: int, tuple_id: int, birth: int, key: int) -> None:
 
 
 @kernel
+def _bundle(s: State, head: int, origin: int, task: int) -> int:
+    """A chain of tuples as one message that waits its turn."""
+    v = new_visit(s)
+    e = s.visits[v]
+    e.kind = BUNDLE
+    e.birth = head
+    e.origin = origin
+    e.task = task
+    e.next = NONE
+    e.wire = 0
+    e.arrived = 0
+    e.replayed = 0
+    return v
+
+
+@kernel
 def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
     """Send all that is kept in the pair again, as one message; (tuples, bytes)."""
     g, p = s.g[0], s.pairs[pair]
@@ -276,23 +292,13 @@ def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
         tail = v
         n = NONE if n == p.last else next_node(s, n)
     s.visits[head].ticket = rows  # read when the message arrives
+    kind, ref, rank = REPLAY, head, MESSAGE
+    if s.full and turn:
+        kind, ref, rank = COME, _bundle(s, head, origin, task), ARRIVAL
     if s.full and shared:
-        post(s, host, origin, task, size, REPLAY, head)
-    elif s.full and turn:
-        v = new_visit(s)
-        e = s.visits[v]
-        e.kind = BUNDLE
-        e.birth = head
-        e.origin = origin
-        e.task = task
-        e.next = NONE
-        e.wire = 0
-        e.arrived = 0
-        e.replayed = 0
-        push(s, arrival, ARRIVAL + task * RECEIVER + origin, g.serial, COME, v)
-        g.serial += 1
+        post(s, host, origin, task, size, kind, ref)
     else:
-        push(s, arrival, MESSAGE + task * RECEIVER + origin, g.serial, REPLAY, head)
+        push(s, arrival, rank + task * RECEIVER + origin, g.serial, kind, ref)
         g.serial += 1
     if s.units[receiver].replay_task != NONE:
         s.units[receiver].replay_pending += rows

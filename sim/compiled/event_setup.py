@@ -101,6 +101,16 @@ def _channels(s: State, plan: RunPlan) -> np.ndarray:
     return made
 
 
+def with_channels(s: State, instance: int, group: int) -> None:
+    """A further instance has to hear of all that its group has to hear of."""
+    first, count = int(s.units["first_channel"][group]), int(s.units["channels"][group])
+    made = np.zeros(count, CHANNEL)
+    made["sender"] = s.channels["sender"][first : first + count]
+    s.units["first_channel"][instance] = s.channels.shape[0]
+    s.units["channels"][instance] = s.units["behind"][instance] = count
+    s.channels = np.concatenate([s.channels, made])
+
+
 def grown(s: State, tuples: int = 1) -> None:
     """Make room for so many more tuples in all their windows."""
     g = s.g

@@ -13,9 +13,10 @@ from sim.compiled.events import push
 from sim.compiled.fair import fair_room
 from sim.compiled.marks import pass_mark
 from sim.compiled.pointer import State
+from sim.compiled.rules import holds_from
 from sim.compiled.service import dispatch, note_idle, put_in_queue, ticket
 from sim.compiled.state import DUE, END, FORWARD, MARK, NONE, PASSED, TICK, TIMER, TUPLE
-from sim.compiled.windows import NEVER_ENDS, due, end_windows, first_open, matches
+from sim.compiled.windows import NEVER_ENDS, due, end_windows, first_open, is_there, matches, nth_unit
 
 
 @kernel
@@ -104,8 +105,9 @@ def rise(s: State, origin: int, event: int) -> None:
         if s.operators[edge.down].timed:
             if edge.kind == FORWARD:
                 g.mark += 1
-                for unit in range(op.first_unit, op.first_unit + op.units):
-                    if s.units[unit].task == origin:
+                for j in range(op.units + g.further):
+                    unit = nth_unit(s, op, j)
+                    if is_there(s, unit, origin):
                         s.tasks[s.units[edge.first_unit + s.units[unit].index % edge.units].task].mark = g.mark
             for task in range(g.tasks):
                 t = s.tasks[task]
@@ -128,19 +130,55 @@ def mark_arrives(s: State, v: int) -> None:
 
 
 @kernel
+def _is_meant(s: State, unit: int, origin: int, serial: int) -> bool:
+    """Whether the task that the mark is from has sent the unit its tuples ever since the mark was made.
+
+    What a rule keeps aside was sent before the mark, and is not applied.
+    """
+    u = s.units[unit]
+    group = s.units[u.group]
+    if s.tasks[u.task].rules != NONE and holds_from(s, unit, u.task, origin):
+        return False
+    route, found = group.routes, False
+    while route != NONE:
+        r = s.rules[route]
+        if r.origin == origin:
+            found = True
+            if r.unit == unit:
+                return serial >= r.since
+        route = r.next
+    return not found and group.owner == unit and serial >= u.owned_at
+
+
+@kernel
+def _speaks(s: State, group: int, origin: int, serial: int) -> bool:
+    """Whether the mark comes from where an instance is, and was made since that has sent all that it kept."""
+    if _speaks_alone(s, group, origin, serial):
+        return True
+    for unit in range(s.units.shape[0] - s.g[0].further, s.units.shape[0]):
+        if s.units[unit].group == group and _speaks_alone(s, unit, origin, serial):
+            return True
+    return False
+
+
+@kernel
+def _speaks_alone(s: State, unit: int, origin: int, serial: int) -> bool:
+    u = s.units[unit]
+    return u.task == origin and u.live and not u.muted and serial >= u.live_at
+
+
+@kernel
 def _hear(s: State, unit: int, origin: int, event: int, serial: int) -> None:
     """The event time of a unit is the least of what came from all units that send to it."""
     u = s.units[unit]
-    if serial < u.assigned_at:
+    if serial < u.assigned_at or not _is_meant(s, unit, origin, serial):
         return
     for k in range(u.first_channel, u.first_channel + u.channels):
         c = s.channels[k]
-        if event > c.event:
-            sender = s.units[c.sender]
-            if sender.task == origin and sender.live and serial >= sender.live_at:
-                if c.event == u.event:
-                    u.behind -= 1
-                c.event = event
+        if event > c.event and _speaks(s, c.sender, origin, serial):
+            if c.event == u.event:
+                u.behind -= 1
+            c.event = event
     if u.behind == 0:
         least = event
         for k in range(u.first_channel, u.first_channel + u.channels):
@@ -156,14 +194,15 @@ def _turn(s: State, task: int, origin: int, event: int, serial: int) -> None:
     """Event time rises at the units there; what it passes ends."""
     t = s.tasks[task]
     op = s.operators[t.operator]
-    for unit in range(op.first_unit, op.first_unit + op.units):
+    for k in range(op.units + s.g[0].further):
+        unit = nth_unit(s, op, k)
         if s.units[unit].task == task and s.units[unit].live:
             _hear(s, unit, origin, event, serial)
     if op.windowed and t.next_end <= event:
         end_windows(s, task)
     least = NEVER_ENDS
-    for unit in range(op.first_unit, op.first_unit + op.units):
-        u = s.units[unit]
+    for k in range(op.units + s.g[0].further):
+        u = s.units[nth_unit(s, op, k)]
         if u.task == task and u.live:
             held = u.event
             if op.windowed and op.joins == NONE:

@@ -13,7 +13,7 @@ from sim.clock import ARRIVAL, LINK, MESSAGE, RECEIVER
 from sim.compiled.compiling import kernel
 from sim.compiled.events import push
 from sim.compiled.pointer import State
-from sim.compiled.state import ARRIVE, AT_REMOTE, COME, DEPART, MARKED, NONE, REPLAY, STORED
+from sim.compiled.state import ARRIVE, AT_REMOTE, BUNDLE, COME, DEPART, MARKED, NONE, REPLAY, STORED
 from sim.compiled.tables import slot_of
 
 _NS = 1e9
@@ -194,16 +194,24 @@ def _left(s: State, kind: int, ref: int, origin: int, receiver: int) -> None:
         s.visits[ref].arrival = arrival
     elif kind == COME:
         rank = ARRIVAL
-        s.visits[ref].key = g.now
+        if s.visits[ref].kind == BUNDLE:
+            _note_arrival(s, s.visits[ref].birth, arrival)
+        else:
+            s.visits[ref].key = g.now
     elif kind == REPLAY:
-        v = ref
-        while v != NONE:
-            s.visits[v].arrival = arrival
-            v = s.visits[v].next
+        _note_arrival(s, ref, arrival)
     else:
         s.transfers[ref].departure = g.now
     push(s, arrival, rank + receiver * RECEIVER + origin, g.serial, kind, ref)
     g.serial += 1
+
+
+@kernel
+def _note_arrival(s: State, v: int, arrival: int) -> None:
+    """The tuples of a chain arrive then."""
+    while v != NONE:
+        s.visits[v].arrival = arrival
+        v = s.visits[v].next
 
 
 @kernel
@@ -235,6 +243,13 @@ def close_link(s: State, host: int) -> None:
 
 
 @kernel
+def _has_tuples(s: State, p: int) -> bool:
+    """Whether the message is of tuples, not a watermark or one of a protocol."""
+    kind = s.parcels[p].kind
+    return kind != MARKED and (kind != COME or s.visits[s.parcels[p].ref].kind == BUNDLE)
+
+
+@kernel
 def least_arrival(s: State, task: int, operators: np.ndarray, before: int) -> int:
     """When the last tuple that was sent to the task before that number, and is on a shared link, arrives at least.
 
@@ -249,7 +264,7 @@ def least_arrival(s: State, task: int, operators: np.ndarray, before: int) -> in
         left = lane.finish - h.link_done - (g.now - h.link_changed) // h.active
         p = lane.first
         while p != NONE and s.parcels[p].serial < before:
-            if s.parcels[p].kind != COME and s.parcels[p].kind != MARKED:
+            if _has_tuples(s, p):
                 last = max(last, g.now + left + g.latency)
             p = s.parcels[p].next
             if p != NONE:

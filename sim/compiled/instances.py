@@ -19,10 +19,12 @@ from sim.compiled.channels import free_visit
 from sim.compiled.checkpoints import state_bytes
 from sim.compiled.compiling import helper, kernel
 from sim.compiled.pointer import State
+from sim.compiled.restoring import copy_time, notes_of, save_time, store_time
 from sim.compiled.rules import ANY, new_rule, rules_without
 from sim.compiled.service import drop
 from sim.compiled.state import CHUNK, MOVED, NONE
 from sim.compiled.tables import cut_keys, find_pair, set_position, touch_key
+from sim.compiled.windows import forget_windows
 
 
 @kernel
@@ -39,6 +41,8 @@ def add_instance(s: State, instance: int, unit: int, task: int) -> None:
     u.replayed_at = NONE
     u.epoch = 1
     u.group = group
+    u.panes = u.past_first = u.past_last = u.recent_first = u.recent_last = NONE
+    s.g[0].further += 1
 
 
 @kernel
@@ -68,6 +72,7 @@ def own(s: State, instance: int) -> None:
     """The instance is the owner of its group."""
     group = s.units[instance].group
     s.units[group].owner = instance
+    s.units[instance].owned_at = s.g[0].serial
     _note_routed(s, group)
 
 
@@ -111,6 +116,8 @@ def retire(s: State, unit: int) -> None:
         free_visit(s, held)
         held = following
     forget_live(s, unit)
+    if s.full:
+        forget_windows(s, unit)
     pair = u.in_pair
     while pair != NONE:
         p = s.pairs[pair]
@@ -128,6 +135,12 @@ def retire(s: State, unit: int) -> None:
 def stored_at(s: State, unit: int) -> int:
     """The unit in whose log and pairs the stored checkpoint of this one is."""
     return unit if s.units[unit].stored_from == NONE else s.units[unit].stored_from
+
+
+@kernel
+def noted(s: State, unit: int) -> int:
+    """How many single tuples come with the stored checkpoint of the unit, for windows and states of the last time."""
+    return notes_of(s, stored_at(s, unit)) if s.full else 0
 
 
 @kernel
@@ -162,6 +175,9 @@ def adopt(s: State, instance: int, unit: int) -> None:
     if not handed:
         save_kept(s, instance)
         store_kept(s, instance)
+        if s.full:
+            save_time(s, instance)
+            store_time(s, instance)
         b.stored = 1
         b.stored_holder = u.stored_holder
         b.stored_count = count
@@ -204,6 +220,8 @@ def hand_down(s: State, instance: int, heir: int) -> bool:
     if n.stored:
         forget_stored(s, heir)
     save_kept(s, instance)
+    if s.full:
+        save_time(s, instance)
     n.stored = 1
     n.stored_holder = s.tasks[o.task].host
     n.stored_count = o.applied
@@ -216,7 +234,7 @@ def hand_down(s: State, instance: int, heir: int) -> bool:
 def _copy(s: State, source: int, handed: bool, count: int, unit: int) -> None:
     """The first so many applied tuples, their keys, and the stored outputs of one unit become those of another.
 
-    With `handed` its pending outputs in place of the stored ones.
+    With `handed` its pending outputs in place of the stored ones; the same of event time.
     """
     keys = np.empty((s.units[source].keys, 2), np.int64)
     found = 0
@@ -242,6 +260,8 @@ def _copy(s: State, source: int, handed: bool, count: int, unit: int) -> None:
     while pair != NONE:
         _copy_stored(s, pair, handed, unit)
         pair = s.pairs[pair].next_out
+    if s.full:
+        copy_time(s, source, handed, count, unit)
 
 
 @kernel

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sim.compiled import buffers, checkpoints, instances, pools
+from sim.compiled import buffers, checkpoints, event_setup, instances, pools
 from sim.compiled.pointer import State
 from sim.compiled.state import CALM, NONE
 
@@ -50,6 +50,7 @@ class Moves(ABC):
         pools.more_positions(self.s, int(buffers.positions_missing(self.s)))
         buffers.note_positions(self.s)  # from now on a tuple may come twice
         pools.with_unit(self.s, instance)
+        event_setup.with_channels(self.s, instance, int(self.s.units["group"][unit]))
         instances.add_instance(self.s, instance, unit, task)
 
     def route(self, sender: int, unit: int, targets: Sequence[int]) -> None:
@@ -79,8 +80,15 @@ class Moves(ABC):
         self._act()
         if self.s.units["log_first"][instance] != NONE or self.s.units["live"][instance]:
             raise ValueError("only a new instance can take the state of another")
-        self._room(int(instances.adoption(self.s, unit)) + 2)
+        self._room_to_copy(unit)
         instances.adopt(self.s, instance, unit)
+
+    def _room_to_copy(self, unit: int) -> None:
+        """Make room for one more copy of the stored checkpoint of the unit."""
+        kept = int(instances.noted(self.s, unit))
+        if kept:
+            event_setup.grown(self.s, kept)
+        self._room(int(instances.adoption(self.s, unit)) + 2 * kept + 2)
 
     def checkpoint(self, unit: int, holder: int) -> bool:
         """A checkpoint of the unit now, for that holder; whether it was taken."""

@@ -232,7 +232,7 @@ class CompiledPlane(Actions, Moves):
             self._room(kept)
         missing = int(verbs.install(self.s, unit))
         if self.s.units["stored"][unit] and self.s.units["stored_from"][unit] != NONE:
-            self._room(int(instances.adoption(self.s, unit)) + 2)
+            self._room_to_copy(unit)
             instances.inherit(self.s, unit)
         return missing
 

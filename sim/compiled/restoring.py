@@ -53,6 +53,64 @@ def restore_time(s: State, unit: int, count: int) -> None:
 
 
 @kernel
+def notes_of(s: State, unit: int) -> int:
+    """How many tuples of the unit are kept one by one."""
+    total = 0
+    for first in (s.units[unit].past_first, s.units[unit].recent_first):
+        n = first
+        while n != NONE:
+            total += 1
+            n = s.notes[n].next
+    return total
+
+
+@kernel
+def copy_time(s: State, source: int, handed: bool, count: int, unit: int) -> None:
+    """Event time of the stored checkpoint of one unit, or with `handed` of what it has handed down, is that of another.
+
+    The checkpoint has `count` applied tuples.
+    """
+    u, o = s.units[unit], s.units[source]
+    u.newest = o.newest_pending if handed else o.newest_stored
+    u.event = o.event_pending if handed else o.event_stored
+    u.behind = 0
+    for k in range(u.channels):
+        c, other = s.channels[u.first_channel + k], s.channels[o.first_channel + k]
+        c.event = other.pending if handed else other.stored
+        if c.event == u.event:
+            u.behind += 1
+    _cut(s, u.recent_first, 0)
+    _cut(s, u.past_first, 0)
+    u.recent_first, u.recent_last = _copied(s, o.recent_first, count)
+    u.past_first, u.past_last = _copied(s, o.past_first, count)
+    if s.operators[u.operator].windowed:
+        forget_windows(s, unit)
+        _enter_again(s, unit)
+
+
+@kernel
+def _copied(s: State, first: int, count: int) -> tuple[int, int]:
+    """A copy of a list of notes with those of the first `count` applied tuples; its first and last one."""
+    head, last, n = NONE, NONE, first
+    while n != NONE and s.notes[n].pos < count:
+        made = new_note(s)
+        node, old = s.notes[made], s.notes[n]
+        node.id = old.id
+        node.birth = old.birth
+        node.key = old.key
+        node.pos = old.pos
+        node.side = old.side
+        node.next = NONE
+        if head == NONE:
+            head = made
+        else:
+            s.notes[last].next = made
+        last = made
+        n = s.notes[n].next
+    return head, last
+
+
+@kernel
 def _cut(s: State, first: int, count: int) -> tuple[int, int]:
     """Of a list of notes only those of the first `count` applied tuples remain; its first and last one."""
     last, n = NONE, first

@@ -30,6 +30,7 @@ def new_rule(s: State, unit: int, origin: int, following: int) -> int:
     g.free_rule = r.next
     r.unit = unit
     r.origin = origin
+    r.since = g.serial
     r.next = following
     return rule
 
@@ -90,17 +91,22 @@ def turn(s: State, v: int, task: int) -> bool:
 
 
 @kernel
-def held_by_rule(s: State, v: int, task: int) -> bool:
-    """Whether a rule of the task holds the tuple."""
-    e = s.visits[v]
+def holds_from(s: State, unit: int, task: int, origin: int) -> bool:
+    """Whether a rule of the task holds what comes from that task for the unit."""
     rule = s.tasks[task].rules
     while rule != NONE:
         r = s.rules[rule]
-        of_unit = r.unit == NONE or r.unit == e.unit  # noqa: PLR1714 - no `in` in compiled code
-        if of_unit and (r.origin == NONE or r.origin == e.origin):  # noqa: PLR1714
+        of_unit = r.unit == NONE or r.unit == unit  # noqa: PLR1714
+        if of_unit and (r.origin == NONE or r.origin == origin):  # noqa: PLR1714
             return True
         rule = r.next
     return False
+
+
+@kernel
+def held_by_rule(s: State, v: int, task: int) -> bool:
+    """Whether a rule of the task holds the tuple."""
+    return holds_from(s, s.visits[v].unit, task, s.visits[v].origin)
 
 
 @kernel

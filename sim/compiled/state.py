@@ -90,6 +90,7 @@ GLOBAL = np.dtype(
         ("notes_left", _i8),
         ("special", _b),  # queues have bounds, links are shared evenly, or units are muted or have further instances
         ("free_rule", _i4),
+        ("further", _i8),  # instances of key groups beside the planned ones: the last units
         ("duplicate", _i8),  # time that dropping a duplicate takes
         ("counts", _b),  # what each unit does is counted
         ("acting", _i4),  # timed action that comes next at this instant, once what came up has been told
@@ -303,6 +304,7 @@ UNIT = np.dtype(
         ("channels", _i8),
         ("assigned_at", _i8),  # sendings before it was assigned to its task
         ("live_at", _i8),  # and live there
+        ("owned_at", _i8),  # and the owner of its group
         ("past_first", _i4),  # nodes of the tuples in windows that had not ended at the stored checkpoint
         ("past_last", _i4),
         ("panes", _i4),
@@ -480,7 +482,8 @@ CHECKPOINT = np.dtype(
     ],
     align=True,
 )
-RULE = np.dtype([("unit", _i4), ("origin", _i4), ("next", _i4)], align=True)  # NONE: all
+# NONE: all; of a table entry `since` is how much was sent before it began.
+RULE = np.dtype([("since", _i8), ("unit", _i4), ("origin", _i4), ("next", _i4)], align=True)
 TIMED = np.dtype([("time", _i8), ("verb", _i8), ("last", _i8), ("of", _i8, (7,))], align=True)
 MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes", _i8)], align=True)
 

@@ -235,14 +235,27 @@ def rehash_cells(cells: np.ndarray, index: np.ndarray, old: np.ndarray) -> None:
 
 
 @kernel
+def nth_unit(s: State, op: Any, k: int) -> int:
+    """Of the units that may be of the operator the k-th: the planned ones, then further instances of any."""
+    return op.first_unit + k if k < op.units else s.units.shape[0] - s.g[0].further + k - op.units
+
+
+@kernel
+def is_there(s: State, unit: int, task: int) -> bool:
+    """Whether the unit is at the task, and not over."""
+    return s.units[unit].task == task and not s.units[unit].retired
+
+
+@kernel
 def due(s: State, task: int, event: int) -> int:
     """How many cells are in windows of the task that end with this watermark."""
     t = s.tasks[task]
     op = s.operators[t.operator]
     total = 0
     if t.next_end <= event:
-        for unit in range(op.first_unit, op.first_unit + op.units):
-            if s.units[unit].task == task:
+        for k in range(op.units + s.g[0].further):
+            unit = nth_unit(s, op, k)
+            if is_there(s, unit, task):
                 pane = s.units[unit].panes
                 while pane != NONE and s.panes[pane].window * op.slide + op.length <= event:
                     total += s.panes[pane].cells
@@ -265,7 +278,8 @@ def end_windows(s: State, task: int) -> None:
     op = s.operators[t.operator]
     while True:
         window = NONE
-        for unit in range(op.first_unit, op.first_unit + op.units):
+        for k in range(op.units + s.g[0].further):
+            unit = nth_unit(s, op, k)
             u = s.units[unit]
             if u.task == task and u.live and _is_over(s, unit):
                 first = s.panes[u.panes].window
@@ -273,7 +287,8 @@ def end_windows(s: State, task: int) -> None:
                     window = first
         if window == NONE:
             break
-        for unit in range(op.first_unit, op.first_unit + op.units):
+        for k in range(op.units + s.g[0].further):
+            unit = nth_unit(s, op, k)
             u = s.units[unit]
             if u.task == task and u.live and _is_over(s, unit):
                 pane = u.panes
@@ -281,9 +296,10 @@ def end_windows(s: State, task: int) -> None:
                     u.panes = s.panes[pane].next
                     _end(s, unit, pane)
     t.next_end = NEVER_ENDS
-    for unit in range(op.first_unit, op.first_unit + op.units):
+    for k in range(op.units + s.g[0].further):
+        unit = nth_unit(s, op, k)
         u = s.units[unit]
-        if u.task == task and u.panes != NONE:
+        if is_there(s, unit, task) and u.panes != NONE:
             t.next_end = min(t.next_end, s.panes[u.panes].window * op.slide + op.length)
 
 

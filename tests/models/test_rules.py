@@ -347,12 +347,6 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
     ({"events/move": MIGRATE | {"protocol": "teleport"}}, ["events.move.protocol"]),
     ({"events/move": MIGRATE, "fault_tolerance": {"method": "none"}}, ["events.move.kind"]),
     ({"events/move": MIGRATE, "fault_tolerance/guarantee": "at-most-once"}, ["events.move.kind"]),
-    ({"events/move": MIGRATE, "network/sharing": "fair"}, ["network.sharing"]),
-    (
-        {"events": {"move": MIGRATE}, "operators/count/state": {"model": "window", "bytes": "1 kB", "length": "1 s"}},
-        ["operators.count.state.model"],
-    ),
-    ({"events/move": MIGRATE, "operators/count/buffer": 10}, ["operators.count.buffer"]),
     ({"events/more": RESCALE}, ["events.more.parallelism"]),
     ({"events/more": RESCALE | {"parallelism": 3}, "hosts/worker/spare": 1}, ["events.more.parallelism"]),
     ({"events/more": RESCALE | {"parallelism": 1}, "fault_tolerance": {"method": "none"}}, ["events.more.kind"]),
@@ -362,10 +356,6 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
             "placement/tasks": {"count-0": "worker-0", "count-1": "worker-0"},
         },
         ["events.more.operator"],
-    ),
-    (
-        {"events/one": RESCALE | {"parallelism": 1}, "events/two": MIGRATE, "network/sharing": "fair"},
-        ["network.sharing"],
     ),
     ({"placement": {"plan": "plan.json"}}, ["placement.plan"]),
     (

@@ -34,6 +34,7 @@ class Actions:
     hosts: list[Host]
     sources: list[Source]
     _numbered: list[Unit]
+    _sendings: int
 
     def __init__(self) -> None:
         self._told: list[tuple[Task | Unit, Message | None]] = []  # None: the task is idle
@@ -83,7 +84,7 @@ class Actions:
 
     def pause(self, task: int, until_ns: int | None) -> None:
         """The task starts nothing before that instant, or before `unpause`."""
-        self.limits.act()
+        self.limits.stop()
         paused, until = self.tasks[task], NEVER if until_ns is None else until_ns
         before = paused.paused_until_ns
         if not paused.alive or before == NEVER or (until != NEVER and until <= max(before, self.clock.now_ns())):
@@ -99,7 +100,7 @@ class Actions:
 
     def unpause(self, task: int) -> None:
         """The pause is over."""
-        self.limits.act()
+        self.limits.stop()
         if self.tasks[task].alive and self.tasks[task].paused_until_ns:
             self._unpause(self.tasks[task])
             self.tell()
@@ -116,13 +117,11 @@ class Actions:
 
     def hold(self, task: int, unit: int | None, origin: int | None) -> None:
         """Tuples for the unit from that task (None: all) go to a side list."""
-        self.limits.act()
         if self.tasks[task].alive:
             self.tasks[task].rules.append((unit, origin))
 
     def unhold(self, task: int, unit: int | None) -> None:
         """No more rules for the unit (None: none at all); what none holds any more goes in front."""
-        self.limits.act()
         holder = self.tasks[task]
         if not holder.alive:
             return
@@ -135,8 +134,9 @@ class Actions:
 
     def mute(self, unit: int, muted: bool) -> None:
         """The unit applies what comes, but emits nothing."""
-        self.limits.act()
         self._numbered[unit].muted = muted
+        if not muted:
+            self._numbered[unit].live_at = self._sendings
 
     # -- messages
 
@@ -151,7 +151,8 @@ class Actions:
         channels: int = 0,
     ) -> None:
         """A message from task to task, behind all that went before on the same channel."""
-        self.limits.act()
+        if channels:
+            self.limits.stop()
         task, origin = self.tasks[receiver], None if sender == CONTROL else self.tasks[sender]
         message = Message(token, origin, turn or channels > 0, work_ns, channels)
         if origin is None:
@@ -182,7 +183,7 @@ class Actions:
 
     def unalign(self, task: int) -> None:
         """Give the alignment up: its barriers are forgotten, and what they held back arrives now."""
-        self.limits.act()
+        self.limits.stop()
         stuck = self.tasks[task]
         if stuck.alive:
             stuck.give_up_alignment()
@@ -193,7 +194,7 @@ class Actions:
 
     def start_actions(self, actions: Iterable[Timed]) -> None:
         """Do these in order, each at its instant."""
-        self.limits.act()
+        self.limits.stop()
         todo = list(actions)
         assert todo == sorted(todo, key=lambda action: action.at_ns)
         assert not todo or todo[0].at_ns > self.clock.now_ns()

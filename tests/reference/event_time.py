@@ -18,7 +18,7 @@ from sim.clock import ARRIVAL, TICKS, channel
 if TYPE_CHECKING:
     from reference.source import Source
     from reference.task import Task
-    from reference.unit import Row, Unit
+    from reference.unit import Checkpoint, Row, Unit
     from reference.world import World
     from sim.operator_plan import Edge, OperatorPlan
 
@@ -49,7 +49,9 @@ class Watermarks:
         return [receivers[sender.index % len(receivers)]] if edge.partitioning == "forward" else receivers
 
     def _units(self, task: Task) -> list[Unit]:
-        return [unit for unit in self.world.units[task.operator.index] if unit.task is task]
+        """The units there, and behind them further instances of key groups."""
+        here = self.world.instances()
+        return [unit for unit in here if unit.task is task and not unit.retired]
 
     # -- sending
 
@@ -118,11 +120,27 @@ class Watermarks:
     def _hear(self, unit: Unit, mark: Mark) -> None:
         """The event time of a unit is the least of what came from all units that send to it."""
         time = unit.time
-        if mark.number >= unit.assigned_at:
+        if mark.number >= unit.assigned_at and self._is_meant(unit, mark):
             for sender, event_ns in time.of_sender.items():
-                if sender.task is mark.origin and sender.live and mark.number >= sender.live_at:
+                if any(self._speaks(instance, mark) for instance in self.world.instances_of(sender)):
                     time.of_sender[sender] = max(event_ns, mark.event_ns)
             time.event_ns = max(time.event_ns, min(time.of_sender.values()))
+
+    def _is_meant(self, unit: Unit, mark: Mark) -> bool:
+        """Whether the task that the mark is from has sent the unit its tuples ever since the mark was made.
+
+        What a rule keeps aside was sent before the mark, and is not applied.
+        """
+        group, origin = unit.group, mark.origin.index
+        if any(of in (None, unit.number) and task in (None, origin) for of, task in unit.task.rules):
+            return False
+        if origin in group.routes:
+            return unit in group.routes[origin] and mark.number >= group.routed_at[origin]
+        return group.owner is unit and mark.number >= unit.owned_at
+
+    def _speaks(self, sender: Unit, mark: Mark) -> bool:
+        """Whether the mark comes from where the instance is, and was made since it has sent all that it kept."""
+        return sender.task is mark.origin and sender.live and not sender.muted and mark.number >= sender.live_at
 
     def _end_windows(self, task: Task, units: list[Unit]) -> None:
         """By window, key group, and first tuple of a key."""
@@ -169,9 +187,9 @@ class Watermarks:
 
     # -- after a crash
 
-    def restore(self, unit: Unit) -> None:
+    def restore(self, unit: Unit, checkpoint: Checkpoint | None) -> None:
         """Event time as in the stored checkpoint, or from the beginning."""
-        saved, windows = unit.checkpoint.time if unit.checkpoint else None, unit.operator.windows
+        saved, windows = checkpoint.time if checkpoint else None, unit.operator.windows
         time = unit.time = unit.time.restored(saved, self.world.plan.replays)
         if windows is not None:
             passed = time.event_ns

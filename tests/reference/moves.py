@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from models.records import NEVER
+from reference.event_time import Watermarks
 from reference.task import Task
 from reference.unit import Unit
 from sim.action_limits import ActionLimits
@@ -18,62 +19,61 @@ class Moves:
     plan: Any
     limits: ActionLimits
     tasks: list[Task]
+    watermarks: Watermarks
     _numbered: list[Unit]
+    _sendings: int
 
     def add_instance(self, instance: int, unit: int, task: int) -> None:
         """One more instance of the unit's group: not live, without a state."""
-        self.limits.act()
         group = self._numbered[unit].group
         made = Unit(group.operator, group.index, instance, self.tasks[task])
         made.live, made.group = False, group
+        made.time.of_sender = dict.fromkeys(group.time.of_sender, 0)
         self._numbered.append(made)
 
     def route(self, sender: int, unit: int, targets: Sequence[int]) -> None:
         """Outputs of this task for the group go to these instances, or to its owner."""
-        self.limits.act()
         group = self._numbered[unit].group
         group.routes.pop(sender, None)
         if targets:
             group.routes[sender] = tuple(self._numbered[target] for target in targets)
+            group.routed_at[sender] = self._sendings
 
     def own(self, instance: int) -> None:
         """The instance is the owner of its group."""
-        self.limits.act()
         owner = self._numbered[instance]
         owner.group.owner = owner
+        owner.owned_at = self._sendings
 
     def copy_kept(self, sender: int, receiver: int, other: int) -> None:
         """What is kept for a receiver is kept for another one, too."""
-        self.limits.act()
         keeper = self._numbered[sender]
         for row in list(keeper.kept.get(self._numbered[receiver], ())):
             keeper.keep(self._numbered[other], row)
 
     def adopt(self, instance: int, unit: int) -> None:
         """The stored checkpoint of the unit is that of a new instance, too, and its state."""
-        self.limits.act()
         new, old = self._numbered[instance], self._numbered[unit]
         source = old.checkpoint or new.checkpoint
         if source:
             new.checkpoint = new.checkpoint or old.checkpoint  # unless the old one has handed down its state already
-            new.key_since = dict(old.key_since)
+            new.key_since, new.births_ns = dict(old.key_since), list(old.births_ns)
             new.trimmed = max(new.trimmed, old.trimmed)
+            self.watermarks.restore(new, source)
             new.install(source)
 
     def hand_down(self, instance: int, heir: int) -> bool:
         """The state of an instance becomes the stored checkpoint of another one, held by its host."""
-        self.limits.act()
         old, new = self._numbered[instance], self._numbered[heir]
         if not old.live or new.saved:
             return False
         host = old.task.host
         taken = old.snapshot(host.index, host.life)
-        new.checkpoint = replace(taken, key_since=dict(old.key_since))
+        new.checkpoint = replace(taken, key_since=dict(old.key_since), births_ns=list(old.births_ns))
         return True
 
     def freeze(self, unit: int, frozen: bool) -> None:
         """No checkpoint of the unit is taken or stored, as if one were always under way."""
-        self.limits.act()
         one = self._numbered[unit]
         one.incarnation += frozen and one.saving
         one.saving = frozen
@@ -88,13 +88,11 @@ class Moves:
 
     def measure(self, unit: int, from_ns: int) -> None:
         """Time the tuples that arrive at the unit from an instant on."""
-        self.limits.act()
         one = self._numbered[unit]
         one.measured_from, one.until_calm, one.longest = from_ns, False, NEVER
 
     def measure_until_calm(self, unit: int) -> None:
         """Up to the first that is served as it arrives."""
-        self.limits.act()
         self._numbered[unit].until_calm = True
 
     def longest_ns(self, unit: int) -> int:
@@ -103,7 +101,6 @@ class Moves:
 
     def retire(self, unit: int) -> None:
         """The instance is not live, keeps nothing, and nothing is kept for it."""
-        self.limits.act()
         old = self._numbered[unit]
         old.live = old.saving = old.announced = False
         old.retired = True

@@ -94,6 +94,7 @@ class Checkpoint:
     holder_life: int  # the life of the holder in which it was taken
     time: EventTime
     key_since: dict[int, int] | None = None  # of the unit that has handed its state down to another
+    births_ns: list[int] | None = None  # of its applied tuples
 
     def size_bytes(self) -> int:
         """Size of all that a restore reads: the state and the kept outputs."""
@@ -116,6 +117,8 @@ class Unit:
         self.group = self  # the unit that stands for all instances of the group
         self.owner = self  # of the group: the instance that counts
         self.routes: dict[int, tuple[Unit, ...]] = {}  # of the group: task that sends -> instances it sends to
+        self.routed_at: dict[int, int] = {}  # sendings before it began to
+        self.owned_at = 0  # sendings before it became the owner
         self.incarnation = 0
         self.applied: list[int] = []
         self.trimmed = 0  # upstream was told to forget the first so many applied tuples
@@ -242,7 +245,8 @@ class Unit:
         self.position = {}
         for place, tuple_id in enumerate(self.applied):
             self.position.setdefault(tuple_id, place)
-        self.births_ns = self.births_ns[:count]  # what is stored is a part of this life or of one before
+        births = checkpoint.births_ns if checkpoint and checkpoint.births_ns is not None else self.births_ns
+        self.births_ns = births[:count]  # what is stored is a part of this life or of one before
         known = checkpoint.key_since if checkpoint and checkpoint.key_since is not None else self.key_since
         self.key_since = {key: since for key, since in known.items() if since < count}
         self.touched.clear()

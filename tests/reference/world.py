@@ -63,6 +63,7 @@ class World(Actions, Moves):
             made = Unit(plan.operators[operator], index, number, self.tasks[cluster.unit_task[number]])
             self.units[operator].append(made)
         self._numbered = list(self.all_units())
+        self._planned = len(self._numbered)
         self.wire: dict[Visit, Task] = {}
         self._sendings = 0
         self.never_sent = 0  # outputs that were lost in the outbox of a dead task
@@ -87,6 +88,10 @@ class World(Actions, Moves):
     def instances(self) -> list[Unit]:
         """Every unit, with the further instances of key groups."""
         return self._numbered
+
+    def instances_of(self, group: Unit) -> list[Unit]:
+        """The instances of a key group."""
+        return [group, *(unit for unit in self._numbered[self._planned :] if unit.group is group)]
 
     # -- time
 
@@ -151,7 +156,7 @@ class World(Actions, Moves):
     def install(self, unit: int) -> int:
         """The state of the stored checkpoint, or none; how many tuples are missing that upstream may have forgotten."""
         installed = self._numbered[unit]
-        self.watermarks.restore(installed)
+        self.watermarks.restore(installed, installed.checkpoint)
         return installed.install(installed.checkpoint)
 
     def open(self, unit: int) -> None:
@@ -264,7 +269,6 @@ class World(Actions, Moves):
 
     def checkpoint(self, unit: int, holder: int) -> bool:
         """A checkpoint of the unit now, for that holder; whether it was taken."""
-        self.limits.act()
         saved = self._numbered[unit]
         if not saved.live or saved.saving or saved.operator.is_sink or saved.operator.is_source:
             return False
@@ -274,7 +278,6 @@ class World(Actions, Moves):
 
     def trim(self, unit: int, count: int) -> None:
         """Upstream forgets what is among the first `count` tuples that the unit applied."""
-        self.limits.act()
         CheckpointCoordinator(self, [], [], 1).trim_now(self._numbered[unit], count)
 
     # -- timers

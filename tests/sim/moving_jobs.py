@@ -8,11 +8,13 @@ from random import Random
 from typing import Any
 
 from small_jobs import scenario
+from uneven_clock import UnevenClock
 
 from models.inputs import RunInputs
 from models.records import RunRecords
 from models.scenario import Scenario
 from models.units import to_ns
+from models.workload import ConstantRate
 from sim.clock import Clock
 from sim.cluster import RunPlan
 from sim.context import Message, Protocol
@@ -36,6 +38,11 @@ class Crash:
 
 
 def moving_job(seed: int, protocol: str, most: int = 3, **storm: Any) -> Scenario:
+    """The scenario of `moving_keys`."""
+    return scenario(moving_keys(seed, protocol, most, **storm))
+
+
+def moving_keys(seed: int, protocol: str, most: int = 3, **storm: Any) -> dict[str, Any]:
     """A source, two keyed operators and a sink on five hosts, with one to `most` moves by the protocol.
 
     `storm` is the law by which hosts fail, if they do, and then each tuple is processed once or more.
@@ -95,7 +102,7 @@ def moving_job(seed: int, protocol: str, most: int = 3, **storm: Any) -> Scenari
     if storm:
         raw["hosts"]["h"]["failures"] = storm
         raw["fault_tolerance"]["guarantee"] = "at-least-once"
-    return scenario(raw)
+    return raw
 
 
 class Assisted(Migrations):
@@ -129,9 +136,15 @@ def run(
     instead: dict[str, type[Protocol]] | None = None,
     clock: Clock | None = None,
     assists: bool = True,
+    more_ns: int = 0,
 ) -> Outcome:
-    """The run with these crashes; `instead` replaces protocols by name; `assists`: most moves go to who can help."""
+    """The run with these crashes; `instead` replaces protocols by name; it goes on for `more_ns` after the last birth.
+
+    `assists`: most moves go to a host that can help.
+    """
     control = Control(RunPlan.of(made, RunInputs(), 0), plane, clock)
+    if isinstance(clock, UnevenClock):
+        clock.bears = lambda task: control.plan.operators[control.cluster.task_operator[task]].is_source
     moves = Assisted(control)
     control.migrations, moves.draw, phases = moves, Random(made.seed + 1), dict[str, list[int]]()
     moves.assists = assists
@@ -150,7 +163,7 @@ def run(
     control.start()
     for one in [crash] if isinstance(crash, Crash) else crash or []:
         control.clock.process(_dies(control, one))
-    end = to_ns(made.duration_s)
+    end = to_ns(made.duration_s) + more_ns
     control.run(end)
     made_records = records(control, end)
     moments = sorted({at for instants in phases.values() for at in instants})
@@ -173,15 +186,25 @@ def _faults(control: Control, made: RunRecords, end_ns: int) -> list[str]:
     waiting = made.tables["waiting"]["arrival_ns"]
     if ((waiting >= 0) & (waiting < end_ns - STUCK_NS)).any():
         found.append("tuples are stuck")
+    if sum(lag for _, lag in control.plane.lag()) > made_rate(plan.scenario) * STUCK_NS / 1e9:
+        found.append("sources are stuck")
     if any(run.requested_ns < end_ns - STUCK_NS for run in control.migrations.open.values()):
         found.append("a move does not end")
-    for group in range(plan.first_unit[1], plan.first_unit[3]):
+    moving = [operator.index for operator in plan.operators if operator.description.kind == "aggregate"]
+    for group in (unit for index in moving for unit in range(plan.first_unit[index], plan.first_unit[index + 1])):
         live = [unit for unit in cluster.instances_of(group) if cluster.unit_live[unit]]
         if group in control.migrations.open:
             continue  # a young move, or it has been named above
         if live != [cluster.owner_of(group)]:
             found.append(f"key group {group}: {live} are live, {cluster.owner_of(group)} is the owner")
     return found
+
+
+def made_rate(made: Scenario) -> float:
+    """Tuples per second of the source."""
+    rate = made.workload["in"].rate
+    assert isinstance(rate, ConstantRate)
+    return rate.constant_per_s
 
 
 def crashes(seed: int, moments: list[int], count: int) -> list[Crash]:

@@ -22,8 +22,8 @@ RATE = 600.0  # of the key group that moves, which is alone on its host
 CHECKPOINT_S = 20.0
 
 
-def moved(protocol: str, age_s: float, service_s: float = SERVICE) -> dict[str, Any]:
-    """The row of a move `age_s` after the last checkpoint of the group was stored, in seconds."""
+def moved(protocol: str, age_s: float, service_s: float = SERVICE, **store: Any) -> dict[str, Any]:
+    """The row of a move `age_s` after the last checkpoint of the group was stored, in seconds, and that one's bytes."""
     made = scenario(
         {
             "format": 1,
@@ -60,7 +60,7 @@ def moved(protocol: str, age_s: float, service_s: float = SERVICE) -> dict[str, 
                 | {"sum-0": "worker-0", "sum-1": "worker-1", "out-0": "end-0"}
             },
             "network": {"latency": f"{LATENCY!r} s"},
-            "fault_tolerance": {"method": "checkpoint", "interval": f"{CHECKPOINT_S} s", "staggered": False},
+            "fault_tolerance": {"method": "checkpoint", "interval": f"{CHECKPOINT_S} s", "staggered": False} | store,
             "events": {
                 "move": {
                     "kind": "migrate",
@@ -77,9 +77,12 @@ def moved(protocol: str, age_s: float, service_s: float = SERVICE) -> dict[str, 
     table = {name: column.tolist() for name, column in records.tables["migrations"].items()}
     assert table["protocol"] == [protocol]
     assert not records.tables["ledger"]["lost"].any()
+    stored = records.tables["checkpoints"]
+    own = (stored["operator"] == 1) & (stored["key_group"] == 0)
     found = {name: column[0] for name, column in table.items()}
     return {
         "replayed": found["replayed"],
+        "checkpoint_bytes": int(stored["bytes"][own][0]),
         "pause_s": (found["resumed_ns"] - found["paused_ns"]) / 1e9,
         "worst_s": found["worst_ns"] / 1e9,
         "completion_s": (found["completed_ns"] - found["requested_ns"]) / 1e9,
@@ -156,3 +159,24 @@ def test_tuples_wait_for_what_has_piled_up_behind_the_replay(load: float) -> Non
     assert slope("cpa", load) == pytest.approx(1, rel=0.1)
     assert slope("cpal", load) == pytest.approx(load, rel=0.15)
     assert slope("cpal_caught_up", load) == pytest.approx(load ** (1 + CaughtUpCPAL.rounds), rel=0.2, abs=0.001)
+
+
+def test_with_a_remote_store_the_target_fetches_the_checkpoint_first(
+    moves: dict[tuple[str, float], dict[str, Any]],
+) -> None:
+    """It comes over the link of the store and is read; what arrives in the meantime is held behind what is replayed."""
+    store = 20e6
+    for age in AGES:
+        one = moved("cpa", age, store="remote", remote=f"{store} B/s")
+        fetch, read = one["checkpoint_bytes"] / store + LATENCY, one["checkpoint_bytes"] / DISK
+        assert one["replayed"] == pytest.approx(moves["cpa", age]["replayed"], rel=0.05)
+        pause = replay_s(one["replayed"]) + fetch + read + RATE * fetch * SERVICE
+        assert one["pause_s"] == pytest.approx(pause, rel=0.01)
+        assert one["completion_s"] == pytest.approx(LATENCY + one["pause_s"], rel=0.01)
+
+
+def test_with_a_remote_store_the_pause_of_cpal_has_no_fetch_in_it() -> None:
+    one = moved("cpal", AGES[0], store="remote", remote="20 MB/s")
+    assert one["pause_s"] < 2 * LATENCY
+    fetch = one["checkpoint_bytes"] * (1 / 20e6 + 1 / DISK) + LATENCY
+    assert one["completion_s"] > fetch + replay_s(one["replayed"])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from sim.clock import ARRIVAL, MESSAGE, SERVICE, Clock
+from sim.clock import ARRIVAL, CREDIT, MESSAGE, PAUSES, SERVICE, TIMERS, Clock
 
 _CLASS = ARRIVAL - SERVICE
 _CHANNELS, _TASKS = (0.02, 0.3, 1.0, 1.0, 10.0), (0.05, 0.3, 0.8)  # tasks are not to be overloaded
@@ -18,10 +18,15 @@ _LEAST_NS = 200_000  # what takes no time takes up to so much at a pace of 1
 
 
 class UnevenClock(Clock):
-    """Only for the plain plane, whose every step is an event of its clock."""
+    """Only for the plain plane, whose every step is an event of its clock.
 
-    def __init__(self, seed: int) -> None:
+    What `bears` says are sources, at first so many tasks, bear their tuples at the instants that these carry, and
+    watermarks and timers are in time: what they say of event time is about instants.
+    """
+
+    def __init__(self, seed: int, sources: int = 0) -> None:
         super().__init__()
+        self.bears: Callable[[int], bool] = lambda task: task < sources
         self._draw = Random(seed)
         self._pace: dict[int, float] = {}
         self._last: dict[int, int] = {}
@@ -29,6 +34,9 @@ class UnevenClock(Clock):
     def at(self, time_ns: int, rank: int, call: Callable[[Any], None]) -> None:
         """Call `call` about then, behind all that came before it on its channel."""
         kind, place = divmod(rank, _CLASS)
+        if TIMERS <= rank < CREDIT or (SERVICE <= rank < PAUSES and self.bears(place)):
+            super().at(time_ns, rank, call)
+            return
         if kind * _CLASS in (MESSAGE, SERVICE, ARRIVAL):
             key = place if kind * _CLASS != SERVICE else -1 - place
             pace = self._pace.setdefault(key, self._draw.choice(_CHANNELS if key >= 0 else _TASKS))
