@@ -139,6 +139,8 @@ class Migrations:
                 still.append(request)
             else:
                 self._begin(request)
+                if request.group not in self.open:
+                    continue  # it was refused: nobody has to wait for it
             before.append(request.group)
         self._waiting = still + self._waiting
 
@@ -200,7 +202,7 @@ class Migrations:
             plane.copy_kept(sender, other, stays)
         if not cluster.retired(other):
             self.runtime.retire(other)
-        if run.frozen and stays == move.old and live[stays]:
+        if run.frozen and stays == move.old:  # also if it died: it may have been frozen after that
             plane.freeze(stays, False)
         plane.unhold(move.target, move.new)
         if stays == move.new:
