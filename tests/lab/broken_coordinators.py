@@ -46,9 +46,9 @@ def stores_after_conversion(lab: Laboratory) -> None:
     lab.plane.freeze = lambda unit, frozen: None if frozen else freeze(unit, frozen)  # type: ignore[method-assign]
 
 
-@around("direct", "a dead owner's checkpoint is stored after the target has converted")
+@around("cpa", "the checkpoint that was under way is stored during the move")
 def stores_what_is_under_way(lab: Laboratory) -> None:
-    """No new checkpoint is begun, but the one that is under way is stored."""
+    """No new checkpoint is begun, but that one trims what the target has to be sent."""
     plane = lab.plane
 
     def freeze(unit: int, frozen: bool) -> None:
@@ -81,7 +81,7 @@ def keeps_duplicates(lab: Laboratory) -> None:
     lab.plane.drops_duplicates = False
 
 
-@around("cpa", "what the dead had not sent is not sent again")
+@around("cpal", "what the dead had not sent is not sent again")
 def unsent_is_lost(lab: Laboratory) -> None:
     lab.migrations.host_died = lambda host: None  # type: ignore[method-assign]
 

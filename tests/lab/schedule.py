@@ -82,6 +82,7 @@ class Campaign:
     sources: tuple[int, ...] = (1, 2, 2)
     groups: tuple[int, ...] = (1, 2, 2, 3)
     again: float = 0.3  # share in which a group moves a second time
+    neighbours: bool = False  # groups of which one sends to the other are to move at once
 
 
 CAMPAIGNS = {
@@ -96,11 +97,13 @@ CAMPAIGNS = {
     "upstream dies": Campaign(roles=("upstream",), crashes=(1, 1, 2), groups=(1,), stages=(2,), meanwhile=0.8),
     "downstream dies": Campaign(roles=("downstream",), crashes=(1, 2), stages=(2,), groups=(1, 2)),
     "two crashes": Campaign(crashes=(2,), groups=(1, 2)),
+    "both owners die": Campaign(roles=("old owner", "new owner"), crashes=(2,), after=(2, 3, 4, 5, 6, 7), groups=(1,)),
+    "neighbours": Campaign(crashes=(0, 0, 1), sources=(2,), stages=(2,), groups=(1, 1, 2), neighbours=True),
 }
 
 
 def drawn(protocol: str, seed: int) -> Schedule:
-    """The schedule of a seed: a random subset of what can happen, every seventh of one campaign."""
+    """The schedule of a seed: a random subset of what can happen, of the campaigns by turns."""
     draw = Random(f"{protocol} {seed}")
     aim = [*CAMPAIGNS.values()][seed % len(CAMPAIGNS)]
     job = random_job(draw.randrange(24), draw.choice(aim.sources), draw.choice(aim.stages), draw.choice(aim.groups))
@@ -113,9 +116,12 @@ def drawn(protocol: str, seed: int) -> Schedule:
     if draw.random() < aim.again:
         moves.append(replace(ask(), group=moves[0].group))  # the same group again
     if draw.random() < aim.again:
-        moves.append(ask())  # a neighbour, perhaps one that it sends to
+        moves.append(ask())  # another one, perhaps
+    if aim.neighbours:
+        moves.append(replace(ask(), group=(moves[0].group + job.groups) % groups))
+    pace = 1.8 if protocol.startswith("cpal") else 1.0  # it has more steps
     crashes = [
-        Crash(draw.choice(aim.roles), draw.randrange(4), draw.choice(aim.after), draw.choice([*REPAIRS]))
+        Crash(draw.choice(aim.roles), draw.randrange(4), round(draw.choice(aim.after) * pace), draw.choice([*REPAIRS]))
         for _ in range(draw.choice(aim.crashes))
     ]
     late = [draw.randrange(1, 9) if draw.random() < aim.meanwhile else 0 for _ in range(draw.choice(aim.saves))]

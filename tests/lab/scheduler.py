@@ -17,7 +17,7 @@ import simpy
 from sim.clock import ARRIVAL, MESSAGE, RECEIVER, SERVICE, Clock
 
 CLASS = ARRIVAL - SERVICE
-SPEEDS = (0.02, 0.3, 1.0, 1.0, 3.0)  # of a place in a schedule: some crawl
+SPEEDS = (0.003, 0.03, 0.3, 1.0, 1.0)  # of a place in a schedule: some crawl
 Place = tuple[str, int, int]
 
 

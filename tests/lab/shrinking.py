@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from lab.schedule import Result, Schedule, Tamper, run
 
-MOST_RUNS = 1500
+MOST_RUNS = 500
 
 
 class Shrinking:
-    """Tries smaller schedules, and keeps those that are at fault in the same way, or in any if `same` is None."""
+    """Tries smaller schedules, and keeps those that are at fault, in whatever way."""
 
     def __init__(self, schedule: Schedule, tamper: Tamper | None) -> None:
         self.tamper, self.runs = tamper, 0
