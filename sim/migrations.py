@@ -158,6 +158,8 @@ class Migrations:
                 still.append(request)
             else:
                 self._begin(request)
+                if request.group not in self.open:
+                    continue  # it was refused: nobody has to wait for it
             before.append(request.group)
         self._waiting = still + self._waiting
 

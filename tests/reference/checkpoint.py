@@ -57,11 +57,11 @@ class CheckpointCoordinator:
                     yield clock.sleep(begin + offset)
                 unit = group.owner
                 if unit.live and not unit.saving:
-                    self._take(unit)
+                    self.take(unit)
                     self.world.tell()
             begin += self.interval_ns
 
-    def _take(self, unit: Unit) -> None:
+    def take(self, unit: Unit) -> None:
         if unit.operator.is_sink:
             self._trim_later(unit, len(unit.applied))  # what is delivered is outside: the sink only acknowledges
             return

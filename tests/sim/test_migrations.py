@@ -101,7 +101,7 @@ def test_cpal_answers_nothing_twice_and_cpa_does() -> None:
     assert duplicates["cpa"] > 0
 
 
-# -- protocols that are broken on purpose
+# -- protocols that are broken on purpose; all that are known, under every order of steps: tests/lab
 
 
 class ToStateWithoutBuffer(CPA):
@@ -191,7 +191,7 @@ def blamed(name: str, mutant: type[Protocol], seeds: range, count: int) -> int |
     return None
 
 
-# The first of several requests is seen only where channels differ in speed: tests/sim/test_uneven_orders.py.
+# The first of several requests is seen only where channels differ in speed: tests/lab.
 TIMED = [(name, mutant) for name, mutant in MUTANTS if mutant is not FirstToCheckpointConverts]
 
 

@@ -1,0 +1,37 @@
+"""Replay one schedule: `PYTHONPATH=tests python -m lab --protocol cpa --seed 17`, from the root of the project."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from lab.mutants import MUTANTS
+from lab.report import command
+from lab.schedule import Schedule, drawn, run
+from lab.shrinking import shrunk
+from sim.protocols import PROTOCOLS
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """1 if the schedule is at fault."""
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__)
+    parser.add_argument("--protocol", choices=PROTOCOLS)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--schedule", help="a line that a shrunk schedule was printed as")
+    parser.add_argument("--mutant", help="break this on purpose", choices=[mutant.name for mutant in MUTANTS])
+    parser.add_argument("--shrink", action="store_true", help="find a smaller schedule that is at fault")
+    asked = parser.parse_args(arguments)
+    if asked.schedule is None and (asked.protocol is None or asked.seed is None):
+        parser.error("give --protocol and --seed, or --schedule")
+    schedule = Schedule.read(asked.schedule) if asked.schedule else drawn(asked.protocol, asked.seed)
+    tamper = next((mutant.tamper for mutant in MUTANTS if mutant.name == asked.mutant), None)
+    result = run(schedule, tamper)
+    print(f"{schedule.protocol}: {result.steps} steps, {'; '.join(result.faults) or 'nothing is wrong'}")
+    if result.faults and asked.shrink:
+        smaller, found = shrunk(schedule, tamper)
+        print(f"shrunk to {found.steps} steps: {'; '.join(found.faults)}\n{command(smaller, asked.mutant)}")
+    return 1 if result.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""How something is broken on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lab.laboratory import Laboratory
+from sim.context import Protocol
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """What is wrong, with the protocol under which it is looked for, and how to break a laboratory so."""
+
+    name: str
+    protocol: str
+    tamper: Callable[[Laboratory], None]
+
+
+MUTANTS: list[Mutant] = []
+
+
+def protocol(name: str, title: str) -> Callable[[type[Protocol]], type[Protocol]]:
+    """Puts a class in the list, which takes the place of a protocol."""
+
+    def listed(broken: type[Protocol]) -> type[Protocol]:
+        def tamper(lab: Laboratory) -> None:
+            lab.migrations.protocols[name] = broken
+
+        MUTANTS.append(Mutant(title, name, tamper))
+        return broken
+
+    return listed
+
+
+def around(name: str, title: str) -> Callable[[Callable[[Laboratory], None]], Callable[[Laboratory], None]]:
+    """Puts a function in the list, which breaks what is around the protocols."""
+
+    def listed(tamper: Callable[[Laboratory], None]) -> Callable[[Laboratory], None]:
+        MUTANTS.append(Mutant(title, name, tamper))
+        return tamper
+
+    return listed

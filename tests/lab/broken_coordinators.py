@@ -1,0 +1,216 @@
+"""Coordinators, recoveries and planes that are broken on purpose: each has to be noticed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.breaking import around
+from lab.laboratory import Laboratory
+from sim.context import Context, Message
+
+
+@around("cpa", "retire before hand-down")
+def hands_down_after_retiring(lab: Laboratory) -> None:
+    retire, hand_down = lab.migrations.runtime.retire, lab.plane.hand_down
+
+    def retired_first(old: int, new: int) -> bool:
+        retire(old)
+        return hand_down(old, new)
+
+    lab.plane.hand_down = retired_first  # type: ignore[method-assign]
+
+
+@around("cpa", "the state is not handed down")
+def never_hands_down(lab: Laboratory) -> None:
+    lab.plane.hand_down = lambda old, new: False  # type: ignore[method-assign]
+
+
+@around("cpa", "the state is handed down before the new owner has one")
+def hands_down_early(lab: Laboratory) -> None:
+    runtime = lab.migrations.runtime
+    deliver = runtime.deliver
+
+    def early(message: Message) -> None:
+        run = runtime.runs[message.run]
+        deliver(message)
+        if run.handing_down and not run.over and "holds" not in run.facts:
+            run.handing_down = False
+            Context(runtime, run, message.to)._hand_down()
+
+    runtime.deliver = early  # type: ignore[method-assign]
+
+
+@around("cpa", "a checkpoint is stored after the conversion")
+def stores_after_conversion(lab: Laboratory) -> None:
+    freeze = lab.plane.freeze
+    lab.plane.freeze = lambda unit, frozen: None if frozen else freeze(unit, frozen)  # type: ignore[method-assign]
+
+
+@around("cpa", "the checkpoint that was under way is stored during the move")
+def stores_what_is_under_way(lab: Laboratory) -> None:
+    """No new checkpoint is begun, but that one trims what the target has to be sent."""
+    plane = lab.plane
+
+    def freeze(unit: int, frozen: bool) -> None:
+        plane.instances()[unit].saving = frozen
+
+    plane.freeze = freeze  # type: ignore[method-assign]
+
+
+@around("cpa", "a checkpoint of an incarnation that is over is stored")
+def accepts_old_incarnation(lab: Laboratory) -> None:
+    saver = lab.plane.saver
+    stored = saver._stored
+
+    def wrongly(transfer: Any) -> None:
+        object.__setattr__(transfer, "incarnation", transfer.unit.incarnation)
+        stored(transfer)
+
+    saver._stored = wrongly  # type: ignore[method-assign]
+
+
+@around("cpa", "trim beyond what the checkpoint holds")
+def trims_too_much(lab: Laboratory) -> None:
+    saver = lab.plane.saver
+    later = saver._trim_later
+    saver._trim_later = lambda unit, count: later(unit, len(unit.applied))  # type: ignore[method-assign]
+
+
+@around("cpa", "downstream keeps duplicates")
+def keeps_duplicates(lab: Laboratory) -> None:
+    lab.plane.drops_duplicates = False
+
+
+@around("cpal", "what the dead had not sent is not sent again")
+def unsent_is_lost(lab: Laboratory) -> None:
+    lab.migrations.host_died = lambda host: None  # type: ignore[method-assign]
+
+
+@around("cpa", "a move that is over is obeyed")
+def over_is_obeyed(lab: Laboratory) -> None:
+    runtime = lab.migrations.runtime
+
+    def deliver(message: Message) -> None:
+        run = runtime.runs[message.run]
+        getattr(run.at(message.to), f"on_{message.kind}")(Context(runtime, run, message.to), message)
+
+    runtime.deliver = deliver  # type: ignore[method-assign]
+
+
+@around("cpa", "what was said to the dead reaches a newborn")
+def reaches_a_newborn(lab: Laboratory) -> None:
+    runtime, cluster = lab.migrations.runtime, lab.cluster
+    deliver, arrives = runtime.deliver, lab.plane._message_arrives
+
+    def comes(message: Any, task: Any) -> None:
+        if task.alive:
+            arrives(message, task)
+            return
+        operator = cluster.task_operator[task.index]
+        heirs = [t for t, o in enumerate(cluster.task_operator) if o == operator and cluster.task_alive[t]]
+        said = runtime._sent.pop(message.token, None)
+        if heirs and said is not None:
+            deliver(said._replace(to=heirs[-1]))
+
+    lab.plane._message_arrives = comes  # type: ignore[method-assign]
+
+
+@around("cpa", "a move goes on with who is left")
+def stays_open(lab: Laboratory) -> None:
+    lab.migrations._call_off = lambda run: None  # type: ignore[method-assign]
+
+
+@around("cpal", "table entries outlive their move")
+def keeps_routes(lab: Laboratory) -> None:
+    lab.migrations._senders_now = lambda run: []  # type: ignore[method-assign]
+
+
+def _calls_off_without(lab: Laboratory, verb: str) -> None:
+    """Calling a move off leaves this verb out."""
+    call_off, plane = lab.migrations._call_off, lab.plane
+
+    def quietly(run: Any) -> None:
+        before = getattr(plane, verb)
+        setattr(plane, verb, lambda *_: (0, 0))
+        call_off(run)
+        setattr(plane, verb, before)
+
+    lab.migrations._call_off = quietly  # type: ignore[method-assign]
+
+
+@around("cpa", "nothing is sent again when a move is called off")
+def no_replay_after_calling_off(lab: Laboratory) -> None:
+    _calls_off_without(lab, "replay")
+
+
+@around("cpa", "nothing is kept for the other when a move is called off")
+def nothing_copied_back(lab: Laboratory) -> None:
+    _calls_off_without(lab, "copy_kept")
+
+
+@around("cpa", "a move that is called off leaves its group frozen")
+def stays_frozen(lab: Laboratory) -> None:
+    freeze = lab.plane.freeze
+    lab.plane.freeze = lambda unit, frozen: freeze(unit, True)  # type: ignore[method-assign]
+
+
+@around("cpal", "what was processed in silence is sent by nobody")
+def stays_silent(lab: Laboratory) -> None:
+    def go_on(move: Any) -> None:
+        lab.plane.mute(move.new, False)
+        if not lab.cluster.unit_live[move.new] and lab.cluster.task_alive[move.target]:
+            lab.migrations._warm(move)
+
+    lab.migrations._go_on = go_on  # type: ignore[method-assign]
+
+
+@around("cpal", "the only state is given up when a move is called off")
+def gives_up_the_state(lab: Laboratory) -> None:
+    """The group stays with the old instance, although that is dead and only the new one has a state."""
+    live, call_off = lab.cluster.unit_live, lab.migrations._call_off
+
+    def wrongly(run: Any) -> None:
+        before = live[run.move.new]
+        if not lab.cluster.retired(run.move.old):
+            live[run.move.new] = False
+        call_off(run)
+        if not lab.cluster.retired(run.move.new):
+            live[run.move.new] = before
+
+    lab.migrations._call_off = wrongly  # type: ignore[method-assign]
+
+
+@around("cpa", "groups that send to each other move at once")
+def two_at_once(lab: Laboratory) -> None:
+    lab.migrations._meet = lambda group, other: group == other  # type: ignore[method-assign]
+
+
+@around("cpa", "two moves of a group at once")
+def same_group_twice(lab: Laboratory) -> None:
+    lab.migrations._meet = lambda group, other: False  # type: ignore[method-assign]
+
+
+@around("cpa", "a move begins while its group is being restored")
+def begins_while_down(lab: Laboratory) -> None:
+    lab.migrations._is_down = lambda group: False  # type: ignore[method-assign]
+
+
+@around("cpa", "who is down forgets what it has for an instance that is over")
+def forgets_for_the_dead(lab: Laboratory) -> None:
+    retire = lab.plane.retire
+
+    def forgets(unit: int) -> None:
+        retire(unit)
+        old = lab.plane.instances()[unit]
+        for sender in old.senders:
+            sender.kept.pop(old, None)
+            if sender.checkpoint:
+                kept = tuple((to, rows) for to, rows in sender.checkpoint.kept if to is not old)
+                object.__setattr__(sender.checkpoint, "kept", kept)
+
+    lab.plane.retire = forgets  # type: ignore[method-assign]
+
+
+@around("cpa", "who is restored sends to instances that are over")
+def sends_to_what_is_over(lab: Laboratory) -> None:
+    lab.cluster.heir_of = lambda instance: instance  # type: ignore[method-assign]

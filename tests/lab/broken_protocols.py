@@ -1,0 +1,195 @@
+"""Protocols that are broken on purpose: each has to be noticed."""
+
+from __future__ import annotations
+
+from lab.breaking import protocol
+from sim.context import Context, Message
+from sim.protocols.cpa import CPA
+from sim.protocols.cpal import CPAL
+from sim.protocols.direct import Direct
+
+# -- CPA
+
+
+@protocol("cpa", "to_state without the buffer")
+class ToStateWithoutBuffer(CPA):
+    def on_move(self, ctx: Context, message: Message) -> None:
+        ctx.route(self.move.new)
+        ctx.send(self.move.target, "to_state")
+        ctx.send(self.move.source, "to_checkpoint", turn=True)
+
+
+@protocol("cpa", "the checkpoint becomes state at every to_state")
+class InstalledAtEach(CPA):
+    def on_to_state(self, ctx: Context, message: Message) -> None:
+        if ctx.has_state():
+            ctx._plane.retire(self.move.new)  # what there is is forgotten
+            unit = ctx._plane._numbered[self.move.new]
+            unit.retired = False
+        ctx.install()
+        ctx.behind("replayed", note=message.sender)
+
+
+@protocol("cpa", "the source converts at the first to_checkpoint")
+class FirstToCheckpointConverts(CPA):
+    def on_to_checkpoint(self, ctx: Context, message: Message) -> None:
+        if self.first("to_checkpoint"):
+            ctx.to_checkpoint()
+        self.all_in("to_checkpoint", message.sender, self.move.upstream)
+
+
+@protocol("cpa", "start from empty state")
+class EmptyState(CPA):
+    def on_to_state(self, ctx: Context, message: Message) -> None:
+        if not ctx.has_state():
+            ctx._runtime.open(self.move.new)
+        ctx.behind("replayed", note=message.sender)
+
+
+@protocol("cpa", "the redirect comes before the buffer")
+class RedirectFirst(CPA):
+    def on_move(self, ctx: Context, message: Message) -> None:
+        ctx.route(self.move.new)
+        ctx.send(self.move.target, "to_state")
+        ctx.send(self.move.source, "to_checkpoint", turn=True)
+        ctx.replay()
+
+
+@protocol("cpa", "to_checkpoint does not wait its turn")
+class FastToCheckpoint(CPA):
+    def on_move(self, ctx: Context, message: Message) -> None:
+        ctx.pauses()
+        ctx.replay()
+        ctx.route(self.move.new)
+        ctx.send(self.move.target, "to_state")
+        ctx.send(self.move.source, "to_checkpoint")
+
+
+@protocol("cpa", "the old owner's checkpoints go on")
+class StillCheckpointed(CPA):
+    def start(self, ctx: Context) -> None:
+        for task in self.move.upstream:
+            ctx.send(task, "move")
+
+
+# -- CPAL
+
+
+@protocol("cpal", "redirect instead of duplicate")
+class RedirectInsteadOfDuplicate(CPAL):
+    def on_move(self, ctx: Context, message: Message) -> None:
+        ctx.replay(turn=True)
+        ctx.route(self.move.new)
+        ctx.send(self.move.target, "to_state", turn=True)
+
+
+@protocol("cpal", "no buffering after sync_group")
+class NothingHeld(CPAL):
+    def on_sync_group(self, ctx: Context, message: Message) -> None:
+        ctx.pauses()
+        if self.all_in("sync_group", message.sender, self.move.upstream):
+            ctx.unmute()
+            ctx.behind("caught_up")
+
+
+@protocol("cpal", "buffered tuples are dropped")
+class HeldDropped(CPAL):
+    def on_sync_group(self, ctx: Context, message: Message) -> None:
+        ctx.hold(message.sender)
+        if self.all_in("sync_group", message.sender, self.move.upstream):
+            ctx.unmute()
+            ctx._plane.tasks[ctx.me].side.clear()
+            ctx.release()
+            ctx.behind("caught_up")
+
+
+@protocol("cpal", "buffered tuples are held for ever")
+class HeldForEver(CPAL):
+    def on_sync_group(self, ctx: Context, message: Message) -> None:
+        ctx.hold(message.sender)
+        if self.all_in("sync_group", message.sender, self.move.upstream):
+            ctx.unmute()
+            ctx.behind("caught_up")
+
+
+@protocol("cpal", "not muted")
+class NotMuted(CPAL):
+    def on_to_state(self, ctx: Context, message: Message) -> None:
+        if not ctx.has_state():
+            ctx.install()
+        ctx.behind("replayed", note=message.sender)
+
+
+@protocol("cpal", "never unmuted")
+class NeverUnmuted(CPAL):
+    def on_sync_group(self, ctx: Context, message: Message) -> None:
+        ctx.hold(message.sender)
+        if self.all_in("sync_group", message.sender, self.move.upstream):
+            ctx.release()
+            ctx.behind("caught_up")
+
+
+@protocol("cpal", "one sync_group suffices")
+class OneSyncGroupSuffices(CPAL):
+    def on_sync_group(self, ctx: Context, message: Message) -> None:
+        if self.first("sync_group"):
+            ctx.unmute()
+            ctx.behind("caught_up")
+        self.all_in("sync_group", message.sender, self.move.upstream)
+
+
+@protocol("cpal", "processed_all_replay after the first to_state")
+class SwitchAfterTheFirstReplay(CPAL):
+    def on_replayed(self, ctx: Context, message: Message) -> None:
+        assert isinstance(message.note, int)
+        if self.first("replayed"):
+            self.ask_for_the_switch(ctx)
+        self.all_in("replayed", message.note, self.move.upstream)
+
+
+@protocol("cpal", "one to_checkpoint suffices")
+class OneToCheckpointSuffices(CPAL):
+    def on_to_checkpoint(self, ctx: Context, message: Message) -> None:
+        if self.first("to_checkpoint"):
+            ctx.to_checkpoint()
+        self.all_in("to_checkpoint", message.sender, self.move.upstream)
+
+
+@protocol("cpal", "the switch before sync_group")
+class SwitchFirst(CPAL):
+    def on_processed_all_replay(self, ctx: Context, message: Message) -> None:
+        ctx.route(self.move.new)
+        ctx.send(self.move.source, "to_checkpoint", turn=True)
+        ctx.send(self.move.target, "sync_group")
+
+
+@protocol("cpal", "sends nothing again after downstream was recovered")
+class NeverResends(CPAL):
+    def on_sync_group(self, ctx: Context, message: Message) -> None:
+        ctx._run.resend = False
+        super().on_sync_group(ctx, message)
+
+
+# -- direct
+
+
+@protocol("direct", "trim before the checkpoint is stored")
+class TrimsFirst(Direct):
+    def start(self, ctx: Context) -> None:
+        plane = ctx._plane
+        plane.trim(self.move.old, len(plane._numbered[self.move.old].applied))
+        super().start(ctx)
+
+
+@protocol("direct", "does not wait for the checkpoint")
+class DoesNotWait(Direct):
+    def start(self, ctx: Context) -> None:
+        ctx.checkpoint_to_target()
+        CPA.start(self, ctx)
+
+
+@protocol("direct", "takes the first checkpoint that is stored for the right one")
+class AnyCheckpoint(Direct):
+    def on_stored(self, ctx: Context, message: Message) -> None:
+        ctx.freeze_checkpoints()
+        ctx.load_at_target("loaded")

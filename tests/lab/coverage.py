@@ -1,0 +1,143 @@
+"""What a campaign has met: messages that came, messages that were lost, crashes of each role in each phase."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from sim.context import Message, Protocol, Run
+from sim.data_plane import CONTROL
+
+ROLES = ("old owner", "new owner", "upstream", "downstream", "holder")
+BEGUN = "start"
+
+
+def kinds_of(protocol: type[Protocol]) -> list[str]:
+    """What the protocol is told, read off its handlers."""
+    return sorted(name.removeprefix("on_") for name in dir(protocol) if name.startswith("on_"))
+
+
+def roles_of(lab: Any, run: Run) -> dict[str, set[int]]:
+    """The live hosts that have each role in a move."""
+    cluster, move = lab.cluster, run.move
+    host_of = cluster.task_host
+    operator = lab.plan.operators[cluster.unit_operator[move.group]]
+    below = {edge.down.index for edge in operator.edges}
+    holder = lab.plane.holder(move.old)
+    return {
+        "old owner": {host_of[move.source]},
+        "new owner": {host_of[move.target]},
+        "upstream": {host_of[task] for task in move.upstream},
+        "downstream": {host_of[t] for t, o in enumerate(cluster.task_operator) if o in below and cluster.task_alive[t]},
+        "holder": set() if holder is None or holder < 0 else {holder},
+    }
+
+
+class Coverage:
+    """Counters over the schedules of a campaign, by protocol."""
+
+    def __init__(self) -> None:
+        self.met: Counter[tuple[str, ...]] = Counter()
+        self._sent: dict[int, Message] = {}
+        self._works: dict[int, tuple[Run, str, int]] = {}
+        self._phase: dict[int, str] = {}  # of each run: what it was told last
+
+    # -- watching one laboratory
+
+    def watch(self, lab: Any, acted: Callable[[], None]) -> None:
+        """Look at what the runtime of a laboratory does; `acted` is called before each step of a protocol."""
+        runtime = lab.migrations.runtime
+        self._sent, self._works, self._phase = {}, {}, {}
+        send, behind, load, deliver, start = (
+            runtime.send,
+            runtime.behind,
+            runtime.load,
+            runtime.deliver,
+            runtime.start,
+        )
+
+        def starts(*arguments: Any) -> Run:
+            acted()
+            run = start(*arguments)
+            self.met[run.name, "crash-free" if all(lab.cluster.host_alive) else "with a crash", "runs"] += 1
+            return run
+
+        def sends(message: Message, turn: bool) -> None:
+            self._sent[lab._tokens] = message  # its token will be the next
+            run = runtime.runs[message.run]
+            who = "control" if message.sender == CONTROL else "itself" if message.sender == message.to else "a task"
+            self.met[run.name, "sent by " + who, message.kind] += 1
+            send(message, turn)
+
+        def works(run: Run, kind: str, task: int, do: Callable[[], None]) -> None:
+            before = lab._tokens
+            self.met[run.name, "work", kind] += 1
+            do()
+            for token in range(before, lab._tokens):
+                self._works[token] = run, kind, task
+
+        def delivers(message: Message) -> None:
+            run = runtime.runs[message.run]
+            if not run.over:
+                acted()
+                self._phase[run.number] = message.kind
+                self.met[run.name, "delivered", message.kind] += 1
+            deliver(message)
+
+        runtime.start, runtime.send, runtime.deliver = starts, sends, delivers
+        runtime.behind = lambda message: works(
+            runtime.runs[message.run], message.kind, message.to, lambda: behind(message)
+        )
+        runtime.load = lambda run, then: works(run, then.kind, run.move.target, lambda: load(run, then))
+        heard = runtime.heard
+
+        def hears(token: int) -> None:
+            self._sent.pop(token, None)
+            heard(token)
+
+        runtime.heard = hears
+
+    def dies(self, lab: Any, host: int) -> None:
+        """The host is about to die: what is lost with it, and who it was."""
+        cluster, runs = lab.cluster, lab.migrations.runtime.runs
+        for run in lab.migrations.open.values():
+            for role, hosts in roles_of(lab, run).items():
+                if host in hosts:
+                    self.met[run.name, "crash of " + role, self._phase.get(run.number, BEGUN)] += 1
+        for token, message in list(self._sent.items()):
+            run = runs[message.run]
+            if run.over:
+                continue
+            if cluster.task_host[message.to] == host and cluster.task_alive[message.to]:
+                self.met[run.name, "lost with its receiver", message.kind] += 1
+                del self._sent[token]
+            elif message.sender != CONTROL and cluster.task_host[message.sender] == host:
+                letter = lab.plane.letters.get(token)
+                if letter is None or letter.departure_ns < 0:
+                    self.met[run.name, "lost with its sender", message.kind] += 1
+        for token, (run, kind, task) in list(self._works.items()):
+            if token in lab._works and not run.over and cluster.task_host[task] == host:
+                self.met[run.name, "lost with its task", kind] += 1
+                del self._works[token]
+
+    # -- what must have been met
+
+    def missing(self, protocol: type[Protocol], name: str) -> list[str]:
+        """Counters that stayed at 0, of those that the handlers of the class ask for."""
+        kinds = kinds_of(protocol)
+        wanted = [("delivered", kind) for kind in kinds]
+        wanted += [(f"crash of {role}", phase) for role in ROLES for phase in (BEGUN, *kinds)]
+        wanted += [(how, kind) for kind in kinds for how in self._ways(name, kind)]
+        return [f"{what}: {kind}" for what, kind in wanted if not self.met[name, what, kind]]
+
+    def _ways(self, name: str, kind: str) -> list[str]:
+        """How a message of the kind can be lost, from how it was seen to travel."""
+        ways = []
+        if any(self.met[name, "sent by " + who, kind] for who in ("control", "itself", "a task")):
+            ways.append("lost with its receiver")
+        if self.met[name, "sent by a task", kind]:
+            ways.append("lost with its sender")
+        if self.met[name, "work", kind]:
+            ways.append("lost with its task")
+        return ways

@@ -1,0 +1,206 @@
+"""All schedules of a tiny job: every order of its steps, but for orders of steps that do not touch each other.
+
+Stateless exploration with sleep sets (Godefroid, Partial-Order Methods for the Verification of Concurrent Systems,
+1996, chapter 5): of the orders that differ only by swapping neighbours which are independent just one is run to its
+end. A step touches one task, or everything: what control, a checkpoint, a trim and a verb that names several tasks do.
+What comes to a sink is done at once: it sends nothing, and is judged by what it has, in whatever order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from lab.coverage import Coverage
+from lab.job import Job
+from lab.laboratory import Laboratory
+from lab.schedule import Ask, Runner, Schedule, Tamper
+from lab.scheduler import Chooser, Place, Step, in_order
+from sim.clock import HOST_RECEIVER
+
+EVERYTHING = -1  # in place of the one task that a step touches
+WIDE = ("own", "retire", "adopt", "hand_down", "open", "freeze", "trim", "checkpoint", "plan_holder", "announce")
+
+
+class Redundant(BaseException):  # not a finding
+    """Everything that could come next was run at an equal place before."""
+
+
+@dataclass
+class Node:
+    """A choice: what was taken, what it touched, and what need not be taken."""
+
+    current: Place
+    left: list[Place]
+    asleep: dict[Place, int]  # with what each touches
+    tried: dict[Place, int] = field(default_factory=dict)
+    touched: int = EVERYTHING
+
+
+class Exploring(Chooser):
+    """Takes the first way at each new choice, and on the ways before what it has been told."""
+
+    def __init__(self, prune: bool, deviations: int | None) -> None:
+        self.prune, self.deviations = prune, deviations
+        self.path: list[Node] = []
+        self.lab: Laboratory | None = None
+        self.warm = 0  # births of each source that come before all else
+        self._begin()
+
+    def _begin(self) -> None:
+        self._depth, self._warming, self._wide, self._last = 0, True, False, EVERYTHING
+        self._born: dict[Place, int] = {}
+
+    def enter(self, lab: Laboratory) -> None:
+        """Another run from the beginning."""
+        self.lab = lab
+        self._begin()
+        for name in WIDE:
+            self._watch(lab.plane, name)
+
+    def _watch(self, plane: Any, name: str) -> None:
+        verb = getattr(plane, name)
+
+        def noted(*arguments: Any) -> Any:
+            self._wide = True
+            return verb(*arguments)
+
+        setattr(plane, name, noted)
+
+    def choose(self, lanes: dict[Place, deque[Step]]) -> Place:
+        if self._warming:
+            place = self._warm_up(lanes)
+            if place is not None:
+                return place
+            self._warming = False
+        else:
+            self._note()
+        for place in lanes:
+            if self._at_sink(place):
+                self._last = -2  # touches nothing
+                return place
+        return self._next(in_order(lanes))
+
+    def _note(self) -> None:
+        """What the step of the last choice has touched is known now."""
+        if self._last != -2 and self._depth:
+            self.path[self._depth - 1].touched = EVERYTHING if self._wide else self._last
+
+    def _next(self, enabled: list[Place]) -> Place:
+        if self._depth == len(self.path):
+            self.path.append(self._node(enabled))
+        node = self.path[self._depth]
+        self._depth += 1
+        self._last, self._wide = self._touches(node.current), False
+        return node.current
+
+    def _node(self, enabled: list[Place]) -> Node:
+        asleep: dict[Place, int] = {}
+        if self.prune and self.path:
+            above = self.path[-1]
+            asleep = {
+                place: touched
+                for place, touched in (above.asleep | above.tried).items()
+                if place in enabled and EVERYTHING not in (touched, above.touched) and touched != above.touched
+            }
+        ways = [place for place in enabled if place not in asleep]
+        if self.deviations is not None:
+            used = sum(bool(node.tried) for node in self.path)
+            ways = ways if used < self.deviations else ways[:1]
+        if not ways:
+            raise Redundant
+        return Node(ways[0], ways[1:], asleep)
+
+    def _touches(self, place: Place) -> int:
+        kind, where, _ = place
+        return where if kind == "task" or (kind == "channel" and where < HOST_RECEIVER) else EVERYTHING
+
+    def _at_sink(self, place: Place) -> bool:
+        assert self.lab
+        kind, where, _ = place
+        if kind != "channel" or where >= HOST_RECEIVER:
+            return False
+        return self.lab.plan.operators[self.lab.cluster.task_operator[where]].is_sink
+
+    def _warm_up(self, lanes: dict[Place, deque[Step]]) -> Place | None:
+        """First some tuples go through, then there is a checkpoint."""
+        assert self.lab
+        places = in_order(lanes)
+        sources = {("task", source.unit.task.index, 0) for source in self.lab.plane.sources}
+        for place in places:
+            if place in sources:
+                if self._born.get(place, 0) < self.warm:
+                    self._born[place] = self._born.get(place, 0) + 1
+                    return place
+            elif place[0] not in ("save", "move"):
+                return place
+        return next((place for place in places if place[0] == "save"), None)
+
+    def back(self) -> bool:
+        """Go to the last choice that has another way; False if there is none."""
+        self._note()
+        while self.path:
+            node = self.path[-1]
+            node.tried[node.current] = node.touched
+            if node.left:
+                node.current = node.left.pop(0)
+                return True
+            self.path.pop()
+        return False
+
+
+@dataclass
+class Explored:
+    """What became of an exploration."""
+
+    schedules: int = 0  # run to their end
+    cut: int = 0  # begun, and found to be like others
+    complete: bool = False
+    faults: list[str] = field(default_factory=list)
+    ends: set[str] = field(default_factory=set)  # all states in the end
+
+
+def tiny(protocol: str, sources: int, tuples: int, meanwhile: bool = False) -> Schedule:
+    """One key group that moves to its holder; with `meanwhile` a checkpoint is due during the move."""
+    job = Job(seed=1, sources=sources, stages=1, groups=1, tuples=tuples, hosts=4)
+    target = Ask(group=0, host=3, to_holder=protocol not in ("direct", "lazy_move"), after=1)
+    return Schedule(protocol, 0, job, (target,), (), (0, 1) if meanwhile else (0,))
+
+
+def explore(
+    schedule: Schedule,
+    warm: int = 0,
+    most: int = 10**6,
+    prune: bool = True,
+    deviations: int | None = None,
+    tamper: Tamper | None = None,
+) -> Explored:
+    """Run all schedules of a job, or those with so many `deviations` from the order of age; `most` at most."""
+    chooser, found = Exploring(prune, deviations), Explored()
+    chooser.warm = warm
+    while found.schedules + found.cut < most:
+        lab = Laboratory(schedule.job, chooser, stepped_links=False)
+        chooser.enter(lab)
+        runner = Runner(schedule, lab, tamper, Coverage())
+        try:
+            result = runner.run()
+        except Redundant:
+            found.cut += 1
+        else:
+            found.schedules += 1
+            found.ends.add(_end(lab))
+            if result.faults:
+                found.faults = result.faults
+                return found
+        if not chooser.back():
+            found.complete = True
+            return found
+    return found
+
+
+def _end(lab: Laboratory) -> str:
+    """The state in the end, as text."""
+    units = [(unit.number, unit.live, unit.retired, unit.applied) for unit in lab.plane.instances()]
+    sinks = [sorted(unit.applied) for unit in lab.plane.units[-1]]
+    return repr((units, sinks))

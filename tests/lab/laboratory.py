@@ -1,0 +1,129 @@
+"""The plain data plane and the control plane under a scheduler: what needs a real clock is left out or a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from reference.checkpoint import CheckpointCoordinator
+from reference.source import Source
+from reference.unit import Message
+from reference.world import World
+
+from lab.job import Job, keys_of, plan_of
+from lab.scheduler import Chooser, Scheduler
+from models.records import NEVER
+from sim.clock import LINK
+from sim.cluster import Cluster, RunPlan
+from sim.control import Control
+from sim.data_plane import Listener
+from sim.failures import Failures
+from sim.recovery import Entry, Recovery
+
+
+class SteppedLink:
+    """The link of a host: what is sent leaves in order, each a step; what has not left dies with the host."""
+
+    bytes_per_s = None
+
+    def __init__(self, clock: Scheduler, host: int, stepped: bool) -> None:
+        self.clock, self.host, self.stepped, self.closed = clock, host, stepped, False
+
+    def send(self, now_ns: int, size: int, ends: Any, number: int, leave: Callable[[int], None], *_: Any) -> None:
+        """Send a message; `leave` is called when it has left."""
+        if self.stepped:
+            self.clock.at(now_ns, LINK + self.host, lambda _: self._leaves(leave))
+        else:
+            leave(now_ns)
+
+    def _leaves(self, leave: Callable[[int], None]) -> None:
+        if not self.closed:
+            leave(self.clock.now_ns())
+
+    def close(self) -> None:
+        """The host died: nothing leaves any more."""
+        self.closed = True
+
+
+class StepSource(Source):
+    """Births are steps; what was born is known by their count, not by the time."""
+
+    def resume(self) -> None:
+        """The task is up again: emit what was born in the meantime."""
+        self.catch_up()
+
+
+class LabWorld(World):
+    """The plain plane, whose links and births are steps; checkpoints are taken when asked for."""
+
+    def __init__(
+        self, plan: RunPlan, cluster: Cluster, clock: Scheduler, listener: Listener, job: Job, stepped: bool
+    ) -> None:
+        self.job = job
+        self.letters: dict[int, Message] = {}  # by token, of messages that have left their task
+        super().__init__(plan, cluster, clock, listener)
+        for host in self.hosts:
+            host._new_link = lambda index=host.index: SteppedLink(clock, index, stepped)  # type: ignore[misc]
+            host.link = host._new_link()
+        self.saver = CheckpointCoordinator(self, [], [], 1)
+
+    def _sources(self, operator: int) -> Iterator[Source]:
+        for unit, keys in zip(self.units[operator], keys_of(self.job), strict=True):
+            yield StepSource(self, unit, list(range(1, len(keys) + 1)), keys)
+
+    def start_checkpoints(self, *_: Any) -> None:
+        """Periodic checkpoints are faults of the schedule."""
+
+    def stored(self, unit: int) -> int:
+        """How many checkpoints of the group were stored."""
+        operator, index = self.cluster.unit_operator[unit], self.cluster.unit_index[unit]
+        rows = self.recorder.rows["checkpoints"]
+        return sum(row[0] == operator and row[1] == index and row[5] != NEVER for row in rows)
+
+    def save(self, unit: int) -> None:
+        """The periodic checkpoint of a group is due."""
+        owner = self._numbered[unit].owner
+        if owner.live and not owner.saving:
+            self.saver.take(owner)
+            self.tell()
+
+    def send_message(self, message: Message, task: Any, size_bytes: int) -> None:
+        self.letters[message.token] = message
+        super().send_message(message, task, size_bytes)
+
+
+class TimelessRecovery(Recovery):
+    """Without the books of when an outage is worked off, which are a matter of time and decide nothing."""
+
+    def _watch(self, begun: list[Entry]) -> None:
+        pass
+
+
+class Laboratory(Control):
+    """A job under a scheduler, before the first step."""
+
+    clock: Scheduler
+    plane: LabWorld
+
+    def __init__(self, job: Job, chooser: Chooser, stepped_links: bool = True) -> None:
+        self.job = job
+        super().__init__(
+            plan_of(job),
+            lambda plan, cluster, clock, listener: LabWorld(plan, cluster, clock, listener, job, stepped_links),
+            Scheduler(chooser),
+        )
+        self.recovery = TimelessRecovery(self)
+        self.failures = Failures(self)
+
+    def keyed_groups(self) -> range:
+        """The planned units that are key groups."""
+        return range(self.plan.first_unit[1], self.plan.first_unit[1 + self.job.stages])
+
+    def saved_units(self) -> Collection[int]:
+        """The planned units that take periodic checkpoints: the key groups, and the sink, which acknowledges."""
+        return range(self.plan.first_unit[1], self.plan.first_unit[-1])
+
+    @property
+    def moving(self) -> bool:
+        """Whether a move is going on or waits."""
+        return bool(self.migrations.open or self.migrations._waiting)

@@ -1,0 +1,29 @@
+"""What to print of a schedule that is at fault: what is wrong, the shrunk schedule, one command that replays it."""
+
+from __future__ import annotations
+
+from lab.schedule import Result, Schedule
+from lab.shrinking import shrunk
+
+COMMAND = "PYTHONPATH=tests python -m lab"
+
+
+def command(schedule: Schedule, mutant: str | None = None) -> str:
+    """What replays the schedule, from the root of the project."""
+    broken = f" --mutant '{mutant}'" if mutant else ""
+    if schedule.choices is None:
+        return f"{COMMAND} --protocol {schedule.protocol} --seed {schedule.seed}{broken}"
+    return f"{COMMAND} --schedule '{schedule.text()}'{broken}"
+
+
+def failure(schedule: Schedule, result: Result) -> str:
+    """A few lines for whoever has to look at it."""
+    smaller, found = shrunk(schedule, None)
+    return "\n".join(
+        [
+            f"schedule {schedule.seed} of {schedule.protocol}: {'; '.join(result.faults)}",
+            f"  replay: {command(schedule)}",
+            f"shrunk to {found.steps} of {result.steps} steps: {'; '.join(found.faults)}",
+            f"  replay: {command(smaller)}",
+        ]
+    )

@@ -1,0 +1,285 @@
+"""One schedule: a job, what is to happen to it, and an order of all steps; run, healed, judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from random import Random
+
+from lab.coverage import Coverage, roles_of
+from lab.invariants import AT_REST, PREFIXES, Seen
+from lab.job import Job, random_job
+from lab.laboratory import Laboratory
+from lab.scheduler import Chooser, Listed, Noted, Seeded
+
+ROLES = ("old owner", "new owner", "upstream", "downstream", "holder", "any")
+REPAIRS = {"never": None, "before it is noticed": 1, "later": 10**15}
+MOST_STEPS = 6000  # a schedule that takes more does not come to rest
+ROUNDS = 6  # of checkpoints, until moves that wait for one have ended
+
+Tamper = Callable[[Laboratory], None]  # what makes a run one of a mutant
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Somebody asks for a move when so many checkpoints of the group are stored, or later."""
+
+    group: int  # counted over all operators
+    host: int
+    to_holder: bool
+    after: int = 1
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A host dies after so many steps of protocols, or later: one that has the role in the newest move."""
+
+    role: str
+    pick: int  # which, where several have it
+    after: int
+    repair: str
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All that a run is a function of; without `choices` steps are drawn by the seed."""
+
+    protocol: str
+    seed: int
+    job: Job
+    moves: tuple[Ask, ...]
+    crashes: tuple[Crash, ...]
+    saves: tuple[int, ...]  # after how many steps of protocols each group takes one more checkpoint, or later
+    choices: tuple[int, ...] | None = None
+
+    def text(self) -> str:
+        """One line that `python -m lab` replays."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def read(cls, text: str) -> Schedule:
+        """The schedule of such a line."""
+        raw = json.loads(text)
+        raw["job"] = Job(**raw["job"])
+        raw["moves"] = tuple(Ask(**one) for one in raw["moves"])
+        raw["crashes"] = tuple(Crash(**one) for one in raw["crashes"])
+        raw["saves"] = tuple(raw["saves"])
+        raw["choices"] = None if raw["choices"] is None else tuple(raw["choices"])
+        return cls(**raw)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What a part of the schedules is aimed at."""
+
+    roles: tuple[str, ...] = ROLES
+    crashes: tuple[int, ...] = (0, 1, 1, 2)
+    after: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6, 8, 11)
+    saves: tuple[int, ...] = (1, 2, 3, 4)  # how often a checkpoint is taken
+    meanwhile: float = 0.4  # share of these that wait until a move is going on
+    stages: tuple[int, ...] = (1, 2, 2)
+    sources: tuple[int, ...] = (1, 2, 2)
+    groups: tuple[int, ...] = (1, 2, 2, 3)
+    again: float = 0.3  # share in which a group moves a second time
+    neighbours: bool = False  # groups of which one sends to the other are to move at once
+
+
+CAMPAIGNS = {
+    "anything": Campaign(),
+    "orders": Campaign(crashes=(0,), sources=(2,)),
+    "late crashes": Campaign(
+        roles=("old owner", "new owner", "upstream", "downstream"), crashes=(1,), after=(3, 4, 5, 6, 7, 8, 9), again=0.0
+    ),
+    "one group": Campaign(
+        roles=("old owner", "upstream", "holder"), crashes=(1,), saves=(8,), groups=(1,), stages=(1,)
+    ),
+    "upstream dies": Campaign(roles=("upstream",), crashes=(1, 1, 2), groups=(1,), stages=(2,), meanwhile=0.8),
+    "downstream dies": Campaign(roles=("downstream",), crashes=(1, 2), stages=(2,), groups=(1, 2)),
+    "two crashes": Campaign(crashes=(2,), groups=(1, 2)),
+    "both owners die": Campaign(roles=("old owner", "new owner"), crashes=(2,), after=(2, 3, 4, 5, 6, 7), groups=(1,)),
+    "neighbours": Campaign(crashes=(0, 0, 1), sources=(2,), stages=(2,), groups=(1, 1, 2), neighbours=True),
+}
+
+
+def drawn(protocol: str, seed: int) -> Schedule:
+    """The schedule of a seed: a random subset of what can happen, of the campaigns by turns."""
+    draw = Random(f"{protocol} {seed}")
+    aim = [*CAMPAIGNS.values()][seed % len(CAMPAIGNS)]
+    job = random_job(draw.randrange(24), draw.choice(aim.sources), draw.choice(aim.stages), draw.choice(aim.groups))
+    groups = job.groups * job.stages
+
+    def ask() -> Ask:
+        return Ask(draw.randrange(groups), draw.randrange(job.hosts), draw.random() < 0.85, draw.choice([1, 1, 1, 2]))
+
+    moves = [ask()]
+    if draw.random() < aim.again:
+        moves.append(replace(ask(), group=moves[0].group))  # the same group again
+    if draw.random() < aim.again:
+        moves.append(ask())  # another one, perhaps
+    if aim.neighbours:
+        moves.append(replace(ask(), group=(moves[0].group + job.groups) % groups))
+    pace = 1.8 if protocol.startswith("cpal") else 1.0  # it has more steps
+    crashes = [
+        Crash(draw.choice(aim.roles), draw.randrange(4), round(draw.choice(aim.after) * pace), draw.choice([*REPAIRS]))
+        for _ in range(draw.choice(aim.crashes))
+    ]
+    late = [draw.randrange(1, 9) if draw.random() < aim.meanwhile else 0 for _ in range(draw.choice(aim.saves))]
+    return Schedule(protocol, seed, job, tuple(moves), tuple(crashes), (0, *late))
+
+
+@dataclass
+class Result:
+    """What became of a schedule."""
+
+    faults: list[str]
+    steps: int
+    excused: bool  # state was lost with its checkpoint, and the run said so
+    choices: list[int] = field(default_factory=list)  # where they were noted
+
+
+def run(
+    schedule: Schedule,
+    tamper: Tamper | None = None,
+    coverage: Coverage | None = None,
+    note: bool = False,
+    chooser: Chooser | None = None,
+) -> Result:
+    """Run the schedule and judge it; `tamper` breaks something first; with `note` its choices are in the result."""
+    if chooser is None:
+        chooser = Seeded(schedule.seed) if schedule.choices is None else Listed(schedule.choices)
+    noted = Noted(chooser)
+    lab = Laboratory(schedule.job, noted if note else chooser, stepped_links=bool(schedule.crashes))
+    result = Runner(schedule, lab, tamper, coverage or Coverage()).run()
+    result.choices = noted.choices
+    return result
+
+
+class Runner:
+    """Puts the faults of a schedule among the steps of a laboratory, and looks at every control point."""
+
+    def __init__(self, schedule: Schedule, lab: Laboratory, tamper: Tamper | None, coverage: Coverage) -> None:
+        self.schedule, self.lab, self.coverage = schedule, lab, coverage
+        self.seen = Seen(lab, crashes=len(schedule.crashes))
+        self.faults: dict[str, None] = {}
+        self.acts = 0  # steps of protocols so far
+        self._looked = True
+        self._waiting: list[tuple[int, Callable[[], None]]] = []  # faults that wait for steps of protocols
+        if tamper:
+            tamper(lab)
+        coverage.watch(lab, self._acted)
+
+    def run(self) -> Result:
+        """First anything may happen; then nothing is broken any more, and all has to come to rest."""
+        lab = self.lab
+        lab.clock.settle()
+        self._enable_all()
+        try:
+            self._safety()
+            self._heal()
+        except Exception as error:
+            self._blame([f"raises {type(error).__name__}: {error}"])
+        else:
+            self._blame(self.seen.told)
+            for invariant in AT_REST:
+                self._blame(invariant.check(self.seen))
+        return Result([*self.faults], lab.clock.now_ns(), self.seen.excused)
+
+    def _blame(self, found: Sequence[str]) -> None:
+        self.faults.update(dict.fromkeys(found))
+
+    # -- what is to happen
+
+    def _enable_all(self) -> None:
+        clock, schedule = self.lab.clock, self.schedule
+        for number, ask in enumerate(schedule.moves):
+            clock.add(("move", number, 0), lambda _, ask=ask, number=number: self._move(number, ask))
+        for acts in schedule.saves:
+            self._when(acts, self._enable_saves)
+        for number, crash in enumerate(schedule.crashes):
+            self._when(crash.after, lambda crash=crash, number=number: self._enable_crash(number, crash))
+
+    def _when(self, acts: int, do: Callable[[], None]) -> None:
+        if self.acts >= acts:
+            do()
+        else:
+            self._waiting.append((acts, do))
+
+    def _acted(self) -> None:
+        """A protocol is about to do something."""
+        self.acts += 1
+        self._looked = False
+        due = [do for acts, do in self._waiting if acts <= self.acts]
+        self._waiting = [one for one in self._waiting if one[0] > self.acts]
+        for do in due:
+            do()
+
+    def _enable_saves(self) -> None:
+        for unit in self.lab.saved_units():
+            self.lab.clock.add(("save", unit, 0), lambda _, unit=unit: self._save(unit))
+
+    def _save(self, unit: int) -> None:
+        self._looked = False
+        self.lab.plane.save(unit)
+
+    def _move(self, number: int, ask: Ask, patience: int = 12) -> None:
+        """Ask for the move; if the group has no checkpoint yet, rather later."""
+        lab = self.lab
+        group = lab.keyed_groups()[ask.group % len(lab.keyed_groups())]
+        owner = lab.cluster.owner_of(group)
+        holder = lab.plane.holder(owner)
+        if patience and (holder is None or lab.plane.stored(group) < ask.after):
+            lab.clock.add(("move", number, 0), lambda _: self._move(number, ask, patience - 1))
+            return
+        self._looked = False
+        host = holder if ask.to_holder and holder is not None else ask.host % lab.job.hosts
+        lab.migrations.request(group, host, self.schedule.protocol)
+
+    def _enable_crash(self, number: int, crash: Crash) -> None:
+        self.lab.clock.add(("crash", number, 0), lambda _: self._crash(crash))
+
+    def _crash(self, crash: Crash) -> None:
+        lab = self.lab
+        alive = [host for host, up in enumerate(lab.cluster.host_alive) if up]
+        runs = lab.migrations.runtime.runs
+        run = next(reversed(lab.migrations.open.values()), runs[-1] if runs else None)
+        hosts = sorted(roles_of(lab, run).get(crash.role, set()) & set(alive)) if run else []
+        hosts = hosts or alive
+        if len(alive) < 3:
+            return  # somebody has to go on
+        host = hosts[crash.pick % len(hosts)]
+        self._looked = False
+        self.seen.dies(host)
+        self.coverage.dies(lab, host)
+        lab.failures.fail(host, REPAIRS[crash.repair])
+
+    # -- phases
+
+    def _steps(self, on: Callable[[], bool] = lambda: True) -> None:
+        clock = self.lab.clock
+        while on() and clock.take():
+            if not self._looked:
+                self._look()
+            if clock.now_ns() > MOST_STEPS:
+                raise RuntimeError("does not come to rest")
+
+    def _look(self) -> None:
+        """A control point: what must hold at any time."""
+        self._looked = True
+        for invariant in PREFIXES:
+            self._blame(invariant.check(self.seen))
+
+    def _safety(self) -> None:
+        self._steps()
+        while self._waiting:  # faults that were to come after more steps of protocols than there were
+            _, do = self._waiting.pop(0)
+            do()
+            self._steps()
+
+    def _heal(self) -> None:
+        lab = self.lab
+        for _ in range(ROUNDS):
+            if not lab.moving:
+                break
+            self._enable_saves()
+            self._steps()

@@ -1,0 +1,151 @@
+"""A clock that is a scheduler: any step that could come next may come next; time only counts steps.
+
+A *place* is what keeps an order: a channel between two tasks, a task (the end of its service, the next birth of a
+source), the link of a host, a timer of control, a fault that is to come. The first step of each place is enabled.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import simpy
+
+from sim.clock import ARRIVAL, MESSAGE, RECEIVER, SERVICE, Clock
+
+CLASS = ARRIVAL - SERVICE
+SPEEDS = (0.003, 0.03, 0.3, 1.0, 1.0)  # of a place in a schedule: some crawl
+Place = tuple[str, int, int]
+
+
+def place_of(rank: int) -> Place:
+    """Where a step has to keep its order."""
+    kind, rest = divmod(rank, CLASS)
+    if kind == 0:
+        return "link", rest, 0
+    if kind * CLASS == SERVICE:
+        return "task", rest, 0
+    receiver, sender = divmod(rest, RECEIVER)
+    if kind * CLASS == MESSAGE and receiver == sender:
+        return "trim", receiver, 0
+    return "channel", receiver, sender
+
+
+class Chooser(ABC):
+    """Says which of the enabled places is next."""
+
+    @abstractmethod
+    def choose(self, lanes: dict[Place, deque[Step]]) -> Place:
+        """One of the places."""
+
+
+class Seeded(Chooser):
+    """A draw in which every place has a speed of its own."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw = Random(seed)
+        self._speed: dict[Place, float] = {}
+
+    def choose(self, lanes: dict[Place, deque[Step]]) -> Place:
+        speed, places = self._speed, list(lanes)
+        if len(places) == 1:
+            return places[0]
+        for place in places:
+            if place not in speed:
+                speed[place] = self._draw.choice(SPEEDS)
+        at = self._draw.random() * sum([speed[place] for place in places])
+        for place in places:
+            at -= speed[place]
+            if at < 0:
+                return place
+        return places[-1]
+
+
+def in_order(lanes: dict[Place, deque[Step]]) -> list[Place]:
+    """The places by the age of their first step: the order in which everything is as fast as everything else."""
+    return sorted(lanes, key=lambda place: lanes[place][0][0])
+
+
+class Listed(Chooser):
+    """A list of numbers among the enabled places by age; after the list always the oldest."""
+
+    def __init__(self, choices: Sequence[int]) -> None:
+        self._choices, self._next = choices, 0
+
+    def choose(self, lanes: dict[Place, deque[Step]]) -> Place:
+        if len(lanes) == 1:
+            return next(iter(lanes))  # no choice, and no place in the list
+        number = self._choices[self._next] if self._next < len(self._choices) else 0
+        self._next += 1
+        return in_order(lanes)[min(number, len(lanes) - 1)]
+
+
+class Noted(Chooser):
+    """What another one chooses, written down as such a list."""
+
+    def __init__(self, chooser: Chooser) -> None:
+        self._chooser = chooser
+        self.choices: list[int] = []
+
+    def choose(self, lanes: dict[Place, deque[Step]]) -> Place:
+        place = self._chooser.choose(lanes)
+        if len(lanes) > 1:
+            self.choices.append(in_order(lanes).index(place))
+        return place
+
+
+Step = tuple[int, Callable[[Any], None]]  # its number and what it does
+
+
+class Scheduler(Clock):
+    """Only for the plain plane, whose every step is an event of its clock."""
+
+    def __init__(self, chooser: Chooser) -> None:
+        super().__init__()
+        self.chooser = chooser
+        self.lanes: dict[Place, deque[Step]] = {}
+        self.last: Place | None = None
+        self._added = 0
+
+    def add(self, place: Place, call: Callable[[Any], None]) -> None:
+        """A step that may come at any time from now on, behind what is at its place."""
+        lane = self.lanes.get(place)
+        if lane is None:
+            lane = self.lanes[place] = deque()
+        self._added += 1
+        lane.append((self._added, call))
+
+    def at(self, time_ns: int, rank: int, call: Callable[[Any], None]) -> None:
+        """The same as `add`: the time does not matter."""
+        self.add(place_of(rank), call)
+
+    def sleep(self, until_ns: int) -> Any:
+        """What a control process yields: a step of its own, or at once if the time has come."""
+        if until_ns <= self._now:
+            return self.timeout(0)
+        event = simpy.Event(self)
+        self._added += 1
+        self.lanes["timer", self._added, 0] = deque([(self._added, event.succeed)])
+        return event
+
+    def take(self) -> bool:
+        """Do the next step, and what control does at once because of it; False if none is left."""
+        if not self.lanes:
+            return False
+        place = self.last = self.chooser.choose(self.lanes)
+        lane = self.lanes[place]
+        _, call = lane.popleft()
+        if not lane:
+            del self.lanes[place]
+        self._now += 1
+        call(None)
+        self.settle()
+        return True
+
+    def settle(self) -> None:
+        """What control processes do at this instant."""
+        while self._queue:
+            self.step()

@@ -1,0 +1,83 @@
+"""Protocols under every order of steps and crashes that a scheduler finds: invariants hold, and nothing is left out.
+
+Oracles: `invariants.py`, with the inputs of each key group worked out from ids and keys alone; the ledger of the run.
+To look at a schedule: `PYTHONPATH=tests python -m lab --protocol PROTOCOL --seed SEED`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from lab.coverage import Coverage
+from lab.invariants import lineage_of
+from lab.job import random_job
+from lab.laboratory import Laboratory
+from lab.report import failure
+from lab.schedule import CAMPAIGNS, Schedule, drawn, run
+from lab.scheduler import Listed
+from sim.protocols import PROTOCOLS
+
+SEEDS = 2_070  # of each protocol, in all campaigns
+every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+
+def campaign(protocol: str, seeds: range) -> Coverage:
+    """Run these schedules; the first that is at fault fails the test, with the command that replays it."""
+    coverage = Coverage()
+    for seed in seeds:
+        schedule = drawn(protocol, seed)
+        result = run(schedule, coverage=coverage)
+        if result.faults:
+            pytest.fail(failure(schedule, result), pytrace=False)
+    return coverage
+
+
+@every_protocol
+def test_nothing_is_lost_or_done_twice_whatever_comes_next(protocol: str) -> None:
+    coverage = campaign(protocol, range(SEEDS))
+    assert coverage.missing(PROTOCOLS[protocol], protocol) == []
+
+
+@pytest.mark.slow
+@every_protocol
+def test_nothing_is_lost_or_done_twice_in_many_schedules(protocol: str) -> None:
+    coverage = campaign(protocol, range(10_000, 30_700))
+    assert coverage.missing(PROTOCOLS[protocol], protocol) == []
+
+
+def test_a_handler_that_no_schedule_reaches_is_missed() -> None:
+    class WithMore(PROTOCOLS["cpa"]):  # type: ignore[misc]
+        def on_never_sent(self) -> None: ...
+
+    assert "delivered: never_sent" in campaign("cpa", range(20)).missing(WithMore, "cpa")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_oracle_agrees_with_a_run_without_faults(seed: int) -> None:
+    job = random_job(seed, sources=2, stages=2, groups=2)
+    lab = Laboratory(job, Listed(()))
+    lab.clock.settle()
+    while lab.clock.take():
+        pass
+    goal = lineage_of(job, lab.plane).inputs
+    has = {unit.number: Counter(unit.applied) for unit in lab.plane.all_units()}
+    assert has == goal
+    assert sum(goal[lab.plan.first_unit[-2]].values()) == 2 * job.tuples
+
+
+@every_protocol
+@pytest.mark.parametrize("aim", range(len(CAMPAIGNS)))
+def test_a_schedule_is_replayed_by_its_choices(protocol: str, aim: int) -> None:
+    schedule = drawn(protocol, aim)
+    drawn_by_seed = run(schedule, note=True)
+    listed = Schedule.read(schedule.text())
+    again = run(replaced(listed, tuple(drawn_by_seed.choices)), note=True)
+    assert again == drawn_by_seed
+    assert len(again.choices) > 50
+
+
+def replaced(schedule: Schedule, choices: tuple[int, ...]) -> Schedule:
+    """The same with these choices."""
+    return Schedule(**{**vars(schedule), "choices": choices})
