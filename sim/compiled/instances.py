@@ -32,7 +32,7 @@ def add_instance(s: State, instance: int, unit: int, task: int) -> None:
     """The record of a further instance of the unit's group: not live, without a state."""
     u, group = s.units[instance], s.units[unit].group
     u.held_head = u.held_tail = u.log_first = u.log_last = u.out_pair = u.in_pair = u.replay_task = NONE
-    u.routes = u.stored_from = NONE
+    u.routes = u.stored_from = u.adopted_from = NONE
     u.operator = s.units[unit].operator
     u.index = s.units[unit].index
     u.planned = s.units[group].planned
@@ -106,6 +106,10 @@ def retire(s: State, unit: int) -> None:
     u.saving = 0
     u.announced = 0
     u.retired = 1
+    for other in range(s.units.shape[0]):
+        o = s.units[other]
+        if o.adopted_from == unit:  # what upstream forgot since was for both
+            o.trimmed = max(o.trimmed, min(u.trimmed, o.adopted_count))
     u.incarnation += 1
     held = u.held_head
     u.held_head = u.held_tail = NONE
@@ -186,6 +190,8 @@ def adopt(s: State, instance: int, unit: int) -> None:
     b.epoch += 1
     b.at_snapshot = count
     b.trimmed = min(max(b.trimmed, u.trimmed), count)
+    b.adopted_from = unit
+    b.adopted_count = count
     b.new_kept_bytes = 0
 
 

@@ -173,7 +173,7 @@ def unit_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
     units["planned"] = [NONE if holder is None else holder for holder in cluster.planned_holder]
     units["live"] = 1
     units["group"] = units["owner"] = np.arange(len(units))
-    units["routes"] = units["stored_from"] = NONE
+    units["routes"] = units["stored_from"] = units["adopted_from"] = NONE
     units["replayed_at"] = NONE
     units["epoch"] = 1
     units["is_source"] = [plan.operators[operator].is_source for operator in cluster.unit_operator]

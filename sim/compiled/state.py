@@ -316,6 +316,8 @@ UNIT = np.dtype(
         ("owner", _i4),  # of the group: the instance that counts
         ("routes", _i4),  # targets (`unit`) of outputs of a task (`origin`), as rules
         ("retired", _b),
+        ("adopted_from", _i4),  # the unit whose first so many applied tuples it began with, or NONE
+        ("adopted_count", _i8),
         ("announced", _b),  # the listener is told when the next checkpoint is stored
         ("saved", _b),  # it has stored a checkpoint of its own
         ("measured", _b),  # tuples are timed that arrive from an instant on; CALM: up to the first that does not wait

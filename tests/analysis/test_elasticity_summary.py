@@ -99,7 +99,7 @@ def test_the_page_shows_hosts_with_moves_and_the_decisions() -> None:
         "a run",
         "why",
         hosts=Lines(at_s=[0.0, 8.0], names=("h-0", "h-1"), values=[[20.0, 90.0], [10.0, 20.0]]),  # type: ignore[arg-type]
-        migrations=(Migration("count[3]", "cpa", "h-0", "h-1", 16.0, 0.1, 0.2, 5, cause="balance"),),
+        migrations=(Migration("count[3]", "cpa", "h-0", "h-1", 16.0, 0.1, 0.2, 0.3, 5, cause="balance"),),
         decisions=(Decision(16.0, "count[3] is to move to h-1", "h-0 is at 91.0 % of its CPU"),),
     )
     page = render_report(content)

@@ -89,7 +89,7 @@ class Coverage:
         runtime.behind = lambda message: works(
             runtime.runs[message.run], message.kind, message.to, lambda: behind(message)
         )
-        runtime.load = lambda run, then: works(run, then.kind, run.move.target, lambda: load(run, then))
+        runtime.load = lambda run, then: works(run, "loaded", run.move.target, lambda: load(run, then))
         heard = runtime.heard
 
         def hears(token: int) -> None:

@@ -141,7 +141,8 @@ SHAPES = [
     (
         "fault_tolerance/allocation",
         "odd",
-        "fault_tolerance.allocation = odd: must be baseline, even, sensitive-first or exact, or a table",
+        "fault_tolerance.allocation = odd: "
+        "must be baseline, even, sensitive-first, exact or expected-useable, or a table",
     ),
     ("network", 3, "network = 3: must be a table"),
     ("duration", MISSING, 'duration: is missing (write it as in duration = "5 s")'),

@@ -343,7 +343,6 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
     ({"fault_tolerance/copies": 2}, ["fault_tolerance.copies"]),
     ({"elasticity": {"policy": "threshold", "protocol": "teleport"}}, ["elasticity.protocol"]),
     ({"elasticity": {"policy": "threshold"}, "fault_tolerance": {"method": "none"}}, ["elasticity.policy"]),
-    ({"elasticity": {"policy": "threshold"}, "operators/count/buffer": 10}, ["operators.count.buffer"]),
     ({"events/move": MIGRATE | {"protocol": "teleport"}}, ["events.move.protocol"]),
     ({"events/move": MIGRATE, "fault_tolerance": {"method": "none"}}, ["events.move.kind"]),
     ({"events/move": MIGRATE, "fault_tolerance/guarantee": "at-most-once"}, ["events.move.kind"]),

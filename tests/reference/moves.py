@@ -59,6 +59,7 @@ class Moves:
             new.checkpoint = new.checkpoint or old.checkpoint  # unless the old one has handed down its state already
             new.key_since, new.births_ns = dict(old.key_since), list(old.births_ns)
             new.trimmed = max(new.trimmed, old.trimmed)
+            new.adopted = (old, source.count)
             self.watermarks.restore(new, source)
             new.install(source)
 
@@ -108,6 +109,9 @@ class Moves:
             self.drop(visit, old.task, "moved")  # type: ignore[attr-defined]
         old.held = []
         old.incarnation += 1
+        for one in self._numbered:
+            if one.adopted and one.adopted[0] is old:  # what upstream forgot since was for both
+                one.trimmed = max(one.trimmed, min(old.trimmed, one.adopted[1]))
         if not old.operator.is_source:
             old.kept.clear()
         for sender in old.senders:

@@ -122,6 +122,7 @@ class Unit:
         self.incarnation = 0
         self.applied: list[int] = []
         self.trimmed = 0  # upstream was told to forget the first so many applied tuples
+        self.adopted: tuple[Unit, int] | None = None  # whose first so many applied tuples it began with
         self.position: dict[int, int] = {}
         self.key_since: dict[int, int] = {}  # key -> length of `applied` when it was first seen
         self.touched: set[int] = set()  # keys changed since the last snapshot

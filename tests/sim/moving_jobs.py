@@ -14,7 +14,7 @@ from models.inputs import RunInputs
 from models.records import RunRecords
 from models.scenario import Scenario
 from models.units import to_ns
-from models.workload import ConstantRate
+from models.workload import ConstantRate, StepRate
 from sim.clock import Clock
 from sim.cluster import RunPlan
 from sim.context import Message, Protocol
@@ -201,8 +201,10 @@ def _faults(control: Control, made: RunRecords, end_ns: int) -> list[str]:
 
 
 def made_rate(made: Scenario) -> float:
-    """Tuples per second of the source."""
+    """Tuples per second of the source, at the most."""
     rate = made.workload["in"].rate
+    if isinstance(rate, StepRate):
+        return max(step.rate_per_s for step in rate.steps)
     assert isinstance(rate, ConstantRate)
     return rate.constant_per_s
 
