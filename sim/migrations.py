@@ -10,9 +10,10 @@ from models.events import Migrate
 from models.records import NEVER
 from models.units import to_ns
 from sim.clock import Process
-from sim.context import COMPLETE, Move, Run, Runtime
+from sim.context import COMPLETE, Move, Run
 from sim.data_plane import REMOTE
 from sim.protocols import PROTOCOLS
+from sim.runtime import Runtime
 
 if TYPE_CHECKING:
     from sim.control import Control

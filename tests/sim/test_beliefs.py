@@ -142,7 +142,7 @@ class Trap(Protocol):
 @pytest.mark.parametrize("protocol", ["cpa", "cpal", "direct"])
 def test_a_run_that_was_called_off_hears_nothing(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     late: list[Message] = []
-    from sim.context import Runtime  # noqa: PLC0415 - patched here alone
+    from sim.runtime import Runtime  # noqa: PLC0415 - patched here alone
 
     deliver = Runtime.deliver
 
