@@ -13,6 +13,7 @@ from typing import Literal
 
 _DIGITS = 9  # sums of the same loads in another order are the same utilisation
 _TIE = 10.0**-_DIGITS
+ANYWHERE = -1  # in place of a holder: every host can have the checkpoint
 
 Prefer = Literal["sufficient", "quarter", "useable"]
 
@@ -34,7 +35,10 @@ class Host:
 
 @dataclass(frozen=True)
 class Group:
-    """A key group that can move, where it is, and which host holds its newest checkpoint; `rested`: it may move now."""
+    """A key group that can move, where it is, and which host holds its newest checkpoint; `rested`: it may move now.
+
+    `holder` is ANYWHERE where checkpoints are in a remote store, which every host can fetch them from.
+    """
 
     number: int
     host: int
@@ -94,6 +98,11 @@ class _Books:
         one = self.hosts[host]
         return one.takes and host != group.host and self.share[host] + group.load / one.capacity <= self.limit + _TIE
 
+    def helper(self, group: Group) -> int | None:
+        """A host on which the group fits and where its checkpoint is; of all hosts the least loaded one."""
+        host = self.least(group) if group.holder == ANYWHERE else group.holder
+        return host if host is not None and self.fits(group, host) else None
+
     def least(self, group: Group) -> int | None:
         """The least loaded host that the group could go to, whether it fits there or not."""
         others = [host for host, one in enumerate(self.hosts) if one.takes and host != group.host]
@@ -105,7 +114,8 @@ class _Books:
         made = Proposal(group.number, origin, target, assisted, shares[origin], shares[target])
         shares[origin] -= group.load / self.hosts[origin].capacity
         shares[target] += group.load / self.hosts[target].capacity
-        self.groups[group.number] = replace(group, host=target, holder=origin, rested=False)
+        holder = ANYWHERE if group.holder == ANYWHERE else origin
+        self.groups[group.number] = replace(group, host=target, holder=holder, rested=False)
         return made
 
 
@@ -123,7 +133,7 @@ def balance(hosts: Sequence[Host], groups: Sequence[Group], rules: Rules) -> Rou
     over = [host for host, one in enumerate(hosts) if one.member and books.share[host] > rules.high + _TIE]
     over.sort(key=lambda host: (-_rank(books.share, host)[0], host))
     on_them = [group for group in groups if group.host in over]
-    useable = sum(group.holder is not None and books.fits(group, group.holder) for group in on_them)
+    useable = sum(books.helper(group) is not None for group in on_them)
     moves: list[Proposal] = []
     unplaced = []
     for host in over:
@@ -181,8 +191,9 @@ def _best(books: _Books, host: int, rested: Sequence[Group], rules: Rules) -> Pr
     excess = (books.share[host] - rules.high) * books.hosts[host].capacity
     ordered = sorted(rested, key=lambda group: _preference(group, excess))
     for group in ordered[: _looked_at(books, host, rules.prefer)]:
-        if group.holder is not None and books.fits(group, group.holder):
-            return books.move(group, group.holder, True)
+        helper = books.helper(group)
+        if helper is not None:
+            return books.move(group, helper, True)
     return next(_placed(books, ordered), None)
 
 
@@ -207,8 +218,9 @@ def _placed(books: _Books, ordered: Sequence[Group]) -> Iterator[Proposal]:
 
 def _place(books: _Books, group: Group) -> Proposal | None:
     """To where its checkpoint is if it fits there, else to the least loaded host if it fits there."""
-    if group.holder is not None and books.fits(group, group.holder):
-        return books.move(group, group.holder, True)
+    helper = books.helper(group)
+    if helper is not None:
+        return books.move(group, helper, True)
     least = books.least(group)
     if least is not None and books.fits(group, least):
         return books.move(group, least, False)

@@ -57,6 +57,16 @@ class Beliefs:
         """Whether the task is believed to live."""
         return self._cluster.task_alive[task] or any(task in gone.tasks for gone in self._unnoticed.values())
 
+    def tasks_on(self, host: int) -> list[int]:
+        """The tasks that are believed to be on the host, rising."""
+        gone = self._unnoticed.get(host)
+        return sorted({*self._cluster.host_tasks[host], *(gone.tasks if gone else ())})
+
+    def units_on(self, host: int) -> list[int]:
+        """The units that are believed to be on the host, rising."""
+        gone = self._unnoticed.get(host)
+        return sorted({*self._cluster.units_on(host), *(gone.lost if gone else ())})
+
     def unit(self, unit: int) -> bool:
         """Whether the unit is believed to be live."""
         return self._cluster.unit_live[unit] or any(unit in gone.live for gone in self._unnoticed.values())

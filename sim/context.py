@@ -227,9 +227,12 @@ class Context:
     # -- checkpoints, at the coordinator
 
     def checkpoint_to_target(self) -> None:
-        """Have a checkpoint of the old instance taken for the target now; then `on_stored`."""
+        """Have a checkpoint of the old instance taken for the target now; then `on_stored`.
+
+        The periodic ones go there as well: one may be taken while the news of this one is under way.
+        """
         move, host = self._run.move, self._cluster.task_host[self._run.move.target]
-        self._plane.announce(move.old)
+        self.direct_checkpoints_to_target()
         # one that is under way is announced in its place
         self._plane.checkpoint(move.old, REMOTE if self._is_remote else host)
 

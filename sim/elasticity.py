@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from models.units import to_ns
 from sim import adaptation
-from sim.adaptation import Group, Host, Proposal, Round, Rules
+from sim.adaptation import ANYWHERE, Group, Host, Proposal, Round, Rules
 from sim.clock import Process
 from sim.cluster import NOWHERE
 from sim.context import Run
+from sim.data_plane import REMOTE
 from sim.spare_hosts import SpareHosts
 from sim.statistics import Statistics
 
@@ -111,6 +112,7 @@ class Elasticity:
                 here = cluster.task_host[cluster.unit_task[owner]]
                 rested = group not in bound and beliefs.unit(owner) and self._has_rested(group)
                 held = beliefs.holder(owner, self.control.plane.holder(owner))
+                held = ANYWHERE if held == REMOTE else held
                 found.append(Group(group, bound.get(group, here), load, held, rested))
         return found
 
@@ -125,7 +127,9 @@ class Elasticity:
     def _request(self, move: Proposal, cause: str, why: str) -> None:
         control, now = self.control, self.control.clock.now_ns()
         name, target = self.cluster.unit_name(move.group), self._name(move.target)
-        to = "its checkpoint is there" if move.assisted else f"the least loaded host, at {_percent(move.target_share)}"
+        to = f"the least loaded host, at {_percent(move.target_share)}"
+        if move.assisted:
+            to = f"{to}, which can fetch its checkpoint" if self._remote else "its checkpoint is there"
         control.recorder.decision(now, f"{name} is to move to {target}", f"{why}; {to}")
         self._moved_ns[move.group] = now
         assisted = move.assisted or self.rules.protocol == "lazy_move"
@@ -133,7 +137,7 @@ class Elasticity:
 
     def _ended(self, run: Run) -> None:
         """A move is over: the checkpoint stays with the host that had the group, if that stays."""
-        if run.cause not in (BALANCE, DRAIN) or run.completed_ns is None:
+        if run.cause not in (BALANCE, DRAIN) or run.completed_ns is None or self._remote:
             return
         unit, host = run.move.new, self.cluster.task_host[run.move.source]
         if self.cluster.takes(host):
@@ -204,7 +208,7 @@ class Elasticity:
         cluster, now = self.cluster, self.control.clock.now_ns()
         since = self.spares.usable_since.get(host)
         young = since is not None and now < since + to_ns(self.rules.rest_s)
-        movable = all(self._can_move(cluster.group_of(unit)) for unit in cluster.units_on(host))
+        movable = all(self._can_move(cluster.group_of(unit)) for unit in self.control.beliefs.units_on(host))
         return self._members[host] and cluster.takes(host) and movable and not young
 
     def _go_on_leaving(self, host: int, hosts: Sequence[Host], groups: Sequence[Group]) -> int:
@@ -231,7 +235,7 @@ class Elasticity:
     def _needs_a_holder(self, unit: int, leaving: int) -> bool:
         """Whether checkpoints of the unit are, or would go, to the host that is being left."""
         operator = self.plan.operators[self.cluster.unit_operator[unit]]
-        if not self.cluster.counts(unit) or operator.is_source or operator.is_sink:
+        if self._remote or not self.cluster.counts(unit) or operator.is_source or operator.is_sink:
             return False
         here = leaving in (self.cluster.planned_holder[unit], self.control.plane.holder(unit))
         return here and not self._is_planned(unit)
@@ -246,6 +250,11 @@ class Elasticity:
         if host is not None:
             self.cluster.planned_holder[unit] = host
             self.control.plane.plan_holder(unit, host)
+
+    @property
+    def _remote(self) -> bool:
+        """Whether checkpoints are in a remote store: no host holds any."""
+        return self.plan.scenario.fault_tolerance.store == "remote"
 
     # -- words
 

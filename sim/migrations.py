@@ -257,9 +257,25 @@ class Migrations:
     # -- records
 
     def rows(self) -> list[tuple[object, ...]]:
-        """One row for each run."""
+        """One row for each run, and for each request that was still waiting at the end."""
         cluster = self.cluster
-        return [
+        waiting = [
+            (
+                request.protocol,
+                cluster.unit_operator[request.group],
+                cluster.unit_index[request.group],
+                cluster.task_host[cluster.unit_task[cluster.owner_of(request.group)]],
+                request.host,
+                request.requested_ns,
+                *[NEVER] * 3,
+                0,
+                0,
+                NEVER,
+                request.cause,
+            )
+            for request in self._waiting
+        ]
+        runs = [
             (
                 run.name,
                 cluster.unit_operator[run.move.group],
@@ -277,3 +293,4 @@ class Migrations:
             )
             for run in self.runtime.runs
         ]
+        return [*runs, *waiting]

@@ -162,6 +162,8 @@ class Recovery:
         for dead, tasks in successors.items():
             for settling in self._settling:
                 settling.replace(dead, list(dict.fromkeys(tasks)))
+        if successors and self._settling:
+            self._watch_tasks()
 
     def _caught_up(self, entry: Entry) -> None:
         """The recovery is over; where the unit was lost again meanwhile, its last recovery says how it ended."""

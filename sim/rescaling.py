@@ -81,7 +81,8 @@ class Rescaling:
             others = self._seats[operator][k + 1 : parallelism]  # that will stay
             choice = [host for host in range(len(cluster.host_alive)) if cluster.takes(host)] or [old or 0]
             taken = [*seats, *others]
-            seats.append(min(choice, key=lambda host: (taken.count(host), len(cluster.host_tasks[host]), host)))
+            on = self.control.beliefs.tasks_on
+            seats.append(min(choice, key=lambda host: (taken.count(host), len(on(host)), host)))
         return seats
 
     def rows(self) -> list[tuple[int, ...]]:

@@ -69,7 +69,6 @@ class Settling:
             tasks.update(dict.fromkeys(successors))
             if operator in self._open:
                 self._await_arrivals(successors)
-            self._changed()
 
     def _look_later(self, task: int, at_ns: int) -> None:
         self.clock.at(at_ns, SETTLED, lambda _: self._check(task))

@@ -206,7 +206,7 @@ def _mark_replay(s: State, table: np.ndarray, unit: int) -> None:
                 n = next_node(s, n)
                 skip -= 1
         while left > 0:
-            _mark_coming(s, table, p.receiver, s.nodes[n].id)
+            _mark(table, s.units[p.receiver].group, s.nodes[n].id, _COMING)  # what is over has an heir
             left -= 1
             if left > 0:
                 n = next_node(s, n)

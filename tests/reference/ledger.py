@@ -133,7 +133,8 @@ def _will_be_replayed(world: World, unit: Unit, coming: defaultdict[Unit, set[in
         coming[unit].update(row.id for row in sender.kept.get(unit, ()))
     kept = unit.kept.items() if unit.operator.is_source else unit.checkpoint.kept if unit.checkpoint else ()
     for receiver, rows in kept:
-        coming[receiver].update(row.id for row in rows)
+        heir = receiver.group.owner if receiver.retired else receiver
+        coming[heir].update(row.id for row in rows)
     for number in range(unit.checkpoint.time.ticks if unit.checkpoint else 0, unit.time.ticks):
         for receiver, tuple_id, _ in _receivers(world, unit, *unit.operator.tick(unit.index, number + 1)):
             coming[receiver].add(tuple_id)
