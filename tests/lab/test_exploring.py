@@ -16,7 +16,9 @@ every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 BROKEN = {mutant.name: mutant for mutant in MUTANTS}
 
 
-@every_protocol
+@pytest.mark.parametrize(
+    "protocol", [pytest.param(name, marks=pytest.mark.slow) if name == "lazy_move" else name for name in PROTOCOLS]
+)
 def test_all_schedules_of_one_source_with_one_tuple(protocol: str) -> None:
     found = explore(tiny(protocol, sources=1, tuples=1))
     assert found.complete
