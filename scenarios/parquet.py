@@ -39,7 +39,11 @@ def write_parquet(
     import pyarrow.parquet as pq  # noqa: PLC0415  slow to load
 
     schema = _schema(fields)
-    with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as writer:
+    # Opened here: names of files need not be text.
+    with (
+        path.open("wb") as file,
+        pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer,
+    ):
         for part in parts:
             writer.write_table(_table(schema, fields, part))
 
@@ -52,7 +56,8 @@ def read_parquet(path: Path) -> dict[str, list[object]]:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
-        table = pq.read_table(path, page_checksum_verification=True)
+        with path.open("rb") as file:
+            table = pq.read_table(file, page_checksum_verification=True)
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError.at(str(path), "", "must be a Parquet file", str(error).splitlines()[0]) from None
     return {name: table.column(name).to_pylist() for name in table.column_names}
@@ -62,7 +67,9 @@ def units_of(path: Path) -> dict[str, str]:
     """Column name -> unit, as written into the file."""
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    return {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in pq.read_schema(path)}
+    with path.open("rb") as file:
+        schema = pq.read_schema(file)
+    return {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in schema}
 
 
 def _schema(fields: Sequence[Field]) -> Any:

@@ -20,10 +20,10 @@ def sweep(
     workers: Annotated[int, typer.Option(min=1, help="Processes, or threads of Spark on this machine")] = 1,
     master: Annotated[str | None, typer.Option(help="Master URL of a Spark cluster that sees --out")] = None,
     time_limit: Annotated[
-        float | None, typer.Option(min=0.001, metavar="SECONDS", help="CPU time of one run (else limits.time)")
+        float | None, typer.Option(metavar="SECONDS", help="CPU time of one run (else limits.time)")
     ] = None,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Make again what ended by time, by memory or in a crash")
+        bool, typer.Option("--retry", help="Make again what ended by time, by memory, in a crash or unexpectedly")
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what is missing; always done")] = True,
     metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Metric of the table; repeatable")] = None,
