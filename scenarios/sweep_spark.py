@@ -16,6 +16,7 @@ from scenarios.sweep_run import Chunks
 from scenarios.sweep_store import SweepStore
 
 _LOOK_S = 0.5
+_STACK, _NOT_USEFUL = "Traceback (most recent call last):", ("at ", "An error occurred")
 
 
 def on_spark(
@@ -63,10 +64,12 @@ def _started(session: AbstractContextManager[Any]) -> Iterator[Any]:
 
 
 def _first_line(error: Exception) -> str:
-    """What the error says, without the stack of the Java machine."""
-    lines = [line.strip() for line in str(error).strip().splitlines()]
-    useful = [line.removeprefix(": ") for line in lines if line and not line.startswith(("at ", "An error occurred"))]
-    return useful[0][:200] if useful else type(error).__name__
+    """What the error says, without the stacks of Java and Python."""
+    lines = str(error).strip().splitlines()
+    if _STACK in lines:  # the first line that is not indented after it is what went wrong
+        lines = [line for line in lines[lines.index(_STACK) + 1 :] if not line.startswith(" ")]
+    useful = (line.strip().removeprefix(": ") for line in lines if not line.strip().startswith(_NOT_USEFUL))
+    return next((line[:200] for line in useful if line), type(error).__name__)
 
 
 @lru_cache(maxsize=1)

@@ -74,6 +74,7 @@ def _point(result: SweepResult, number: int) -> dict[str, Any]:
         "runs": len(own),
         "metrics": {
             one.metric: {
+                "runs": one.counts[1],
                 "mean": one.second.mean,
                 "ci95": one.second.ci95,
                 "difference": difference_entry(one) if number else None,
@@ -90,6 +91,7 @@ def difference_entry(one: Difference) -> dict[str, Any]:
         "ci95": one.difference.ci95,
         "relative": one.relative,
         "paired": one.paired,
+        "pairs": one.counts[0] if one.paired else None,
         "shown": one.shown,
     }
 

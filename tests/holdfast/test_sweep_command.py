@@ -75,6 +75,7 @@ def test_designs_of_a_sweep_and_runs_can_be_compared(
         "ci95": [0.0, 0.0],
         "relative": 0.0,
         "paired": True,
+        "pairs": 2,
         "shown": "equal",
     }
     assert {one["difference"]["shown"] for one in found.values()} == {"equal"}

@@ -271,6 +271,21 @@ def test_common_random_numbers_make_differences_sharper(one_worker: SweepResult)
     assert found.narrower is not None and found.narrower > 1
 
 
+def test_of_an_error_in_a_worker_of_spark_the_reason_is_said() -> None:
+    from scenarios.sweep_spark import _first_line  # noqa: PLC0415
+
+    text = """
+An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "worker.py", line 3, in process
+    go()
+TypeError: no such thing
+
+at org.apache.spark.Executor.run(Executor.scala:1)
+"""
+    assert _first_line(RuntimeError(text)) == "TypeError: no such thing"
+
+
 def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def broken(*_: object, **__: object) -> Iterator[None]:
