@@ -37,7 +37,7 @@ def sweep(
     from scenarios.files import read_scenario  # noqa: PLC0415
     from scenarios.library import resolve  # noqa: PLC0415
     from scenarios.sweep import sweep as run_sweep  # noqa: PLC0415
-    from scenarios.sweep_summary import chosen_metrics, sweep_summary  # noqa: PLC0415
+    from scenarios.sweep_summary import check_metrics, chosen_metrics, sweep_summary  # noqa: PLC0415
 
     del resume  # there is no other way
     if master is not None and engine != "spark":
@@ -54,6 +54,7 @@ def sweep(
             retry=retry,
             on_progress=lambda share: talk("sweeping", share),
             on_compile=lambda share: talk(COMPILING, share),
+            check=lambda stored: check_metrics(stored, metric or ()),
         )
     names = chosen_metrics(result, metric)
     if as_json:
