@@ -14,7 +14,7 @@ from typing import Literal
 
 from analysis.comparison import Replications
 from analysis.metrics import Metrics
-from models.errors import InputError, WorkerLost
+from models.errors import NO_VALUE, InputError, WorkerLost
 from scenarios.files import LoadedScenario
 from scenarios.guard import Answer
 from scenarios.sweep_plan import SweepPlan, make_plan
@@ -101,7 +101,9 @@ def _resolved(out: Path | str) -> Path:
         directory = Path(out).resolve()
         directory.exists()
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a symbolic link that leads to itself
-        raise InputError.at(str(out), "", "is no directory that can be made", str(error).splitlines()[0]) from None
+        raise InputError.at(
+            str(out), NO_VALUE, "is no directory that can be made", str(error).splitlines()[0]
+        ) from None
     return directory
 
 

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from models.design import DesignPoint, design_points, number_of_points
-from models.errors import InputError
+from models.errors import NO_VALUE, InputError
 from models.estimate import estimate
 from models.profile import Profile
 from models.reading import scenario_from
@@ -99,11 +99,11 @@ def read_plan(path: Path) -> SweepPlan:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError.at(str(path), "", "is missing: this is not the directory of a sweep") from None
+        raise InputError.at(str(path), NO_VALUE, "is missing: this is not the directory of a sweep") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError.at(str(path), "", "cannot be read", str(error)) from None
+        raise InputError.at(str(path), NO_VALUE, "cannot be read", str(error)) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InputError.at(str(path), "", f"must be the plan of a sweep of format {FORMAT}")
+        raise InputError.at(str(path), NO_VALUE, f"must be the plan of a sweep of format {FORMAT}")
     try:
         plan = SweepPlan(
             scenario_from(document["scenario"]),
@@ -117,7 +117,7 @@ def read_plan(path: Path) -> SweepPlan:
     except (InputError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         changed = True
     if changed:
-        raise InputError.at(str(path), "", "was changed", "a plan is written once: take a new directory")
+        raise InputError.at(str(path), NO_VALUE, "was changed", "a plan is written once: take a new directory")
     return plan
 
 

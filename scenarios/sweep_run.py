@@ -22,11 +22,12 @@ from scenarios.guard import Answer, Guard, Note, limit_memory, serve
 from scenarios.runs import inputs_of
 from scenarios.sweep_plan import SweepPlan, digest_of_file
 from scenarios.sweep_store import OK, Row, SweepStore
-from sim.engine import prepare, simulate
+from sim.engine import simulate
 
 _CODE_BYTES = 6 * 2**30  # address space that libraries and compiled code take, most of it never used
 _MOST_BYTES = 2**60  # systems take no more
 _NOTES_S = 0.2
+_WARMING_S = 0.02  # expected time of a shorter run, by which all code of the run is compiled
 
 
 class FileChanged(RuntimeError):
@@ -80,9 +81,16 @@ class Runs:
         self._check_files(scenario)
         inputs = inputs_of(scenario, self._folder)
         one = scenario.model_copy(update={"replications": 1})
-        check_limits(one, estimate(one, inputs.rates, inputs.shares))
+        expected = estimate(one, inputs.rates, inputs.shares)
+        check_limits(one, expected)
         self._enter("compilation")
-        prepare(scenario, inputs, _notes(self._note, "compiled"))
+        part = min(1.0, _WARMING_S / max(expected.time_s, 1e-9))
+        with contextlib.suppress(Exception):  # the run itself says it
+            simulate(
+                scenario.model_copy(update={"duration_s": scenario.duration_s * part}),
+                inputs,
+                on_compile=_notes(self._note, "compiled"),
+            )
         return scenario, inputs
 
     def _check_files(self, scenario: Scenario) -> None:

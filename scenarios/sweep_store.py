@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.metrics import Metrics
-from models.errors import InputError
+from models.errors import NO_VALUE, InputError
 from scenarios.parquet import Field, read_parquet, write_parquet
 from scenarios.sweep_plan import SweepPlan, read_plan, what_differs
 
@@ -79,12 +79,12 @@ class SweepStore:
             if not stored.exists():
                 self._link(plan.text().encode(), stored)
         except OSError as error:
-            raise InputError.at(str(self.directory), "", "cannot be made", error.strerror or str(error)) from None
+            raise InputError.at(str(self.directory), NO_VALUE, "cannot be made", error.strerror or str(error)) from None
         there = read_plan(stored)
         differs = what_differs(there, plan)
         if differs:
             rule = f"holds a sweep {differs}"
-            raise InputError.at(str(self.directory), "", rule, "choose another --out; nothing was changed")
+            raise InputError.at(str(self.directory), NO_VALUE, rule, "choose another --out; nothing was changed")
         return there
 
     def plan(self) -> SweepPlan:
@@ -99,7 +99,7 @@ class SweepStore:
             written.unlink()
         except OSError as error:
             why = error.strerror or str(error)
-            raise InputError.at(str(self.directory), "", "cannot be written", why.lower()) from None
+            raise InputError.at(str(self.directory), NO_VALUE, "cannot be written", why.lower()) from None
 
     def _is_free(self) -> bool:
         """Whether nothing is there but the beginning of a sweep without a plan."""
@@ -168,7 +168,7 @@ class SweepStore:
             rows = self._rows(self._path(chunk), plan.chunks[chunk])
             if rows is None:
                 hint = "give the command of the sweep again"
-                raise InputError.at(str(self._path(chunk)), "", "is damaged: it will be made again", hint)
+                raise InputError.at(str(self._path(chunk)), NO_VALUE, "is damaged: it will be made again", hint)
             found += rows
         return sorted(found, key=lambda row: (row.point, row.replication))
 

@@ -204,6 +204,25 @@ def test_an_error_that_nobody_expected_is_a_failed_run(tmp_path: Path, monkeypat
     assert [one["stage"] for one in heard] == ["scenario", "inputs"] * 2
 
 
+def test_code_is_compiled_by_a_shorter_run_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = tiny("replications=1", "duration=3000 s", "sweep={ seed = [1] }")
+    SweepStore(tmp_path / "out").begin(make_plan(loaded, tmp_path / "out"))
+    made: list[tuple[float, str]] = []
+    runs = Runs(tmp_path / "out", loaded.folder)
+
+    def recorded(scenario: Any, *arguments: Any, **options: Any) -> Any:
+        made.append((scenario.duration_s, runs._stage))
+        return simulate(scenario, *arguments, **options)
+
+    monkeypatch.setattr("scenarios.sweep_run.simulate", recorded)
+    runs.prepare(0, lambda _: None)
+    ((short_s, stage),) = made
+    assert 0 < short_s < loaded.scenario.duration_s
+    assert stage == "compilation"
+    assert runs.run(0, 0, lambda _: None)["status"] == "ok"
+    assert made[1:] == [(loaded.scenario.duration_s, "simulation")]
+
+
 def test_a_chunk_that_is_there_is_not_made_again(one_worker: SweepResult) -> None:
     chunks = Chunks(one_worker.directory, Path(), one_worker.plan, None)
     heard: list[Answer] = []
