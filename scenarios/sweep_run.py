@@ -14,6 +14,7 @@ from analysis.metrics import metrics_of
 from analysis.summary import summarise
 from models.errors import InputError, raise_if_any
 from models.estimate import check_limits, estimate
+from models.fields import FrozenMap
 from models.inputs import RunInputs
 from models.rules import faults, not_simulated
 from models.scenario import Scenario
@@ -84,13 +85,9 @@ class Runs:
         expected = estimate(one, inputs.rates, inputs.shares)
         check_limits(one, expected)
         self._enter("compilation")
-        part = min(1.0, _WARMING_S / max(expected.time_s, 1e-9))
         with contextlib.suppress(Exception):  # the run itself says it
-            simulate(
-                scenario.model_copy(update={"duration_s": scenario.duration_s * part}),
-                inputs,
-                on_compile=_notes(self._note, "compiled"),
-            )
+            part = min(1.0, _WARMING_S / max(expected.time_s, 1e-9))
+            simulate(_shorter(scenario, part), inputs, on_compile=_notes(self._note, "compiled"))
         return scenario, inputs
 
     def _check_files(self, scenario: Scenario) -> None:
@@ -102,6 +99,12 @@ class Runs:
     def _enter(self, stage: str) -> None:
         self._stage = stage
         self._note({"stage": stage})
+
+
+def _shorter(scenario: Scenario, part: float) -> Scenario:
+    """The scenario with that part of its duration, in which all of its events still happen."""
+    events = {name: event.model_copy(update={"at_s": event.at_s * part}) for name, event in scenario.events.items()}
+    return scenario.model_copy(update={"duration_s": scenario.duration_s * part, "events": FrozenMap(events)})
 
 
 def _quiet(_: Answer) -> None:
