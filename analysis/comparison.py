@@ -22,7 +22,8 @@ Replications = Mapping[int, Metrics]  # number of the replication -> metrics
 class Difference:
     """A metric in two designs; `difference` is that of the second minus the first.
 
-    `paired` says whether it was taken replication by replication; `narrower` then is the width of the interval without
+    `paired` says whether it was taken replication by replication: all three means then are over the replications that
+    both have. `counts` are the replications behind the two means. `narrower` is the width of the interval without
     pairing over that with it, None where that cannot be told.
     """
 
@@ -31,6 +32,7 @@ class Difference:
     second: Mean
     difference: Mean
     paired: bool
+    counts: tuple[int, int]
     narrower: float | None
 
     @property
@@ -77,13 +79,16 @@ def _values(replications: Replications, metric: str) -> dict[int, float]:
 def _difference(metric: str, first: Replications, second: Replications, same_numbers: bool) -> Difference:
     one, other = _values(first, metric), _values(second, metric)
     both = sorted(one.keys() & other.keys())
-    apart = _apart(list(one.values()), list(other.values()))
     paired = same_numbers and bool(both)
+    if paired:
+        one, other = ({number: values[number] for number in both} for values in (one, other))
+    apart = _apart(list(one.values()), list(other.values()))
     difference = mean_of([other[number] - one[number] for number in both]) if paired else apart
     narrower = None
     if paired and apart.ci95 and difference.ci95 and (width := difference.ci95[1] - difference.ci95[0]) > 0:
         narrower = (apart.ci95[1] - apart.ci95[0]) / width
-    return Difference(metric, mean_of(list(one.values())), mean_of(list(other.values())), difference, paired, narrower)
+    first_mean, second_mean = mean_of(list(one.values())), mean_of(list(other.values()))
+    return Difference(metric, first_mean, second_mean, difference, paired, (len(one), len(other)), narrower)
 
 
 def _apart(one: Sequence[float], other: Sequence[float]) -> Mean:

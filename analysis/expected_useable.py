@@ -4,7 +4,9 @@ A checkpoint is useable when its group's host is overloaded and the group would 
 judged over futures made of measured windows: the total load goes up by a step, each key group follows along its
 regression on the total, and keeps what the total does not explain of some measured window. The steps go from
 0.7 of the one that overloads the first host to 1.3 of the one that overloads the ninth of ten hosts, as far as these
-follow the total at all. So speeds, other load, thresholds and sizes count, which a correlation does not see.
+follow the total at all, and never below the least total that was measured: a host that is overloaded already, by others
+perhaps, would let the total fall to nothing. So speeds, other load, thresholds and sizes count, which a correlation
+does not see.
 Source: the page "Checkpoint-assisted migration", section "Beyond the paper".
 """
 
@@ -104,7 +106,7 @@ def _futures(
     square = float(around @ around)
     slope = (load - mean[:, None]) @ around / square if square > 0 else mean / max(float(mean.sum()), 1e-300)
     rest = load - mean[:, None] - slope[:, None] * around[None, :]
-    low, high = _steps(mean, slope, host, speed, outside, theta, float(total.mean()))
+    low, high = _steps(mean, slope, host, speed, outside, theta, total)
     steps = low + (high - low) * (np.arange(futures) + 0.5) / futures
     windows = rng.integers(load.shape[1], size=futures)
     made: FloatArray = np.maximum(0.0, mean[:, None] + slope[:, None] * steps[None, :] + rest[:, windows])
@@ -118,9 +120,10 @@ def _steps(
     speed: FloatArray,
     outside: FloatArray,
     theta: float,
-    total: float,
+    totals: FloatArray,
 ) -> tuple[float, float]:
-    """The least and the greatest step of the total load."""
+    """The least and the greatest step of the total load, of which `totals` (windows,) were measured."""
+    total = float(totals.mean())
     nodes = len(speed)
     room = theta - outside - np.bincount(host, weights=mean, minlength=nodes) / speed
     rise = np.bincount(host, weights=slope, minlength=nodes) / speed
@@ -128,4 +131,5 @@ def _steps(
     if not overloads.size:
         return 0.0, _GREATEST * total
     first, last = float(overloads[0]), float(overloads[math.ceil(_SHARE * overloads.size) - 1])
-    return (_FIRST * first if first > 0 else first), max(_LAST * last, 0.0)
+    least = _FIRST * first if first > 0 else max(first, float(totals.min()) - total)
+    return least, max(_LAST * last, 0.0)

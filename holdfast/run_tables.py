@@ -179,14 +179,18 @@ def guarantee_line(summary: Mapping[str, Any]) -> str:
 
 
 def claims_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table | str]:
-    """One table for each study, and a line for each claim that does not hold and has a cause."""
+    """One table for each study, and a line for each claim that does not hold, with its tolerance and cause."""
     verdicts = {True: "holds", False: "DOES NOT HOLD", None: "not tried"}
     shown: list[Table | str] = []
     for study in dict.fromkeys(row["study"] for row in rows):
         own = [row for row in rows if row["study"] == study]
         cells = [(row["claim"], row["paper"], row["ours"] or "", verdicts[row["holds"]]) for row in own]
         shown.append(table(study, ("claim", "paper", "here", ""), cells, text_columns=4, whole_columns=1))
-        shown += [f"{row['claim']}: {row['cause']}" for row in own if row["cause"]]
+        for row in own:
+            if row["holds"] is False:
+                shown.append(f"{row['claim']}: accepted: {row['tolerance']}. Cause: {row['cause']}.")
+            elif row["cause"]:
+                shown.append(f"{row['claim']}: {row['cause']}")
         tried = [row for row in own if row["holds"] is not None]
         held = sum(row["holds"] for row in tried)
         shown.append(f"{held} of {len(tried)} claims that were tried hold; {len(own) - len(tried)} were not tried.")

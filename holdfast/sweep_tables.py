@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.run_tables import seconds
@@ -24,7 +24,7 @@ def quantity(metric: str, value: float | None) -> str:
     """The value of a metric in its unit."""
     if value is None:
         return "-"
-    if any(part.endswith("_s") for part in metric.split(".")) and not metric.endswith(".count"):
+    if _is_time(metric):
         return f"-{seconds(-value)}" if value < 0 else seconds(value)
     return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
 
@@ -35,10 +35,21 @@ def with_interval(metric: str, mean: Mean) -> str:
     if mean.mean is None or mean.ci95 is None:
         return text
     half = (mean.ci95[1] - mean.ci95[0]) / 2
-    number, _, unit = text.partition(" ")
-    if half == 0 or not unit:
-        return f"{number} ± {quantity(metric, half)}".rstrip()
-    return f"{number} ± {half / _FACTORS[unit]:.3g} {unit}"
+    if not _is_time(metric):
+        return f"{text} ± {quantity(metric, half)}"
+    unit = text.partition(" ")[2] or seconds(half).partition(" ")[2] or "s"  # zero has none of its own
+    return f"{_three(mean.mean / _FACTORS[unit])} ± {_three(half / _FACTORS[unit])} {unit}"
+
+
+def _is_time(metric: str) -> bool:
+    return any(part.endswith("_s") for part in metric.split(".")) and not metric.endswith(".count")
+
+
+def _three(value: float) -> str:
+    """Three digits, zeros too, so that both sides of an interval show as many: 1.00, 12.3, 0.202."""
+    if value == 0:
+        return "0"
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:#.3g}" if abs(value) >= 1e-4 else f"{value:.3g}"
 
 
 def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
@@ -52,7 +63,7 @@ def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
         order = sorted(points, key=lambda number: (_or_last(found[number][place].second.mean), number))
         few = order[:_MOST_ROWS] if len(order) > _MOST_ROWS else list(points)
         rows = [_row(result, number, found[number][place]) for number in few]
-        title = f"{metric}, means of {result.plan.scenario.replications} runs with 95 % intervals"
+        title = f"{metric}, means of {_runs(result, found, place)} runs with 95 % intervals"
         if len(few) < len(order):
             title += f": the {len(few)} least of {len(order):,}"
         columns = ("", *_names(list(result.plan.scenario.sweep)), "mean", "to design 0", "")
@@ -79,7 +90,7 @@ def comparison_table(found: Sequence[Difference]) -> Table:
         )
         for one in found
     ]
-    return table("B beside A", ("metric", "A", "B", "B - A", "", "B is"), rows)
+    return table("B beside A", ("metric", "A", "B", "B - A", "", "B is"), rows, whole_columns=1)
 
 
 def _row(result: SweepResult, number: int, one: Difference) -> tuple[object, ...]:
@@ -89,6 +100,13 @@ def _row(result: SweepResult, number: int, one: Difference) -> tuple[object, ...
         return (number, *settings.values(), mean, "", "")
     relative = "" if one.relative is None else f"{100 * one.relative:+.1f}%"
     return (number, *settings.values(), mean, relative, _VERDICTS[one.shown])
+
+
+def _runs(result: SweepResult, found: Mapping[int, Sequence[Difference]], place: int) -> str:
+    """How many runs the means are of; where runs failed of those that the design and the first one have."""
+    counts = {one[place].counts[1] for one in found.values()}
+    least, most = min(counts), max(counts)
+    return f"{most}" if least == most else f"{least} to {most}"
 
 
 def _names(paths: Sequence[str]) -> list[str]:

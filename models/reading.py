@@ -7,8 +7,9 @@ consistency, so that one misspelt key does not hide a missing input.
 from __future__ import annotations
 
 import copy
+import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,7 +24,9 @@ from models.writing import raw_of
 
 _TABLES = ("workload", "operators", "hosts", "events")  # of which one broken entry leaves the others usable
 _STAND_IN: Mapping[str, Any] = {"duration": "1 s", "workload": {}, "operators": {}, "hosts": {}}
-_MOST_SWEEP_VALUES = 1000
+_MOST_TRIED = 1000  # scenarios that are made to check the values of a sweep
+_ENOUGH = 20  # combinations in which a value has the same fault: it is the value's own
+_NOT_VARIED = ("sweep", "replications", "format")
 
 
 def scenario_from(raw: object, *, from_file: bool = True) -> Scenario:
@@ -91,24 +94,82 @@ def _faults_of_the_rest(
 
 
 def _sweep_faults(scenario: Scenario) -> Iterator[InputFault]:
-    """Faults of sweep values, each tried alone; quietly none for the values beyond the first thousand."""
+    """Faults of paths that cannot be varied, and of values that are in no valid scenario."""
     base = raw_of(scenario)
     base.pop("sweep", None)
-    tried = 0
+    paths: dict[str, Sequence[Any]] = {}
     for path, values in scenario.sweep.items():
+        where = path_text(("sweep", path))
+        if split_path(path)[0] in _NOT_VARIED:
+            yield InputFault(where, NO_VALUE, "cannot be varied: it is the same for all designs")
+        elif not values:
+            yield InputFault(where, NO_VALUE, "must have a value at least")
+        else:
+            paths[path] = values
+    yield from _values_that_never_fit(base, paths)
+
+
+def _values_that_never_fit(base: Mapping[str, Any], paths: Mapping[str, Sequence[Any]]) -> Iterator[InputFault]:
+    """Faults of values that fit neither alone nor with others; quietly none for what a thousand attempts leave open."""
+    left = _MOST_TRIED
+    for path, values in paths.items():
+        others = {name: inner for name, inner in paths.items() if name != path}
         for index, value in enumerate(values):
-            tried += 1
-            if tried > _MOST_SWEEP_VALUES:
+            if left <= 0:
                 return
-            where = path_text(("sweep", path, index))
-            try:
-                tables, wrong_paths = _changed(base, {path: value})
-                raise_if_any(wrong_paths)
-                _checked(tables, from_file=True)
-            except InputError as error:
-                first = error.faults[0]
-                reason = first.rule if first.path == path else f"gives {first}"
-                yield InputFault(where, value, reason, first.hint if first.path == path else "")
+            left -= 1
+            fault = _fault_of(base, {path: value})
+            if fault is None:
+                continue
+            never, tried = _never_fits(base, {path: value}, others, fault, left)
+            left -= tried
+            if never:
+                where = path_text(("sweep", path, index))
+                reason = fault.rule if fault.path == path else f"gives {fault}"
+                yield InputFault(where, value, reason, fault.hint if fault.path == path else "")
+
+
+def _never_fits(
+    base: Mapping[str, Any],
+    own: Mapping[str, object],
+    others: Mapping[str, Sequence[Any]],
+    fault: InputFault,
+    most: int,
+) -> tuple[bool, int]:
+    """Whether no combination makes a setting valid, as far as `most` of them can tell; how many were tried."""
+    tried, faults = 0, {str(fault)}
+    for settings in _combinations(own, others):
+        if tried >= most:
+            return tried >= _ENOUGH and fault.path in own and len(faults) == 1, tried
+        found = _fault_of(base, settings)
+        tried += 1
+        if found is None:
+            return False, tried
+        faults.add(str(found))
+    return True, tried
+
+
+def _combinations(own: Mapping[str, object], others: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, object]]:
+    """All settings of a sweep with this one, neighbours far apart, since only the first may be tried."""
+    count = math.prod(map(len, others.values())) if others else 0
+    step = next(k for k in range(max(1, int(0.618 * count)), count + 2) if math.gcd(k, count) == 1)
+    for number in range(count):
+        place, settings = number * step % count, dict(own)
+        for name, values in others.items():
+            place, index = divmod(place, len(values))
+            settings[name] = values[index]
+        yield settings
+
+
+def _fault_of(base: Mapping[str, Any], settings: Mapping[str, object]) -> InputFault | None:
+    """The first fault of the scenario with the settings."""
+    try:
+        tables, wrong_paths = _changed(base, settings)
+        raise_if_any(wrong_paths)
+        _checked(tables, from_file=True)
+    except InputError as error:
+        return error.faults[0]
+    return None
 
 
 def scenario_with(scenario: Scenario | Mapping[str, Any], changes: Mapping[str, object]) -> Scenario:

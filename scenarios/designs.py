@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.comparison import Difference, Replications, common_metrics, compare
-from models.errors import InputError
+from models.errors import NO_VALUE, InputError
 from models.words import nearest
 from scenarios.execute import Progress
 from scenarios.files import read_scenario
@@ -21,7 +22,9 @@ from scenarios.sweep_plan import SweepPlan
 from scenarios.sweep_store import PLAN
 from scenarios.sweep_summary import MAIN_METRICS, difference_entry
 
-_POINT = re.compile(r"(.+):(\d+)")
+_POINT = re.compile(r"(.+):([0-9]+)", re.DOTALL)
+_MOST_DIGITS = 9
+_CLEARLY = 1.05  # times as narrow: less is not worth a sentence
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,13 @@ class Comparison:
             return "An interval needs two replications or more of each design: nothing is shown."
         if not self.same_numbers:
             return f"Runs of different seeds ({counts[0]} and {counts[1]}): intervals by Welch."
-        gains = [one.narrower for one in self.differences if one.narrower is not None]
-        text = "Same seed, so differences are taken replication by replication"
-        if not gains:
+        pairs = sorted({one.counts[0] for one in self.differences if one.paired}) or [0]
+        shown = f"{pairs[0]}" if len(pairs) == 1 else f"{pairs[0]} to {pairs[-1]}"
+        text = f"Same seed, so differences and means are taken replication by replication ({shown} pairs)"
+        gain = next((one.narrower for one in self.differences if one.narrower is not None), math.nan)
+        if not _CLEARLY < gain < math.inf:
             return text + "."
-        return f"{text}: the interval of the first metric that varies is {gains[0]:.1f} times as narrow for it."
+        return f"{text}: the interval of the first metric that varies is {gain:.1f} times as narrow for it."
 
     def document(self) -> dict[str, Any]:
         """The comparison for JSON."""
@@ -86,7 +91,7 @@ def read_design(
     """The design that a text names: DIRECTORY of a run, DIRECTORY:POINT of a sweep, else a scenario to simulate."""
     point = _POINT.fullmatch(text)
     if point and (Path(point[1]) / PLAN).is_file():
-        return _of_sweep(point[1], int(point[2]))
+        return _of_sweep(point[1], point[2])
     folder = Path(text)
     if (folder / PLAN).is_file():
         raise InputError.at(text, "", "is a sweep", f"say which design, as in {text}:0")
@@ -107,11 +112,18 @@ def _of_run(folder: Path) -> Design:
     return Design(f"{folder} ({stored.summary['scenario']})", stored.summary["seed"], found)
 
 
-def _of_sweep(directory: str, number: int) -> Design:
+def _of_sweep(directory: str, digits: str) -> Design:
     result = read_sweep(directory)
     points = result.plan.points
+    number = int(digits) if len(digits) <= _MOST_DIGITS else len(points)
     if number >= len(points):
-        raise InputError.at(directory, number, "has no such design", f"0 to {len(points) - 1} are")
+        raise InputError.at(directory, digits, "has no such design", f"0 to {len(points) - 1} are")
+    made, all_runs = sum(row.point == number for row in result.rows), result.plan.scenario.replications
+    if made < all_runs:
+        rule = f"is not finished: {made} of {all_runs} runs are there"
+        raise InputError.at(f"{directory}:{number}", NO_VALUE, rule, "give the command of the sweep again")
+    if not result.replications(number):
+        raise InputError.at(f"{directory}:{number}", NO_VALUE, f"failed in all of its {all_runs} runs")
     return Design(f"{directory}:{number} ({settings_text(result.plan, number)})", _seed_of(result.plan, number),
                   result.replications(number))  # fmt: skip
 

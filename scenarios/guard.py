@@ -1,7 +1,8 @@
 """A process of its own for work that may hang, take all memory or end its process: whatever it does is an answer.
 
 The process speaks lines of JSON: one request in; any number of notes and one answer out (`serve`). It has a limit of
-CPU time, which is the same on a busy machine, and ends when the process that asked has ended.
+CPU time, which is the same on a busy machine and begins after what it prepares, and ends when the process that asked
+has ended.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ Note = Callable[[Answer], None]
 
 _LOOK_S = 0.1
 _WALL = 20  # times the CPU limit: sleeps and deadlocks take no CPU time
+_PREPARE_S = 600.0  # CPU time for what comes before the limit that was asked for
+_GREATEST_S = 1e9  # of CPU time; systems take no more
+_TAIL_BYTES = 4096  # of what the process says on stderr, kept for its last line
 
 
 class Guard:
@@ -31,13 +35,14 @@ class Guard:
     def __init__(self, module: str, arguments: Sequence[str]) -> None:
         self._command = [sys.executable, "-P", "-m", module, *arguments]
         self._process: subprocess.Popen[bytes] | None = None
-        self._rest = b""
+        self._rest = self._said = b""
+        self._mute = False  # whether stderr is at its end
 
     def ask(self, request: Answer, cpu_s: float, note: Note, stop: Callable[[], bool]) -> Answer:
         """What the process answers, or {"ended": why} with `timeout`, `stopped` or `crashed: ...`."""
         process = self._running()
         assert process.stdin is not None
-        began = time.monotonic()
+        until = time.monotonic() + _WALL * _PREPARE_S
         try:
             process.stdin.write(json.dumps({"cpu_s": cpu_s, **request}).encode() + b"\n")
             process.stdin.flush()
@@ -51,11 +56,14 @@ class Guard:
                 answer = json.loads(line)
                 if "note" not in answer:
                     return dict(answer)
-                note(answer)
+                if "prepared" in answer:
+                    until = time.monotonic() + _WALL * cpu_s
+                else:
+                    note(answer)
             if stop():
                 self.close()
                 return {"ended": "stopped"}
-            if time.monotonic() - began > _WALL * cpu_s:
+            if time.monotonic() > until:
                 self.close()
                 return {"ended": "timeout"}
 
@@ -65,20 +73,20 @@ class Guard:
         if process is not None:
             process.kill()
             process.wait()
-            for stream in (process.stdin, process.stdout):
+            for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     with contextlib.suppress(OSError):  # what was not read by the other side
                         stream.close()
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            self._rest = b""
+            self._rest, self._said, self._mute = b"", b"", False
             path = os.pathsep.join(entry for entry in sys.path if entry)
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": path},
                 start_new_session=True,  # Ctrl-C is for whoever asks
             )
@@ -87,10 +95,9 @@ class Guard:
     def _line(self) -> bytes | None:
         """The next line; empty if there is none yet, None if there will be none."""
         process = self._process
-        assert process is not None and process.stdout is not None
+        assert process is not None and process.stdout is not None and process.stderr is not None
         if b"\n" not in self._rest:
-            ready, _, _ = select.select([process.stdout], [], [], _LOOK_S)
-            if not ready:
+            if not self._wait(process):
                 return b""
             more = os.read(process.stdout.fileno(), 1 << 16)
             if not more:
@@ -102,31 +109,70 @@ class Guard:
         self._rest = rest
         return line
 
+    def _wait(self, process: subprocess.Popen[bytes]) -> bool:
+        """Whether there is something on stdout, or its end; what is said on stderr is taken meanwhile."""
+        streams: list[Any] = [process.stdout] if self._mute else [process.stdout, process.stderr]
+        ready, _, _ = select.select(streams, [], [], _LOOK_S)
+        if process.stderr in ready:
+            self._listen(process)
+        return process.stdout in ready
+
+    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        """Keep the end of what is said on stderr."""
+        assert process.stderr is not None
+        more = os.read(process.stderr.fileno(), 1 << 16)
+        self._mute = not more
+        self._said = (self._said + more)[-_TAIL_BYTES:]
+
+    def _last_line(self, process: subprocess.Popen[bytes]) -> str:
+        """What the process says last on stderr, at its end."""
+        assert process.stderr is not None
+        while not self._mute:
+            if select.select([process.stderr], [], [], _LOOK_S)[0]:
+                self._listen(process)
+            elif process.poll() is not None:  # whoever it started may hold stderr open for ever
+                break
+        lines = self._said.decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
     def _ended(self) -> Answer:
         process = self._process
         assert process is not None
+        last = self._last_line(process)
         code = process.wait()
         self.close()
         if code == -signal.SIGXCPU:
             return {"ended": "timeout"}
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        return {"ended": f"crashed: the process ended by {how}"}
+        return {"ended": f"crashed: the process ended by {how}" + (f": {last[:300]}" if last else "")}
 
 
-def serve(answer: Callable[[Answer, Note], Answer]) -> None:
-    """The other side: read requests until there are none, and write what `answer` says to each."""
+def serve(
+    answer: Callable[[Answer, Note], Answer], prepare: Callable[[Answer, Note], None] = lambda request, note: None
+) -> None:
+    """The other side: read requests until there are none, and write what `answer` says to each.
+
+    What `prepare` does with a request before does not count against its limit of CPU time.
+    """
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever prints must not speak for us
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
 
     def say(what: Answer) -> None:
         out.write(json.dumps(what) + "\n")
         out.flush()
 
+    def tell(note: Answer) -> None:
+        say({"note": True, **note})
+
     for line in sys.stdin:
         request = json.loads(line)
-        _allow_cpu(request.pop("cpu_s"))
-        say(answer(request, lambda note: say({"note": True, **note})))
+        cpu_s = request.pop("cpu_s")
+        _allow_cpu(_PREPARE_S)
+        prepare(request, tell)
+        _allow_cpu(cpu_s)
+        tell({"prepared": True})
+        say(answer(request, tell))
 
 
 def limit_memory(size_bytes: int) -> None:
@@ -143,12 +189,14 @@ def _allow_cpu(more_s: float) -> None:
         import resource  # noqa: PLC0415
 
         used = resource.getrusage(resource.RUSAGE_SELF)
-        limit = int(used.ru_utime + used.ru_stime + more_s) + 1
+        limit = int(used.ru_utime + used.ru_stime + min(more_s, _GREATEST_S)) + 1
+        most = resource.getrlimit(resource.RLIMIT_CPU)[1]
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+        resource.setrlimit(resource.RLIMIT_CPU, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
+    """End this process when that which started it has ended; for a thread."""
     while os.getppid() == parent:
         time.sleep(_LOOK_S)
     os._exit(1)

@@ -52,15 +52,30 @@ def problem_of_history(found: Mapping[str, Any], method: str) -> CheckpointAlloc
         check.add("history.theta", theta, "must be a positive number")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         check.add("history.seed", seed, "must be a whole number, at least 0")
+    labels = _labels(check, _plain(history.get("group")), groups)
     raise_if_any(check.faults)
     assert load is not None and speed is not None and host is not None and nodes is not None
-    group = history.get("group")
-    labels = None if group is None else tuple(_plain(group))
     if method == EXPECTED:
         outside = history.get("outside")
         others_take = np.zeros(nodes) if outside is None else outside
         return expected_allocation(load, host, speed=speed, outside=others_take, theta=theta, seed=seed, group=labels)
     return allocation_from_correlation(pearson(load), load.mean(axis=1), host, nodes, group=labels)
+
+
+def _labels(check: CheckedArrays, group: Any, groups: int | None) -> tuple[str | int, ...] | None:
+    """The operator of each key group, None where there are none or faults."""
+    if group is None:
+        return None
+    rule = "must be a list with a text or a whole number for each key group"
+    if not isinstance(group, (list, tuple)):
+        check.add("history.group", group, rule)
+        return None
+    wrong = [(k, one) for k, one in enumerate(group) if isinstance(one, bool) or not isinstance(one, (str, int))]
+    if wrong:
+        check.add(f"history.group[{wrong[0][0]}]", wrong[0][1], "must be a text or a whole number")
+    elif groups is not None and len(group) != groups:
+        check.add("history.group", f"{len(group)} entries", f"must have {groups}, one for each key group")
+    return tuple(group)
 
 
 def _plain(value: Any) -> Any:

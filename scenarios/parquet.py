@@ -5,7 +5,8 @@ Files have the same bytes for the same rows: no time of writing, one compression
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def write_parquet(
     import pyarrow.parquet as pq  # noqa: PLC0415  slow to load
 
     schema = _schema(fields)
-    with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as writer:
+    with _to(path) as place, pq.ParquetWriter(place, schema, compression="zstd", write_page_checksum=True) as writer:
         for part in parts:
             writer.write_table(_table(schema, fields, part))
 
@@ -52,7 +53,7 @@ def read_parquet(path: Path) -> dict[str, list[object]]:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
-        table = pq.read_table(path, page_checksum_verification=True)
+        table = pq.read_table(_from(path), page_checksum_verification=True)
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError.at(str(path), "", "must be a Parquet file", str(error).splitlines()[0]) from None
     return {name: table.column(name).to_pylist() for name in table.column_names}
@@ -62,7 +63,38 @@ def units_of(path: Path) -> dict[str, str]:
     """Column name -> unit, as written into the file."""
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    return {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in pq.read_schema(path)}
+    schema = pq.read_schema(_from(path))
+    return {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in schema}
+
+
+@contextmanager
+def _to(path: Path) -> Iterator[Any]:
+    """What Arrow writes to: memory where the name is no text, since its threads must not meet a file of Python."""
+    if _is_text(path):
+        yield path
+        return
+    import pyarrow as pa  # noqa: PLC0415
+
+    memory = pa.BufferOutputStream()
+    yield memory
+    path.write_bytes(memory.getvalue())
+
+
+def _from(path: Path) -> Any:
+    """What Arrow reads from."""
+    if _is_text(path):
+        return path
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.BufferReader(path.read_bytes())
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _schema(fields: Sequence[Field]) -> Any:

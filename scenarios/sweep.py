@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Literal
 
 from analysis.comparison import Replications
+from analysis.metrics import Metrics
+from models.errors import NO_VALUE, InputError, WorkerLost
 from scenarios.files import LoadedScenario
 from scenarios.guard import Answer
 from scenarios.sweep_plan import SweepPlan, make_plan
@@ -21,6 +24,7 @@ from scenarios.sweep_store import OK, Row, SweepStore, digest
 Engine = Literal["local", "spark"]
 Progress = Callable[[float], None]
 _LOOK_S = 0.2
+_LIMITS_S = (0.001, 1e9)  # what --time-limit may be
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,15 @@ class SweepResult:
 
     def replications(self, point: int) -> Replications:
         """Replication -> metrics of a design point, of the runs that came to their end."""
-        own = (row for row in self.rows if row.point == point and row.status == OK)
-        return {row.replication: row.metrics for row in own}
+        return self._by_point.get(point, {})
+
+    @cached_property
+    def _by_point(self) -> dict[int, dict[int, Metrics]]:
+        found: dict[int, dict[int, Metrics]] = {}
+        for row in self.rows:
+            if row.status == OK:
+                found.setdefault(row.point, {})[row.replication] = row.metrics
+        return found
 
 
 def sweep(
@@ -58,34 +69,81 @@ def sweep(
     retry: bool = False,
     on_progress: Progress | None = None,
     on_compile: Progress | None = None,
+    check: Callable[[SweepResult], object] = lambda stored: None,
 ) -> SweepResult:
     """Make what is missing of a sweep in the directory `out`, and return all of it.
 
     The same scenario gives the same digest for any engine, number of workers and interruptions. `workers` are processes
     (local) or threads of Spark (without a `master`). A run that takes more CPU time than `time_limit_s` (without it
-    `limits.time`) ends as a row with that status; `retry` makes again what ended by time, memory or a crash. Raises
-    InputError for a directory that holds something else, WorkerLost where Spark gave up.
+    `limits.time`) ends as a row with that status; `retry` makes again what ended by time, memory, a crash or an error
+    that nobody expected. Files that the scenario names are read from where `loaded` found them. `check` sees what is
+    stored before anything is made, and may raise. Raises InputError for a directory that holds something else or cannot
+    be written, WorkerLost where Spark gave up or the machine could not go on.
     """
-    directory = Path(out).resolve()
+    low, high = _LIMITS_S
+    if time_limit_s is not None and not low <= time_limit_s <= high:
+        raise InputError.at("--time-limit", time_limit_s, f"must be between {low:g} s and {high:g} s")
+    directory = _resolved(out)
     store = SweepStore(directory)
-    plan = store.begin(make_plan(loaded, directory))
+    plan = make_plan(loaded, directory)
+    try:
+        _go_on(store, plan, loaded.folder, engine, workers, master, time_limit_s, retry, on_progress, on_compile, check)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        text = "the machine could not go on; what is done is stored: give the same command again"
+        raise WorkerLost(f"{text} ({(error.strerror or str(error)).lower()})") from error
+    return read_sweep(directory)
+
+
+def _resolved(out: Path | str) -> Path:
+    try:
+        directory = Path(out).resolve()
+        directory.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a symbolic link that leads to itself
+        raise InputError.at(
+            str(out), NO_VALUE, "is no directory that can be made", str(error).splitlines()[0]
+        ) from None
+    return directory
+
+
+def _go_on(
+    store: SweepStore,
+    plan: SweepPlan,
+    folder: Path,
+    engine: Engine,
+    workers: int,
+    master: str | None,
+    time_limit_s: float | None,
+    retry: bool,
+    on_progress: Progress | None,
+    on_compile: Progress | None,
+    check: Callable[[SweepResult], object],
+) -> None:
+    """Make what is missing."""
+    directory = store.directory
+    plan = store.begin(plan)
     store.clean()
-    todo = store.to_do(plan, retry=retry)
+    todo = store.to_do(plan)
+    check(SweepResult(directory, plan, tuple(store.rows(plan))))
+    if retry:
+        todo = store.to_do(plan, retry=True)
     if todo:
+        store.check_writable()
         progress = _Share(plan, set(range(len(plan.chunks))) - set(todo), on_progress or (lambda _: None))
         if engine == "spark":
             from scenarios.sweep_spark import on_spark  # noqa: PLC0415 - only where Spark is asked for
 
-            on_spark(directory, todo, time_limit_s, workers, master, lambda: progress.look(store))
+            on_spark(directory, folder, todo, time_limit_s, workers, master, lambda: progress.look(store))
         else:
-            _on_processes(directory, plan, todo, time_limit_s, workers, progress, on_compile)
-    return read_sweep(directory)
+            _on_processes(directory, folder, plan, todo, time_limit_s, workers, progress, on_compile)
 
 
 def read_sweep(directory: Path | str) -> SweepResult:
     """What there is of the sweep in a directory; raises InputError where there is none."""
     store = SweepStore(Path(directory))
-    return SweepResult(Path(directory), store.plan(), tuple(store.rows()))
+    plan = store.plan()
+    return SweepResult(Path(directory), plan, tuple(store.rows(plan)))
 
 
 class _Share:
@@ -114,6 +172,7 @@ class _Share:
 
 def _on_processes(
     directory: Path,
+    folder: Path,
     plan: SweepPlan,
     todo: Sequence[int],
     time_limit_s: float | None,
@@ -129,7 +188,7 @@ def _on_processes(
     notes: SimpleQueue[tuple[int, Answer]] = SimpleQueue()
 
     def work() -> None:
-        chunks = Chunks(directory, plan, time_limit_s)
+        chunks = Chunks(directory, folder, plan, time_limit_s)
         try:
             while not stop.is_set():
                 chunk = left.get_nowait()

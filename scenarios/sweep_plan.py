@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from models.design import DesignPoint, design_points, number_of_points
-from models.errors import InputError
+from models.errors import NO_VALUE, InputError
 from models.estimate import estimate
 from models.profile import Profile
 from models.reading import scenario_from
@@ -25,7 +26,7 @@ from models.writing import raw_of
 from scenarios.files import LoadedScenario, named_files
 from scenarios.recorded import profiles_of, rates_of, shares_of
 
-FORMAT = 1
+FORMAT = 2
 MOST_RUNS = 1_000_000
 _MOST_S, _CHUNKS = 30.0, 64  # expected time of a chunk, at the most, and how many there are to be below that
 _MOST_IN_CHUNK = 1000
@@ -35,7 +36,11 @@ Run = tuple[int, int]  # (number of the design point, replication)
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """All runs of a sweep. Paths in `scenario` start from `folder`, which starts from the directory of the sweep."""
+    """All runs of a sweep.
+
+    `folder` says where the files were that `files` has the digests of, from the directory of the sweep. Nothing is read
+    there: whoever goes on says where they are now.
+    """
 
     scenario: Scenario
     folder: str
@@ -56,15 +61,16 @@ class SweepPlan:
 
     @cached_property
     def content(self) -> str:
-        """Digest of what decides the results: plans with the same one are the same sweep."""
-        text = json.dumps([FORMAT, self.version, raw_of(self.scenario), dict(self.files)], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        """Digest of all that is written of the plan."""
+        return hashlib.sha256(json.dumps(self._document(), sort_keys=True, allow_nan=False).encode()).hexdigest()
 
     def text(self) -> str:
-        """The plan as JSON."""
-        document = {
+        """The plan as JSON; in ASCII, since names of files need not be text."""
+        return json.dumps({"content": self.content, **self._document()}, allow_nan=False) + "\n"
+
+    def _document(self) -> dict[str, object]:
+        return {
             "format": FORMAT,
-            "content": self.content,
             "version": self.version,
             "scenario": raw_of(self.scenario),
             "folder": self.folder,
@@ -72,7 +78,6 @@ class SweepPlan:
             "costs_s": self.costs_s,
             "chunks": self.chunks,
         }
-        return json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def make_plan(loaded: LoadedScenario, directory: Path) -> SweepPlan:
@@ -84,7 +89,7 @@ def make_plan(loaded: LoadedScenario, directory: Path) -> SweepPlan:
     names: dict[str, None] = {}
     costs = list(_costs(scenario, loaded.folder, names))
     chunks, sums = _packed(costs, scenario.replications)
-    files = {name: _digest(loaded.folder / name) for name in names}
+    files = {name: digest_of_file(loaded.folder / name) for name in names}
     folder = os.path.relpath(loaded.folder, directory)
     return SweepPlan(scenario, folder, files, version("holdfast"), chunks, sums)
 
@@ -94,11 +99,11 @@ def read_plan(path: Path) -> SweepPlan:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError.at(str(path), "", "is missing: this is not the directory of a sweep") from None
-    except (OSError, ValueError) as error:
-        raise InputError.at(str(path), "", "cannot be read", str(error)) from None
+        raise InputError.at(str(path), NO_VALUE, "is missing: this is not the directory of a sweep") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError.at(str(path), NO_VALUE, "cannot be read", str(error)) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InputError.at(str(path), "", f"must be the plan of a sweep of format {FORMAT}")
+        raise InputError.at(str(path), NO_VALUE, f"must be the plan of a sweep of format {FORMAT}")
     try:
         plan = SweepPlan(
             scenario_from(document["scenario"]),
@@ -108,27 +113,40 @@ def read_plan(path: Path) -> SweepPlan:
             tuple(tuple((point, replication) for point, replication in chunk) for chunk in document["chunks"]),
             tuple(document["costs_s"]),
         )
-        changed = plan.content != document["content"]
-    except (InputError, KeyError, TypeError, ValueError):
+        changed = plan.content != document["content"] or not _is_sound(plan)
+    except (InputError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         changed = True
     if changed:
-        raise InputError.at(str(path), "", "was changed", "a plan is written once: take a new directory")
+        raise InputError.at(str(path), NO_VALUE, "was changed", "a plan is written once: take a new directory")
     return plan
 
 
 def what_differs(old: SweepPlan, new: SweepPlan) -> str:
-    """In what two plans are not the same sweep, in words; "" if they are."""
-    if old.content == new.content:
-        return ""
+    """In what two plans are not the same sweep, in words; "" if they are: the results would be the same."""
     if old.version != new.version:
         return f"by version {old.version} of holdfast, this is {new.version}"
     changed = [name for name in {**old.files, **new.files} if old.files.get(name) != new.files.get(name)]
     before, after = raw_of(old.scenario), raw_of(new.scenario)
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    return "of another " + ("scenario: " + ", ".join(keys) if keys else "content of " + ", ".join(changed))
+    if keys:
+        return "of another scenario: " + ", ".join(keys)
+    return "of another content of " + ", ".join(changed) if changed else ""
 
 
-def _digest(path: Path) -> str:
+def _is_sound(plan: SweepPlan) -> bool:
+    """Whether every run is there once, in chunks with an expected time each."""
+    points, replications = number_of_points(plan.scenario), plan.scenario.replications
+    runs = [run for chunk in plan.chunks for run in chunk]
+    if len(runs) != points * replications or len(set(runs)) != len(runs) or len(plan.costs_s) != len(plan.chunks):
+        return False
+    if not all(type(number) is int for run in runs for number in run):
+        return False
+    if not all(0 <= point < points and 0 <= replication < replications for point, replication in runs):
+        return False
+    return all(type(cost) in (int, float) and 0 <= cost < math.inf for cost in plan.costs_s)
+
+
+def digest_of_file(path: Path) -> str:
     """Of the content of a file, or of all files in a directory; of nothing where there is none."""
     found = hashlib.sha256()
     files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]

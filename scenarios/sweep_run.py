@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -13,55 +14,101 @@ from analysis.metrics import metrics_of
 from analysis.summary import summarise
 from models.errors import InputError, raise_if_any
 from models.estimate import check_limits, estimate
+from models.fields import FrozenMap
 from models.inputs import RunInputs
 from models.rules import faults, not_simulated
 from models.scenario import Scenario
+from scenarios.files import named_files
 from scenarios.guard import Answer, Guard, Note, limit_memory, serve
 from scenarios.runs import inputs_of
-from scenarios.sweep_plan import SweepPlan
+from scenarios.sweep_plan import SweepPlan, digest_of_file
 from scenarios.sweep_store import OK, Row, SweepStore
 from sim.engine import simulate
 
 _CODE_BYTES = 6 * 2**30  # address space that libraries and compiled code take, most of it never used
+_MOST_BYTES = 2**60  # systems take no more
 _NOTES_S = 0.2
+_WARMING_S = 0.02  # expected time of a shorter run, by which all code of the run is compiled
+
+
+class FileChanged(RuntimeError):
+    """A file that the scenario names is not the one that the sweep began with."""
 
 
 class Runs:
-    """Runs of one sweep, in this process; what the last design point needed is kept for the next replication."""
+    """Runs of one sweep, in this process; what the last design point needed is kept for the next replication.
 
-    def __init__(self, directory: Path) -> None:
-        plan = SweepStore(directory).plan()
-        self._plan, self._folder = plan, directory / plan.folder
+    Paths in the scenario start from `folder`.
+    """
+
+    def __init__(self, directory: Path, folder: Path) -> None:
+        self._plan, self._folder = SweepStore(directory).plan(), folder
         self._prepared = lru_cache(maxsize=1)(self._prepare)
         self._stage = ""
+        self._note: Note = _quiet
+
+    def prepare(self, point: int, note: Note) -> None:
+        """Read what a design point needs and compile its code; what goes wrong goes wrong again in `run`."""
+        self._note = note
+        with contextlib.suppress(Exception):
+            self._prepared(point)
 
     def run(self, point: int, replication: int, note: Note) -> Answer:
         """{"status", "stage", "message", "metrics"} of one run."""
+        self._note = note
         try:
-            self._stage = "scenario"
             scenario, inputs = self._prepared(point)
-            self._stage = "simulation"
-            records = simulate(scenario, inputs, replication, _notes(note, "done"), on_compile=_notes(note, "compiled"))
-            self._stage = "summary"
+            self._enter("simulation")
+            records = simulate(scenario, inputs, replication, _notes(note, "done"))
+            self._enter("summary")
             metrics = metrics_of(summarise(scenario, [records]))
         except InputError as error:
             return {"status": "error", "stage": self._stage, "message": str(error), "metrics": {}}
         except MemoryError:
             return {"status": "memory", "stage": self._stage, "message": "memory ran out", "metrics": {}}
+        except FileChanged as error:
+            return {"status": "failed", "stage": self._stage, "message": str(error), "metrics": {}}
         except Exception as error:  # a run that fails must not end the sweep; its row says what it was
             text = f"{type(error).__name__}: {error}"[:500]
-            return {"status": "error", "stage": self._stage, "message": text, "metrics": {}}
+            return {"status": "failed", "stage": self._stage, "message": text, "metrics": {}}
         return {"status": OK, "stage": "done", "message": "", "metrics": metrics}
 
     def _prepare(self, point: int) -> tuple[Scenario, RunInputs]:
+        self._enter("scenario")
         scenario = self._plan.points[point].of(self._plan.scenario)
         raise_if_any(faults(scenario))
         raise_if_any(not_simulated(scenario))
-        self._stage = "inputs"
+        self._enter("inputs")
+        self._check_files(scenario)
         inputs = inputs_of(scenario, self._folder)
         one = scenario.model_copy(update={"replications": 1})
-        check_limits(one, estimate(one, inputs.rates, inputs.shares))
+        expected = estimate(one, inputs.rates, inputs.shares)
+        check_limits(one, expected)
+        self._enter("compilation")
+        with contextlib.suppress(Exception):  # the run itself says it
+            part = min(1.0, _WARMING_S / max(expected.time_s, 1e-9))
+            simulate(_shorter(scenario, part), inputs, on_compile=_notes(self._note, "compiled"))
         return scenario, inputs
+
+    def _check_files(self, scenario: Scenario) -> None:
+        """Raise FileChanged where the rows would not be those of the plan."""
+        for _, name in named_files(scenario):
+            if digest_of_file(self._folder / name) != self._plan.files[name]:
+                raise FileChanged(f"{name} in {self._folder} is not what it was when the sweep began")
+
+    def _enter(self, stage: str) -> None:
+        self._stage = stage
+        self._note({"stage": stage})
+
+
+def _shorter(scenario: Scenario, part: float) -> Scenario:
+    """The scenario with that part of its duration, in which all of its events still happen."""
+    events = {name: event.model_copy(update={"at_s": event.at_s * part}) for name, event in scenario.events.items()}
+    return scenario.model_copy(update={"duration_s": scenario.duration_s * part, "events": FrozenMap(events)})
+
+
+def _quiet(_: Answer) -> None:
+    """Hears nothing."""
 
 
 def _notes(note: Note, what: str) -> Callable[[float], None]:
@@ -79,22 +126,31 @@ def _notes(note: Note, what: str) -> Callable[[float], None]:
 
 
 class Chunks:
-    """Executes chunks of a sweep, with a process of its own beside for what may go wrong."""
+    """Executes chunks of a sweep, with a process of its own beside for what may go wrong.
 
-    def __init__(self, directory: Path, plan: SweepPlan, cpu_s: float | None) -> None:
+    Paths in the scenario start from `folder`.
+    """
+
+    def __init__(self, directory: Path, folder: Path, plan: SweepPlan, cpu_s: float | None) -> None:
         limits = plan.scenario.limits
         self._store, self._plan, self._cpu_s = SweepStore(directory), plan, cpu_s or limits.time_s
-        memory = int(limits.memory_bytes) + _CODE_BYTES
-        self._guard = Guard("scenarios.sweep_run", [str(directory.resolve()), str(memory)])
+        memory = min(int(limits.memory_bytes), _MOST_BYTES) + _CODE_BYTES
+        self._guard = Guard("scenarios.sweep_run", [str(directory.resolve()), str(folder.resolve()), str(memory)])
 
-    def run(self, chunk: int, note: Note = lambda _: None, stop: Callable[[], bool] = lambda: False) -> bool | None:
+    def run(self, chunk: int, note: Note = _quiet, stop: Callable[[], bool] = lambda: False) -> bool | None:
         """Make all runs of a chunk and store them: whether this attempt was the first; None when it was stopped."""
+        if self._store.is_there(chunk):  # by another driver
+            return False
         rows = []
         for number, (point, replication) in enumerate(self._plan.chunks[chunk]):
             began = time.perf_counter()
+            stages = ["scenario"]
 
-            def tell(what: Answer, number: int = number) -> None:
-                note({**what, "runs": number})
+            def tell(what: Answer, number: int = number, stages: list[str] = stages) -> None:
+                if "stage" in what:
+                    stages.append(what["stage"])
+                else:
+                    note({**what, "runs": number})
 
             answer = self._guard.ask({"point": point, "replication": replication}, self._cpu_s, tell, stop)
             ended = answer.get("ended")
@@ -102,9 +158,10 @@ class Chunks:
                 return None
             if ended:
                 status, _, message = str(ended).partition(": ")
-                answer = {"status": status, "stage": "simulation", "message": message, "metrics": {}}
+                answer = {"status": status, "stage": stages[-1], "message": message, "metrics": {}}
                 if status == "timeout":
-                    answer["message"] = f"more than {self._cpu_s:g} s of CPU time"
+                    late = stages[-1] in ("simulation", "summary")
+                    answer["message"] = f"more than {self._cpu_s:g} s of CPU time" if late else "it never began"
             rows.append(Row(point, replication, **answer, run_s=time.perf_counter() - began))
             note({"runs": number + 1, "done": 0.0})
         return self._store.commit(chunk, rows)
@@ -116,10 +173,13 @@ class Chunks:
 
 def main() -> None:
     """Serve the runs of the sweep in a directory: the process behind `Chunks`."""
-    directory, memory = sys.argv[1:]
+    directory, folder, memory = sys.argv[1:]
     limit_memory(int(memory))
-    runs = Runs(Path(directory))
-    serve(lambda request, note: json.loads(json.dumps(runs.run(request["point"], request["replication"], note))))
+    runs = Runs(Path(directory), Path(folder))
+    serve(
+        lambda request, note: json.loads(json.dumps(runs.run(request["point"], request["replication"], note))),
+        lambda request, note: runs.prepare(request["point"], note),
+    )
 
 
 if __name__ == "__main__":

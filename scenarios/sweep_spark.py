@@ -2,54 +2,81 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from analysis.spark.session import spark_session
-from models.errors import WorkerLost
+from models.errors import InputError, MissingTool, WorkerLost
 from scenarios.sweep_run import Chunks
 from scenarios.sweep_store import SweepStore
 
 _LOOK_S = 0.5
+_STACK, _NOT_USEFUL = "Traceback (most recent call last):", ("at ", "An error occurred")
 
 
 def on_spark(
     directory: Path,
+    folder: Path,
     todo: Sequence[int],
     time_limit_s: float | None,
     workers: int,
     master: str | None,
     look: Callable[[], None],
 ) -> None:
-    """Make chunks on the cluster of `master`, or on threads of this machine; all must see the directory.
+    """Make chunks on the cluster of `master`, or on threads of this machine; all must see the directory and the folder.
 
-    A task is tried four times; what is stored stays stored. Raises WorkerLost where Spark gave up.
+    A task is tried four times; what is stored stays stored. Raises WorkerLost where Spark does not start or gave up.
     """
-    place = str(directory)
+    place, files = os.fsencode(directory), os.fsencode(folder)
 
     def make(chunk: int) -> int:
-        _chunks(place, time_limit_s).run(chunk)
+        _chunks(place, files, time_limit_s).run(chunk)
         return chunk
 
     with (
-        spark_session("holdfast sweep", cores=workers, master=master or f"local[{workers},4]") as session,
+        _started(spark_session("holdfast sweep", cores=workers, master=master or f"local[{workers},4]")) as session,
         _looking(look),
     ):
-        chunks = session.sparkContext.parallelize(list(todo), len(todo))
         try:
+            chunks = session.sparkContext.parallelize(list(todo), len(todo))
             chunks.map(make).collect()
         except Exception as error:
-            last = str(error).strip().splitlines()[:1]
             text = "Spark gave up; what is done is stored: give the same command to go on"
-            raise WorkerLost(f"{text} ({last[0][:200] if last else type(error).__name__})") from error
+            raise WorkerLost(f"{text} ({_first_line(error)})") from error
+
+
+@contextmanager
+def _started(session: AbstractContextManager[Any]) -> Iterator[Any]:
+    """The session; WorkerLost in place of a page of Java where there is none."""
+    with ExitStack() as stack:
+        try:
+            started = stack.enter_context(session)
+        except (InputError, MissingTool):
+            raise
+        except Exception as error:
+            raise WorkerLost(f"Spark did not start ({_first_line(error)})") from error
+        yield started
+
+
+def _first_line(error: Exception) -> str:
+    """What the error says, without the stacks of Java and Python."""
+    lines = str(error).strip().splitlines()
+    if _STACK in lines:  # the first line that is not indented after it is what went wrong
+        lines = [line for line in lines[lines.index(_STACK) + 1 :] if not line.startswith(" ")]
+    useful = (line.strip().removeprefix(": ") for line in lines if not line.strip().startswith(_NOT_USEFUL))
+    return next((line[:200] for line in useful if line), type(error).__name__)
 
 
 @lru_cache(maxsize=1)
-def _chunks(place: str, time_limit_s: float | None) -> Chunks:
+def _chunks(place: bytes, files: bytes, time_limit_s: float | None) -> Chunks:
     """What a worker of Spark keeps from one task to the next; the process behind it ends with the worker."""
-    return Chunks(Path(place), SweepStore(Path(place)).plan(), time_limit_s)
+    directory, folder = Path(os.fsdecode(place)), Path(os.fsdecode(files))
+    return Chunks(directory, folder, SweepStore(directory).plan(), time_limit_s)
 
 
 class _looking:  # noqa: N801 - a context manager

@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -23,19 +24,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.metrics import Metrics
-from models.errors import InputError
+from models.errors import NO_VALUE, InputError
 from scenarios.parquet import Field, read_parquet, write_parquet
 from scenarios.sweep_plan import SweepPlan, read_plan, what_differs
 
 PLAN, RUNS, TMP, REPLACED = "plan.json", "runs", "tmp", "replaced"
 OK = "ok"
 _OLD_S = 3600.0
-RETRIED = ("timeout", "memory", "crashed")  # the machine's fault perhaps: another attempt may end otherwise
+RETRIED = ("timeout", "memory", "crashed", "failed")  # the machine's fault perhaps: another attempt may end otherwise
+_CHUNK = re.compile(r"chunk-([0-9]{8})\.parquet")
+_WRITTEN = re.compile(r"[0-9a-f]{32}")  # names in tmp
 _FIELDS = (
     Field("point", "int32", "", "number of the design point"),
     Field("replication", "int32", "", "number of the replication"),
-    Field("status", "str", "", "ok, error (the input), timeout, memory or crashed"),
-    Field("stage", "str", "", "what it came to: scenario, inputs, simulation, summary, done"),
+    Field("status", "str", "", "ok, error (the input), timeout, memory, crashed or failed"),
+    Field("stage", "str", "", "what it came to: scenario, inputs, compilation, simulation, summary, done"),
     Field("message", "str", "", "what went wrong"),
     Field("run_s", "float64", "s", "time of the computation"),
     Field("attempt", "str", "", "which attempt made the row"),
@@ -66,26 +69,50 @@ class SweepStore:
     def begin(self, plan: SweepPlan) -> SweepPlan:
         """Write the plan, or take the one that is there; raises InputError for a directory of something else."""
         stored = self.directory / PLAN
-        if not stored.exists():
-            if self.directory.exists() and (not self.directory.is_dir() or any(self.directory.iterdir())):
-                rule = "must be a new or empty directory, or that of this sweep"
-                raise InputError.at(str(self.directory), "something else", rule, "choose another --out")
-            try:
-                for name in (RUNS, TMP, REPLACED):
-                    (self.directory / name).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError.at(str(self.directory), "", "cannot be made", error.strerror or str(error)) from None
-            self._link(plan.text().encode(), stored)
+        # A second driver may be writing the same plan: what it has made so far is nobody's else.
+        if not stored.exists() and not self._is_free() and not stored.exists():
+            rule = "must be a new or empty directory, or that of this sweep"
+            raise InputError.at(str(self.directory), "something else", rule, "choose another --out")
+        try:
+            for name in (RUNS, TMP, REPLACED):
+                (self.directory / name).mkdir(parents=True, exist_ok=True)
+            if not stored.exists():
+                self._link(plan.text().encode(), stored)
+        except OSError as error:
+            raise InputError.at(str(self.directory), NO_VALUE, "cannot be made", error.strerror or str(error)) from None
         there = read_plan(stored)
         differs = what_differs(there, plan)
         if differs:
             rule = f"holds a sweep {differs}"
-            raise InputError.at(str(self.directory), "", rule, "choose another --out; nothing was changed")
+            raise InputError.at(str(self.directory), NO_VALUE, rule, "choose another --out; nothing was changed")
         return there
 
     def plan(self) -> SweepPlan:
         """The plan of the sweep."""
         return read_plan(self.directory / PLAN)
+
+    def check_writable(self) -> None:
+        """Raise InputError where nothing can be stored."""
+        try:
+            written = self._temporary()
+            written.write_bytes(b"")
+            written.unlink()
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise InputError.at(str(self.directory), NO_VALUE, "cannot be written", why.lower()) from None
+
+    def _is_free(self) -> bool:
+        """Whether nothing is there but the beginning of a sweep without a plan."""
+        if not self.directory.exists():
+            return not self.directory.is_symlink()
+        if not self.directory.is_dir():
+            return False
+        return all(
+            one.name in (RUNS, TMP, REPLACED)
+            and one.is_dir()
+            and all(one.name == TMP and _WRITTEN.fullmatch(inner.name) for inner in one.iterdir())
+            for one in self.directory.iterdir()
+        )
 
     # -- chunks
 
@@ -106,7 +133,12 @@ class SweepStore:
 
     def committed(self) -> set[int]:
         """The chunks that are there, by their names alone."""
-        return {int(path.stem.removeprefix("chunk-")) for path in (self.directory / RUNS).glob("chunk-*.parquet")}
+        found = (_CHUNK.fullmatch(path.name) for path in (self.directory / RUNS).glob("chunk-*.parquet"))
+        return {int(one[1]) for one in found if one}
+
+    def is_there(self, chunk: int) -> bool:
+        """Whether somebody has stored the chunk."""
+        return self._path(chunk).exists()
 
     def to_do(self, plan: SweepPlan, *, retry: bool = False) -> list[int]:
         """The chunks that are missing; what cannot be read, or with `retry` holds rows of RETRIED, is put aside."""
@@ -114,7 +146,8 @@ class SweepStore:
         for chunk in range(len(plan.chunks)):
             path = self._path(chunk)
             if path.exists() and not self._is_good(path, plan.chunks[chunk], retry):
-                path.replace(self.directory / REPLACED / f"{path.stem}.{uuid.uuid4().hex[:8]}.parquet")
+                with contextlib.suppress(FileNotFoundError):  # another driver was faster
+                    path.replace(self.directory / REPLACED / f"{path.stem}.{uuid.uuid4().hex[:8]}.parquet")
             if not path.exists():
                 missing.append(chunk)
         return missing
@@ -126,21 +159,30 @@ class SweepStore:
                 if time.time() - left.stat().st_mtime > _OLD_S:
                     left.unlink()
 
-    def rows(self) -> list[Row]:
-        """All rows that are stored, by point and replication."""
+    def rows(self, plan: SweepPlan) -> list[Row]:
+        """All rows that are stored of the plan, by point and replication; raises InputError for a damaged chunk."""
         found: list[Row] = []
-        for path in sorted((self.directory / RUNS).glob("chunk-*.parquet")):
-            found += _rows_of(read_parquet(path))
+        for chunk in sorted(self.committed()):
+            if chunk >= len(plan.chunks):
+                continue
+            rows = self._rows(self._path(chunk), plan.chunks[chunk])
+            if rows is None:
+                hint = "give the command of the sweep again"
+                raise InputError.at(str(self._path(chunk)), NO_VALUE, "is damaged: it will be made again", hint)
+            found += rows
         return sorted(found, key=lambda row: (row.point, row.replication))
 
     def _is_good(self, path: Path, runs: Sequence[tuple[int, int]], retry: bool) -> bool:
+        rows = self._rows(path, runs)
+        return rows is not None and not (retry and any(row.status in RETRIED for row in rows))
+
+    def _rows(self, path: Path, runs: Sequence[tuple[int, int]]) -> list[Row] | None:
+        """The rows of a chunk, None where they are not those of its runs."""
         try:
             rows = _rows_of(read_parquet(path))
         except (InputError, KeyError, TypeError):
-            return False
-        if [(row.point, row.replication) for row in rows] != [tuple(run) for run in runs]:
-            return False
-        return not (retry and any(row.status in RETRIED for row in rows))
+            return None
+        return rows if [(row.point, row.replication) for row in rows] == [tuple(run) for run in runs] else None
 
     # -- files
 

@@ -22,12 +22,18 @@ MAIN_METRICS = (
 """What people look at first, as far as it was seen and is not the same everywhere."""
 
 
-def chosen_metrics(result: SweepResult, asked: Sequence[str] | None) -> list[str]:
-    """The metrics for a table: those asked for, or the main ones; raises InputError for one that no run has."""
+def check_metrics(result: SweepResult, asked: Sequence[str]) -> None:
+    """Raise InputError for a metric that no run has, as far as there are runs."""
     known = dict.fromkeys(name for row in result.rows for name in row.metrics)
-    for name in asked or ():
+    for name in asked:
         if known and name not in known:
             raise InputError.at("--metric", name, "is no metric of this sweep", nearest(name, known))
+
+
+def chosen_metrics(result: SweepResult, asked: Sequence[str] | None) -> list[str]:
+    """The metrics for a table: those asked for, or the main ones; raises InputError for one that no run has."""
+    check_metrics(result, asked or ())
+    known = dict.fromkeys(name for row in result.rows for name in row.metrics)
     if asked:
         return [name for name in asked if name in known]
     found = [name for name in MAIN_METRICS if name in known]
@@ -74,6 +80,7 @@ def _point(result: SweepResult, number: int) -> dict[str, Any]:
         "runs": len(own),
         "metrics": {
             one.metric: {
+                "runs": one.counts[1],
                 "mean": one.second.mean,
                 "ci95": one.second.ci95,
                 "difference": difference_entry(one) if number else None,
@@ -90,6 +97,7 @@ def difference_entry(one: Difference) -> dict[str, Any]:
         "ci95": one.difference.ci95,
         "relative": one.relative,
         "paired": one.paired,
+        "pairs": one.counts[0] if one.paired else None,
         "shown": one.shown,
     }
 

@@ -23,6 +23,9 @@ def answer(request: Answer, note: Note) -> Answer:
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "leave":
         os._exit(7)
+    if what == "say":
+        os.write(2, b"x" * 200_000 + b"\nsomething\nwhat went wrong\n\n")
+        os._exit(3)
     if what == "memory":
         try:
             return {"size": len(bytearray(1 << 40))}
@@ -35,6 +38,12 @@ def answer(request: Answer, note: Note) -> Answer:
     return {"what": what, "process": os.getpid()}
 
 
+def prepare(request: Answer, note: Note) -> None:
+    began = time.process_time()
+    while request["what"] == "prepare" and time.process_time() - began < 1.5:
+        pass
+
+
 if __name__ == "__main__":
     limit_memory(8 << 30)
-    serve(answer)
+    serve(answer, prepare)

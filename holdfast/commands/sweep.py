@@ -20,10 +20,10 @@ def sweep(
     workers: Annotated[int, typer.Option(min=1, help="Processes, or threads of Spark on this machine")] = 1,
     master: Annotated[str | None, typer.Option(help="Master URL of a Spark cluster that sees --out")] = None,
     time_limit: Annotated[
-        float | None, typer.Option(min=0.001, metavar="SECONDS", help="CPU time of one run (else limits.time)")
+        float | None, typer.Option(metavar="SECONDS", help="CPU time of one run (else limits.time)")
     ] = None,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Make again what ended by time, by memory or in a crash")
+        bool, typer.Option("--retry", help="Make again what ended by time, by memory, in a crash or unexpectedly")
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what is missing; always done")] = True,
     metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Metric of the table; repeatable")] = None,
@@ -37,7 +37,7 @@ def sweep(
     from scenarios.files import read_scenario  # noqa: PLC0415
     from scenarios.library import resolve  # noqa: PLC0415
     from scenarios.sweep import sweep as run_sweep  # noqa: PLC0415
-    from scenarios.sweep_summary import chosen_metrics, sweep_summary  # noqa: PLC0415
+    from scenarios.sweep_summary import check_metrics, chosen_metrics, sweep_summary  # noqa: PLC0415
 
     del resume  # there is no other way
     if master is not None and engine != "spark":
@@ -54,6 +54,7 @@ def sweep(
             retry=retry,
             on_progress=lambda share: talk("sweeping", share),
             on_compile=lambda share: talk(COMPILING, share),
+            check=lambda stored: check_metrics(stored, metric or ()),
         )
     names = chosen_metrics(result, metric)
     if as_json:

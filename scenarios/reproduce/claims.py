@@ -81,5 +81,5 @@ def _row(claim: Claim, finding: Finding | None) -> dict[str, Any]:
         "ours": None if finding is None else finding.ours,
         "tolerance": claim.accept,
         "holds": None if finding is None else finding.holds,
-        "cause": "" if finding is None else finding.cause,
+        "cause": "" if finding is None else finding.cause or ("" if finding.holds else "not looked into"),
     }

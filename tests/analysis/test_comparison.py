@@ -52,7 +52,10 @@ def test_only_replications_that_both_have_are_pairs() -> None:
     one, other = design([1.0, 2.0, 3.0]), {1: {"x": 5.0}, 2: {"x": 7.0}, 9: {"x": 100.0}}
     (found,) = compare(one, other, same_numbers=True, metrics=["x"])
     assert found.difference.mean == 3.5
-    assert found.second.mean == pytest.approx(112 / 3)
+    assert (found.first.mean, found.second.mean, found.counts) == (2.5, 6.0, (2, 2))
+    assert found.relative == 3.5 / 2.5
+    (found,) = compare(one, other, same_numbers=False, metrics=["x"])
+    assert (found.first.mean, found.second.mean, found.counts) == (2.0, pytest.approx(112 / 3), (3, 3))
 
 
 def test_without_an_interval_nothing_is_shown() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,7 @@ def test_designs_of_a_sweep_and_runs_can_be_compared(
         "ci95": [0.0, 0.0],
         "relative": 0.0,
         "paired": True,
+        "pairs": 2,
         "shown": "equal",
     }
     assert {one["difference"]["shown"] for one in found.values()} == {"equal"}
@@ -84,11 +86,28 @@ def test_designs_of_a_sweep_and_runs_can_be_compared(
     assert "latency_s.mean" in out
 
 
+@pytest.fixture
+def half(made: Path, tmp_path: Path) -> Path:
+    """The sweep with nothing but the first design's first chunk."""
+    shutil.copytree(made, tmp_path / "half")
+    chunks = json.loads((made / "plan.json").read_text())["chunks"]
+    for number, chunk in enumerate(chunks):
+        if [0, 0] not in chunk:
+            (tmp_path / "half" / "runs" / f"chunk-{number:08d}.parquet").unlink()
+    return tmp_path / "half"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["compare", "MADE", "MADE:0"], "is a sweep (say which design, as in"),
         (["compare", "MADE:0", "MADE:6"], "6: has no such design (0 to 5 are)"),
+        (["compare", "MADE:0", "MADE:" + "9" * 5000], "has no such design (0 to 5 are)"),
+        (["compare", "MADE:0", "HALF:0"], "HALF:0: is not finished: 1 of 2 runs are there"),
+        ([*SWEEP, "--out", "MADE", "--time-limit", "inf"], "--time-limit = inf: must be between"),
+        ([*SWEEP, "--out", "MADE", "--time-limit", "nan"], "--time-limit = nan: must be between"),
+        ([*SWEEP, "--out", "HALF", "--metric", "latency"], "is no metric of this sweep"),
+        ([*SWEEP, "--set", "sweep={ replications = [1, 2] }", "--out", "MADE"], "cannot be varied"),
         (["compare", "MADE:0", "MADE:1", "--metric", "latency_s.p98"], 'did you mean "latency_s.p99"?'),
         (["compare", "MADE:0", "nowhere"], "nowhere"),
         (["sweep", "tiny-sweep", "--out", "MADE"], "holds a sweep of another scenario: duration, replications"),
@@ -100,13 +119,17 @@ def test_designs_of_a_sweep_and_runs_can_be_compared(
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
-    made: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    made: Path, half: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there = str(Path(__file__).parent)
-    given = [one.replace("MADE", str(made)).replace("HERE", there) for one in arguments]
+    places = {"MADE": str(made), "HALF": str(half), "HERE": there}
+    given = list(arguments)
+    for name, place in places.items():
+        given, message = [one.replace(name, place) for one in given], message.replace(name, place)
     code, out, err = run(capsys, *given)
     assert (code, out) == (2, "")
     assert message in err
+    assert len(list((half / "runs").iterdir())) == 1
     assert "Traceback" not in err
 
 

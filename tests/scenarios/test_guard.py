@@ -38,6 +38,7 @@ def test_one_process_answers_one_request_after_the_other(guard: Guard) -> None:
         ("kill", 20.0, "crashed: the process ended by signal SIGKILL"),
         ("fault", 20.0, "crashed: the process ended by signal SIGSEGV"),
         ("leave", 20.0, "crashed: the process ended by exit code 7"),
+        ("say", 20.0, "crashed: the process ended by exit code 3: what went wrong"),
         ("spin", 0.1, "timeout"),
         ("hang", 0.1, "timeout"),
     ],
@@ -45,6 +46,11 @@ def test_one_process_answers_one_request_after_the_other(guard: Guard) -> None:
 def test_a_process_that_ends_or_never_answers_is_an_answer(guard: Guard, what: str, cpu_s: float, ended: str) -> None:
     assert ask(guard, what, cpu_s) == {"ended": ended}
     assert ask(guard, "again")["what"] == "again"
+
+
+def test_what_is_prepared_does_not_count_against_the_limit(guard: Guard) -> None:
+    assert ask(guard, "prepare", 0.1)["what"] == "prepare"
+    assert ask(guard, "prepare", 1e30)["what"] == "prepare"
 
 
 def test_memory_that_is_not_there_is_an_error_of_the_run_alone(guard: Guard) -> None:

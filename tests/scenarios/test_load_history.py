@@ -55,6 +55,33 @@ def test_a_plan_can_be_verified(tmp_path: Path, method: str, capsys: pytest.Capt
     assert "the plan holds" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("method", ["expected-useable", "exact", "sensitive-first", "even", "baseline"])
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        (5, r"history\.group = 5: must be a list"),
+        ("abc", r"history\.group = abc: must be a list"),
+        ({"a": 1}, r"history\.group = .*: must be a list"),
+        (["a"], r"history\.group = 1 entries: must have 12"),
+        ([["a"]] * 12, r"history\.group\[0\] = \['a'\]: must be a text"),
+        ([None] * 12, r"history\.group\[0\] = None: must be a text"),
+        (["a"] * 11 + [1.5], r"history\.group\[11\] = 1\.5: must be a text"),
+        ([True] * 12, r"history\.group\[0\] = True: must be a text"),
+    ],
+)
+def test_groups_that_are_none_are_one_clear_error(tmp_path: Path, group: object, message: str, method: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_problem(write(tmp_path / "history.json", group=group), method)
+
+
+@pytest.mark.parametrize("method", ["expected-useable", "exact", "even"])
+def test_groups_are_texts_or_numbers(tmp_path: Path, method: str) -> None:
+    for group in ([k % 2 for k in range(12)], ["a", "b"] * 6):
+        found = read_problem(write(tmp_path / "history.json", group=group), method).group
+        assert found is not None
+        assert len(found) == 12
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [

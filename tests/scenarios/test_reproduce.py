@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from models.errors import InputError
+from holdfast.run_tables import claims_tables
+from models.errors import InputError, WorkerLost
 from scenarios.reproduce import anti_correlated, replay
 from scenarios.reproduce.airline import NODES, POLICIES, TRAINING, Training, experiment
-from scenarios.reproduce.claims import claims, reproduce, study_names
+from scenarios.reproduce.checkpoint_assisted import _changes_sides, _execute, _replay
+from scenarios.reproduce.claims import Finding, _row, claims, reproduce, study_names
 from scenarios.reproduce.flight_rates import Airline, Flights, flights, homes, loads, operators
 from scenarios.study import flights as bundled
 
@@ -40,6 +46,9 @@ def test_every_claim_of_the_study_is_tried_and_those_that_do_not_hold_are_these(
     for row in rows:
         assert row["ours"] and row["paper"] and row["tolerance"]
         assert row["holds"] is True or row["cause"]
+    ours = {row["claim"]: row["ours"] for row in rows}
+    assert "correlations below 0.2 as they are" in ours["airline-rise"]  # the paper's objective beside ours
+    assert "below before it, above beyond" in ours["replay-direct"]
 
 
 def test_a_study_that_is_not_there_yet_is_not_tried() -> None:
@@ -122,3 +131,79 @@ def test_with_a_higher_threshold_the_other_host_has_room() -> None:
 
 def test_a_move_is_the_same_again() -> None:
     assert replay.move("cpa", 2.0) == replay.move("cpa", 2.0)
+
+
+def moved(protocol: str, completions_s: dict[int, float]) -> list[replay.Moved]:
+    return [replay.Moved(protocol, replayed, 0.0, took) for replayed, took in completions_s.items()]
+
+
+def test_a_protocol_is_below_direct_before_the_break_even_and_above_beyond() -> None:
+    few, many = int(replay.BREAK_EVEN / 2), int(replay.BREAK_EVEN * 2)
+    direct = moved("direct", {few: 1.0, many: 1.0})
+    assert _changes_sides(moved("cpal", {few: 0.5, many: 2.0}), direct)
+    for wrong in ({few: 1.5, many: 2.0}, {few: 0.5, many: 0.9}, {few: 1.5, many: 0.9}):
+        assert not _changes_sides(moved("cpal", wrong), direct)
+    assert not _changes_sides(moved("cpal", {few: 0.5}), direct[:1])  # nothing beyond was tried
+
+
+def test_growing_is_said_only_of_what_grows() -> None:
+    ages, replayed = (1.0, 2.0, 3.0), (100, 4000, 12000)
+
+    def ours(completions_s: tuple[float, ...]) -> tuple[str, bool]:
+        moves = {
+            (name, age): replay.Moved(name, count, 0.0, took)
+            for name in ("cpa", "cpal", "direct")
+            for age, count, took in zip(ages, replayed, completions_s, strict=True)
+        }
+        found = _replay(moves, ages)["replay-cpal-completion"]
+        return found.ours, found.holds
+
+    assert ours((1.0, 2.0, 3.0)) == ("1.000 to 1.000 times CPA's, growing", True)
+    assert ours((1.0, 3.0, 2.0)) == ("1.000 to 1.000 times CPA's, not growing", False)
+
+
+def test_a_claim_that_fails_without_a_reason_says_so() -> None:
+    claim = claims()[0]
+    assert _row(claim, Finding("2", False))["cause"] == "not looked into"
+    assert _row(claim, Finding("2", False, "rounding"))["cause"] == "rounding"
+    assert _row(claim, Finding("2", True))["cause"] == _row(claim, None)["cause"] == ""
+
+
+def test_the_terminal_shows_what_would_have_been_accepted() -> None:
+    rows = [_row(claim, Finding("2", number % 2 == 1)) for number, claim in enumerate(claims()[:2])]
+    lines = [one for one in claims_tables(rows) if isinstance(one, str)]
+    assert lines[0] == f"{rows[0]['claim']}: accepted: {rows[0]['tolerance']}. Cause: not looked into."
+    assert lines[1] == "1 of 2 claims that were tried hold; 0 were not tried."
+
+
+def test_workers_end_with_whoever_waits_for_them() -> None:
+    program = """
+import os, signal, multiprocessing, time
+from concurrent.futures import ProcessPoolExecutor
+from scenarios.reproduce.checkpoint_assisted import _begin
+if __name__ == "__main__":
+    pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (os.getpid(),))
+    print(pool.submit(os.getpid).result(), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, check=False)
+    worker = int(done.stdout)
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        try:
+            os.kill(worker, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    raise AssertionError("it lives on")
+
+
+def test_a_worker_that_was_killed_is_one_line() -> None:
+    with pytest.raises(WorkerLost, match="try fewer workers"):
+        _execute([_Killed(), _Killed()], 2, lambda text, share: None)  # type: ignore[list-item]
+
+
+class _Killed:
+    def run(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)

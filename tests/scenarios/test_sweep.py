@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,15 @@ import pytest
 
 from analysis.metrics import metrics_of
 from analysis.summary import summarise
+from models.errors import InputError, WorkerLost
 from scenarios.files import LoadedScenario, read_scenario, scenario_text
+from scenarios.guard import Answer
 from scenarios.library import resolve
 from scenarios.runs import inputs_of
 from scenarios.sweep import SweepResult, read_sweep, sweep
+from scenarios.sweep_plan import SweepPlan, make_plan
+from scenarios.sweep_run import Chunks, Runs
+from scenarios.sweep_store import SweepStore
 from sim.engine import simulate
 
 
@@ -136,6 +144,129 @@ sweep(loaded, "out")
     assert (row.status, row.message) == ("crashed", "the process ended by signal SIGKILL")
 
 
+def with_rates(folder: Path, rate: int = 200) -> LoadedScenario:
+    """The tiny sweep with a recorded rate."""
+    folder.mkdir(exist_ok=True)
+    (folder / "rates.csv").write_text(f"time,value\n0,{10 * rate}\n10,{10 * rate}\n20,{10 * rate}\n")
+    text = Path(resolve("tiny-sweep")).read_text().replace('"200 /s"', '{ series = "rates.csv", step = "10 s" }')
+    (folder / "one.toml").write_text(text)
+    settings = ["duration=30 s", "replications=1", 'sweep={ "fault_tolerance.interval" = ["1 s", "2 s"] }']
+    return read_scenario(folder / "one.toml", settings)
+
+
+def test_files_are_read_where_the_scenario_is_now(tmp_path: Path) -> None:
+    first = sweep(with_rates(tmp_path / "one"), tmp_path / "out")
+    assert first.failed == ()
+    shutil.rmtree(tmp_path / "one")
+    (tmp_path / "out").rename(tmp_path / "moved")
+    next((tmp_path / "moved" / "runs").iterdir()).unlink()
+    again = sweep(with_rates(tmp_path / "two"), tmp_path / "moved")
+    assert again.failed == ()
+    assert again.digest == first.digest
+
+
+def test_a_file_that_changes_under_a_sweep_fails_its_runs_which_can_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = with_rates(tmp_path / "one")
+    before = (tmp_path / "one" / "rates.csv").read_bytes()
+
+    def plan(loaded: LoadedScenario, directory: Path) -> SweepPlan:
+        made = make_plan(loaded, directory)
+        (tmp_path / "one" / "rates.csv").write_text("time,value\n0,1\n")
+        return made
+
+    monkeypatch.setattr("scenarios.sweep.make_plan", plan)
+    result = sweep(loaded, tmp_path / "out")
+    assert {(row.status, row.stage) for row in result.rows} == {("failed", "inputs")}
+    assert "rates.csv" in result.rows[0].message
+    monkeypatch.undo()
+    (tmp_path / "one" / "rates.csv").write_bytes(before)
+    assert len(sweep(loaded, tmp_path / "out").failed) == 2
+    assert sweep(loaded, tmp_path / "out", retry=True).failed == ()
+
+
+def test_an_error_that_nobody_expected_is_a_failed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = tiny("replications=1", "sweep={ seed = [1] }")
+    plan = SweepStore(tmp_path / "out").begin(make_plan(loaded, tmp_path / "out"))
+    heard: list[Answer] = []
+    runs = Runs(tmp_path / "out", loaded.folder)
+
+    def broken(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("scenarios.sweep_run.inputs_of", broken)
+    runs.prepare(0, heard.append)
+    answer = runs.run(0, 0, heard.append)
+    assert plan.runs == 1
+    assert (answer["status"], answer["stage"]) == ("failed", "inputs")
+    assert "Too many open files" in answer["message"]
+    assert [one["stage"] for one in heard] == ["scenario", "inputs"] * 2
+
+
+def test_code_is_compiled_by_a_shorter_run_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = tiny("replications=1", "duration=3000 s", "sweep={ seed = [1] }")
+    SweepStore(tmp_path / "out").begin(make_plan(loaded, tmp_path / "out"))
+    made: list[tuple[float, str]] = []
+    runs = Runs(tmp_path / "out", loaded.folder)
+
+    def recorded(scenario: Any, *arguments: Any, **options: Any) -> Any:
+        made.append((scenario.duration_s, runs._stage))
+        return simulate(scenario, *arguments, **options)
+
+    monkeypatch.setattr("scenarios.sweep_run.simulate", recorded)
+    runs.prepare(0, lambda _: None)
+    ((short_s, stage),) = made
+    assert 0 < short_s < loaded.scenario.duration_s
+    assert stage == "compilation"
+    assert runs.run(0, 0, lambda _: None)["status"] == "ok"
+    assert made[1:] == [(loaded.scenario.duration_s, "simulation")]
+
+
+def test_a_chunk_that_is_there_is_not_made_again(one_worker: SweepResult) -> None:
+    chunks = Chunks(one_worker.directory, Path(), one_worker.plan, None)
+    heard: list[Answer] = []
+    assert chunks.run(0, heard.append) is False
+    assert heard == []
+    assert chunks._guard._process is None
+
+
+@pytest.mark.parametrize("limit_s", [0.0, -1.0, float("nan"), float("inf"), 1e30])
+def test_a_limit_that_is_none_is_bad_input(tmp_path: Path, limit_s: float) -> None:
+    with pytest.raises(InputError, match=r"--time-limit.*must be between"):
+        sweep(tiny(), tmp_path / "out", time_limit_s=limit_s)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_link_to_itself_and_a_name_that_is_too_long_are_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    for out in (tmp_path / "loop", tmp_path / ("x" * 300)):
+        with pytest.raises(InputError, match="is no directory that can be made"):
+            sweep(tiny(), out)
+
+
+def test_names_of_directories_need_not_be_text(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff"))
+    result = sweep(with_rates(odd), odd / "out")
+    assert result.failed == ()
+    assert len(result.rows) == 2
+
+
+def test_a_machine_that_cannot_go_on_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("scenarios.guard.subprocess.Popen", refused)
+    with pytest.raises(WorkerLost, match=r"give the same command again \(too many open files\)"):
+        sweep(tiny(), tmp_path / "out")
+
+
+def test_what_is_stored_is_seen_before_anything_is_made(one_worker: SweepResult) -> None:
+    seen: list[SweepResult] = []
+    sweep(tiny(), one_worker.directory, check=seen.append)
+    assert [len(result.rows) for result in seen] == [18]
+
+
 def _child_of(process: int) -> int:
     until = time.monotonic() + 60
     while time.monotonic() < until:
@@ -157,3 +288,30 @@ def test_common_random_numbers_make_differences_sharper(one_worker: SweepResult)
     (found,) = differences(one_worker, 4, ["latency_s.mean"])
     assert found.paired
     assert found.narrower is not None and found.narrower > 1
+
+
+def test_of_an_error_in_a_worker_of_spark_the_reason_is_said() -> None:
+    from scenarios.sweep_spark import _first_line  # noqa: PLC0415
+
+    text = """
+An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "worker.py", line 3, in process
+    go()
+TypeError: no such thing
+
+at org.apache.spark.Executor.run(Executor.scala:1)
+"""
+    assert _first_line(RuntimeError(text)) == "TypeError: no such thing"
+
+
+def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def broken(*_: object, **__: object) -> Iterator[None]:
+        raise RuntimeError("An error occurred while calling X.\n: java.net.ConnectException: refused\n\tat a.b(C.java)")
+        yield
+
+    monkeypatch.setattr("scenarios.sweep_spark.spark_session", broken)
+    with pytest.raises(WorkerLost) as lost:
+        sweep(tiny(), tmp_path / "out", engine="spark")
+    assert str(lost.value) == "Spark did not start (java.net.ConnectException: refused)"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,7 +53,7 @@ def test_the_first_attempt_at_a_chunk_wins(begun: tuple[SweepStore, SweepPlan]) 
     store, plan = begun
     assert store.commit(0, rows_of(plan, 0, 1.0))
     assert not store.commit(0, rows_of(plan, 0, 2.0))
-    assert {row.metrics["a"] for row in store.rows()} == {1.0}
+    assert {row.metrics["a"] for row in store.rows(plan)} == {1.0}
     assert store.committed() == {0}
     assert list((store.directory / "tmp").iterdir()) == []
 
@@ -78,10 +81,10 @@ def test_a_damaged_chunk_is_put_aside_and_made_again(begun: tuple[SweepStore, Sw
 
 def test_only_what_the_machine_did_is_retried(begun: tuple[SweepStore, SweepPlan]) -> None:
     store, plan = begun
-    for chunk, status in enumerate(["ok", "error", "timeout", "crashed", "memory"]):
+    for chunk, status in enumerate(["ok", "error", "timeout", "crashed", "memory", "failed"]):
         store.commit(chunk, rows_of(plan, chunk, status=status))
-    assert store.to_do(plan)[0] == 5
-    assert store.to_do(plan, retry=True)[:4] == [2, 3, 4, 5]
+    assert store.to_do(plan)[0] == 6
+    assert store.to_do(plan, retry=True)[:5] == [2, 3, 4, 5, 6]
 
 
 def test_the_digest_leaves_times_and_attempts_out(begun: tuple[SweepStore, SweepPlan]) -> None:
@@ -111,17 +114,107 @@ def test_a_directory_of_something_else_is_refused(loaded: LoadedScenario, tmp_pa
         SweepStore(file).begin(make_plan(loaded, file))
 
 
-def test_a_plan_that_was_changed_is_refused(begun: tuple[SweepStore, SweepPlan]) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scenario": {}},
+        {"chunks": []},
+        {"chunks": None},
+        {"chunks": [[[0, 0.5]]]},
+        {"chunks": [[[0, 0]], [[0, 0]]]},
+        {"costs_s": []},
+        {"costs_s": ["1"]},
+        {"folder": "elsewhere"},
+        {"files": {"rates.csv": "0"}},
+    ],
+)
+def test_a_plan_that_was_changed_is_refused(begun: tuple[SweepStore, SweepPlan], change: dict[str, object]) -> None:
     store, _ = begun
     path = store.directory / "plan.json"
-    document = json.loads(path.read_text())
-    document["scenario"]["seed"] = 99
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(InputError, match="was changed"):
         store.plan()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}', '{"format": 1}'])
+@pytest.mark.parametrize("change", ["twice", "outside", "costs", "float"])
+def test_a_plan_that_cannot_be_is_refused_whatever_its_digest_says(
+    begun: tuple[SweepStore, SweepPlan], change: str
+) -> None:
+    store, plan = begun
+    chunks, costs = list(plan.chunks), plan.costs_s
+    if change == "twice":
+        chunks[0] = chunks[1]
+    elif change == "outside":
+        chunks[0] = ((6, 0),)
+    elif change == "float":
+        chunks[0] = ((0.0, 0),)  # type: ignore[assignment]
+    else:
+        costs = costs[:-1]
+    (store.directory / "plan.json").write_text(replace(plan, chunks=tuple(chunks), costs_s=costs).text())
+    with pytest.raises(InputError, match="was changed"):
+        store.plan()
+
+
+def test_a_sweep_that_was_begun_by_somebody_else_now_is_the_same(loaded: LoadedScenario, tmp_path: Path) -> None:
+    for name in ("runs", "tmp", "replaced"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "tmp" / ("0" * 32)).write_text("half a plan")
+    store = SweepStore(tmp_path)
+    assert store.begin(make_plan(loaded, tmp_path)) == store.plan()
+
+
+def test_directories_that_are_missing_are_made_again(begun: tuple[SweepStore, SweepPlan]) -> None:
+    store, plan = begun
+    store.commit(0, rows_of(plan, 0))
+    for name in ("tmp", "replaced"):
+        (store.directory / name).rmdir()
+    assert store.begin(plan) == plan
+    assert store.commit(1, rows_of(plan, 1))
+    assert store.committed() == {0, 1}
+
+
+def test_only_chunks_of_the_plan_are_read(begun: tuple[SweepStore, SweepPlan]) -> None:
+    store, plan = begun
+    store.commit(0, rows_of(plan, 0))
+    path = store.directory / "runs" / "chunk-00000000.parquet"
+    for name in ("chunk-99999999.parquet", "chunk-mine.parquet", "chunk-1.parquet"):
+        (path.parent / name).write_bytes(path.read_bytes())
+    assert len(store.rows(plan)) == len(plan.chunks[0])
+    assert store.committed() >= {0}
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="is damaged"):
+        store.rows(plan)
+
+
+def test_a_damaged_chunk_that_another_driver_took_away_is_missing(
+    begun: tuple[SweepStore, SweepPlan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, plan = begun
+    store.commit(1, rows_of(plan, 0))
+
+    def taken(path: Path, *_: object) -> bool:
+        path.unlink()
+        return False
+
+    monkeypatch.setattr(store, "_is_good", taken)
+    assert 1 in store.to_do(plan)
+
+
+def test_a_directory_that_cannot_be_written_is_one_clear_error(
+    begun: tuple[SweepStore, SweepPlan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, _ = begun
+    store.check_writable()
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "write_bytes", refused)
+    with pytest.raises(InputError, match=r"cannot be written \(read-only"):
+        store.check_writable()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}', '{"format": 1}', "[" * 100_000])
 def test_a_plan_that_is_none_is_one_clear_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "plan.json").write_text(text)
     with pytest.raises(InputError, match=r"plan\.json"):

@@ -1,0 +1,63 @@
+"""Tables of sweeps and comparisons: units kept, as many digits on both sides, names in one piece."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import pytest
+from rich.console import Console
+
+from analysis.comparison import Difference, compare
+from analysis.statistics import Mean
+from holdfast.sweep_tables import comparison_table, with_interval
+from scenarios.designs import Comparison, Design
+
+
+@pytest.mark.parametrize(
+    ("metric", "mean", "half", "shown"),
+    [
+        ("latency_s.mean", 1.0, 0.202, "1.00 ± 0.202 s"),
+        ("latency_s.mean", 1.0, 0.0, "1.00 ± 0 s"),
+        ("latency_s.mean", 0.0, 0.0, "0 ± 0 s"),
+        ("latency_s.mean", 0.0, 0.002, "0 ± 2.00 ms"),
+        ("latency_s.mean", -0.0125, 0.0005, "-12.5 ± 0.500 ms"),
+        ("latency_s.mean", 250.0, 1.5, "250 ± 1.50 s"),
+        ("latency_s.count", 1000.0, 0.0, "1,000 ± 0"),
+        ("guarantee.lost", 2.5, 0.25, "2.5 ± 0.25"),
+    ],
+)
+def test_an_interval_has_the_unit_of_its_mean(metric: str, mean: float, half: float, shown: str) -> None:
+    assert with_interval(metric, Mean(mean, (mean - half, mean + half))) == shown
+
+
+def test_a_mean_without_an_interval_stands_alone() -> None:
+    assert with_interval("latency_s.mean", Mean(0.5, None)) == "500 ms"
+    assert with_interval("latency_s.mean", Mean(None, None)) == "-"
+
+
+def test_names_of_metrics_are_in_one_piece() -> None:
+    name = "operators.count_words.sojourn_s.p99"
+    one, other = ({k: {name: value + k / 7} for k in range(3)} for value in (1.2345, 1.3456))
+    out = io.StringIO()
+    found = compare(one, other, same_numbers=True, metrics=[name])
+    Console(file=out, width=80).print(comparison_table(found))
+    assert name in out.getvalue()
+    assert max(map(len, out.getvalue().splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("narrower", "ends"),
+    [
+        (None, "(2 pairs)."),
+        (1.0, "(2 pairs)."),
+        (1.04, "(2 pairs)."),
+        (math.inf, "(2 pairs)."),
+        (3.21, "(2 pairs): the interval of the first metric that varies is 3.2 times as narrow for it."),
+    ],
+)
+def test_only_what_is_clearly_narrower_is_said_to_be(narrower: float | None, ends: str) -> None:
+    design = Design("a", 1, {0: {"x": 1.0}, 1: {"x": 2.0}})
+    mean = Mean(1.0, (0.5, 1.5))
+    found = Comparison((design, design), (Difference("x", mean, mean, mean, True, (2, 2), narrower),))
+    assert found.sentence().endswith(ends)
