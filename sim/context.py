@@ -131,6 +131,10 @@ class Context:
         else:
             self._runtime.behind(message)
 
+    def timer(self, delay_ns: int, kind: str, note: object = None) -> None:
+        """A message to itself after a time, at once on arrival; gone with the task or with the run."""
+        self._runtime.timer(Message(self._run.number, kind, self.me, self.me, note), delay_ns)
+
     # -- the sending side
 
     def replay(self, turn: bool = False) -> None:

@@ -82,6 +82,15 @@ class Runtime:
         else:
             self.control.work(message.to, 0, lambda: self.deliver(message))
 
+    def timer(self, message: Message, delay_ns: int) -> None:
+        """A message of a task, or of the coordinator, to itself after a time."""
+        self.control.clock.process(self._rings(message, self.control.clock.now_ns() + delay_ns))
+
+    def _rings(self, message: Message, at_ns: int) -> Process:
+        yield self.control.clock.sleep(at_ns)
+        if message.to == CONTROL or self.control.cluster.task_alive[message.to]:
+            self.deliver(message)
+
     def load(self, run: Run, then: Callable[[], None]) -> None:
         """Have the target read the stored checkpoint, which comes from the remote store if it is there; then go on."""
         control, move, plane = self.control, run.move, self.control.plane

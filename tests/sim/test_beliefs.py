@@ -188,3 +188,39 @@ def test_a_run_that_is_started_towards_a_dead_task_does_not_reach_its_successor(
     assert Heard.tasks == set()
     upstream = outcomes[0].control.migrations.runtime.runs[0].move.upstream
     assert not any(outcomes[0].control.cluster.task_alive[task] for task in upstream)
+
+
+class Patient(CPA):
+    """Waits at the source task before it redirects: 200 ms, by a timer of its own."""
+
+    def on_move(self, ctx: Context, message: Message) -> None:
+        ctx.timer(200 * MS, "patience", note=message.kind)
+
+    def on_patience(self, ctx: Context, message: Message) -> None:
+        assert message.note == "move"
+        super().on_move(ctx, message)
+
+
+def test_a_timer_of_a_task_rings_after_its_time_and_the_move_goes_on() -> None:
+    plain, compiled = (run(moving_job(3, "cpa"), plane, instead={"cpa": Patient}) for plane in (World, CompiledPlane))
+    assert differences(plain.records, compiled.records) == []
+    assert compiled.faults == []
+    table = compiled.records.tables["migrations"]
+    paused = [
+        began - asked
+        for name, asked, began in zip(table["protocol"], table["requested_ns"], table["paused_ns"], strict=True)
+        if name == "cpa"
+    ]
+    assert paused
+    assert min(paused) >= 200 * MS
+
+
+def test_a_timer_is_gone_with_its_task_and_with_its_run() -> None:
+    for seed in range(6):
+        calm = run(moving_job(seed, "cpa"), World, instead={"cpa": Patient})
+        for crash in crashes(seed, calm.moments, 4):
+            outcomes = [
+                run(moving_job(seed, "cpa"), plane, crash, {"cpa": Patient}) for plane in (World, CompiledPlane)
+            ]
+            assert differences(outcomes[0].records, outcomes[1].records) == []
+            assert outcomes[1].faults == []
