@@ -13,6 +13,7 @@ Source: the page "Checkpoint-assisted migration", section "Beyond the paper".
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,21 @@ EXPECTED = "expected-useable"  # the method that minimises this
 FUTURES = 200
 _FIRST, _LAST, _SHARE = 0.7, 1.3, 0.9
 _GREATEST = 2.0  # a host that is not overloaded by this many times the total does not follow it
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Node of each key group (G,); speed, and the share that others take, of each node (N,); the threshold."""
+
+    host: IntArray
+    speed: FloatArray
+    outside: FloatArray
+    theta: float
+
+    def per_node(self, values: FloatArray) -> FloatArray:
+        """Values of key groups (G,) added up by node and in units of its speed, (N,)."""
+        sums: FloatArray = np.bincount(self.host, weights=values, minlength=len(self.speed)) / self.speed
+        return sums
 
 
 def expected_allocation(
@@ -60,7 +76,7 @@ def expected_allocation(
         check.add("speed", float(speeds.min()), "must be positive")
     raise_if_any(check.faults)
     assert loads is not None and speeds is not None and others is not None and at is not None
-    need, useable = chances(loads, at, speeds, others, theta, np.random.default_rng(seed), futures)
+    need, useable = chances(loads, Cluster(at, speeds, others, theta), np.random.default_rng(seed), futures)
     return CheckpointAllocation(
         cost=(need[:, None] - useable) / futures,
         load=loads.mean(axis=1),
@@ -70,63 +86,39 @@ def expected_allocation(
 
 
 def chances(
-    load: FloatArray,
-    host: IntArray,
-    speed: FloatArray,
-    outside: FloatArray,
-    theta: float,
-    rng: np.random.Generator,
-    futures: int,
+    load: FloatArray, cluster: Cluster, rng: np.random.Generator, futures: int
 ) -> tuple[FloatArray, FloatArray]:
     """In how many futures each group's host is overloaded (G,), and in how many it also fits on each node (G, N)."""
-    made = _futures(load, host, speed, outside, theta, rng, futures)
-    nodes, groups = len(speed), len(load)
-    need, useable = np.zeros(groups), np.zeros((groups, nodes))
-    for future in made.T:
-        share = outside + np.bincount(host, weights=future, minlength=nodes) / speed
+    host, theta, groups = cluster.host, cluster.theta, len(load)
+    need, useable = np.zeros(groups), np.zeros((groups, len(cluster.speed)))
+    for future in _futures(load, cluster, rng, futures).T:
+        share = cluster.outside + cluster.per_node(future)
         over = share[host] > theta
         need += over
-        useable += over[:, None] & (share[None, :] + future[:, None] / speed[None, :] <= theta)
+        useable += over[:, None] & (share[None, :] + future[:, None] / cluster.speed[None, :] <= theta)
     useable[np.arange(groups), host] = 0.0
     return need, useable
 
 
-def _futures(
-    load: FloatArray,
-    host: IntArray,
-    speed: FloatArray,
-    outside: FloatArray,
-    theta: float,
-    rng: np.random.Generator,
-    futures: int,
-) -> FloatArray:
+def _futures(load: FloatArray, cluster: Cluster, rng: np.random.Generator, futures: int) -> FloatArray:
     """Loads (G, futures): the mean, a step of the total along each group's regression, and what is left of a window."""
     mean, total = load.mean(axis=1), load.sum(axis=0)
     around = total - total.mean()
     square = float(around @ around)
     slope = (load - mean[:, None]) @ around / square if square > 0 else mean / max(float(mean.sum()), 1e-300)
     rest = load - mean[:, None] - slope[:, None] * around[None, :]
-    low, high = _steps(mean, slope, host, speed, outside, theta, total)
+    low, high = _steps(mean, slope, cluster, total)
     steps = low + (high - low) * (np.arange(futures) + 0.5) / futures
     windows = rng.integers(load.shape[1], size=futures)
     made: FloatArray = np.maximum(0.0, mean[:, None] + slope[:, None] * steps[None, :] + rest[:, windows])
     return made
 
 
-def _steps(
-    mean: FloatArray,
-    slope: FloatArray,
-    host: IntArray,
-    speed: FloatArray,
-    outside: FloatArray,
-    theta: float,
-    totals: FloatArray,
-) -> tuple[float, float]:
+def _steps(mean: FloatArray, slope: FloatArray, cluster: Cluster, totals: FloatArray) -> tuple[float, float]:
     """The least and the greatest step of the total load, of which `totals` (windows,) were measured."""
     total = float(totals.mean())
-    nodes = len(speed)
-    room = theta - outside - np.bincount(host, weights=mean, minlength=nodes) / speed
-    rise = np.bincount(host, weights=slope, minlength=nodes) / speed
+    room = cluster.theta - cluster.outside - cluster.per_node(mean)
+    rise = cluster.per_node(slope)
     overloads = np.sort([r / s for r, s in zip(room, rise, strict=True) if s > 0 and r / s <= _GREATEST * total])
     if not overloads.size:
         return 0.0, _GREATEST * total

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -18,6 +17,7 @@ from models.errors import WorkerLost
 from models.inputs import RunInputs
 from models.records import RunRecords
 from models.scenario import Scenario
+from scenarios.guard import end_with
 from sim.engine import prepare, simulate
 
 Progress = Callable[[float], None]
@@ -60,7 +60,7 @@ def execute(
     progress = context.Array("d", len(jobs), lock=False)
     stop = context.Value("b", False, lock=False)
     begin = (progress, stop, os.getpid())
-    with _all_alive(), ProcessPoolExecutor(min(workers, len(jobs)), context, _begin, begin) as pool:
+    with all_alive(), ProcessPoolExecutor(min(workers, len(jobs)), context, _begin, begin) as pool:
         with _not_interrupted():  # Ctrl-C is for the caller: workers are told to stop
             futures = [pool.submit(_one, job, k) for k, job in enumerate(jobs)]
         try:
@@ -78,7 +78,7 @@ def execute(
 
 
 @contextmanager
-def _all_alive() -> Iterator[None]:
+def all_alive() -> Iterator[None]:
     """WorkerLost in place of the pool's own error."""
     try:
         yield
@@ -108,14 +108,7 @@ def _not_interrupted() -> Iterator[None]:
 def _begin(progress: Any, stop: Any, parent: int) -> None:
     global _shared  # noqa: PLW0603 - the only way to hand shared memory to a pool's workers
     _shared = progress
-    threading.Thread(target=_end_with, args=(stop, parent), daemon=True).start()
-
-
-def _end_with(stop: Any, parent: int) -> None:
-    """A worker ends when nobody waits for what it does: the caller gave up, or was killed."""
-    while os.getppid() == parent and not stop.value:
-        time.sleep(_LOOK_S)
-    os._exit(1)
+    threading.Thread(target=end_with, args=(parent, lambda: bool(stop.value)), daemon=True).start()
 
 
 def _one(job: Job, index: int) -> RunRecords:

@@ -195,8 +195,8 @@ def _allow_cpu(more_s: float) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
 
 
-def end_with(parent: int) -> None:
-    """End this process when that which started it has ended; for a thread."""
-    while os.getppid() == parent:
+def end_with(parent: int, stopped: Callable[[], bool] = lambda: False) -> None:
+    """End this process when that which started it has ended, or gave up; for a thread."""
+    while os.getppid() == parent and not stopped():
         time.sleep(_LOOK_S)
     os._exit(1)

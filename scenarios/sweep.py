@@ -85,15 +85,35 @@ def sweep(
         raise InputError.at("--time-limit", time_limit_s, f"must be between {low:g} s and {high:g} s")
     directory = _resolved(out)
     store = SweepStore(directory)
-    plan = make_plan(loaded, directory)
+    with _machine_faults():
+        plan = store.begin(make_plan(loaded))
+        store.clean()
+        todo = store.to_do(plan)
+        check(SweepResult(directory, plan, tuple(store.rows(plan))))
+        if retry:
+            todo = store.to_do(plan, retry=True)
+        if todo:
+            store.check_writable()
+            progress = _Share(plan, set(range(len(plan.chunks))) - set(todo), on_progress or (lambda _: None))
+            if engine == "spark":
+                from scenarios.sweep_spark import on_spark  # noqa: PLC0415 - only where Spark is asked for
+
+                on_spark(directory, loaded.folder, todo, time_limit_s, workers, master, lambda: progress.look(store))
+            else:
+                _on_processes(directory, loaded.folder, plan, todo, time_limit_s, workers, progress, on_compile)
+    return read_sweep(directory)
+
+
+@contextmanager
+def _machine_faults() -> Iterator[None]:
+    """WorkerLost in place of what a disk or a limit of the system says."""
     try:
-        _go_on(store, plan, loaded.folder, engine, workers, master, time_limit_s, retry, on_progress, on_compile, check)
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
         text = "the machine could not go on; what is done is stored: give the same command again"
         raise WorkerLost(f"{text} ({(error.strerror or str(error)).lower()})") from error
-    return read_sweep(directory)
 
 
 def _resolved(out: Path | str) -> Path:
@@ -105,38 +125,6 @@ def _resolved(out: Path | str) -> Path:
             str(out), NO_VALUE, "is no directory that can be made", str(error).splitlines()[0]
         ) from None
     return directory
-
-
-def _go_on(
-    store: SweepStore,
-    plan: SweepPlan,
-    folder: Path,
-    engine: Engine,
-    workers: int,
-    master: str | None,
-    time_limit_s: float | None,
-    retry: bool,
-    on_progress: Progress | None,
-    on_compile: Progress | None,
-    check: Callable[[SweepResult], object],
-) -> None:
-    """Make what is missing."""
-    directory = store.directory
-    plan = store.begin(plan)
-    store.clean()
-    todo = store.to_do(plan)
-    check(SweepResult(directory, plan, tuple(store.rows(plan))))
-    if retry:
-        todo = store.to_do(plan, retry=True)
-    if todo:
-        store.check_writable()
-        progress = _Share(plan, set(range(len(plan.chunks))) - set(todo), on_progress or (lambda _: None))
-        if engine == "spark":
-            from scenarios.sweep_spark import on_spark  # noqa: PLC0415 - only where Spark is asked for
-
-            on_spark(directory, folder, todo, time_limit_s, workers, master, lambda: progress.look(store))
-        else:
-            _on_processes(directory, folder, plan, todo, time_limit_s, workers, progress, on_compile)
 
 
 def read_sweep(directory: Path | str) -> SweepResult:

@@ -36,14 +36,9 @@ Run = tuple[int, int]  # (number of the design point, replication)
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """All runs of a sweep.
-
-    `folder` says where the files were that `files` has the digests of, from the directory of the sweep. Nothing is read
-    there: whoever goes on says where they are now.
-    """
+    """All runs of a sweep; whoever goes on with it says where the files are now."""
 
     scenario: Scenario
-    folder: str
     files: Mapping[str, str]  # name -> digest of what the design points name
     version: str
     chunks: tuple[tuple[Run, ...], ...]
@@ -73,15 +68,14 @@ class SweepPlan:
             "format": FORMAT,
             "version": self.version,
             "scenario": raw_of(self.scenario),
-            "folder": self.folder,
             "files": dict(self.files),
             "costs_s": self.costs_s,
             "chunks": self.chunks,
         }
 
 
-def make_plan(loaded: LoadedScenario, directory: Path) -> SweepPlan:
-    """The plan of a sweep that is stored in `directory`; raises InputError for one of too many runs."""
+def make_plan(loaded: LoadedScenario) -> SweepPlan:
+    """The plan of a sweep; raises InputError for one of too many runs."""
     scenario = loaded.scenario
     runs = number_of_points(scenario) * scenario.replications
     if runs > MOST_RUNS:
@@ -90,8 +84,7 @@ def make_plan(loaded: LoadedScenario, directory: Path) -> SweepPlan:
     costs = list(_costs(scenario, loaded.folder, names))
     chunks, sums = _packed(costs, scenario.replications)
     files = {name: digest_of_file(loaded.folder / name) for name in names}
-    folder = os.path.relpath(loaded.folder, directory)
-    return SweepPlan(scenario, folder, files, version("holdfast"), chunks, sums)
+    return SweepPlan(scenario, files, version("holdfast"), chunks, sums)
 
 
 def read_plan(path: Path) -> SweepPlan:
@@ -107,7 +100,6 @@ def read_plan(path: Path) -> SweepPlan:
     try:
         plan = SweepPlan(
             scenario_from(document["scenario"]),
-            document["folder"],
             document["files"],
             document["version"],
             tuple(tuple((point, replication) for point, replication in chunk) for chunk in document["chunks"]),

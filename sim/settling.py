@@ -19,7 +19,7 @@ class Settling:
     what they had sent until then has arrived: only then is no more of the outage on its way to it. A task
     that dies before is replaced by those that take its units over. `ready` says of a task whether its units are
     restored and their replay is done; `settled` is told each task as it settles, and `finished` is called after the
-    last; `changed` is called when other tasks than before are awaited.
+    last; `changed` is called when other tasks than before are awaited, but for `replace`, whose caller knows.
     """
 
     def __init__(

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.expected_useable import expected_allocation
-from models.checkpoint_allocation import CheckpointAllocation
+from analysis.expected_useable import EXPECTED, expected_allocation
+from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.checkpoint_correlation import allocation_from_correlation
 from models.correlation import pearson
-from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.ties import level_ties
+from scenarios.planning import solve_by
 from scenarios.reproduce.flight_rates import (
     SAMPLERS,
     TRAINING_S,
@@ -85,13 +85,14 @@ def problem(training: Training, zero_below: float = 0.0, tie_band: float = 0.0) 
     )
 
 
-def _solved(method: str, zero_below: float = 0.0, tie_band: float = 0.0) -> Policy:
-    def policy(training: Training, seed: int) -> IntArray:
-        plan = solve(problem(training, zero_below, tie_band), method=method, seed=seed)
-        assert plan.assignment is not None  # with kappa = infinity every group has somewhere to go
-        return plan.assignment
+def _solved(method: str, zero_below: float = 0.0) -> Policy:
+    """The paper's costs, by a method."""
+    return lambda training, seed: _holders(solve_by(method, problem(training, zero_below), seed=seed))
 
-    return policy
+
+def _holders(plan: CheckpointPlan) -> IntArray:
+    assert plan.assignment is not None  # with kappa = infinity every group has somewhere to go
+    return plan.assignment
 
 
 def least_used(training: Training, seed: int) -> IntArray:
@@ -111,9 +112,7 @@ def least_used(training: Training, seed: int) -> IntArray:
 def tie_band(training: Training, seed: int) -> IntArray:
     """The paper's correlations, where all within 0.1 of the best count as equal and the least loaded is taken."""
     made = problem(training, tie_band=0.1)
-    plan = solve(made, method="exact")
-    assert plan.assignment is not None
-    return level_ties(made, plan.assignment)
+    return level_ties(made, _holders(solve_by("exact", made)))
 
 
 def expected(training: Training, seed: int) -> IntArray:
@@ -126,9 +125,7 @@ def expected(training: Training, seed: int) -> IntArray:
         theta=training.theta,
         seed=seed,
     )
-    plan = solve(made, method="exact")
-    assert plan.assignment is not None
-    return level_ties(made, plan.assignment)
+    return _holders(solve_by(EXPECTED, made))
 
 
 Policy = Callable[[Training, int], IntArray]

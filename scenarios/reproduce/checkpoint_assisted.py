@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
@@ -23,9 +22,9 @@ import numpy as np
 
 from models.checkpoint_allocation import CheckpointAllocation
 from models.correlation import pearson
-from models.errors import WorkerLost
 from models.solution import Status
 from optimizer.checkpoint_allocation import solve
+from scenarios.execute import all_alive
 from scenarios.guard import end_with
 from scenarios.reproduce import anti_correlated, replay
 from scenarios.reproduce.airline import POLICIES, Outcome, experiment
@@ -214,16 +213,12 @@ def _execute(cells: Sequence[_Cell], workers: int, talk: Talk) -> list[dict[str,
             made.append(cell.run())
         return made
     context = multiprocessing.get_context("spawn")
-    try:
-        with ProcessPoolExecutor(workers, context, _begin, (os.getpid(),)) as pool:
-            made = []
-            for number, outcome in enumerate(pool.map(_run, cells)):
-                talk(title, (number + 1) / len(cells))
-                made.append(outcome)
-            return made
-    except BrokenProcessPool:
-        text = "a worker process was killed, perhaps because memory ran out: try fewer workers"
-        raise WorkerLost(text) from None
+    with all_alive(), ProcessPoolExecutor(workers, context, _begin, (os.getpid(),)) as pool:
+        made = []
+        for number, outcome in enumerate(pool.map(_run, cells)):
+            talk(title, (number + 1) / len(cells))
+            made.append(outcome)
+        return made
 
 
 def _begin(parent: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.expected_useable import _futures, chances, expected_allocation
+from analysis.expected_useable import Cluster, _futures, chances, expected_allocation
 from models.errors import InputError
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.ties import level_ties
@@ -23,8 +23,8 @@ def common_mode(groups: int, nodes: int, windows: int, seed: int) -> tuple[np.nd
 def test_chances_count_futures_one_by_one(seed: int) -> None:
     load, host = common_mode(12, 4, 30, seed)
     speed, outside = np.array([1.0, 0.5, 2.0, 1.0]), np.array([0.0, 0.1, 0.2, 0.0])
-    need, useable = chances(load, host, speed, outside, 0.8, np.random.default_rng(seed), 40)
-    made = _futures(load, host, speed, outside, 0.8, np.random.default_rng(seed), 40)
+    need, useable = chances(load, Cluster(host, speed, outside, 0.8), np.random.default_rng(seed), 40)
+    made = _futures(load, Cluster(host, speed, outside, 0.8), np.random.default_rng(seed), 40)
     for group in range(12):
         counted, fits = 0, [0] * 4
         for future in made.T.tolist():
@@ -41,7 +41,7 @@ def test_chances_count_futures_one_by_one(seed: int) -> None:
 
 def test_futures_go_from_below_the_first_overload_to_beyond_the_last() -> None:
     load, host = common_mode(8, 4, 50, 1)
-    made = _futures(load, host, np.ones(4), np.zeros(4), 0.5, np.random.default_rng(0), 100)
+    made = _futures(load, Cluster(host, np.ones(4), np.zeros(4), 0.5), np.random.default_rng(0), 100)
     share = np.array([np.bincount(host, weights=future, minlength=4) for future in made.T])
     over = (share > 0.5).sum(axis=1)
     assert over[:5].max() <= 2
@@ -55,7 +55,7 @@ def test_a_host_that_others_overload_does_not_let_the_total_fall_below_what_was_
     total = load.sum(axis=0)
     small = 0.02 + 0.002 * (total - total.mean())  # follows the total a little: its host would need a huge step
     load, host = np.vstack([load, small]), np.append(host, 3)
-    made = _futures(load, host, np.ones(4), np.array([0, 0, 0, taken]), 0.8, np.random.default_rng(0), 200)
+    made = _futures(load, Cluster(host, np.ones(4), np.array([0, 0, 0, taken]), 0.8), np.random.default_rng(0), 200)
     assert made.sum(axis=0).min() >= 0.9 * load.sum(axis=0).min()
     assert (made[:9].sum(axis=0) > 0).all()
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from lab import broken_coordinators, broken_protocols  # noqa: F401 - what they define is in the list then
-from lab.breaking import MUTANTS, Mutant
+from lab.breaking import MUTANTS as REGISTERED
+from lab.breaking import Mutant
 
 __all__ = ["EQUIVALENT", "MUTANTS", "Mutant"]
+
+MUTANTS = sorted(REGISTERED, key=lambda mutant: (mutant.protocol, mutant.name))  # whoever was imported first
 
 EQUIVALENT = {
     "the redirect comes before the buffer": "timing only: a handler is one step, so no tuple departs between the two; "

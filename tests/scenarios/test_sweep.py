@@ -171,8 +171,8 @@ def test_a_file_that_changes_under_a_sweep_fails_its_runs_which_can_be_tried_aga
     loaded = with_rates(tmp_path / "one")
     before = (tmp_path / "one" / "rates.csv").read_bytes()
 
-    def plan(loaded: LoadedScenario, directory: Path) -> SweepPlan:
-        made = make_plan(loaded, directory)
+    def plan(loaded: LoadedScenario) -> SweepPlan:
+        made = make_plan(loaded)
         (tmp_path / "one" / "rates.csv").write_text("time,value\n0,1\n")
         return made
 
@@ -188,7 +188,7 @@ def test_a_file_that_changes_under_a_sweep_fails_its_runs_which_can_be_tried_aga
 
 def test_an_error_that_nobody_expected_is_a_failed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = tiny("replications=1", "sweep={ seed = [1] }")
-    plan = SweepStore(tmp_path / "out").begin(make_plan(loaded, tmp_path / "out"))
+    plan = SweepStore(tmp_path / "out").begin(make_plan(loaded))
     heard: list[Answer] = []
     runs = Runs(tmp_path / "out", loaded.folder)
 
@@ -206,7 +206,7 @@ def test_an_error_that_nobody_expected_is_a_failed_run(tmp_path: Path, monkeypat
 
 def test_code_is_compiled_by_a_shorter_run_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = tiny("replications=1", "duration=3000 s", "sweep={ seed = [1] }")
-    SweepStore(tmp_path / "out").begin(make_plan(loaded, tmp_path / "out"))
+    SweepStore(tmp_path / "out").begin(make_plan(loaded))
     made: list[tuple[float, str]] = []
     runs = Runs(tmp_path / "out", loaded.folder)
 

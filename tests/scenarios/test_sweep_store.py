@@ -25,7 +25,7 @@ def loaded() -> LoadedScenario:
 @pytest.fixture
 def begun(loaded: LoadedScenario, tmp_path: Path) -> tuple[SweepStore, SweepPlan]:
     store = SweepStore(tmp_path / "sweep")
-    return store, store.begin(make_plan(loaded, store.directory))
+    return store, store.begin(make_plan(loaded))
 
 
 def rows_of(plan: SweepPlan, chunk: int, value: float = 1.5, status: str = "ok") -> list[Row]:
@@ -100,18 +100,18 @@ def test_another_sweep_is_refused_and_named(begun: tuple[SweepStore, SweepPlan])
     other = read_scenario(resolve("tiny-sweep"), ["seed=4"])
     before = (store.directory / "plan.json").read_bytes()
     with pytest.raises(InputError, match="holds a sweep of another scenario: seed"):
-        store.begin(make_plan(other, store.directory))
+        store.begin(make_plan(other))
     assert (store.directory / "plan.json").read_bytes() == before
 
 
 def test_a_directory_of_something_else_is_refused(loaded: LoadedScenario, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(InputError, match="must be a new or empty directory"):
-        SweepStore(tmp_path).begin(make_plan(loaded, tmp_path))
+        SweepStore(tmp_path).begin(make_plan(loaded))
     assert [one.name for one in tmp_path.iterdir()] == ["mine.txt"]
     file = tmp_path / "mine.txt"
     with pytest.raises(InputError, match="must be a new or empty directory"):
-        SweepStore(file).begin(make_plan(loaded, file))
+        SweepStore(file).begin(make_plan(loaded))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,6 @@ def test_a_directory_of_something_else_is_refused(loaded: LoadedScenario, tmp_pa
         {"chunks": [[[0, 0]], [[0, 0]]]},
         {"costs_s": []},
         {"costs_s": ["1"]},
-        {"folder": "elsewhere"},
         {"files": {"rates.csv": "0"}},
     ],
 )
@@ -160,7 +159,7 @@ def test_a_sweep_that_was_begun_by_somebody_else_now_is_the_same(loaded: LoadedS
         (tmp_path / name).mkdir()
     (tmp_path / "tmp" / ("0" * 32)).write_text("half a plan")
     store = SweepStore(tmp_path)
-    assert store.begin(make_plan(loaded, tmp_path)) == store.plan()
+    assert store.begin(make_plan(loaded)) == store.plan()
 
 
 def test_directories_that_are_missing_are_made_again(begun: tuple[SweepStore, SweepPlan]) -> None:
@@ -228,8 +227,8 @@ def test_files_that_a_sweep_names_are_part_of_it(tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text(text)
     loaded = read_scenario(tmp_path / "one.toml")
     store = SweepStore(tmp_path / "sweep")
-    plan = store.begin(make_plan(loaded, store.directory))
+    plan = store.begin(make_plan(loaded))
     assert list(plan.files) == ["rates.csv"]
     rates.write_text("time,value\n0,100\n10,201\n")
     with pytest.raises(InputError, match=r"of another content of rates\.csv"):
-        store.begin(make_plan(loaded, store.directory))
+        store.begin(make_plan(loaded))

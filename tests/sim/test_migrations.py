@@ -6,17 +6,24 @@ Oracles: the ledger, which follows every tuple from the sources; the plain plane
 from __future__ import annotations
 
 import pytest
+from lab.broken_protocols import (
+    HeldForEver,
+    NeverUnmuted,
+    NotMuted,
+    OneSyncGroupSuffices,
+    RedirectInsteadOfDuplicate,
+    SwitchAfterTheFirstReplay,
+    ToStateWithoutBuffer,
+)
 from moving_jobs import Crash, Outcome, crashes, moving_job, run
 from reference.world import World
 from test_planes import differences
 
 from models.events import PROTOCOLS as NAMES
 from sim.compiled.plane import CompiledPlane
-from sim.context import Context, Message, Protocol
+from sim.context import Protocol
 from sim.control import PlaneFactory
 from sim.protocols import PROTOCOLS
-from sim.protocols.cpa import CPA
-from sim.protocols.cpal import CPAL
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
@@ -104,69 +111,9 @@ def test_cpal_answers_nothing_twice_and_cpa_does() -> None:
 # -- protocols that are broken on purpose; all that are known, under every order of steps: tests/lab
 
 
-class ToStateWithoutBuffer(CPA):
-    def on_move(self, ctx: Context, message: Message) -> None:
-        ctx.route(self.move.new)
-        ctx.send(self.move.target, "to_state")
-        ctx.send(self.move.source, "to_checkpoint", turn=True)
-
-
-class FirstToCheckpointConverts(CPA):
-    def on_to_checkpoint(self, ctx: Context, message: Message) -> None:
-        if self.first("to_checkpoint"):
-            ctx.to_checkpoint()
-        self.all_in("to_checkpoint", message.sender, self.move.upstream)
-
-
-class RedirectInsteadOfDuplicate(CPAL):
-    def on_move(self, ctx: Context, message: Message) -> None:
-        ctx.replay(turn=True)
-        ctx.route(self.move.new)
-        ctx.send(self.move.target, "to_state", turn=True)
-
-
-class HeldForEver(CPAL):
-    def on_sync_group(self, ctx: Context, message: Message) -> None:
-        ctx.hold(message.sender)
-        if self.all_in("sync_group", message.sender, self.move.upstream):
-            ctx.unmute()
-            ctx.behind("caught_up")
-
-
-class NotMuted(CPAL):
-    def on_to_state(self, ctx: Context, message: Message) -> None:
-        if not ctx.has_state():
-            ctx.install()
-        ctx.behind("replayed", note=message.sender)
-
-
-class NeverUnmuted(CPAL):
-    def on_sync_group(self, ctx: Context, message: Message) -> None:
-        ctx.hold(message.sender)
-        if self.all_in("sync_group", message.sender, self.move.upstream):
-            ctx.release()
-            ctx.behind("caught_up")
-
-
-class OneSyncGroupSuffices(CPAL):
-    def on_sync_group(self, ctx: Context, message: Message) -> None:
-        if self.first("sync_group"):
-            ctx.unmute()
-            ctx.behind("caught_up")
-        self.all_in("sync_group", message.sender, self.move.upstream)
-
-
-class SwitchAfterTheFirstReplay(CPAL):
-    def on_replayed(self, ctx: Context, message: Message) -> None:
-        assert isinstance(message.note, int)
-        if self.first("replayed"):
-            self.ask_for_the_switch(ctx)
-        self.all_in("replayed", message.note, self.move.upstream)
-
-
+# `FirstToCheckpointConverts` is seen only where channels differ in speed: there.
 MUTANTS: list[tuple[str, type[Protocol]]] = [
     ("cpa", ToStateWithoutBuffer),
-    ("cpa", FirstToCheckpointConverts),
     ("cpal", RedirectInsteadOfDuplicate),
     ("cpal", HeldForEver),
     ("cpal", NeverUnmuted),
@@ -191,10 +138,6 @@ def blamed(name: str, mutant: type[Protocol], seeds: range, count: int) -> int |
     return None
 
 
-# The first of several requests is seen only where channels differ in speed: tests/lab.
-TIMED = [(name, mutant) for name, mutant in MUTANTS if mutant is not FirstToCheckpointConverts]
-
-
-@pytest.mark.parametrize(("name", "mutant"), TIMED, ids=[mutant.__name__ for _, mutant in TIMED])
+@pytest.mark.parametrize(("name", "mutant"), MUTANTS, ids=[mutant.__name__ for _, mutant in MUTANTS])
 def test_a_broken_protocol_is_noticed(name: str, mutant: type[Protocol]) -> None:
     assert blamed(name, mutant, range(40), 4) is not None

@@ -1,4 +1,6 @@
-"""A clock that keeps the order on each channel and no other: laboratory for what protocols may not rely on.
+"""A clock that keeps the order on each channel and no other, for what needs times: windows, bounds, shared links.
+
+Without these `lab.scheduler` reaches more orders.
 
 Every channel between two tasks, and every task, has a pace of its own in a run, and everything takes a time of its own
 around that. What is joined by a channel stays in order; all else may happen in any.
