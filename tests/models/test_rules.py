@@ -295,6 +295,34 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ],
     ),
     (
+        {"fault_tolerance": {"maintenance": {}}},
+        [
+            "fault_tolerance.maintenance: needs checkpoints; fault_tolerance.method is none "
+            '(write method = "checkpoint")'
+        ],
+    ),
+    (
+        {"fault_tolerance": {"method": "checkpoint", "store": "remote", "maintenance": {}}},
+        [
+            "fault_tolerance.maintenance: needs checkpoints that hosts hold; fault_tolerance.store is remote "
+            '(write store = "nodes")'
+        ],
+    ),
+    (
+        {
+            "fault_tolerance/maintenance": {},
+            "operators/count": {"kind": "map", "inputs": {"clean": "shuffle"}, "service": dict(SERVICE)},
+        },
+        ["fault_tolerance.maintenance: needs key groups, and no operator has any"],
+    ),
+    (
+        {"fault_tolerance/maintenance": {"window": "15 s"}},
+        [
+            "fault_tolerance.maintenance.window = 15 s: must be as long as two looks at the load: "
+            "elasticity.period is 8 s"
+        ],
+    ),
+    (
         {"fault_tolerance": {"guarantee": "exactly-once"}},
         ['fault_tolerance.guarantee = exactly-once: cannot be kept by the method none (write method = "checkpoint")'],
     ),
