@@ -183,7 +183,7 @@ class Maintenance:
         self._sent.append(_Sent(len(self._rounds) - 1, unit, move.target, now))
         scores = f"the score is {found.current:.6g}, that of a fresh allocation {found.fresh:.6g}"
         self._say(
-            f"checkpoints of {cluster.unit_name(unit)} go to {names[move.target]}",
+            f"{cluster.unit_name(unit)} stores its checkpoints on {names[move.target]}",
             f"{scores}; {move.gain:.6g} better than on {names[move.origin]}",
         )
 

@@ -101,7 +101,7 @@ def sent_away(made: RunRecords, what: str = "the score is") -> list[tuple[int, s
     """(when, key group, to which host) of checkpoints that maintenance has sent elsewhere."""
     found = rows(made, "decisions")
     return [
-        (row["at_ns"], row["what"].split()[2], row["what"].split()[-1]) for row in found if row["why"].startswith(what)
+        (row["at_ns"], row["what"].split()[0], row["what"].split()[-1]) for row in found if row["why"].startswith(what)
     ]
 
 
