@@ -219,6 +219,26 @@ def test_a_share_of_the_difference_is_left_where_theta_allows_it() -> None:
     assert 0 < row["left"] <= 0.5 * abs(row["fresh"]) < row["difference"]
 
 
+def test_a_key_group_that_is_moving_is_left_alone() -> None:
+    raw = shifting(first="10 s", every="30 s", theta=0.0).model_dump(mode="json", by_alias=True)
+    move = {"kind": "migrate", "at": "9990 ms", "operator": "a", "key_group": 0, "host": "h-3", "protocol": "direct"}
+    made = scenario(raw | {"events": {"move": move}})  # 25 kB take 25 ms
+    found = simulate(made, worst(made))
+    (row,) = rows(found)
+    assert (row["groups"], row["moved"]) == (7, 7)
+    assert "a[0]" not in [group for _, group, _ in sent_away(found)]
+
+
+def test_what_has_lost_its_holder_or_owner_is_left_to_the_next_checkpoint() -> None:
+    # h-1 dies, which held a[0] and a[2]; what it owned is recovered on h-0, its holder, and has to find another.
+    made = shifting(first="9600 ms", every="30 s", theta=0.0)
+    inputs, watch = watched(made)
+    outcome = run(made, World, Crash(2, 9200 * MS, None), assists=False, inputs=inputs)
+    (row,) = rows(outcome.records)
+    assert (row["groups"], watch.seen[0].takes.tolist()) == (4, [False, True, False, True, True])
+    assert {group[0] for _, group, _ in sent_away(outcome.records)} == {"b"}
+
+
 def test_too_few_looks_are_said() -> None:
     found = simulate(made := shifting(first="1500 ms", every="30 s"), worst(made))
     (decision,) = [row for row in rows(found, "decisions") if "not compared" in row["what"]]
