@@ -222,7 +222,8 @@ def test_a_share_of_the_difference_is_left_where_theta_allows_it() -> None:
 def test_a_key_group_that_is_moving_is_left_alone() -> None:
     raw = shifting(first="10 s", every="30 s", theta=0.0).model_dump(mode="json", by_alias=True)
     move = {"kind": "migrate", "at": "9990 ms", "operator": "a", "key_group": 0, "host": "h-3", "protocol": "direct"}
-    made = scenario(raw | {"events": {"move": move}})  # 25 kB take 25 ms
+    then = move | {"at": "9995 ms", "host": "h-2"}  # which waits for the first: 25 kB take 25 ms
+    made = scenario(raw | {"events": {"move": move, "then": then}})
     found = simulate(made, worst(made))
     (row,) = rows(found)
     assert (row["groups"], row["moved"]) == (7, 7)
@@ -231,7 +232,8 @@ def test_a_key_group_that_is_moving_is_left_alone() -> None:
 
 def test_what_has_lost_its_holder_or_owner_is_left_to_the_next_checkpoint() -> None:
     # h-1 dies, which held a[0] and a[2]; what it owned is recovered on h-0, its holder, and has to find another.
-    made = shifting(first="9600 ms", every="30 s", theta=0.0)
+    raw = shifting(first="9600 ms", every="30 s", theta=0.0).model_dump(mode="json", by_alias=True)
+    made = scenario(raw | {"elasticity": raw["elasticity"] | {"hosts": ["h"]}})
     inputs, watch = watched(made)
     outcome = run(made, World, Crash(2, 9200 * MS, None), assists=False, inputs=inputs)
     (row,) = rows(outcome.records)
