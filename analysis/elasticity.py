@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,28 @@ def elasticity(records: Sequence[RunRecords]) -> dict[str, object] | None:
         "useable_share": total["useable"] / total["groups"] if total["groups"] else None,
         "assisted_share": total["assisted"] / moves if moves else None,
     }
+
+
+def maintenance(records: Sequence[RunRecords]) -> dict[str, object] | None:
+    """How often the allocation of checkpoints was compared with a fresh one, and what moved; None where it never was.
+
+    `comparisons`, `moved`, `stored` and `bytes` are of all replications; `rounds` are those in which any moved.
+    """
+    rows = [(one.replication, row) for one in records for row in _rows(one.tables["maintenance"])]
+    if not rows:
+        return None
+    total = {name: sum(int(row[name]) for _, row in rows) for name in ("moved", "stored", "bytes")}
+    rounds = [
+        {"replication": replication, "at_s": seconds(row["at_ns"])}
+        | {name: row[name] for name in ("current", "fresh", "left", "moved", "stored", "bytes")}
+        for replication, row in rows
+        if row["moved"]
+    ]
+    return {"comparisons": len(rows), **total, "rounds": rounds}
+
+
+def _rows(table: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    return [dict(zip(table, row, strict=True)) for row in zip(*(table[name].tolist() for name in table), strict=True)]
 
 
 def rescales(records: Sequence[RunRecords]) -> list[dict[str, object]]:

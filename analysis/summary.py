@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.elasticity import elasticity, hosts_in_use, rescales
+from analysis.elasticity import elasticity, hosts_in_use, maintenance, rescales
 from analysis.folded import latencies_of, times_of, total_of
 from analysis.migrations import migrations
 from analysis.recoveries import recoveries
@@ -60,6 +60,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> Summary:
         "migrations": migrations(records),
         "rescales": rescales(records),
         "elasticity": elasticity(records),
+        "maintenance": maintenance(records),
         "hosts": hosts_in_use(scenario, records),
         "recoveries": recoveries(records),
         "messages": _messages(records),

@@ -123,6 +123,26 @@ def elasticity_table(summary: Mapping[str, Any]) -> Table:
     return table("Moves by themselves", columns, [row], text_columns=0)
 
 
+def maintenance_table(summary: Mapping[str, Any]) -> Table:
+    """When checkpoints moved because a fresh allocation was better, and what that took."""
+    one = summary["maintenance"]
+    several = len(summary["replications"]) > 1
+    rows = [
+        (
+            *((f"{found['replication']}",) if several else ()),
+            f"{found['at_s']:.4g} s",
+            *(f"{found[key]:.4g}" for key in ("current", "fresh", "left")),
+            f"{found['moved']:,}",
+            f"{found['stored']:,}",
+            f"{found['bytes'] / 1e6:,.3g} MB",
+        )
+        for found in one["rounds"]
+    ]
+    title = f"Allocation of checkpoints ({one['moved']:,} moved in {one['comparisons']:,} comparisons)"
+    columns = ("at", "score", "fresh", "left above it", "moved", "stored", "sent")
+    return table(title, (*(("run",) if several else ()), *columns), rows, text_columns=1 + several)
+
+
 def acquisitions_table(rows: list[tuple[str, str, str]]) -> Table:
     """Hosts that came and went, and why."""
     return table("Hosts that came and went", ("at", "decision", "why"), rows, text_columns=3)

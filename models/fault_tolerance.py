@@ -25,6 +25,28 @@ def _as_file(value: object) -> object:
     return {"plan": value} if isinstance(value, str) and value.endswith(".json") else value
 
 
+class Maintenance(Description):
+    """Now and then the allocation is planned afresh from what statistics have seen, and checkpoints move if it pays."""
+
+    every_s: PositiveSeconds = Field(default=60.0, alias="every")
+    """Time between two comparisons with a fresh allocation."""
+    first_s: PositiveSeconds | None = Field(default=None, alias="first")
+    """When the first one is; without it after `every`."""
+    theta: float = Field(default=0.1, ge=0, strict=True)
+    """Checkpoints move while the score is worse than the fresh one by more than this share of the fresh one."""
+    window_s: PositiveSeconds | None = Field(default=None, alias="window")
+    """Statistics of so long before count; without it all since the start of the run."""
+    method: Literal["even", "sensitive-first", "exact", "tie-band", "expected-useable"] = "exact"
+    """How a fresh allocation is planned: by a method that statistics are enough for."""
+    zero_below: float = Field(default=0.0, ge=0, le=1, strict=True)
+    """Correlations below this count as none: short statistics have some by chance."""
+
+    @property
+    def begin_s(self) -> float:
+        """When the first comparison is."""
+        return self.every_s if self.first_s is None else self.first_s
+
+
 class FaultTolerance(Description):
     """Checkpoints with upstream backup, or another method that the schema knows already."""
 
@@ -42,6 +64,8 @@ class FaultTolerance(Description):
     """Time that a task needs to drop a duplicate, where the guarantee is exactly-once."""
     allocation: Annotated[Allocation, BeforeValidator(_as_file, json_schema_input_type=Allocation | str)] = "even"
     """Which host holds which checkpoint: a method, or a table with the `plan` file."""
+    maintenance: Maintenance | None = None
+    """How the allocation follows the load in the run; without it the allocation of the start stays."""
     copies: Count = 1
     """Copies of each checkpoint."""
     staggered: bool = Field(default=False, strict=True)

@@ -171,6 +171,18 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("drained", "int64", "", "moves off a host that is to be left"),
         Column("unplaced", "int64", "", "hosts that stayed overloaded because no more key group fits anywhere"),
     ),
+    "maintenance": (
+        _time("at_ns", "when the allocation of checkpoints was compared with a fresh one"),
+        Column("groups", "int64", "", "key groups whose checkpoints were compared"),
+        Column("windows", "int64", "", "periods of statistics that the fresh one was planned from"),
+        Column("current", "float64", "", "score of the allocation as it was"),
+        Column("fresh", "float64", "", "score of the fresh one"),
+        Column("difference", "float64", "", "by how much the allocation as it was is worse"),
+        Column("left", "float64", "", "the same after the moves"),
+        Column("moved", "int64", "", "checkpoints that were to go to another host from then on"),
+        Column("stored", "int64", "", "of these, how many came to be stored there"),
+        Column("bytes", "int64", "B", "sent there for it: whole checkpoints, up to the first that was stored"),
+    ),
     "hosts_in_use": (
         _HOST,
         _time("from_ns", "it was acquired, or the run began"),

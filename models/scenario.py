@@ -74,7 +74,8 @@ class Scenario(Description):
     @property
     def counts(self) -> bool:
         """Whether the load of each key group is looked at."""
-        return self.recording.statistics or self.elasticity.policy != "none"
+        wanted = self.recording.statistics or self.fault_tolerance.maintenance is not None
+        return wanted or self.elasticity.policy != "none"
 
     @property
     def may_fail(self) -> bool:

@@ -63,7 +63,7 @@ def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> R
         blocked=report_lines.blocked(scenario, records[0]),
         hosts=report_lines.hosts(scenario, records[0]),
         migrations=_migrations(summary),
-        decisions=_decisions(records) if scenario.migrates else (),
+        decisions=_decisions(records) if scenario.migrates or scenario.fault_tolerance.maintenance else (),
         recoveries=_recoveries(summary),
         guarantee=_guarantee(scenario, summary),
         targets=_targets(summary),
@@ -175,6 +175,10 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
         facts.append(Fact("places per queue", ", ".join(bounds)))
     if tolerance.method == "checkpoint":
         facts.append(Fact("checkpoints", f"{tolerance.kind}, every {tolerance.interval_s:g} s, {tolerance.guarantee}"))
+        kept = tolerance.maintenance
+        if kept is not None:
+            text = f"{kept.method}, from {kept.begin_s:g} s on every {kept.every_s:g} s, theta {kept.theta:g}"
+            facts.append(Fact("maintenance of the allocation", text))
     else:
         facts.append(Fact("fault tolerance", tolerance.method))
     if any(group.price_per_s for group in hosts.values()):

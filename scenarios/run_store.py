@@ -38,6 +38,7 @@ STORED = (
     "rescales",
     "statistics",
     "adaptations",
+    "maintenance",
     "hosts_in_use",
     "messages",
     "decisions",

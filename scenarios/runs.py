@@ -17,6 +17,7 @@ from models.records import RunRecords
 from models.rules import faults, not_simulated
 from models.scenario import Scenario
 from scenarios.execute import Job, Progress, execute
+from scenarios.maintenance import planner_of
 from scenarios.planning import Holders, holders_of
 from scenarios.recorded import check_key_groups, profiles_of, rates_of, shares_of
 
@@ -77,4 +78,5 @@ def inputs_of(
         rates=rates_of(scenario, folder, known),
         shares=shares_of(scenario, known),
         holders=holders_of(scenario, folder, known) if holders is None else holders,
+        planner=planner_of(scenario),
     )

@@ -13,6 +13,7 @@ from sim.data_plane import DataPlane, Listener
 from sim.elasticity import Elasticity
 from sim.failures import Failures
 from sim.holders import Holders
+from sim.maintenance import Maintenance
 from sim.migrations import Migrations
 from sim.outside_load import start_outside_load
 from sim.recorder import Recorder
@@ -42,11 +43,13 @@ class Control:
         self.recovery, self.failures = Recovery(self), Failures(self)
         self.migrations = Migrations(self)
         self.rescaling, self.elasticity = Rescaling(self), Elasticity(self)
+        self.maintenance = Maintenance(self)
 
     def start(self) -> None:
         """Start the processes in the order in which they act where they meet at one instant.
 
-        Events and failures, then what others take of the CPUs, then checkpoints, then samples, then looks at the load.
+        Events and failures, then what others take of the CPUs, then checkpoints, then samples, then looks at the load,
+        then maintenance of the allocation of checkpoints.
         """
         self.failures.start()
         self.migrations.start()
@@ -56,6 +59,7 @@ class Control:
             self._start_checkpoints()
         self.clock.process(self._sample(max(_SECOND, to_ns(self.plan.scenario.duration_s) // _SAMPLES)))
         self.elasticity.start()
+        self.maintenance.start()
 
     def run(self, until_ns: int) -> None:
         """Everything strictly before an instant, which then is the current one."""

@@ -89,6 +89,8 @@ def records(control: Control, duration_ns: int) -> RunRecords:
     recorder.rows["recoveries"] = [*control.recovery.rows()]
     recorder.rows["migrations"] = [*control.migrations.rows()]
     recorder.rows["rescales"] = [*control.rescaling.rows()]
+    tables = plane.tables()
+    recorder.rows["maintenance"] = [*control.maintenance.rows(tables["checkpoints"])]
     recorder.rows["hosts_in_use"] = [*control.elasticity.spares.rows(duration_ns)]
     return RunRecords(
         replication=plan.replication,
@@ -99,7 +101,7 @@ def records(control: Control, duration_ns: int) -> RunRecords:
         task_operator=tuple(cluster.task_operator),
         hosts=plan.host_names,
         servers=_servers(cluster),
-        tables=recorder.tables(plane.tables(), plane.messages()),
+        tables=recorder.tables(tables, plane.messages()),
         kernel=control.kernel,
     )
 

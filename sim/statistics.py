@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
 from sim.cluster import NOWHERE
 from sim.data_plane import Statistic
 
@@ -22,6 +25,14 @@ class Period(NamedTuple):
     did: Statistic  # differences, but for the size of the state
 
 
+class Count(NamedTuple):
+    """Tuples that came for each planned unit (n_units,) in a period."""
+
+    since_ns: int
+    until_ns: int
+    tuples: IntArray
+
+
 class Statistics:
     """Looks at the counts of the plane, writes the rows of `statistics`, and knows the load of each key group."""
 
@@ -30,6 +41,7 @@ class Statistics:
         self.looked_ns = 0
         self.since_ns = 0  # begin of the last period
         self.periods: list[Period] = []
+        self.counts: list[Count] = []  # of all periods so far, where somebody plans from them
         self._before: dict[int, Statistic] = {}
         operators = len(self.plan.operators)
         self._work, self._served = [0.0] * operators, [0] * operators  # so far, work at speed 1
@@ -48,6 +60,14 @@ class Statistics:
             if live[unit] or did.tuples or did.cpu_ns:
                 sizes = (did.received_bytes, did.sent_bytes, did.state_bytes)
                 rows.append((now, operator, self.cluster.unit_index[unit], host, did.tuples, did.cpu_ns, *sizes))
+        if self.plan.scenario.fault_tolerance.maintenance:
+            self.counts.append(self._count())
+
+    def _count(self) -> Count:
+        tuples = np.zeros(self.plan.first_unit[-1], np.int64)
+        for unit, _, did in self.periods:
+            tuples[self.cluster.group_of(unit)] += did.tuples
+        return Count(self.since_ns, self.looked_ns, tuples)
 
     def _hosts(self) -> dict[int, int]:
         """Where units that are over were."""
@@ -74,13 +94,22 @@ class Statistics:
         length_ns = max(1, self.looked_ns - self.since_ns)
         found: dict[int, float] = {}
         for unit, _, did in self.periods:
-            operator, group = self.cluster.unit_operator[unit], self.cluster.group_of(unit)
-            served = self._served[operator]
-            each_ns = self._work[operator] / served if served else 0.0
+            each_ns, group = self._each_ns(self.cluster.unit_operator[unit]), self.cluster.group_of(unit)
             found[group] = found.get(group, 0.0) + did.tuples * each_ns / length_ns
         return found
 
-    def outside(self, host: int) -> float:
-        """Mean share of the host's CPU that others took in the last period."""
+    def _each_ns(self, operator: int) -> float:
+        """Mean work for one tuple of the operator so far."""
+        served = self._served[operator]
+        return self._work[operator] / served if served else 0.0
+
+    def work_s(self) -> FloatArray:
+        """Mean work for one tuple of each planned unit (n_units,) so far, at speed 1."""
+        each = [self._each_ns(operator) / _NS for operator in range(len(self.plan.operators))]
+        return np.array(each)[self.cluster.unit_operator[: self.plan.first_unit[-1]]]
+
+    def outside(self, host: int, since_ns: int | None = None) -> float:
+        """Mean share of the host's CPU that others took in the last period, or from an instant to the last look."""
         load = self.plan.host_groups[host].load
-        return load.mean_between(self.since_ns / _NS, self.looked_ns / _NS) if load else 0.0
+        begin = self.since_ns if since_ns is None else since_ns
+        return load.mean_between(begin / _NS, self.looked_ns / _NS) if load else 0.0

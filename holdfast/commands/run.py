@@ -109,6 +109,8 @@ def _show(result: RunResult) -> None:
         changes = changes_of_hosts(result.records)
         if changes:
             terminal.show(run_tables.acquisitions_table(changes))
+    if result.summary["maintenance"]:
+        terminal.show(run_tables.maintenance_table(result.summary))
     if result.summary["recoveries"]:
         terminal.show(run_tables.recoveries_table(result.summary))
     held = backpressure(result.scenario, result.records)

@@ -149,6 +149,18 @@ def _of_elasticity(scenario: Scenario) -> Iterator[Advice]:
             yield Advice(path_text(("hosts", name, "cpu")), text)
     if elasticity.policy != "none" and max(elasticity.begin_s, elasticity.period_s) >= scenario.duration_s:
         yield Advice("elasticity.period", "no decision is taken before the run ends")
+    yield from _of_maintenance(scenario)
+
+
+def _of_maintenance(scenario: Scenario) -> Iterator[Advice]:
+    maintenance, period_s = scenario.fault_tolerance.maintenance, scenario.elasticity.period_s
+    if maintenance is None:
+        return
+    where = f"fault_tolerance.maintenance.{'every' if maintenance.first_s is None else 'first'}"
+    if maintenance.begin_s >= scenario.duration_s:
+        yield Advice(where, "no allocation is compared before the run ends")
+    elif maintenance.begin_s < 2 * period_s:
+        yield Advice(where, f"is before the second look at the load: elasticity.period is {units.show(period_s, 's')}")
 
 
 def _of_hosts(scenario: Scenario, load: Load) -> Iterator[Advice]:

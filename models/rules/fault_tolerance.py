@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from models import units
-from models.errors import InputFault
+from models.errors import NO_VALUE, InputFault
 from models.rules.names import whole
 from models.scenario import Scenario
+
+_LOOKS = 2  # at the load, at least, for a correlation
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
@@ -25,6 +27,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
             "cannot be kept by the method none",
             'write method = "checkpoint"',
         )
+    yield from _of_maintenance(scenario, broken)
     hosts = sum(group.used for group in scenario.hosts.values())
     if tolerance.method != "checkpoint" or tolerance.store != "nodes" or not whole("hosts", broken) or not hosts:
         return
@@ -35,6 +38,31 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
             f"needs {tolerance.copies + 1} hosts or more, there are {hosts}",
             "a copy on the host that fails is lost with it",
         )
+
+
+def _of_maintenance(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Only what hosts hold for key groups can be allocated, and only what was seen twice can be compared."""
+    tolerance = scenario.fault_tolerance
+    if tolerance.maintenance is None:
+        return
+    here, window_s = "fault_tolerance.maintenance", tolerance.maintenance.window_s
+    if tolerance.method != "checkpoint":
+        rule = f"needs checkpoints; fault_tolerance.method is {tolerance.method}"
+        yield InputFault(here, NO_VALUE, rule, 'write method = "checkpoint"')
+    elif tolerance.store != "nodes":
+        rule = f"needs checkpoints that hosts hold; fault_tolerance.store is {tolerance.store}"
+        yield InputFault(here, NO_VALUE, rule, 'write store = "nodes"')
+    if whole("operators", broken) and not any(
+        operator.keyed and operator.kind != "sink" for operator in scenario.operators.values()
+    ):
+        yield InputFault(here, NO_VALUE, "needs key groups, and no operator has any")
+    if "elasticity" not in broken and window_s is not None and window_s < _LOOKS * scenario.elasticity.period_s:
+        rule = f"must be as long as two looks at the load: elasticity.period is {_shown(scenario.elasticity.period_s)}"
+        yield InputFault(f"{here}.window", _shown(window_s), rule)
+
+
+def _shown(time_s: float) -> str:
+    return units.show(time_s, "s")
 
 
 def _of_detector(scenario: Scenario) -> Iterator[InputFault]:

@@ -17,6 +17,7 @@ from analysis.expected_useable import EXPECTED, expected_allocation
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.checkpoint_correlation import allocation_from_correlation
 from models.correlation import pearson
+from models.maintenance import compare
 from optimizer.checkpoint_allocation.ties import level_ties
 from scenarios.planning import solve_by
 from scenarios.reproduce.flight_rates import (
@@ -50,6 +51,7 @@ class Outcome:
     assisted: int
     direct: int
     unplaced: int
+    maintained: int = 0  # checkpoints that moved because a fresh allocation was better
 
     @property
     def share(self) -> float:
@@ -60,6 +62,18 @@ class Outcome:
     def useable_share(self) -> float:
         """Useable checkpoints, each round by its groups on overloaded hosts."""
         return self.useable / max(1, self.groups)
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """Maintenance by theta, a share of the fresh score: the optimised allocation once more, every so many seconds.
+
+    From all windows so far, with correlations below `zero_below` as none.
+    """
+
+    theta: float
+    every_s: float = 60.0
+    zero_below: float = NOISE
 
 
 @dataclass(frozen=True)
@@ -141,16 +155,28 @@ POLICIES: dict[str, Policy] = {
 }
 
 
-def run(setting: Airline, load: FloatArray, policy: Policy, seed: int, prefer: Prefer = "sufficient") -> Outcome:
-    """The manager's moves under the policy's allocation, for loads as `loads` gives them."""
+def run(
+    setting: Airline,
+    load: FloatArray,
+    policy: Policy,
+    seed: int,
+    prefer: Prefer = "sufficient",
+    upkeep: Upkeep | None = None,
+) -> Outcome:
+    """The manager's moves under the policy's allocation, for loads as `loads` gives them.
+
+    With `upkeep` the allocation is maintained; a checkpoint that moves is at once where it goes to.
+    """
     host = homes(setting)
     holder = policy(Training(load[:, :TRAINING], host.copy(), operators(setting), setting.theta), seed).copy()
     hosts = [Host(1.0)] * NODES
     rules = Rules(high=setting.theta, moves=MOVES, prefer=prefer)
     rested_at = np.zeros(len(host), np.int64)
-    totals = np.zeros(5, np.int64)
+    totals = np.zeros(6, np.int64)
     for window in range(TRAINING, load.shape[1]):
         now = load[:, window]
+        if upkeep is not None and _is_due(window, upkeep):
+            totals[5] += _maintain(Training(load[:, :window], host, operators(setting), 0.0), holder, upkeep)
         if np.bincount(host, weights=now, minlength=NODES).max() <= setting.theta:
             continue
         groups = [
@@ -162,17 +188,37 @@ def run(setting: Airline, load: FloatArray, policy: Policy, seed: int, prefer: P
             host[move.group], holder[move.group] = move.target, move.origin
             rested_at[move.group] = window + _RESTS
         assisted = sum(move.assisted for move in made.moves)
-        totals += (made.groups, made.useable, assisted, len(made.moves) - assisted, len(made.unplaced))
+        totals += (made.groups, made.useable, assisted, len(made.moves) - assisted, len(made.unplaced), 0)
     return Outcome(*totals.tolist())
 
 
+def _is_due(window: int, upkeep: Upkeep) -> bool:
+    """Whether a multiple of the period, counted from the first allocation, has come with the begin of the window."""
+    before_s, now_s = (WINDOW_S * (one - TRAINING) for one in (window - 1, window))
+    return now_s > 0 and now_s // upkeep.every_s > before_s // upkeep.every_s
+
+
+def _maintain(seen: Training, holder: IntArray, upkeep: Upkeep) -> int:
+    """Move checkpoints until the score is near the fresh one; how many."""
+    made = problem(seen, upkeep.zero_below)
+    found = compare(made.cost, holder, _holders(solve_by("exact", made)), upkeep.theta)
+    for move in found.moves:
+        holder[move.checkpoint] = move.target
+    return len(found.moves)
+
+
 def experiment(
-    setting: Airline, year: Flights, policies: dict[str, Policy], seeds: range, prefer: Prefer = "sufficient"
+    setting: Airline,
+    year: Flights,
+    policies: dict[str, Policy],
+    seeds: range,
+    prefer: Prefer = "sufficient",
+    upkeep: Upkeep | None = None,
 ) -> dict[str, list[Outcome]]:
     """Policy -> one outcome for each seed, all policies with the same loads."""
     found: dict[str, list[Outcome]] = {name: [] for name in policies}
     for seed in seeds:
         load = loads(setting, year, seed)
         for name, policy in policies.items():
-            found[name].append(run(setting, load, policy, seed, prefer))
+            found[name].append(run(setting, load, policy, seed, prefer, upkeep))
     return found

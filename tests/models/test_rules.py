@@ -295,6 +295,34 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ],
     ),
     (
+        {"fault_tolerance": {"maintenance": {}}},
+        [
+            "fault_tolerance.maintenance: needs checkpoints; fault_tolerance.method is none "
+            '(write method = "checkpoint")'
+        ],
+    ),
+    (
+        {"fault_tolerance": {"method": "checkpoint", "store": "remote", "maintenance": {}}},
+        [
+            "fault_tolerance.maintenance: needs checkpoints that hosts hold; fault_tolerance.store is remote "
+            '(write store = "nodes")'
+        ],
+    ),
+    (
+        {
+            "fault_tolerance/maintenance": {},
+            "operators/count": {"kind": "map", "inputs": {"clean": "shuffle"}, "service": dict(SERVICE)},
+        },
+        ["fault_tolerance.maintenance: needs key groups, and no operator has any"],
+    ),
+    (
+        {"fault_tolerance/maintenance": {"window": "15 s"}},
+        [
+            "fault_tolerance.maintenance.window = 15 s: must be as long as two looks at the load: "
+            "elasticity.period is 8 s"
+        ],
+    ),
+    (
         {"fault_tolerance": {"guarantee": "exactly-once"}},
         ['fault_tolerance.guarantee = exactly-once: cannot be kept by the method none (write method = "checkpoint")'],
     ),
@@ -431,6 +459,18 @@ DOUBTFUL: list[tuple[dict[str, object], str]] = [
     ({"hosts/worker/spare": 1}, "hosts.worker.spare: spare hosts are never acquired without scale-out"),
     ({"elasticity": {"policy": "threshold"}}, "hosts.worker.cpu: each thread has a core of its own"),
     ({"elasticity": {"policy": "threshold", "period": "1 h"}}, "elasticity.period: no decision is taken"),
+    (
+        {"fault_tolerance/maintenance": {"every": "1 h"}},
+        "fault_tolerance.maintenance.every: no allocation is compared before the run ends",
+    ),
+    (
+        {"fault_tolerance/maintenance": {"first": "10 min"}},
+        "fault_tolerance.maintenance.first: no allocation is compared before the run ends",
+    ),
+    (
+        {"fault_tolerance/maintenance": {"first": "9 s"}},
+        "fault_tolerance.maintenance.first: is before the second look at the load: elasticity.period is 8 s",
+    ),
     ({"hosts/worker/count": 9}, "placement: no task starts on worker-6, worker-7, worker-8"),
     (
         {"hosts/worker/failures": {"model": "schedule", "at": ["1 h"], "repair": "1 min"}},

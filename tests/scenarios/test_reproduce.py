@@ -12,7 +12,7 @@ import pytest
 from holdfast.run_tables import claims_tables
 from models.errors import InputError
 from scenarios.reproduce import anti_correlated, replay
-from scenarios.reproduce.airline import NODES, POLICIES, TRAINING, Training, experiment
+from scenarios.reproduce.airline import NODES, POLICIES, TRAINING, Training, Upkeep, experiment
 from scenarios.reproduce.checkpoint_assisted import _changes_sides, _replay
 from scenarios.reproduce.claims import Finding, _row, claims, reproduce, study_names
 from scenarios.reproduce.flight_rates import Airline, Flights, flights, homes, loads, operators
@@ -105,6 +105,18 @@ def test_policies_are_better_the_more_they_know(year: Flights) -> None:
         for one in outcomes:
             assert 0 < one.useable <= one.groups
             assert one.assisted + one.direct > 0
+
+
+def test_maintenance_has_a_checkpoint_at_hand_for_nine_moves_of_ten(year: Flights) -> None:
+    chosen = {"optimised": POLICIES["optimised"]}
+    share = {}
+    for theta in (None, 0.05, 0.2):
+        upkeep = None if theta is None else Upkeep(theta)
+        made = experiment(Airline(32), year, chosen, range(3), upkeep=upkeep)["optimised"]
+        share[theta] = sum(one.share for one in made) / len(made)
+        assert all((one.maintained > 0) == (theta is not None) for one in made)
+    assert share[None] < 0.8
+    assert min(share[0.05], share[0.2]) > 0.85
 
 
 @pytest.mark.parametrize("name", POLICIES)

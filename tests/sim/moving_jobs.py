@@ -137,12 +137,13 @@ def run(
     clock: Clock | None = None,
     assists: bool = True,
     more_ns: int = 0,
+    inputs: RunInputs | None = None,
 ) -> Outcome:
     """The run with these crashes; `instead` replaces protocols by name; it goes on for `more_ns` after the last birth.
 
     `assists`: most moves go to a host that can help.
     """
-    control = Control(RunPlan.of(made, RunInputs(), 0), plane, clock)
+    control = Control(RunPlan.of(made, inputs or RunInputs(), 0), plane, clock)
     if isinstance(clock, UnevenClock):
         clock.bears = lambda task: control.plan.operators[control.cluster.task_operator[task]].is_source
     moves = Assisted(control)
