@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from closed_forms import EXPONENTIAL, PLANES, Sized, agrees, window
+from closed_forms import EXPONENTIAL, PLAIN, PLANES, Sized, agrees, window
 from small_jobs import queue, scenario, simulate
 
 from models.queueing import SteadyState, batch_mg1, drain, jackson, md1, mg1, mm1, mm1_flushed, mmc
@@ -22,6 +22,10 @@ def plane(request: pytest.FixtureRequest) -> Sized:
 
 def test_mm1(plane: Sized) -> None:
     agrees(plane, queue(EXPONENTIAL, **window(200, workload={"src": {"rate": "60 /s"}})), {"q": mm1(60, 0.01)})
+
+
+def test_mm1_on_the_plain_plane() -> None:
+    agrees(PLAIN, queue(EXPONENTIAL, **window(100, workload={"src": {"rate": "60 /s"}})), {"q": mm1(60, 0.01)}, 0.3)
 
 
 def test_md1(plane: Sized) -> None:
