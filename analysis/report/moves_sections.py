@@ -49,11 +49,10 @@ def placement(content: ReportContent) -> Section | None:
     given = content.moved
     if given is None or not given.moved:
         return None
-    groups = "key group is" if given.moved == 1 else "key groups are"
-    words = (
-        f"{given.moved:,} {groups} not where they were at the start. Look whether the bars are more even after than "
-        "before."
+    who = (
+        "1 key group is not where it was" if given.moved == 1 else f"{given.moved:,} key groups are not where they were"
     )
+    words = f"{who} at the start. Look whether the bars are more even after than before."
     return Section("placement", "Before and after", "Placement", words, placed=before_after(given))
 
 

@@ -35,6 +35,22 @@ def render_report(content: ReportContent) -> str:
     searched = any(table.searched for section in sections for table in section.tables)
     scripts = [_plotly(), _asset("report.js")] if drawn else []
     scripts += [_asset("search.js")] if searched else []
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            content=content,
+            sections=sections,
+            phases=PHASES,
+            style=Markup(_asset("report.css")),
+            scripts=[Markup(script) for script in scripts],
+            policy=_policy(scripts),
+        )
+    )
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -43,14 +59,7 @@ def render_report(content: ReportContent) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"plain": text.plain, "marked": text.marked}
-    return environment.get_template("report.html.j2").render(
-        content=content,
-        sections=sections,
-        phases=PHASES,
-        style=Markup(_asset("report.css")),
-        scripts=[Markup(script) for script in scripts],
-        policy=_policy(scripts),
-    )
+    return environment
 
 
 def _policy(scripts: list[str]) -> str:
