@@ -136,6 +136,12 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Fact, ...]:
         facts.append(Fact("failure to caught up", _seconds(max(totals))))
     if summary["recoveries"] and not totals:
         facts.append(Fact("failure to caught up", "not within the run", good=False))
+    pauses = [one["pause_s"] for one in summary["migrations"] if one["pause_s"] is not None]
+    if pauses:
+        facts.append(Fact(f"longest pause of {len(pauses):,} moves", _seconds(max(pauses))))
+    if summary["hosts"]["cost_usd"] is not None:
+        per_hour = summary["hosts"]["cost_usd"] / summary["duration_s"] * 3600
+        facts.append(Fact("cost", f"{text.number(per_hour)} USD/h"))
     if guarantee["lost"] is not None:
         wrong = sum(value or 0 for value in guarantee.values())
         facts.append(Fact("tuples lost or duplicated", f"{wrong:,}", good=wrong == 0))

@@ -9,9 +9,10 @@ from analysis.report.figure import Figure, Spec
 from analysis.report.parts import Design, Interval
 from analysis.report.scales import is_wide, log_ticks, rate_unit, time_unit
 
-_MOST = 40
+_MOST, _MOST_BEHIND = 40, 150
 _COLOURS = 7
-_CLOSE = 0.6
+_CLOSE = 0.6  # the least of what is close to the greatest, as a share of it
+_LINE = 22  # characters beside a figure
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star")
 
 
@@ -35,7 +36,12 @@ def measured(designs: Sequence[Design], measure: str, *, name: str, title: str, 
     order = [_label(number, one) for number, one in shown]
     layout = {
         "xaxis": scale,
-        "yaxis": {"type": "category", "categoryorder": "array", "categoryarray": order, "autorange": "reversed"},
+        "yaxis": {
+            "type": "category",
+            "categoryorder": "array",
+            "categoryarray": order,
+            "range": [len(shown) - 0.5, -0.5],
+        },
         "showlegend": len(traces) > 1,
     }
     left = f" The first {len(shown)} of {len(known)} designs are drawn." if len(known) > len(shown) else ""
@@ -76,8 +82,8 @@ def _error(values: Sequence[Interval], size: float, colour: str) -> Spec:
 
 def _label(number: int, one: Design) -> str:
     """Number and name in short lines, that fit beside a figure on a phone."""
-    parts = text.plain(one.label).split(", ")
-    return f"{number} " + "<br>".join(text.label(part, 22) for part in parts[:3])
+    parts = text.plain(one.label).split(", ") if len(one.label) > _LINE else [one.label]
+    return f"{number} " + "<br>".join(text.label(part, _LINE) for part in parts[:3])
 
 
 def _spoken(value: Interval) -> str:
@@ -126,7 +132,8 @@ def pareto(designs: Sequence[Design], up: str, *, name: str, title: str, axis: s
     heights = [designs[k].of(up).mean for k in known]
     wide = is_wide(heights)
     time, length = ("s", 1.0) if wide else time_unit(heights)
-    rest = [k for k in known if k not in best]
+    behind = [k for k in known if k not in best]
+    rest = behind[:_MOST_BEHIND]
     by_overhead = sorted(best, key=lambda k: (designs[k].of(across).mean or 0.0, k))
     made = (("behind", rest, False), ("not beaten in both", by_overhead, True))
     data = [_spots(designs, spots, (across, size), (up, length), said, good) for said, spots, good in made if spots]
@@ -140,6 +147,7 @@ def pareto(designs: Sequence[Design], up: str, *, name: str, title: str, axis: s
         "hovermode": "closest",
     }
     caption = _front_caption([designs[k] for k in by_overhead], len(known), axis)
+    caption += f" {len(behind) - len(rest)} designs behind are left out." if len(behind) > len(rest) else ""
     return Figure(name, title, caption, data, layout, 430)
 
 

@@ -13,6 +13,7 @@ from analysis.report.figure import Figure, Spec
 
 _ROW = 26  # height [px]
 _MOST_MARKS, _MOST_LISTED = 300, 200
+_CROWD = 80  # marks of a row
 _SHAPES = {
     "failures": ("x", "var:--crash"),
     "hosts": ("square", "var:--c5"),
@@ -94,6 +95,9 @@ def _marks(
 def _trace(row: str, place: int, marks: Sequence[_Mark]) -> Spec:
     shape, colour = _SHAPES[row]
     shown = _gathered(marks)
+    most = max(count for _, _, count in shown)
+    crowded = len(shown) > _CROWD
+    sizes = [4 + 9 * count / most if crowded else min(18.0, 9 + 2 * math.log2(count)) for _, _, count in shown]
     return {
         "type": "scatter",
         "mode": "markers",
@@ -104,9 +108,11 @@ def _trace(row: str, place: int, marks: Sequence[_Mark]) -> Spec:
         "y": [place] * len(shown),
         "text": [said for _, said, _ in shown],
         "marker": {
-            "symbol": shape,
-            "size": [min(18.0, 9 + 2 * math.log2(count)) for _, _, count in shown],
+            # Where they would hide each other they are bars, as long as they are many.
+            "symbol": "line-ns-open" if crowded else shape,
+            "size": [round(size, 1) for size in sizes],
             "color": colour,
+            "line": {"color": colour, "width": 1.5},
         },
         "hovertemplate": "%{text}",
         "cliponaxis": False,

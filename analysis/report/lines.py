@@ -17,6 +17,7 @@ from analysis.report.scales import log_ticks
 _MOST_ROWS = 240
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _COLOURS = 8
+_CROWD = 150  # marks on an axis
 
 
 def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery | None = None) -> Figure:
@@ -133,15 +134,18 @@ def lines(
 
 
 def with_moves(figure: Figure, moves: Sequence[Migration], replication: int) -> Figure:
-    """The figure with a mark on its axis of time for each move of the replication."""
-    at = [one.requested_s for one in moves if one.replication == replication]
+    """The figure with a mark on its axis of time for each move of the replication; one for those close together."""
+    given = [one.requested_s for one in moves if one.replication == replication]
+    crowded = len(given) > _CROWD
+    width = max(given, default=0.0) / _CROWD
+    at = list({round(when / width): when for when in given}.values()) if crowded else given
     marks = {
         "type": "scatter",
         "mode": "markers",
         "name": "moves",
         "x": at,
         "y": [0.0] * len(at),
-        "marker": {"symbol": "triangle-up", "size": 9, "color": "var:--ink"},
+        "marker": {"symbol": "triangle-up", "size": 5 if crowded else 9, "color": "var:--ink"},
         "hovertemplate": "%{x:.6g} s",
     }
     return replace(figure, data=[*figure.data, marks] if at else figure.data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from analysis.report import lines, moves, tables, text
 from analysis.report.content import ReportContent
 from analysis.report.figure import Figure
+from analysis.report.parts import Moved
 from analysis.report.placement import before_after
 from analysis.report.section import Section
 
@@ -52,8 +53,18 @@ def placement(content: ReportContent) -> Section | None:
     who = (
         "1 key group is not where it was" if given.moved == 1 else f"{given.moved:,} key groups are not where they were"
     )
-    words = f"{who} at the start. Look whether the bars are more even after than before."
+    words = f"{who} at the start.{_busiest(given)}"
     return Section("placement", "Before and after", "Placement", words, placed=before_after(given))
+
+
+def _busiest(given: Moved) -> str:
+    """How busy the busiest host was before and after, where that is known."""
+    before = [one.load_before for one in given.hosts if one.load_before is not None]
+    after = [one.load_after for one in given.hosts if one.load_after is not None]
+    if not before or not after:
+        return ""
+    first, last = text.share(max(before)), text.share(max(after))
+    return f" Look whether the bars are more even after than before: the busiest host was at {first}, and is at {last}."
 
 
 def decisions(content: ReportContent) -> Section | None:

@@ -230,7 +230,7 @@ def _numbered(given: tuple[Design, ...]) -> list[Curve]:
 
 
 def _tail(content: ReportContent) -> Section | None:
-    drawn = tails.tail(content.tails)
+    drawn = tails.tail(content.tails, whole=True)
     if drawn is None:
         return None
     words = (

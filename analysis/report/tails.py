@@ -19,8 +19,11 @@ _LEVELS = (0.5, 0.1, 0.01, 0.001, 0.0001)
 _RARE = 0.001
 
 
-def tail(curves: Sequence[Curve], name: str = "tail") -> Figure | None:
-    """One line for each curve, at most 12; None where there is nothing to draw."""
+def tail(curves: Sequence[Curve], name: str = "tail", *, whole: bool = False) -> Figure | None:
+    """One line for each curve, at most 12; None where there is nothing to draw.
+
+    `whole` says that the first curve is of all that the others are parts of.
+    """
     known = [curve for curve in curves if _times(curve).size]
     if not known:
         return None
@@ -54,7 +57,7 @@ def tail(curves: Sequence[Curve], name: str = "tail") -> Figure | None:
     heads = ("share of tuples", *(text.clip(text.plain(curve.name), 24) for curve in shown))
     rows = tuple((text.share(level), *(text.seconds(reached(curve, level)) for curve in shown)) for level in levels)
     title = "How often tuples take how long"
-    return Figure(name, title, _caption(shown, len(known)), data, layout, 400, heads, rows)
+    return Figure(name, title, _caption(shown, len(known), whole), data, layout, 400, heads, rows)
 
 
 def reached(curve: Curve, level: float) -> float | None:
@@ -80,12 +83,12 @@ def _extent(times: np.ndarray) -> list[float]:
     return [round(low - room, 4), round(high + room, 4)]
 
 
-def _caption(shown: Sequence[Curve], known: int) -> str:
+def _caption(shown: Sequence[Curve], known: int, whole: bool) -> str:
     left = f" The first {len(shown)} of {known} are drawn." if known > len(shown) else ""
     few = " Only the marked points are known; lines between them guide the eye." if any(c.points for c in shown) else ""
-    rare = {curve.name: reached(curve, _RARE) for curve in shown}
+    rare = {curve.name: reached(curve, _RARE) for curve in (shown[:1] if whole else shown)}
     ends = {name: value for name, value in rare.items() if value is not None}
-    if len(shown) == 1 and ends:
+    if len(rare) == 1 and ends:
         (name,) = ends
         slowest = float(_times(shown[0])[-1])
         return (

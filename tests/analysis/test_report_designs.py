@@ -56,6 +56,16 @@ def test_what_is_not_beaten_is_filled_numbered_and_named() -> None:
     assert "Of 3 designs a and b are filled" in figure.caption
 
 
+def test_of_very_many_designs_none_that_is_not_beaten_is_left_out() -> None:
+    given = [design(str(k), 500.0 - k, 1000.0 + k) for k in range(200)]
+    given += [design(str(k), 600.0 + k, 2000.0) for k in range(200, 400)]
+    figure = pareto(given, UP, name="n", title="t", axis="p99")
+    assert figure is not None
+    behind, best = figure.data
+    assert (len(behind["x"]), len(best["x"])) == (150, 200)
+    assert figure.caption.endswith("50 designs behind are left out.")
+
+
 def test_an_axis_begins_at_zero_unless_all_values_are_close() -> None:
     far = pareto([design("a", 1.0, 100.0), design("b", 2.0, 1000.0)], UP, name="n", title="t", axis="p99")
     near = pareto([design("a", 1.0, 990.0), design("b", 2.0, 1000.0)], UP, name="n", title="t", axis="p99")
@@ -150,3 +160,11 @@ def test_units_suit_the_greatest_value() -> None:
     assert rate_unit([10.0, 2e6]) == ("MB/s", 1e6)
     assert time_unit([]) == ("s", 1.0)
     assert (is_wide([1.0, 31.0]), is_wide([1.0, 30.0]), is_wide([0.0, 9.0]), is_wide([])) == (True, False, False, False)
+
+
+def test_the_tail_of_a_whole_and_its_parts_speaks_of_the_whole() -> None:
+    parts = [Curve(name, np.array([0.1, slow]), np.array([1.0, 0.001])) for name, slow in (("all", 2.0), ("one", 1.0))]
+    figure = tail(parts, whole=True)
+    assert figure is not None
+    assert figure.caption == "One tuple in a thousand took 2\u00a0s or more, the slowest 2\u00a0s."
+    assert len(figure.data) == 2

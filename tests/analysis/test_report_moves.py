@@ -76,9 +76,10 @@ def test_a_pause_is_drawn_for_each_move_that_has_one() -> None:
     figure = pauses([move(0), move(1, kind="direct", protocol="direct"), move(2, pause_s=None)])
     assert figure is not None
     assert [(one["name"], one["x"], one["y"]) for one in figure.data] == [
-        ("assisted moves", [1.0], ["cpal"]),
-        ("direct moves", [2.0], ["direct"]),
+        ("assisted moves", [1.0], [0.0]),
+        ("direct moves", [2.0], [1.0]),
     ]
+    assert figure.layout["yaxis"]["ticktext"] == ["cpal", "direct"]
     assert figure.layout["xaxis"]["title"]["text"] == "pause [ms]"
     assert "2\u00a0ms, is that of g[1] by direct" in figure.caption
     assert pauses([move(2, pause_s=None)]) is None
@@ -97,6 +98,7 @@ def test_of_many_pauses_the_shortest_and_the_longest_are_drawn() -> None:
     assert len(figure.data[0]["x"]) == 500
     assert (min(figure.data[0]["x"]), max(figure.data[0]["x"])) == (0.001, 3.0)
     assert "2,500 marks between others are left out." in figure.caption
+    assert -0.5 < min(figure.data[0]["y"]) < -0.25 < 0.25 < max(figure.data[0]["y"]) < 0.5
 
 
 def test_useable_checkpoints_are_counted_in_words() -> None:
@@ -118,6 +120,7 @@ def test_key_groups_that_moved_say_where_they_went_and_where_they_came_from() ->
     assert 'title="count[0] came from count"' in html
     assert "1 key group is not where it was at the start." in html
     assert 'style="width:90.0%"' in html
+    assert "the busiest host was at 90\u00a0%, and is at 50\u00a0%." in html
 
 
 def test_of_very_many_key_groups_only_those_that_moved_have_a_box() -> None:
