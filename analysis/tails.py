@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from analysis.folded import latencies_of
-from models.histogram import Floats, Histogram, bounds, histogram, merge
+from models.histogram import Floats, Histogram, bounds, histogram
 from models.records import RunRecords
 
 _MOST = 300
 
 
-def latency_histogram(records: Sequence[RunRecords]) -> Histogram:
-    """Latencies of the tuples that were born after the warm-up, of all replications."""
-    return merge(*map(_of, records))
+def latency_histogram(one: RunRecords) -> Histogram:
+    """Latencies of the tuples of a replication that were born after the warm-up."""
+    if one.detail == "histograms":
+        return latencies_of(one)
+    birth, delivered = (one.tables["deliveries"][name] for name in ("birth_ns", "delivered_ns"))
+    counts = (birth >= one.warmup_ns) & (birth < one.duration_ns)
+    return histogram((delivered - birth)[counts])
 
 
 def survival(given: Histogram, most: int = _MOST) -> tuple[Floats, Floats]:
@@ -38,11 +40,3 @@ def survival(given: Histogram, most: int = _MOST) -> tuple[Floats, Floats]:
     if given.max_ns > at[-1]:
         at, share = np.append(at, float(given.max_ns)), np.append(share, 1 / given.count)
     return at, share
-
-
-def _of(one: RunRecords) -> Histogram:
-    if one.detail == "histograms":
-        return latencies_of(one)
-    birth, delivered = (one.tables["deliveries"][name] for name in ("birth_ns", "delivered_ns"))
-    counts = (birth >= one.warmup_ns) & (birth < one.duration_ns)
-    return histogram((delivered - birth)[counts])

@@ -21,6 +21,7 @@ from analysis.timelines import (
     queues,
     throughput,
 )
+from models.histogram import merge
 from models.records import RunRecords
 from models.scenario import Scenario
 
@@ -63,10 +64,10 @@ def _dense(line: LatencyTimeline) -> bool:
 
 def tails(records: Sequence[RunRecords]) -> tuple[Curve, ...]:
     """Which share of the tuples took at least how long: of all replications, and of each where there are few."""
-    parts = [("all tuples", records)]
-    if 1 < len(records) <= _MOST_TAILS:
-        parts += [(f"replication {one.replication}", (one,)) for one in records]
-    found = [(name, *survival(latency_histogram(own))) for name, own in parts]
+    each = [(f"replication {one.replication}", latency_histogram(one)) for one in records]
+    parts = [("all tuples", merge(*(own for _, own in each)))]
+    parts += each if 1 < len(each) <= _MOST_TAILS else []
+    found = [(name, *survival(own)) for name, own in parts]
     return tuple(Curve(name, at_ns / _NS, share) for name, at_ns, share in found if at_ns.size)
 
 

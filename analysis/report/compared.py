@@ -102,8 +102,8 @@ def _ends(designs: Sequence[Design], measure: str) -> str:
     if mean(best) == mean(worst):
         return f"All designs come to {text.seconds(mean(best))}."
     said = (
-        f"Lowest with {text.plain(best.label)}, {text.seconds(mean(best))}; highest with "
-        f"{text.plain(worst.label)}, {text.seconds(mean(worst))}."
+        f"Lowest: {text.seconds(mean(best))} with {text.plain(best.label)}; highest: {text.seconds(mean(worst))} with "
+        f"{text.plain(worst.label)}."
     )
     high, low = best.of(measure).high, worst.of(measure).low
     if high is None or low is None:
@@ -146,7 +146,7 @@ def pareto(designs: Sequence[Design], up: str, *, name: str, title: str, axis: s
         "showlegend": True,
         "hovermode": "closest",
     }
-    caption = _front_caption([designs[k] for k in by_overhead], len(known), axis)
+    caption = _front_caption(by_overhead, designs, len(known), axis)
     caption += f" {len(behind) - len(rest)} designs behind are left out." if len(behind) > len(rest) else ""
     return Figure(name, title, caption, data, layout, 430)
 
@@ -189,13 +189,13 @@ def _spots(
     }
 
 
-def _front_caption(best: Sequence[Design], known: int, axis: str) -> str:
-    names = [text.plain(one.label) for one in best[:4]]
+def _front_caption(best: Sequence[int], designs: Sequence[Design], known: int, axis: str) -> str:
+    names = [f"{k} ({text.plain(designs[k].label)})" for k in best[:4]]
     more = f" and {len(best) - 4} more" if len(best) > 4 else ""
     said = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 and not more else ", ".join(names)
     whose = "is filled: no other design has" if len(best) == 1 else "are filled: for each, no other design has"
     return (
-        f"Of {known} designs {said}{more} {whose} both less overhead and a shorter {axis}. By the means; numbers are "
+        f"Of {known} designs, {said}{more} {whose} both less overhead and a shorter {axis}. By the means; numbers are "
         "those of the table, and axes need not begin at 0."
     )
 

@@ -53,7 +53,7 @@ def test_what_is_not_beaten_is_filled_numbered_and_named() -> None:
     assert (behind["text"], best["text"]) == (["2"], ["0", "1"])
     assert (best["x"], best["y"]) == ([1.0, 3.0], [3.0, 1.0])
     assert figure.layout["xaxis"]["title"]["text"] == "checkpoints and moves [kB/s]"
-    assert "Of 3 designs a and b are filled" in figure.caption
+    assert "Of 3 designs, 0 (a) and 1 (b) are filled" in figure.caption
 
 
 def test_of_very_many_designs_none_that_is_not_beaten_is_left_out() -> None:
