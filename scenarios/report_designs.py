@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from analysis.comparison import compare
 from analysis.metrics import Metrics, metrics_of
-from analysis.report.parts import Curve, Design
+from analysis.report.parts import Change, Curve, Design
 from analysis.statistics import mean_of
 from scenarios.report_moves import interval
 
@@ -27,6 +28,7 @@ _PATHS = {
     "recovery_s": "recoveries.total_s.max",
     "cost_usd": "hosts.cost_usd",
 }
+_COMPARED = ("latency_p99_s", "pause_s")
 _SHARES = {"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}
 
 
@@ -34,7 +36,8 @@ _SHARES = {"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}
 class DesignRuns:
     """The runs of one design: `metrics` of each one that came to its end, as `analysis.metrics` names them.
 
-    `window_s` is the time after the warm-up that they cover.
+    `draws` says of each which random numbers it had, (seed, replication): runs of two designs with the same ones are
+    compared with each other. `window_s` is the time after the warm-up that they cover.
     """
 
     label: str
@@ -43,20 +46,45 @@ class DesignRuns:
     metrics: tuple[Metrics, ...]
     window_s: float
     failed: int = 0
+    draws: tuple[tuple[int, int], ...] = ()
 
 
 def design_runs(
     label: str, allocation: str, protocol: str, summaries: Sequence[Mapping[str, Any]], *, failed: int = 0
 ) -> DesignRuns:
-    """The design of these summaries, each that of one run with the same duration (`run --json`)."""
+    """The design of these summaries, each that of one replication with the same duration (`run --json`)."""
     window_s = summaries[0]["duration_s"] - summaries[0]["warmup_s"] if summaries else 0.0
-    return DesignRuns(label, allocation, protocol, tuple(map(metrics_of, summaries)), window_s, failed)
+    draws = tuple((one["seed"], one["replications"][0]["replication"]) for one in summaries)
+    return DesignRuns(label, allocation, protocol, tuple(map(metrics_of, summaries)), window_s, failed, draws)
 
 
 def designs(given: Sequence[DesignRuns]) -> tuple[Design, ...]:
     """Each design with means and 95 % intervals over its runs; moves only where there are any."""
     moved = any(one.get("migrations.count") for design in given for one in design.metrics)
-    return tuple(_design(design, moved) for design in given)
+    made = [_design(design, moved) for design in given]
+    return tuple(
+        replace(one, changes=_changes(given[0], own)) if k else one
+        for k, (one, own) in enumerate(zip(made, given, strict=True))
+    )
+
+
+def _changes(first: DesignRuns, second: DesignRuns) -> dict[str, Change]:
+    """How a design differs from the first one, run by run where both had the same random numbers."""
+    numbers = {draw: number for number, draw in enumerate(dict.fromkeys((*first.draws, *second.draws)))}
+    runs = [
+        {numbers[draw]: metrics for draw, metrics in zip(one.draws, one.metrics, strict=True)}
+        for one in (first, second)
+        if len(one.draws) == len(one.metrics)
+    ]
+    if len(runs) < 2:
+        return {}
+    same = bool(runs[0].keys() & runs[1].keys())
+    found = compare(*runs, same_numbers=same, metrics=[_PATHS[name] for name in _COMPARED])
+    return {
+        name: Change(one.relative, one.shown)
+        for name, one in zip(_COMPARED, found, strict=True)
+        if one.difference.mean is not None
+    }
 
 
 def _design(given: DesignRuns, moved: bool) -> Design:

@@ -66,6 +66,7 @@ def _runs(result: SweepResult, number: int) -> DesignRuns:
         tuple(metrics[replication] for replication in sorted(metrics)),
         scenario.duration_s - scenario.warmup_s if scenario else 0.0,
         failed,
+        tuple((scenario.seed if scenario else 0, replication) for replication in sorted(metrics)),
     )
 
 

@@ -27,6 +27,7 @@ from analysis.report.content import (
     Topology,
 )
 from analysis.report.parts import (
+    Change,
     Cost,
     CostRow,
     Curve,
@@ -115,6 +116,7 @@ def full(name: str = "count") -> ReportContent:
                     for measure in ("latency_p99_s", "pause_s", "overhead_bytes_per_s", "cost_usd")
                 },
                 tail=Curve(name, np.array([0.1, 1.0]), np.array([0.5, 0.01]), points=True),
+                changes={"pause_s": Change(0.5, "higher")} if k else {},
             )
             for k in range(2)
         ),

@@ -31,10 +31,19 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Change:
+    """The difference to the first design, relative to it; `shown` is lower, higher, equal or unclear."""
+
+    relative: float | None
+    shown: str
+
+
+@dataclass(frozen=True)
 class Design:
     """One design of a study or sweep: what its runs came to, by name of `MEASURES`.
 
-    `failed` runs have no values. `tail` is the curve of its latency.
+    `failed` runs have no values. `tail` is the curve of its latency. `changes` say by measure how it differs from the
+    first design.
     """
 
     label: str
@@ -44,6 +53,7 @@ class Design:
     values: Mapping[str, Interval] = field(default_factory=dict)
     failed: int = 0
     tail: Curve | None = None
+    changes: Mapping[str, Change] = field(default_factory=dict)
 
     def of(self, measure: str) -> Interval:
         """The value of a measure, empty where nothing was seen."""

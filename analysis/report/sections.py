@@ -212,6 +212,11 @@ def _designs(content: ReportContent) -> Section | None:
     )
     if most > 1:
         words += f" Means and 95 % intervals are over the {seeds} runs of a design; ± is half an interval."
+    if any(one.changes for one in given):
+        words += (
+            " Differences to design 0 are those of runs with the same random numbers where there are such; lower or "
+            "higher is said where their 95 % interval leaves out zero."
+        )
     return Section(
         "designs",
         "Designs compared",

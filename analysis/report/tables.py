@@ -16,7 +16,7 @@ from analysis.report.content import (
     Recovery,
     TargetRow,
 )
-from analysis.report.parts import Cost, Design, Interval, MoveKind
+from analysis.report.parts import Change, Cost, Design, Interval, MoveKind
 from analysis.report.scales import rate_unit, time_unit
 
 MEANING = {
@@ -34,6 +34,7 @@ KINDS = {
     "assisted": "the target held the key group's checkpoint when the move was asked for",
     "direct": "it did not, so that the state had to come from the host that had the key group",
 }
+CHANGES = {"latency_p99_s": "p99 to design 0", "pause_s": "pause to design 0"}
 _MOST = 60
 _MOST_FOUND = 1000  # rows of a table that can be searched
 _FEW = 12  # rows that need no search
@@ -158,6 +159,7 @@ def designs(rows: Sequence[Design]) -> Table:
         "cost_usd": ("cost [USD]", lambda value: text.number(value.mean)),
     }
     columns = {name: one for name, one in said.items() if any(row.of(name).mean is not None for row in rows)}
+    compared = {name: head for name, head in CHANGES.items() if any(name in row.changes for row in rows)}
     failed, several = any(row.failed for row in rows), len({row.runs for row in rows}) > 1
     cells = [
         (
@@ -165,6 +167,7 @@ def designs(rows: Sequence[Design]) -> Table:
             *((str(row.runs),) if several else ()),
             *((str(row.failed),) if failed else ()),
             *(show(row.of(name)) for name, (_, show) in columns.items()),
+            *(changed(row.changes.get(name)) if number else text.NONE for name in compared),
         )
         for number, row in enumerate(rows)
     ]
@@ -173,6 +176,7 @@ def designs(rows: Sequence[Design]) -> Table:
         *(("runs",) if several else ()),
         *(("failed",) if failed else ()),
         *(head for head, _ in columns.values()),
+        *compared.values(),
     )
     return _table("designs", "What each design came to", heads, cells, words=1)
 
@@ -203,6 +207,13 @@ def with_interval(value: Interval) -> str:
     unit, size = time_unit([value.mean])
     half = (value.high - value.low) / 2
     return f"{text.number(value.mean / size)} ± {text.number(half / size, 2)}\u00a0{unit}"
+
+
+def changed(given: Change | None) -> str:
+    """A difference relative to the first design, and whether it is clear."""
+    if given is None or given.relative is None:
+        return text.NONE
+    return f"{100 * given.relative:+.1f}\u00a0% {given.shown}"
 
 
 def rate_of_bytes(value: float | None) -> str:

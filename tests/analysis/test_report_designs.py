@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from analysis.report.compared import front, measured, pareto
-from analysis.report.parts import Curve, Design, Interval
+from analysis.report.parts import Change, Curve, Design, Interval
 from analysis.report.scales import is_wide, rate_unit, share_ticks, time_unit
 from analysis.report.tables import designs as table
 from analysis.report.tables import with_interval
@@ -112,6 +114,13 @@ def test_measures_that_no_design_has_are_no_column() -> None:
     made = table([design("a", 1.0), Design("b", "", "", 2, failed=1)])
     assert made.heads == ("design", "runs", "failed", "latency, p99", "overhead")
     assert made.rows[1] == ("1 b", "2", "1", "–", "–")
+
+
+def test_differences_to_the_first_design_are_columns_where_there_are_some() -> None:
+    changes = {UP: Change(-0.25, "lower"), "pause_s": Change(None, "unclear")}
+    made = table([design("a", 2.0), replace(design("b", 1.5), changes=changes), design("c", 2.0)])
+    assert made.heads[-2:] == ("p99 to design 0", "pause to design 0")
+    assert [row[-2:] for row in made.rows] == [("–", "–"), ("-25.0\u00a0% lower", "–"), ("–", "–")]
 
 
 def test_a_mean_and_half_its_interval_have_one_unit() -> None:

@@ -12,6 +12,7 @@ from profiled import small_profile
 
 from analysis.metrics import metrics_of
 from analysis.report import page, render_report
+from analysis.report.parts import Change
 from models.inputs import RunInputs
 from models.reading import scenario_from
 from models.scenario import Scenario
@@ -22,6 +23,7 @@ from scenarios.report_sweep import sweep_content, write_page
 from scenarios.runs import RunResult, inputs_of, run
 from scenarios.study import study
 from scenarios.sweep import SweepResult, sweep
+from scenarios.sweep_summary import differences
 
 SERVICE = {"distribution": "exponential", "mean": "2 ms"}
 COUNTS = {
@@ -125,6 +127,15 @@ def test_designs_of_summaries_have_the_means_of_their_runs(moved: RunResult) -> 
     assert made.of("overhead_bytes_per_s").mean == pytest.approx(fmean(sent) / 28)
     assert made.tail is not None
     assert made.tail.at_s[-1] == pytest.approx(fmean(summary["latency_s"]["max"] for summary in (one, other)))
+
+
+def test_designs_are_compared_run_by_run_where_the_random_numbers_are_the_same(swept: SweepResult) -> None:
+    shown = sweep_content(swept)
+    assert shown.designs[0].changes == {}
+    for number, one in enumerate(shown.designs[1:], 1):
+        (expected,) = differences(swept, number, ["latency_s.p99"])
+        assert expected.paired
+        assert one.changes["latency_p99_s"] == Change(expected.relative, expected.shown)
 
 
 def test_a_design_without_runs_is_shown_as_failed() -> None:
