@@ -40,7 +40,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Design:
-    """One design of a study or sweep: what its runs came to, by name of `MEASURES`.
+    """One design of a study or sweep: what its runs came to, by the name of a measure.
 
     `failed` runs have no values. `tail` is the curve of its latency. `changes` say by measure how it differs from the
     first design.
@@ -58,20 +58,6 @@ class Design:
     def of(self, measure: str) -> Interval:
         """The value of a measure, empty where nothing was seen."""
         return self.values.get(measure, Interval())
-
-
-MEASURES = {
-    "latency_mean_s": "latency, mean",
-    "latency_p99_s": "latency, p99",
-    "pause_s": "pause of a move, mean",
-    "moves": "moves",
-    "assisted_share": "assisted",
-    "useable_share": "useable",
-    "overhead_bytes_per_s": "overhead",
-    "overhead_share": "overhead, share of network",
-    "recovery_s": "recovery",
-    "cost_usd": "cost",
-}
 
 
 @dataclass(frozen=True)

@@ -223,7 +223,7 @@ def _designs(content: ReportContent) -> Section | None:
         "Designs",
         words,
         figures=tuple(drawn),
-        tables=(tables.designs(given),),
+        tables=tuple(made for made in (tables.designs(given), tables.efforts(given)) if made is not None),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.report import text
@@ -35,6 +35,20 @@ KINDS = {
     "direct": "it did not, so that the state had to come from the host that had the key group",
 }
 CHANGES = {"latency_p99_s": "p99 to design 0", "pause_s": "pause to design 0"}
+_TIMES = {
+    "latency_mean_s": "latency, mean",
+    "latency_p99_s": "latency, p99",
+    "pause_s": "pause of a move",
+    "recovery_s": "recovery",
+}
+_EFFORTS = {
+    "moves": "moves",
+    "assisted_share": "assisted",
+    "useable_share": "useable checkpoints",
+    "overhead_bytes_per_s": "overhead",
+    "overhead_share": "of the network",
+    "cost_usd": "cost [USD]",
+}
 _MOST = 60
 _MOST_FOUND = 1000  # rows of a table that can be searched
 _FEW = 12  # rows that need no search
@@ -145,40 +159,42 @@ def move_kinds(rows: Sequence[MoveKind]) -> Table:
 
 
 def designs(rows: Sequence[Design]) -> Table:
-    """What each design came to; measures that none has are left out."""
-    said = {
-        "latency_mean_s": ("latency, mean", with_interval),
-        "latency_p99_s": ("latency, p99", with_interval),
-        "pause_s": ("pause of a move", with_interval),
-        "moves": ("moves", lambda value: text.number(value.mean)),
-        "assisted_share": ("assisted", lambda value: text.share(value.mean)),
-        "useable_share": ("useable", lambda value: text.share(value.mean)),
-        "overhead_bytes_per_s": ("overhead", lambda value: rate_of_bytes(value.mean)),
-        "overhead_share": ("of the network", lambda value: text.share(value.mean)),
-        "recovery_s": ("recovery", with_interval),
-        "cost_usd": ("cost [USD]", lambda value: text.number(value.mean)),
-    }
-    columns = {name: one for name, one in said.items() if any(row.of(name).mean is not None for row in rows)}
+    """The times that each design came to, and how it differs from the first; measures that none has are left out."""
     compared = {name: head for name, head in CHANGES.items() if any(name in row.changes for row in rows)}
     failed, several = any(row.failed for row in rows), len({row.runs for row in rows}) > 1
+    columns = _known(rows, _TIMES)
     cells = [
         (
             f"{number} {text.plain(row.label)}",
             *((str(row.runs),) if several else ()),
             *((str(row.failed),) if failed else ()),
-            *(show(row.of(name)) for name, (_, show) in columns.items()),
+            *(with_interval(row.of(name)) for name in columns),
             *(changed(row.changes.get(name)) if number else text.NONE for name in compared),
         )
         for number, row in enumerate(rows)
     ]
-    heads = (
-        "design",
-        *(("runs",) if several else ()),
-        *(("failed",) if failed else ()),
-        *(head for head, _ in columns.values()),
-        *compared.values(),
-    )
+    counts = [head for head, there in (("runs", several), ("failed", failed)) if there]
+    heads = ("design", *counts, *columns.values(), *compared.values())
     return _table("designs", "What each design came to", heads, cells, words=1)
+
+
+def efforts(rows: Sequence[Design]) -> Table | None:
+    """What each design moved, sent and cost; None where nothing is known of that."""
+    columns = _known(rows, _EFFORTS)
+    cells = [
+        (
+            f"{number} {text.plain(row.label)}",
+            *(_SHOWN.get(name, text.number)(row.of(name).mean) for name in columns),
+        )
+        for number, row in enumerate(rows)
+    ]
+    title = "What each design moved, sent and cost"
+    return _table("efforts", title, ("design", *columns.values()), cells, words=1) if columns else None
+
+
+def _known(rows: Sequence[Design], heads: Mapping[str, str]) -> dict[str, str]:
+    """The measures, with their heads, that at least one design has."""
+    return {name: head for name, head in heads.items() if any(row.of(name).mean is not None for row in rows)}
 
 
 def costs(given: Cost) -> Table:
@@ -293,6 +309,14 @@ def targets(rows: Sequence[TargetRow]) -> Table:
 def placement(hosts: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[str]]]:
     """(host, tasks) with names that are safe to show."""
     return [(text.plain(host), [text.plain(task) for task in tasks]) for host, tasks in hosts]
+
+
+_SHOWN: dict[str, Callable[[float | None], str]] = {
+    "assisted_share": text.share,
+    "useable_share": text.share,
+    "overhead_share": text.share,
+    "overhead_bytes_per_s": rate_of_bytes,
+}
 
 
 def _table(

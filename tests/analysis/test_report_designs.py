@@ -11,7 +11,7 @@ from analysis.report.compared import front, measured, pareto
 from analysis.report.parts import Change, Curve, Design, Interval
 from analysis.report.scales import is_wide, rate_unit, share_ticks, time_unit
 from analysis.report.tables import designs as table
-from analysis.report.tables import with_interval
+from analysis.report.tables import efforts, with_interval
 from analysis.report.tails import reached, tail
 
 UP, ACROSS = "latency_p99_s", "overhead_bytes_per_s"
@@ -112,8 +112,17 @@ def test_one_design_is_no_comparison_and_forty_are_the_most() -> None:
 
 def test_measures_that_no_design_has_are_no_column() -> None:
     made = table([design("a", 1.0), Design("b", "", "", 2, failed=1)])
-    assert made.heads == ("design", "runs", "failed", "latency, p99", "overhead")
-    assert made.rows[1] == ("1 b", "2", "1", "–", "–")
+    assert made.heads == ("design", "runs", "failed", "latency, p99")
+    assert made.rows == (("0 a", "3", "0", "1\u00a0s"), ("1 b", "2", "1", "–"))
+
+
+def test_what_designs_send_and_cost_is_a_table_of_its_own() -> None:
+    dear = Design("b", "", "", 3, {"cost_usd": Interval(0.25), "assisted_share": Interval(0.5)})
+    made = efforts([design("a", 1.0, 2500.0), dear])
+    assert made is not None
+    assert made.heads == ("design", "assisted", "overhead", "cost [USD]")
+    assert made.rows == (("0 a", "–", "2.5\u00a0kB/s", "–"), ("1 b", "50\u00a0%", "–", "0.25"))
+    assert efforts([design("a", 1.0, None)]) is None
 
 
 def test_differences_to_the_first_design_are_columns_where_there_are_some() -> None:
