@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.report import text
@@ -16,6 +16,8 @@ from analysis.report.content import (
     Recovery,
     TargetRow,
 )
+from analysis.report.parts import Change, Cost, Design, Interval, MoveKind
+from analysis.report.scales import rate_unit, time_unit
 
 MEANING = {
     "detection": "from the failure until the detector notices it",
@@ -28,7 +30,28 @@ MOVING = {
     "completion": "from the request until the new owner goes on and the old one holds the checkpoint",
     "worst": "longest time from the arrival of a tuple of the group until it was answered, until one did not wait",
 }
+KINDS = {
+    "assisted": "the target held the key group's checkpoint when the move was asked for",
+    "direct": "it did not, so that the state had to come from the host that had the key group",
+}
+CHANGES = {"latency_p99_s": "p99 to design 0", "pause_s": "pause to design 0"}
+_TIMES = {
+    "latency_mean_s": "latency, mean",
+    "latency_p99_s": "latency, p99",
+    "pause_s": "pause of a move",
+    "recovery_s": "recovery",
+}
+_EFFORTS = {
+    "moves": "moves",
+    "assisted_share": "assisted",
+    "useable_share": "useable checkpoints",
+    "overhead_bytes_per_s": "overhead",
+    "overhead_share": "of the network",
+    "cost_usd": "cost [USD]",
+}
 _MOST = 60
+_MOST_FOUND = 1000  # rows of a table that can be searched
+_FEW = 12  # rows that need no search
 
 
 @dataclass(frozen=True)
@@ -46,6 +69,19 @@ class Table:
     marked: int | None = None
     note: str = ""
     prose: int | None = None
+    facet: str = ""  # what `facets` say of each row, where the table can be searched
+    facets: tuple[str, ...] = ()
+
+    @property
+    def searched(self) -> bool:
+        """Whether it is so long that a reader would search it."""
+        return bool(self.facet) and len(self.rows) > _FEW
+
+    @property
+    def choices(self) -> tuple[tuple[str, int], ...]:
+        """What `facets` can be, and how many rows are of it; none where they are all the same."""
+        found = {one: self.facets.count(one) for one in dict.fromkeys(self.facets)}
+        return tuple(found.items()) if len(found) > 1 else ()
 
 
 def operators(rows: Sequence[OperatorRow]) -> Table:
@@ -69,10 +105,13 @@ def operators(rows: Sequence[OperatorRow]) -> Table:
 
 def migrations(rows: Sequence[Migration]) -> Table:
     """What each move of a key group took."""
-    heads = ("key group", "protocol", "from", "to", "cause", "replication", "asked for at", *MOVING, "replayed tuples")
+    words = ("key group", "kind", "protocol", "from", "to", "cause")
+    heads = (*words, "replication", "asked for at", *MOVING, "replayed tuples")
     cells = [
         (
-            *(text.plain(word) for word in (row.key_group, row.protocol, row.origin, row.target, row.cause)),
+            text.plain(row.key_group),
+            row.kind or text.NONE,
+            *(text.plain(word) for word in (row.protocol, row.origin, row.target, row.cause)),
             str(row.replication),
             f"{text.number(row.requested_s, 6)} s",
             text.seconds(row.pause_s),
@@ -82,7 +121,8 @@ def migrations(rows: Sequence[Migration]) -> Table:
         )
         for row in rows
     ]
-    return _table("migrations", "What each move took", heads, cells, words=5)
+    facets = [text.plain(row.protocol) for row in rows]
+    return _table("moves", "What each move took", heads, cells, words=len(words), facet="protocol", facets=facets)
 
 
 def decisions(rows: Sequence[Decision]) -> Table:
@@ -92,7 +132,110 @@ def decisions(rows: Sequence[Decision]) -> Table:
         for row in rows
     ]
     heads = ("decision", "reason", "replication", "at")
-    return _table("decisions", "What was decided, and why", heads, cells, words=2, prose=1)
+    facets = [text.plain(row.about) for row in rows]
+    title = "What was decided, and why"
+    return _table("reasons-given", title, heads, cells, words=2, prose=1, facet="about", facets=facets)
+
+
+def move_kinds(rows: Sequence[MoveKind]) -> Table:
+    """Moves by kind, protocol and cause."""
+    lengths = ("pause, mean", "pause, median", "pause, longest", "completion, median", "replayed tuples")
+    cells = [
+        (
+            row.kind or text.NONE,
+            *(text.plain(word) for word in (row.protocol, row.cause)),
+            f"{row.moves:,}",
+            f"{row.unfinished:,}",
+            with_interval(row.pause),
+            text.seconds(row.pause_p50_s),
+            text.seconds(row.pause_max_s),
+            text.seconds(row.completion_p50_s),
+            f"{row.replayed:,}",
+        )
+        for row in rows
+    ]
+    heads = ("kind", "protocol", "cause", "moves", "not ended", *lengths)
+    return _table("kinds", "Moves by kind", heads, cells, words=3)
+
+
+def designs(rows: Sequence[Design]) -> Table:
+    """The times that each design came to, and how it differs from the first; measures that none has are left out."""
+    compared = {name: head for name, head in CHANGES.items() if any(name in row.changes for row in rows)}
+    failed, several = any(row.failed for row in rows), len({row.runs for row in rows}) > 1
+    columns = _known(rows, _TIMES)
+    cells = [
+        (
+            f"{number} {text.plain(row.label)}",
+            *((str(row.runs),) if several else ()),
+            *((str(row.failed),) if failed else ()),
+            *(with_interval(row.of(name)) for name in columns),
+            *(changed(row.changes.get(name)) if number else text.NONE for name in compared),
+        )
+        for number, row in enumerate(rows)
+    ]
+    counts = [head for head, there in (("runs", several), ("failed", failed)) if there]
+    heads = ("design", *counts, *columns.values(), *compared.values())
+    return _table("designs", "What each design came to", heads, cells, words=1)
+
+
+def efforts(rows: Sequence[Design]) -> Table | None:
+    """What each design moved, sent and cost; None where nothing is known of that."""
+    columns = _known(rows, _EFFORTS)
+    cells = [
+        (
+            f"{number} {text.plain(row.label)}",
+            *(_SHOWN.get(name, text.number)(row.of(name).mean) for name in columns),
+        )
+        for number, row in enumerate(rows)
+    ]
+    title = "What each design moved, sent and cost"
+    return _table("efforts", title, ("design", *columns.values()), cells, words=1) if columns else None
+
+
+def _known(rows: Sequence[Design], heads: Mapping[str, str]) -> dict[str, str]:
+    """The measures, with their heads, that at least one design has."""
+    return {name: head for name, head in heads.items() if any(row.of(name).mean is not None for row in rows)}
+
+
+def costs(given: Cost) -> Table:
+    """What the hosts cost, those of one description together."""
+    cells = [
+        (
+            text.plain(row.hosts),
+            str(row.count),
+            text.seconds(row.used_s),
+            text.number(row.price_per_h),
+            text.number(row.cost),
+        )
+        for row in given.rows
+    ]
+    cells.append(("all", str(sum(row.count for row in given.rows)), text.seconds(sum(r.used_s for r in given.rows)),
+                  text.NONE, text.number(given.total)))  # fmt: skip
+    money = given.currency
+    heads = ("hosts", "how many", "in use, together", f"price [{money}/h]", f"cost [{money}]")
+    return _table("costs", "What the hosts cost", heads, cells, words=1, marked=len(cells) - 1)
+
+
+def with_interval(value: Interval) -> str:
+    """A time with half the width of its interval."""
+    if value.mean is None or value.low is None or value.high is None:
+        return text.seconds(value.mean)
+    unit, size = time_unit([value.mean])
+    half = (value.high - value.low) / 2
+    return f"{text.number(value.mean / size)} ± {text.number(half / size, 2)}\u00a0{unit}"
+
+
+def changed(given: Change | None) -> str:
+    """A difference relative to the first design, and whether it is clear."""
+    if given is None or given.relative is None:
+        return text.NONE
+    return f"{100 * given.relative:+.1f}\u00a0% {given.shown}"
+
+
+def rate_of_bytes(value: float | None) -> str:
+    """Bytes per second with the unit that suits them."""
+    unit, size = rate_unit([value])
+    return text.NONE if value is None else f"{text.number(value / size)}\u00a0{unit}"
 
 
 def recoveries(rows: Sequence[Recovery]) -> Table:
@@ -168,6 +311,14 @@ def placement(hosts: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, lis
     return [(text.plain(host), [text.plain(task) for task in tasks]) for host, tasks in hosts]
 
 
+_SHOWN: dict[str, Callable[[float | None], str]] = {
+    "assisted_share": text.share,
+    "useable_share": text.share,
+    "overhead_share": text.share,
+    "overhead_bytes_per_s": rate_of_bytes,
+}
+
+
 def _table(
     name: str,
     title: str,
@@ -177,7 +328,11 @@ def _table(
     words: int,
     marked: int | None = None,
     prose: int | None = None,
+    facet: str = "",
+    facets: Sequence[str] = (),
 ) -> Table:
-    note = f"The first {_MOST} of {len(rows)} rows." if len(rows) > _MOST else ""
+    most = _MOST_FOUND if facet else _MOST
+    note = f"The first {most:,} of {len(rows):,} rows." if len(rows) > most else ""
     numbers = tuple(position >= words for position in range(len(heads)))
-    return Table(name, title, heads, tuple(rows[:_MOST]), numbers, marked, note, prose)
+    kept = tuple(rows[:most])
+    return Table(name, title, heads, kept, numbers, marked, note, prose, facet, tuple(facets[:most]))

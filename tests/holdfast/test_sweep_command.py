@@ -41,6 +41,14 @@ def test_a_sweep_prints_a_row_for_each_design(made: Path, capsys: pytest.Capture
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_a_sweep_has_a_page_that_says_how_to_do_it_again(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    html = (made / "report.html").read_text(encoding="utf-8")
+    assert "holdfast sweep tiny-sweep --set &#39;duration=24 s&#39; --set replications=2 --out out" in html
+    assert "4 interval 5 s, kind incremental" in html
+    run(capsys, *SWEEP, "--out", str(made))
+    assert (made / "report.html").read_text(encoding="utf-8") == html
+
+
 def test_a_sweep_is_one_json_document(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, *SWEEP, "--out", str(made), "--json", "--resume")
     document = json.loads(out)
