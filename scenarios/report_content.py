@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from analysis.comparison import mean_over
 from analysis.report import text
 from analysis.report.content import (
     AllocationRow,
@@ -41,6 +42,7 @@ from scenarios.group_loads import GroupLoads
 from scenarios.planning import PlannedAllocation
 from scenarios.runs import RunResult
 from scenarios.study import Study, profiled_source
+from scenarios.study_findings import P99, RECOVERY, replications_of
 
 _LIBRARIES = ("numpy", "simpy", "scipy", "ortools", "pyspark", "pyarrow", "pydantic")
 _SHOWN_REASONS = 6
@@ -77,8 +79,8 @@ def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> R
 
 def study_content(study: Study, inputs: RunInputs, *, command: str = "") -> ReportContent:
     """The page of the study: that of the scenario's own method, with the profile and all methods beside it."""
-    chosen = next(one for one in study.planned if one.method == study.method)
-    page = run_content(study.runs[study.method], inputs, command=command)
+    chosen = next((one for one in study.planned if one.method == study.method), study.planned[-1])
+    page = run_content(study.run, inputs, command=command)
     profile = study.profile
     return replace(
         page,
@@ -313,6 +315,8 @@ def _correlation(loads: GroupLoads) -> Correlation:
 
 def _allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
     assert one.plan.assignment is not None
+    design = study.design_of(one.method)
+    worth = {} if design is None else replications_of(design)
     return AllocationRow(
         one.method,
         str(one.plan.status),
@@ -322,8 +326,8 @@ def _allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
         one.useable.useable_share,
         one.useable.assisted_share,
         float(one.problem.node_loads(one.plan.assignment).max()),
-        study.caught_up_s(one.method),
-        study.runs[one.method].summary["latency_s"]["p99"],
+        mean_over(worth, RECOVERY).mean,
+        mean_over(worth, P99).mean,
         used=one.method == study.method,
     )
 
@@ -344,17 +348,21 @@ def _study_assumptions(study: Study) -> tuple[str, ...]:
     scenario, loads = study.scenario, study.loads
     rate = scenario.workload[profiled_source(scenario)].rate
     assert isinstance(rate, ProfileRate)
-    weight = rate.mean_per_s * rate.span_s / study.profile.counts[0].sum()
+    weight, copies = rate.mean_per_s * rate.span_s / study.profile.counts[0].sum(), study.profile.copies
+    volume = "One copy" if copies == 1 else f"{copies} copies, each with other key groups,"
+    known = f"the first {loads.training} of {loads.load.shape[1]} windows"
+    if rate.begin_s:
+        known = f"the {loads.training} windows before the run"
     return (
-        "One copy of the recorded volume: the year of flights is mapped onto the run, and each flight stands for "
-        f"{weight:.2f} tuples.",
+        f"{volume} of the recorded volume: the year of flights is mapped onto {rate.span_s:g} s, and each flight "
+        f"stands for {weight:.2f} tuples. The run begins at {rate.begin_s:g} s and takes {scenario.duration_s:g} s.",
         "A tuple is late, or has been in the air, with the probability measured over the whole year; in the load "
         "statistics that plans are made of, each hour and key group has its own counts.",
-        f"Correlations and loads come from the first {loads.training} of {loads.load.shape[1]} windows of "
-        f"{loads.window_s:.3g} s; useable and assisted shares are judged on the rest, from the same placement in "
-        f"every window, with a threshold of {scenario.elasticity.high:g}.",
-        "A checkpoint is useable if its key group is on an overloaded host and would fit on the checkpoint's host. "
-        "Key groups are not moved during the run: only the crash moves them.",
+        f"Correlations and loads come from {known}, of {loads.window_s:.3g} s each; useable and assisted shares of a "
+        "plan are judged on the rest, from the same placement in every window, with a threshold of "
+        f"{scenario.elasticity.high:g}.",
+        "A checkpoint is useable if its key group is on an overloaded host and would fit on the checkpoint's host."
+        + ("" if scenario.migrates else " Key groups are not moved during the run: only a crash moves them."),
         "Operator 4 reads samples at a constant rate, whatever the load of the flights.",
     )
 
