@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from profiled import GROUPS, raw_scenario, scenario, small_profile
 
+from models.correlation import pearson
 from models.errors import InputError
 from models.profile import Profile
 from models.reading import scenario_from
 from models.scenario import Scenario
 from scenarios import study_store
-from scenarios.files import LoadedScenario
+from scenarios.files import LoadedScenario, read_scenario
 from scenarios.planning import METHODS
 from scenarios.planning_files import read_plan, read_problem
 from scenarios.profiles import read_profile, write_profile
@@ -24,6 +27,7 @@ from scenarios.study_findings import MOVES, PAUSE, differences, findings, replic
 from scenarios.study_place import begin_again, place_of, profile_in
 from scenarios.sweep import read_sweep
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 ELASTIC = {"policy": "threshold", "high": 0.2, "low": 0.1, "period": "2 s", "rest": "2 s", "protocol": "cpal"}
 SWEEP = {"fault_tolerance.allocation": ["even", "exact"], "elasticity.protocol": ["direct", "cpal"]}
 
@@ -202,6 +206,45 @@ def test_without_a_sweep_every_method_is_a_design_and_a_crash_stays(tmp_path: Pa
     assert all(len(one.runs[0].summary["recoveries"]) == 1 for one in result.designs)
     page = (written(result, tmp_path / "out") / "report.html").read_text()
     assert "<script>alert(1)" not in page
+
+
+def flights_profile() -> Profile:
+    """A profile of the shape of the flights': days, and key groups that differ."""
+    rng = np.random.default_rng(1)
+    bins, groups = 8755, 32
+    level = (1 + np.sin(np.arange(bins) * 2 * np.pi / 24)) * rng.uniform(0.5, 1.5, (groups, 1))
+    every = rng.poisson(level)
+    delayed, airborne = rng.binomial(every, 0.37), rng.binomial(every, 0.97)
+    rows = int(every.sum())
+    shares = {"all": 1.0, "delayed": int(delayed.sum()) / rows, "airborne": int(airborne.sum()) / rows}
+    counts = np.stack((every, delayed, airborne))
+    return replace(
+        small_profile(), key_groups=groups, streams=tuple(shares), selectivity=shares, counts=counts,
+        correlation=pearson(counts.reshape(-1, bins)), filters={},
+        totals={"rows_read": rows, "rows_kept": rows, "rows_dropped": 0, "rows_quarantined": 0},
+    )  # fmt: skip
+
+
+LESS = {
+    "airline.toml": ["workload.flights.rate.mean=400 /s", "elasticity.high=0.05", "elasticity.low=0.01"],
+    "airline-crash.toml": ["workload.flights.rate.mean=100 /s", "events.crash.at=12 s"],
+}
+
+
+@pytest.mark.parametrize("name", LESS)
+def test_the_examples_can_be_studied(tmp_path: Path, name: str) -> None:
+    loaded = read_scenario(EXAMPLES / name, ["duration=32 s", "warmup=0 s", "replications=1", *LESS[name]])
+    check(loaded.scenario)
+    place = place_of(tmp_path / "out")
+    profile = flights_profile()
+    write_profile(profile, place / "profile")
+    result = study(in_place(loaded, place), profile, workers=1, talk=lambda text, share: None)
+    assert len(result.designs) == 4
+    assert not result.sweep.failed
+    summary = result.run.summary
+    assert set(summary["guarantee"].values()) == {0}
+    assert bool(summary["recoveries"]) == ("crash" in name)
+    assert bool(summary["migrations"]) == ("crash" not in name)
 
 
 def test_what_cannot_be_studied_is_said_before_the_work_begins() -> None:
