@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.run_tables import percent
-from holdfast.sweep_tables import VERDICTS, with_interval
+from holdfast.sweep_tables import VERDICTS
 from holdfast.terminal import table
 
 if TYPE_CHECKING:
@@ -46,16 +46,16 @@ def designs_tables(study: Study) -> list[Table]:
         ("moves", found.MOVES, _number),
         ("assisted", found.ASSISTED, _percent),
         ("useable", found.USEABLE, _percent),
-        ("pause of a move", found.PAUSE, with_interval),
+        ("pause of a move", found.PAUSE, _seconds),
     ]
     worth: list[tuple[str, str, Write]] = [
-        ("latency mean", found.LATENCY, with_interval),
-        ("latency p99", found.P99, with_interval),
+        ("latency mean", found.LATENCY, _seconds),
+        ("latency p99", found.P99, _seconds),
         ("overhead", found.OVERHEAD, _bytes_per_s),
         ("cost", found.COST, _money),
     ]
     if any(one.summary["recoveries"] for design in study.designs for one in design.runs):
-        worth.insert(2, ("recovery", found.RECOVERY, with_interval))
+        worth.insert(2, ("recovery", found.RECOVERY, _seconds))
     runs = sorted({len(design.runs) for design in study.designs})
     many = f"means of {' to '.join(map(str, runs))} run{'s' if runs != [1] else ''}"
     shown = f"{many} with 95 % intervals" if runs[-1] > 1 else many
@@ -73,9 +73,9 @@ def gains_table(study: Study) -> Table | None:
     if other is None or other is first or not first.runs:
         return None
     writers: Mapping[str, Write] = {
-        found.ASSISTED: _percent, found.USEABLE: _percent, found.MOVES: _number, found.PAUSE: with_interval,
-        found.WORST: with_interval, found.LATENCY: with_interval, found.P99: with_interval,
-        found.OVERHEAD: _bytes_per_s, found.NETWORK: _percent, found.COST: _money, found.RECOVERY: with_interval,
+        found.ASSISTED: _percent, found.USEABLE: _percent, found.MOVES: _number, found.PAUSE: _seconds,
+        found.WORST: _seconds, found.LATENCY: _seconds, found.P99: _seconds,
+        found.OVERHEAD: _bytes_per_s, found.NETWORK: _percent, found.COST: _money, found.RECOVERY: _seconds,
     }  # fmt: skip
     rows = [
         _gain(found.SHORT[name], one, writers[name])
@@ -118,28 +118,42 @@ def _named(design: StudyDesign) -> str:
 
 
 def _number(_: str, mean: Mean) -> str:
-    return _with_half(mean, 1.0, "", ".3g")
+    return _with_half(mean, 1.0, "")
 
 
 def _percent(_: str, mean: Mean) -> str:
-    return _with_half(mean, 100.0, " %", ".1f")
+    return _with_half(mean, 0.01, " %")
 
 
 def _money(_: str, mean: Mean) -> str:
-    return "-" if mean.mean is None else f"{mean.mean:.3g} USD"
+    return _with_half(mean, 1.0, " USD")
+
+
+def _seconds(_: str, mean: Mean) -> str:
+    return _in_units(mean, (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)))
 
 
 def _bytes_per_s(_: str, mean: Mean) -> str:
-    size = max(abs(mean.mean or 0.0), 1.0)
-    unit, factor = next((one for one in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)) if size >= one[1]), ("B/s", 1.0))
-    return _with_half(mean, 1 / factor, f" {unit}", ".3g")
+    return _in_units(mean, (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0)))
 
 
-def _with_half(mean: Mean, factor: float, unit: str, digits: str) -> str:
-    """The mean and half of its interval."""
+def _in_units(mean: Mean, units: Sequence[tuple[str, float]]) -> str:
+    """In the largest of the units of which the mean is at least one."""
+    size = abs(mean.mean or 0.0)
+    unit, factor = next((one for one in units if size >= one[1]), units[-1])
+    return _with_half(mean, factor, f" {unit}") if size else _with_half(mean, 1.0, "")
+
+
+def _with_half(mean: Mean, factor: float, unit: str) -> str:
+    """The mean and half of its interval, in the unit, short enough for four of them in a line."""
     if mean.mean is None:
         return "-"
-    text = f"{mean.mean * factor:{digits}}"
-    if mean.ci95 is not None and not math.isclose(*mean.ci95, abs_tol=1e-12):
-        text += f" ± {(mean.ci95[1] - mean.ci95[0]) / 2 * factor:{digits}}"
+    text = _short(mean.mean / factor, 3)
+    if mean.ci95 is not None and not math.isclose(*mean.ci95, rel_tol=1e-9, abs_tol=1e-12):
+        text += f" ± {_short((mean.ci95[1] - mean.ci95[0]) / 2 / factor, 2)}"
     return text + unit
+
+
+def _short(value: float, digits: int) -> str:
+    """So many digits, of large numbers all that are whole."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}g}"
