@@ -135,8 +135,15 @@ def in_place(loaded: LoadedScenario, place: Path) -> LoadedScenario:
             return PROFILE
         return name if Path(name).is_absolute() else os.path.relpath(loaded.folder / name, place)
 
-    varied = scenario.sweep or FrozenMap({ALLOCATION: METHODS})
-    return LoadedScenario(with_files(scenario, put).model_copy(update={"sweep": varied}), place)
+    def put_plan(allocation: object) -> object:
+        if isinstance(allocation, Mapping) and isinstance(allocation.get("plan"), str):
+            return FrozenMap({"plan": put(allocation["plan"])})
+        return put(allocation) if isinstance(allocation, str) and allocation.endswith(".json") else allocation
+
+    varied = dict(scenario.sweep or {ALLOCATION: METHODS})
+    if ALLOCATION in varied:
+        varied[ALLOCATION] = tuple(map(put_plan, varied[ALLOCATION]))
+    return LoadedScenario(with_files(scenario, put).model_copy(update={"sweep": FrozenMap(varied)}), place)
 
 
 def check(scenario: Scenario) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from profiled import GROUPS, raw_scenario, scenario, small_profile
 
+from holdfast.study_tables import designs_tables, gains_table
 from models.correlation import pearson
 from models.errors import InputError
 from models.profile import Profile
@@ -206,6 +207,20 @@ def test_without_a_sweep_every_method_is_a_design_and_a_crash_stays(tmp_path: Pa
     assert all(len(one.runs[0].summary["recoveries"]) == 1 for one in result.designs)
     page = (written(result, tmp_path / "out") / "report.html").read_text()
     assert "<script>alert(1)" not in page
+
+
+def test_a_design_whose_runs_fail_leaves_the_others(tmp_path: Path) -> None:
+    sweep = {"fault_tolerance.allocation": [{"plan": "plans/none.json"}, "even"]}
+    result = made_in(tmp_path / "out", moving(sweep=sweep, replications=1))
+    assert [(one.label, len(one.runs)) for one in result.designs] == [("none", 0), ("even", 1)]
+    assert [(row.point, row.status) for row in result.sweep.failed] == [(0, "error")]
+    assert "../plans/none.json" in result.sweep.failed[0].message
+    document = json.loads((written(result, tmp_path / "out") / "study.json").read_text())
+    assert document["failed"][0]["point"] == 0
+    assert document["designs"][0]["measures"][MOVES]["mean"] is None
+    assert document["designs"][1]["measures"][MOVES]["difference"]["mean"] is None
+    assert designs_tables(result)
+    assert gains_table(result) is None
 
 
 def flights_profile() -> Profile:
