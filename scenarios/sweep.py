@@ -68,6 +68,7 @@ def sweep(
     time_limit_s: float | None = None,
     retry: bool = False,
     summaries: bool = False,
+    on_plan: Progress = lambda share: None,
     on_progress: Progress | None = None,
     on_compile: Progress | None = None,
     check: Callable[[SweepResult], object] = lambda stored: None,
@@ -88,7 +89,7 @@ def sweep(
     directory = _resolved(out)
     store = SweepStore(directory)
     with _machine_faults():
-        plan = store.begin(make_plan(loaded))
+        plan = store.begin(make_plan(loaded, on_plan))
         store.clean()
         todo = store.to_do(plan, summaries=summaries)
         check(SweepResult(directory, plan, tuple(store.rows(plan))))

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -74,14 +74,18 @@ class SweepPlan:
         }
 
 
-def make_plan(loaded: LoadedScenario) -> SweepPlan:
-    """The plan of a sweep; raises InputError for one of too many runs."""
+def make_plan(loaded: LoadedScenario, on_progress: Callable[[float], None] = lambda share: None) -> SweepPlan:
+    """The plan of a sweep; raises InputError for one of too many runs. Each point takes a millisecond or more."""
     scenario = loaded.scenario
-    runs = number_of_points(scenario) * scenario.replications
+    points = number_of_points(scenario)
+    runs = points * scenario.replications
     if runs > MOST_RUNS:
         raise InputError.at("sweep", f"{runs:,} runs", f"must be at most {MOST_RUNS:,}", "leave out values")
     names: dict[str, None] = {}
-    costs = list(_costs(scenario, loaded.folder, names))
+    costs = []
+    for cost in _costs(scenario, loaded.folder, names):
+        costs.append(cost)
+        on_progress(len(costs) / points)
     chunks, sums = _packed(costs, scenario.replications)
     files = {name: digest_of_file(loaded.folder / name) for name in names}
     return SweepPlan(scenario, files, version("holdfast"), chunks, sums)

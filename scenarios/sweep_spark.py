@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from analysis.spark.session import spark_session
 from models.errors import InputError, MissingTool, WorkerLost
 from scenarios.sweep_run import Chunks
 from scenarios.sweep_store import SweepStore
+
+_Item = TypeVar("_Item")
+_Made = TypeVar("_Made")
 
 _LOOK_S = 0.5
 _STACK, _NOT_USEFUL = "Traceback (most recent call last):", ("at ", "An error occurred")
@@ -39,16 +42,31 @@ def on_spark(
         _chunks(place, files, time_limit_s, summaries).run(chunk)
         return chunk
 
+    each_on_spark("holdfast sweep", make, todo, workers, master, look)
+
+
+def each_on_spark(
+    name: str,
+    make: Callable[[_Item], _Made],
+    items: Sequence[_Item],
+    workers: int,
+    master: str | None,
+    look: Callable[[], None],
+) -> list[_Made]:
+    """What is made of each item, in order, by tasks of Spark; `look` is called now and then.
+
+    Raises WorkerLost where Spark does not start or gave up.
+    """
     with (
-        _started(spark_session("holdfast sweep", cores=workers, master=master or f"local[{workers},4]")) as session,
+        _started(spark_session(name, cores=workers, master=master or f"local[{workers},4]")) as session,
         _looking(look),
     ):
         try:
-            chunks = session.sparkContext.parallelize(list(todo), len(todo))
-            chunks.map(make).collect()
+            made: list[_Made] = session.sparkContext.parallelize(list(items), len(items)).map(make).collect()
         except Exception as error:
             text = "Spark gave up; what is done is stored: give the same command to go on"
             raise WorkerLost(f"{text} ({_first_line(error)})") from error
+    return made
 
 
 @contextmanager

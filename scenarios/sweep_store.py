@@ -5,8 +5,8 @@
     DIR/tmp/                        what is being written
     DIR/replaced/                   chunks that were damaged, or are made again
 
-A file gets its name by a hard link, which fails where the name is there: whoever is first has committed the chunk, and
-a second attempt (a retry, a second driver on the same sweep) loses without harm. The names in `runs` say what is done.
+Whoever gives a file its name first has committed the chunk (`scenarios.write_once`), and a second attempt (a retry, a
+second driver on the same sweep) loses without harm. The names in `runs` say what is done.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import contextlib
 import hashlib
 import json
 import math
-import os
 import re
 import time
 import uuid
@@ -27,6 +26,7 @@ from analysis.metrics import Metrics
 from models.errors import NO_VALUE, InputError
 from scenarios.parquet import Field, read_parquet, write_parquet
 from scenarios.sweep_plan import SweepPlan, read_plan, what_differs
+from scenarios.write_once import flush, name_once, temporary, write_once
 
 PLAN, RUNS, TMP, REPLACED = "plan.json", "runs", "tmp", "replaced"
 OK = "ok"
@@ -79,7 +79,7 @@ class SweepStore:
             for name in (RUNS, TMP, REPLACED):
                 (self.directory / name).mkdir(parents=True, exist_ok=True)
             if not stored.exists():
-                self._link(plan.text().encode(), stored)
+                write_once(stored, plan.text().encode(), self.directory / TMP)
         except OSError as error:
             raise InputError.at(str(self.directory), NO_VALUE, "cannot be made", error.strerror or str(error)) from None
         there = read_plan(stored)
@@ -96,7 +96,7 @@ class SweepStore:
     def check_writable(self) -> None:
         """Raise InputError where nothing can be stored."""
         try:
-            written = self._temporary()
+            written = temporary(self.directory / TMP)
             written.write_bytes(b"")
             written.unlink()
         except OSError as error:
@@ -131,10 +131,10 @@ class SweepStore:
             fields.append(_SUMMARY)
             columns[_SUMMARY.name] = [row.summary for row in rows]
         columns |= {name: [row.metrics.get(name) for row in rows] for name in names}
-        written = self._temporary()
+        written = temporary(self.directory / TMP)
         write_parquet(written, fields, [columns])
-        _flush(written)
-        return self._name(written, self._path(chunk))
+        flush(written)
+        return name_once(written, self._path(chunk))
 
     def committed(self) -> set[int]:
         """The chunks that are there, by their names alone."""
@@ -198,26 +198,6 @@ class SweepStore:
     def _path(self, chunk: int) -> Path:
         return self.directory / RUNS / f"chunk-{chunk:08d}.parquet"
 
-    def _temporary(self) -> Path:
-        return self.directory / TMP / uuid.uuid4().hex
-
-    def _link(self, content: bytes, path: Path) -> bool:
-        written = self._temporary()
-        written.write_bytes(content)
-        _flush(written)
-        return self._name(written, path)
-
-    def _name(self, written: Path, path: Path) -> bool:
-        """Give a complete file its name, unless somebody was first."""
-        try:
-            os.link(written, path)
-        except FileExistsError:
-            return False
-        finally:
-            written.unlink(missing_ok=True)
-        _flush(path.parent)
-        return True
-
 
 def digest(rows: Sequence[Row]) -> str:
     """Digest of the results, wall times and attempts aside: equal for any engine and number of workers."""
@@ -246,12 +226,3 @@ def _unit(metric: str) -> str:
     if any(part.endswith("_s") for part in parts) and parts[-1] != "count":
         return "s"
     return "B" if parts[-1] == "bytes" else ""
-
-
-def _flush(path: Path) -> None:
-    """Have the content of a file, or the names in a directory, on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,17 +14,27 @@ def reproduce(
     studies: Annotated[list[str] | None, typer.Argument(metavar="[STUDY]...", help="Studies; all without")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 4 if a claim that was tried fails")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory in which results are kept; what is there is not made again")
+    ] = None,
+    engine: Annotated[Literal["local", "spark"], typer.Option(help="Processes of this machine, or Spark")] = "local",
+    workers: Annotated[int, typer.Option(min=1, help="Processes, or threads of Spark on this machine")] = 1,
+    master: Annotated[str | None, typer.Option(help="Master URL of a Spark cluster that sees --out")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print an array with one entry for each claim")] = False,
 ) -> None:
     """Try the claims of papers again: each with the paper's value, ours, its tolerance, and whether it holds."""
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from holdfast.run_tables import claims_tables  # noqa: PLC0415
+    from models.errors import InputError  # noqa: PLC0415
     from scenarios.reproduce.claims import reproduce as try_again  # noqa: PLC0415
+    from scenarios.reproduce.tasks import Desk  # noqa: PLC0415
 
+    if master is not None and engine != "spark":
+        raise InputError.at("--master", master, "is for --engine spark")
     with progress() as talk:
-        rows = try_again(studies or (), quick=quick, workers=workers, talk=talk)
+        desk = Desk(out, engine, workers, master, talk, say=lambda line: typer.echo(line, err=True))
+        rows = try_again(studies or (), desk, quick=quick)
     if as_json:
         terminal.print_json(rows)
     else:

@@ -52,6 +52,7 @@ def sweep(
             master=master,
             time_limit_s=time_limit,
             retry=retry,
+            on_plan=lambda share: talk("planning", share),
             on_progress=lambda share: talk("sweeping", share),
             on_compile=lambda share: talk(COMPILING, share),
             check=lambda stored: check_metrics(stored, metric or ()),

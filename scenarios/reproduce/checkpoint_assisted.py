@@ -6,17 +6,14 @@ flights (both at the level of rates), and the allocation that exhaustive search 
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +21,11 @@ from models.checkpoint_allocation import CheckpointAllocation
 from models.correlation import pearson
 from models.solution import Status
 from optimizer.checkpoint_allocation import solve
-from scenarios.execute import all_alive
-from scenarios.guard import end_with
 from scenarios.reproduce import anti_correlated, replay
 from scenarios.reproduce.airline import POLICIES, Outcome, experiment
-from scenarios.reproduce.claims import Finding, Talk
+from scenarios.reproduce.claims import Finding
 from scenarios.reproduce.flight_rates import WINDOW_S, Airline, FloatArray, flights, loads
+from scenarios.reproduce.tasks import Desk
 from sim.adaptation import Prefer
 
 GROUPS = (16, 32, 48)
@@ -39,17 +35,16 @@ _QUICK_AGES_S = (1.5, 7.0, 34.0, 80.0)
 _SAVED_S = 1.0  # what a direct move costs at least, whatever the state: the condition of the claim about savings
 
 
-def findings(*, quick: bool, workers: int, talk: Talk) -> Mapping[str, Finding]:
+def findings(desk: Desk, *, quick: bool) -> Mapping[str, Finding]:
     """Claim -> what came out."""
-    found = _exhaustive() | _anti_correlated()
     ages = _QUICK_AGES_S if quick else _AGES_S
-    moves = {}
-    for number, age in enumerate(ages):
-        talk("moving a key group with more and more to replay", number / len(ages))
-        for protocol in ("cpa", "cpal", "direct"):
-            moves[protocol, age] = replay.move(protocol, age)
-    found |= _replay(moves, ages)
-    return found | _airline(quick, workers, talk)
+    moves = [Move(protocol, age) for protocol in ("cpa", "cpal", "direct") for age in ages]
+    made = desk.make("moving a key group with more and more to replay", moves, replay.compile_for)
+    found = _exhaustive() | _anti_correlated()
+    found |= _replay(
+        {(move.protocol, move.age_s): replay.Moved(*one) for move, one in zip(moves, made, strict=True)}, ages
+    )
+    return found | _airline(desk, quick)
 
 
 # -- exhaustive
@@ -85,6 +80,25 @@ def _anti_correlated() -> dict[str, Finding]:
 
 
 # -- one move
+
+
+@dataclass(frozen=True)
+class Move:
+    """One move, so long after its checkpoint."""
+
+    protocol: str
+    age_s: float
+
+    @property
+    def label(self) -> str:
+        return f"replay-{self.protocol}-{self.age_s:g}"
+
+    @property
+    def cost_s(self) -> float:
+        return 0.5 + 0.02 * self.age_s
+
+    def run(self) -> Any:
+        return astuple(replay.move(self.protocol, self.age_s))
 
 
 def _replay(moves: Mapping[tuple[str, float], replay.Moved], ages: Sequence[float]) -> dict[str, Finding]:
@@ -149,18 +163,26 @@ def _crossing(one: Sequence[replay.Moved], other: Sequence[replay.Moved]) -> flo
 
 
 @dataclass(frozen=True)
-class _Cell:
-    """One setting with its seeds; executed by itself, anywhere."""
+class Year:
+    """One year of a setting under some policies, all with the same loads."""
 
     setting: Airline
     policies: tuple[str, ...]
-    seeds: range
+    seed: int
     prefer: Prefer = "sufficient"
 
-    def run(self) -> dict[str, list[Outcome]]:
-        """Policy -> an outcome for each seed."""
+    @property
+    def label(self) -> str:
+        return f"airline-{self.setting.key_groups}-{self.seed}"
+
+    @property
+    def cost_s(self) -> float:
+        return 0.3
+
+    def run(self) -> Any:
         chosen = {name: POLICIES[name] for name in self.policies}
-        return experiment(self.setting, flights(_file()), chosen, self.seeds, self.prefer)
+        found = experiment(self.setting, flights(_file()), chosen, range(self.seed, self.seed + 1), self.prefer)
+        return {name: astuple(outcome) for name, (outcome,) in found.items()}
 
 
 def _file() -> Path:
@@ -170,28 +192,25 @@ def _file() -> Path:
 _Key = tuple[int, int | str]  # key groups, and which set of copies or variant
 
 
-def _run(cell: _Cell) -> dict[str, list[Outcome]]:
-    return cell.run()
-
-
-def _airline(quick: bool, workers: int, talk: Talk) -> dict[str, Finding]:
+def _airline(desk: Desk, quick: bool) -> dict[str, Finding]:
     seeds, salts = _QUICK if quick else _FULL
+    few = range(min(seeds, 8))
     policies = ("baseline", "even", "optimised", "literal")
-    cells: dict[_Key, _Cell] = {
-        (groups, salt): _Cell(Airline(groups, salt=salt), policies, range(seeds))
+    cells: dict[_Key, list[Year]] = {
+        (groups, salt): [Year(Airline(groups, salt=salt), policies, seed) for seed in range(seeds)]
         for groups in GROUPS
         for salt in range(salts)
     }
-    prefers: dict[_Key, _Cell] = {
-        (groups, prefer): _Cell(Airline(groups), ("even",), range(min(seeds, 8)), prefer)
+    asked: tuple[Prefer, ...] = ("quarter", "useable")
+    cells |= {
+        (groups, prefer): [Year(Airline(groups), ("even",), seed, prefer) for seed in few]
         for groups in GROUPS
-        for prefer in ("quarter", "useable")
+        for prefer in asked
     }
-    raw: dict[_Key, _Cell] = {
-        (groups, "raw"): _Cell(Airline(groups, copies=1), ("optimised",), range(min(seeds, 8))) for groups in GROUPS
+    cells |= {
+        (groups, "raw"): [Year(Airline(groups, copies=1), ("optimised",), seed) for seed in few] for groups in GROUPS
     }
-    every = {**cells, **prefers, **raw}
-    outcomes = dict(zip(every, _execute(list(every.values()), workers, talk), strict=True))
+    outcomes = _outcomes(desk, cells)
     of = {
         (policy, groups): [one for salt in range(salts) for one in outcomes[groups, salt][policy]]
         for policy in policies
@@ -203,27 +222,16 @@ def _airline(quick: bool, workers: int, talk: Talk) -> dict[str, Finding]:
     return found | _correlation()
 
 
-def _execute(cells: Sequence[_Cell], workers: int, talk: Talk) -> list[dict[str, list[Outcome]]]:
-    """The outcomes of all cells, in order, on so many processes."""
-    title = "moving key groups through a year of flights"
-    if workers <= 1:
-        made = []
-        for number, cell in enumerate(cells):
-            talk(title, number / len(cells))
-            made.append(cell.run())
-        return made
-    context = multiprocessing.get_context("spawn")
-    with all_alive(), ProcessPoolExecutor(workers, context, _begin, (os.getpid(),)) as pool:
-        made = []
-        for number, outcome in enumerate(pool.map(_run, cells)):
-            talk(title, (number + 1) / len(cells))
-            made.append(outcome)
-        return made
-
-
-def _begin(parent: int) -> None:
-    """A worker ends with the process that waits for it."""
-    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
+def _outcomes(desk: Desk, cells: Mapping[_Key, Sequence[Year]]) -> dict[_Key, dict[str, list[Outcome]]]:
+    """Of each cell: policy -> an outcome for each seed."""
+    made = iter(
+        desk.make("moving key groups through a year of flights", [one for cell in cells.values() for one in cell])
+    )
+    found: dict[_Key, dict[str, list[Outcome]]] = {}
+    for key, years in cells.items():
+        results = [next(made) for _ in years]
+        found[key] = {name: [Outcome(*one[name]) for one in results] for name in years[0].policies}
+    return found
 
 
 _Of = Mapping[tuple[str, int], Sequence[Outcome]]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module, resources
 from typing import Any
 
 from models.errors import InputError
 from models.words import nearest
+from scenarios.reproduce.tasks import Desk, check_directory
 
 _STUDIES = {"checkpoint-assisted": "scenarios.reproduce.checkpoint_assisted"}  # module with `findings`
-
-Talk = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True)
@@ -52,22 +51,24 @@ def study_names() -> list[str]:
     return list(dict.fromkeys(claim.study for claim in claims()))
 
 
-def reproduce(
-    studies: Sequence[str] = (), *, quick: bool = False, workers: int = 1, talk: Talk = lambda text, share: None
-) -> list[dict[str, Any]]:
+def reproduce(studies: Sequence[str] = (), desk: Desk | None = None, *, quick: bool = False) -> list[dict[str, Any]]:
     """One row for each claim of the studies (all without any): the paper's value, ours, and whether it holds.
 
-    `holds` is None for a claim that was not tried. `quick` takes fewer seeds. Raises InputError for an unknown study.
+    `holds` is None for a claim that was not tried. `quick` takes fewer seeds; `desk` says where and how the pieces are
+    made. Raises InputError for an unknown study or a directory of something else.
     """
     known = study_names()
     for name in studies:
         if name not in known:
             raise InputError.at("STUDY", name, "is no study", nearest(name, known))
     chosen = [name for name in known if not studies or name in studies]
+    desk = desk or Desk()
+    if desk.directory is not None:
+        check_directory(desk.directory)
     found: dict[str, Mapping[str, Finding]] = {}
     for name in chosen:
         if name in _STUDIES:
-            found[name] = import_module(_STUDIES[name]).findings(quick=quick, workers=workers, talk=talk)
+            found[name] = import_module(_STUDIES[name]).findings(desk, quick=quick)
     return [_row(claim, found.get(claim.study, {}).get(claim.id)) for claim in claims() if claim.study in chosen]
 
 

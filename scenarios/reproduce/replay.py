@@ -6,12 +6,14 @@ and closed forms: the page "Checkpoint-assisted migration", section "cpa-replay"
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from models.inputs import RunInputs
 from models.reading import scenario_from
-from sim.engine import simulate
+from models.scenario import Scenario
+from sim.engine import prepare, simulate
 
 TUPLE_BYTES, LINK, DISK = 150, 50e6, 30e6
 SERVICE_S, LATENCY_S = 1e-4, 1e-3
@@ -20,6 +22,9 @@ RATE = 148.0  # tuples/s of one key group
 STATE_BYTES = RATE * 500 * TUPLE_BYTES  # after 500 s
 WHOLE_S = STATE_BYTES * (2 / DISK + 1 / LINK)  # to write, send and read the state
 BREAK_EVEN = WHOLE_S / (TUPLE_BYTES / (UPSTREAM * LINK) + SERVICE_S)  # tuples to replay
+
+
+_INPUTS = RunInputs(holders={("sum", group): f"worker-{(group + 2) % GROUPS}" for group in range(GROUPS)})
 
 
 @dataclass(frozen=True)
@@ -34,8 +39,25 @@ class Moved:
 
 def move(protocol: str, age_s: float, seed: int = 5) -> Moved:
     """The move of one key group, `age_s` after its checkpoint was stored."""
+    records = simulate(_scenario(protocol, age_s, seed), _INPUTS)
+    table = {name: column.tolist() for name, column in records.tables["migrations"].items()}
+    (row,) = ({name: column[k] for name, column in table.items()} for k in range(len(table["protocol"])))
+    return Moved(
+        row["protocol"],
+        row["replayed"],
+        (row["resumed_ns"] - row["paused_ns"]) / 1e9,
+        (row["completed_ns"] - row["requested_ns"]) / 1e9,
+    )
+
+
+def compile_for(on_compile: Callable[[float], None]) -> None:
+    """Compile for this machine what moves need; `on_compile` gets the share that is done."""
+    prepare(_scenario("cpa", 1.0, 0), _INPUTS, on_compile)
+
+
+def _scenario(protocol: str, age_s: float, seed: int) -> Scenario:
     interval_s = age_s + 15.0  # and the move comes before the second checkpoint
-    made = scenario_from(
+    return scenario_from(
         {
             "format": 1,
             "seed": seed,
@@ -72,16 +94,6 @@ def move(protocol: str, age_s: float, seed: int = 5) -> Moved:
                 }
             },
         }
-    )
-    holders = {("sum", group): f"worker-{(group + 2) % GROUPS}" for group in range(GROUPS)}
-    records = simulate(made, RunInputs(holders=holders))
-    table = {name: column.tolist() for name, column in records.tables["migrations"].items()}
-    (row,) = ({name: column[k] for name, column in table.items()} for k in range(len(table["protocol"])))
-    return Moved(
-        row["protocol"],
-        row["replayed"],
-        (row["resumed_ns"] - row["paused_ns"]) / 1e9,
-        (row["completed_ns"] - row["requested_ns"]) / 1e9,
     )
 
 

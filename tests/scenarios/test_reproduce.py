@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +10,13 @@ import numpy as np
 import pytest
 
 from holdfast.run_tables import claims_tables
-from models.errors import InputError, WorkerLost
+from models.errors import InputError
 from scenarios.reproduce import anti_correlated, replay
 from scenarios.reproduce.airline import NODES, POLICIES, TRAINING, Training, experiment
-from scenarios.reproduce.checkpoint_assisted import _changes_sides, _execute, _replay
+from scenarios.reproduce.checkpoint_assisted import _changes_sides, _replay
 from scenarios.reproduce.claims import Finding, _row, claims, reproduce, study_names
 from scenarios.reproduce.flight_rates import Airline, Flights, flights, homes, loads, operators
+from scenarios.reproduce.tasks import Desk
 from scenarios.study import flights as bundled
 
 ORIGINAL = Path(os.environ.get("HOLDFAST_DATA", "")).parent / "spec" / "claims.csv"
@@ -36,8 +33,12 @@ def test_no_claim_was_loosened() -> None:
     assert [line for line in ORIGINAL.read_text().splitlines() if line not in own] == []
 
 
-def test_every_claim_of_the_study_is_tried_and_those_that_do_not_hold_are_these() -> None:
-    rows = reproduce(["checkpoint-assisted"], quick=True, workers=2)
+def test_every_claim_of_the_study_is_tried_and_those_that_do_not_hold_are_these(tmp_path: Path) -> None:
+    said: list[str] = []
+    rows = reproduce(["checkpoint-assisted"], Desk(tmp_path / "kept", workers=2, say=said.append), quick=True)
+    assert [line.split(":")[0] for line in said] == ["12 of 12 pieces to make", "96 of 96 pieces to make"]
+    assert reproduce(["checkpoint-assisted"], Desk(tmp_path / "kept", say=said.append), quick=True) == rows
+    assert len(said) == 2  # nothing was made again
     assert len(rows) == 16
     assert {row["claim"] for row in rows if row["holds"] is not True} == {
         "airline-even-share-rise",
@@ -174,36 +175,3 @@ def test_the_terminal_shows_what_would_have_been_accepted() -> None:
     lines = [one for one in claims_tables(rows) if isinstance(one, str)]
     assert lines[0] == f"{rows[0]['claim']}: accepted: {rows[0]['tolerance']}. Cause: not looked into."
     assert lines[1] == "1 of 2 claims that were tried hold; 0 were not tried."
-
-
-def test_workers_end_with_whoever_waits_for_them() -> None:
-    program = """
-import os, signal, multiprocessing, time
-from concurrent.futures import ProcessPoolExecutor
-from scenarios.reproduce.checkpoint_assisted import _begin
-if __name__ == "__main__":
-    pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (os.getpid(),))
-    print(pool.submit(os.getpid).result(), flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, check=False)
-    worker = int(done.stdout)
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
-        try:
-            os.kill(worker, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    raise AssertionError("it lives on")
-
-
-def test_a_worker_that_was_killed_is_one_line() -> None:
-    with pytest.raises(WorkerLost, match="try fewer workers"):
-        _execute([_Killed(), _Killed()], 2, lambda text, share: None)  # type: ignore[list-item]
-
-
-class _Killed:
-    def run(self) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)

@@ -52,7 +52,9 @@ def test_a_sweep_holds_what_single_runs_give(one_worker: SweepResult) -> None:
 
 def test_two_workers_give_the_same_digest(one_worker: SweepResult, tmp_path: Path) -> None:
     shares: list[float] = []
-    result = sweep(tiny(), tmp_path / "two", workers=2, on_progress=shares.append)
+    planned: list[float] = []
+    result = sweep(tiny(), tmp_path / "two", workers=2, on_plan=planned.append, on_progress=shares.append)
+    assert planned == [(k + 1) / len(result.plan.points) for k in range(len(result.plan.points))]
     assert result.digest == one_worker.digest
     assert all(0 <= share <= 1 for share in shares)
     assert shares == sorted(shares)
@@ -171,7 +173,7 @@ def test_a_file_that_changes_under_a_sweep_fails_its_runs_which_can_be_tried_aga
     loaded = with_rates(tmp_path / "one")
     before = (tmp_path / "one" / "rates.csv").read_bytes()
 
-    def plan(loaded: LoadedScenario) -> SweepPlan:
+    def plan(loaded: LoadedScenario, on_progress: object) -> SweepPlan:
         made = make_plan(loaded)
         (tmp_path / "one" / "rates.csv").write_text("time,value\n0,1\n")
         return made

@@ -1,0 +1,180 @@
+"""Pieces of a study: made once, by whatever engine, and kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.errors import InputError, WorkerLost
+from scenarios.reproduce.checkpoint_assisted import Year
+from scenarios.reproduce.flight_rates import Airline
+from scenarios.reproduce.tasks import RESULTS, TMP, Desk, check_directory
+
+
+@dataclass(frozen=True)
+class Square:
+    """A piece that says in a file that it was made."""
+
+    number: int
+    log: str
+    waits_s: float = 0.0
+
+    @property
+    def label(self) -> str:
+        return f"square-{self.number}"
+
+    @property
+    def cost_s(self) -> float:
+        return 1.0
+
+    def run(self) -> Any:
+        time.sleep(self.waits_s)
+        with Path(self.log).open("a", encoding="utf-8") as file:
+            file.write(f"{self.number}\n")
+        return {"square": self.number**2, "pair": (self.number, 0.5)}
+
+
+@dataclass(frozen=True)
+class Killed(Square):
+    def run(self) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def squares(folder: Path, count: int = 6, waits_s: float = 0.0) -> list[Square]:
+    return [Square(number, str(folder / "log"), waits_s) for number in range(count)]
+
+
+def results(count: int = 6) -> list[Any]:
+    return [{"square": number**2, "pair": [number, 0.5]} for number in range(count)]
+
+
+def made(folder: Path) -> list[int]:
+    return sorted(int(line) for line in (folder / "log").read_text().split())
+
+
+def desk(folder: Path, **changes: Any) -> Desk:
+    check_directory(folder / "out")
+    return Desk(folder / "out", **changes)
+
+
+def test_without_a_directory_nothing_is_kept_and_the_results_are_the_same(tmp_path: Path) -> None:
+    assert Desk().make("", squares(tmp_path)) == results()
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_what_is_kept_is_not_made_again(tmp_path: Path) -> None:
+    assert desk(tmp_path).make("", squares(tmp_path, 4)) == results(4)
+    assert desk(tmp_path, workers=2).make("", squares(tmp_path)) == results()
+    assert desk(tmp_path).make("", squares(tmp_path)) == results()
+    assert made(tmp_path) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.spark
+def test_spark_makes_what_is_missing_and_the_same(tmp_path: Path) -> None:
+    years = [Year(Airline(16, copies=1), ("even",), seed) for seed in range(3)]
+    (first,) = desk(tmp_path).make("", years[:1])
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / RESULTS).iterdir()}
+    found = desk(tmp_path, engine="spark").make("", years)
+    assert found == [first, *Desk().make("", years[1:])]
+    assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
+    assert len([*(tmp_path / "out" / RESULTS).iterdir()]) == 3
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b"{}", b'{"task": "another", "result": 1}', b"\xff"])
+def test_what_is_damaged_is_made_again(tmp_path: Path, damage: bytes) -> None:
+    desk(tmp_path).make("", squares(tmp_path))
+    (path,) = (tmp_path / "out" / RESULTS).glob("square-3-*.json")
+    path.write_bytes(damage)
+    assert desk(tmp_path).make("", squares(tmp_path)) == results()
+    assert made(tmp_path) == [0, 1, 2, 3, 3, 4, 5]
+    assert json.loads(path.read_bytes())["result"] == results()[3]
+
+
+def test_another_piece_is_another_file(tmp_path: Path) -> None:
+    desk(tmp_path).make("", [Square(1, str(tmp_path / "log"))])
+    desk(tmp_path).make("", [Square(1, str(tmp_path / "log"), 0.01)])
+    assert made(tmp_path) == [1, 1]
+    assert len([*(tmp_path / "out" / RESULTS).iterdir()]) == 2
+
+
+def test_who_waits_hears_how_long_and_how_much(tmp_path: Path) -> None:
+    said: list[str] = []
+    shares: list[float | None] = []
+    told: list[str] = []
+
+    def prepare(report: Any) -> None:
+        told.append("prepared")
+        report(0.5)
+
+    desk(tmp_path).make("", squares(tmp_path, 2))
+    ready = desk(tmp_path, workers=2, say=said.append, talk=lambda text, share: shares.append(share))
+    ready.make("squares", squares(tmp_path), prepare)
+    ready.make("squares", squares(tmp_path), prepare)
+    assert said == ["4 of 6 pieces to make, 2 are there: about 2 s on 2 cores"]
+    assert shares == [0.5, 0.25, 0.5, 0.75, 1.0]
+    assert told == ["prepared"]
+
+
+def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    (tmp_path / "file").write_text("")
+    for name in ("mine", "file"):
+        with pytest.raises(InputError, match="must be a"):
+            check_directory(tmp_path / name)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+    check_directory(tmp_path / "new" / "deep")
+    check_directory(tmp_path / "new" / "deep")
+    assert sorted(path.name for path in (tmp_path / "new" / "deep").iterdir()) == [RESULTS, TMP]
+
+
+def test_a_disk_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    ready = desk(tmp_path, workers=2)
+    (tmp_path / "out" / TMP).rmdir()
+    (tmp_path / "out" / TMP).write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        ready.make("", squares(tmp_path))
+
+
+def test_a_worker_that_was_killed_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(WorkerLost, match="try fewer workers"):
+        desk(tmp_path, workers=2).make("", [Killed(number, "") for number in range(2)])
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_reproduce_tasks import desk, squares
+if __name__ == "__main__":
+    desk(Path({folder!r}), workers=2).make("", squares(Path({folder!r}), 40, 0.1))
+"""
+
+
+def test_a_driver_that_was_killed_takes_its_workers_along_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    program = PROGRAM.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    (tmp_path / "program.py").write_text(program)
+    driver = subprocess.Popen([sys.executable, str(tmp_path / "program.py")], env=environment)
+    done = tmp_path / "out" / RESULTS
+    until = time.monotonic() + 60
+    while len([*done.glob("*.json")]) < 3 and time.monotonic() < until:
+        time.sleep(0.02)
+    driver.kill()
+    driver.wait()
+    time.sleep(1.0)  # workers look each 0.1 s
+    kept = {path.name: path.stat().st_mtime_ns for path in done.glob("*.json")}
+    time.sleep(0.5)
+    assert 3 <= len(kept) < 40
+    assert len([*done.glob("*.json")]) == len(kept)  # nobody goes on alone
+    assert desk(tmp_path).make("", squares(tmp_path, 40, 0.1)) == results(40)
+    assert all((done / name).stat().st_mtime_ns == when for name, when in kept.items())
