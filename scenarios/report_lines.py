@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from analysis.elasticity import host_utilisation
 from analysis.report.content import Latency, Lines
+from analysis.report.parts import Curve
+from analysis.tails import latency_histogram, survival
 from analysis.timelines import (
     LatencyTimeline,
     Series,
@@ -23,6 +27,7 @@ from models.scenario import Scenario
 _NS = 1e9
 _SECOND_NS = 1_000_000_000
 _LATENCY_POINTS, _POINTS = 1200, 200  # most of a line over time
+_MOST_TAILS = 6  # replications with a line each
 _WIDER = (1, 2, 5, 10, 20, 50, 100)
 
 
@@ -54,6 +59,15 @@ def _dense(line: LatencyTimeline) -> bool:
     """Whether there are deliveries in two thirds of the intervals from the first with any to the last."""
     seen = np.flatnonzero(line.count)
     return not seen.size or 3 * seen.size >= 2 * (seen[-1] - seen[0] + 1)
+
+
+def tails(records: Sequence[RunRecords]) -> tuple[Curve, ...]:
+    """Which share of the tuples took at least how long: of all replications, and of each where there are few."""
+    parts = [("all tuples", records)]
+    if 1 < len(records) <= _MOST_TAILS:
+        parts += [(f"replication {one.replication}", (one,)) for one in records]
+    found = [(name, *survival(latency_histogram(own))) for name, own in parts]
+    return tuple(Curve(name, at_ns / _NS, share) for name, at_ns, share in found if at_ns.size)
 
 
 def processed(one: RunRecords) -> Lines:

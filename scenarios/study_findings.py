@@ -9,6 +9,7 @@ from analysis.comparison import Difference, Replications, compare
 from analysis.metrics import Metrics, metrics_of
 from scenarios.planning_files import plan_to_dict
 from scenarios.profiles import profile_summary
+from scenarios.report_designs import OVERHEAD as OVERHEAD_KINDS
 from scenarios.study import Study, StudyDesign
 from scenarios.sweep_summary import difference_entry
 
@@ -44,7 +45,7 @@ SHORT: Mapping[str, str] = {
     RECOVERY: "recovery",
 }
 """What tables call them."""
-_TUPLES, _ON_ONE_HOST = "data", "local"  # of the kinds of messages, those that are no overhead
+_TUPLES = "data"  # of the kinds of messages, those between hosts that are no overhead
 
 
 def replications_of(design: StudyDesign) -> Replications:
@@ -54,8 +55,8 @@ def replications_of(design: StudyDesign) -> Replications:
 
 def _own(summary: Mapping[str, Any]) -> Metrics:
     messages = summary["messages"]
-    sent = sum(one["bytes"] for kind, one in messages.items() if kind != _ON_ONE_HOST)
-    more = sent - messages.get(_TUPLES, {"bytes": 0})["bytes"]
+    more = sum(messages[kind]["bytes"] for kind in OVERHEAD_KINDS if kind in messages)
+    sent = more + messages.get(_TUPLES, {"bytes": 0})["bytes"]
     worst = [one["worst_s"] for one in summary["migrations"] if one["worst_s"] is not None]
     return {
         MOVES: float(len(summary["migrations"])),

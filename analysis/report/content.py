@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from analysis.report.parts import Cost, Curve, Design, Looks, Moved, MoveKind
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -138,16 +140,18 @@ class Migration:
     replayed: int
     replication: int = 0
     cause: str = "event"
+    kind: str = ""  # assisted or direct
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What control decided, when [s] and why."""
+    """What control decided, when [s] and why; `about` is what kind of decision it is."""
 
     at_s: float
     what: str
     why: str
     replication: int = 0
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -234,6 +238,13 @@ class ReportContent:
     blocked: Lines | None = None  # [%] of the time
     hosts: Lines | None = None  # [%] of the CPU of each host that is used
     migrations: tuple[Migration, ...] = ()
+    move_kinds: tuple[MoveKind, ...] = ()
+    looks: Looks | None = None
+    moved: Moved | None = None
+    designs: tuple[Design, ...] = ()
+    tails: tuple[Curve, ...] = ()
+    cost: Cost | None = None
+    hosts_used: Lines | None = None  # how many hosts are in use
     decisions: tuple[Decision, ...] = ()
     recoveries: tuple[Recovery, ...] = ()
     guarantee: Guarantee | None = None

@@ -31,6 +31,8 @@ class Figure:
     heads: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     phases: bool = False
+    events: tuple[tuple[str, str], ...] = ()  # (when, what) of the marks, for those who do not see them
+    events_left: int = 0
 
     @property
     def json(self) -> str:

@@ -12,12 +12,12 @@ import numpy as np
 from analysis.report import text
 from analysis.report.content import Latency, Lines, Migration, Recovery
 from analysis.report.figure import Figure, Spec, plain_list
+from analysis.report.scales import log_ticks
 
 _MOST_ROWS = 240
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _COLOURS = 8
-_TICKS = ("ns", "µs", "ms", "s")
-_FEW_DECADES = 2.3  # of which ticks at powers of ten alone would be too few
+_CROWD = 150  # marks on an axis
 
 
 def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery | None = None) -> Figure:
@@ -29,7 +29,7 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
     at = np.asarray(line.at_s, dtype=np.float64)
     layout: Spec = {
         "xaxis": {"title": {"text": "time of delivery [s]"}},
-        "yaxis": {"title": {"text": "latency (log scale)"}, "type": "log", **_ticks(line.p50_s, line.max_s)},
+        "yaxis": {"title": {"text": "latency (log scale)"}, "type": "log", **log_ticks(line.p50_s, line.max_s)},
         "shapes": _phase_shapes(recoveries),
         "annotations": _crash_marks(recoveries, around),
         "hovermode": "x unified",
@@ -53,25 +53,6 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
     caption = _latency_caption(line, recoveries) if around is None else _around_caption(around)
     name = "latency" if around is None else "latency-around"
     return Figure(name, title, caption, data, layout, 400, heads, rows, phases=bool(recoveries))
-
-
-def _ticks(least: Sequence[float] | np.ndarray, most: Sequence[float] | np.ndarray) -> Spec:
-    """Ticks [s] of a log scale from 1 ns to 500,000 s: 1, 2 and 5 of each decade where there are few decades."""
-    low, high = np.asarray(least, dtype=np.float64), np.asarray(most, dtype=np.float64)
-    low, high = low[low > 0], high[high > 0]
-    decades = math.log10(float(high.max()) / float(low.min())) if low.size and high.size else 0.0
-    steps = (1, 2, 5) if decades < _FEW_DECADES else (1,)
-    ticks = [(k, step) for k in range(-9, 6) for step in steps]
-    return {
-        "tickvals": [float(f"{step}e{k}") for k, step in ticks],
-        "ticktext": [_tick(k, step) for k, step in ticks],
-    }
-
-
-def _tick(decade: int, step: int) -> str:
-    """5 x 10^-4 s is 500 µs."""
-    unit = min(3, (decade + 9) // 3)
-    return f"{step * 10 ** (decade + 9 - 3 * unit):,} {_TICKS[unit]}".replace(",", "\u202f")
 
 
 def _latency_caption(line: Latency, recoveries: Sequence[Recovery]) -> str:
@@ -153,15 +134,18 @@ def lines(
 
 
 def with_moves(figure: Figure, moves: Sequence[Migration], replication: int) -> Figure:
-    """The figure with a mark on its axis of time for each move of the replication."""
-    at = [one.requested_s for one in moves if one.replication == replication]
+    """The figure with a mark on its axis of time for each move of the replication; one for those close together."""
+    given = [one.requested_s for one in moves if one.replication == replication]
+    crowded = len(given) > _CROWD
+    width = max(given, default=0.0) / _CROWD
+    at = list({round(when / width): when for when in given}.values()) if crowded else given
     marks = {
         "type": "scatter",
         "mode": "markers",
         "name": "moves",
         "x": at,
         "y": [0.0] * len(at),
-        "marker": {"symbol": "triangle-up", "size": 9, "color": "var:--ink"},
+        "marker": {"symbol": "triangle-up", "size": 5 if crowded else 9, "color": "var:--ink"},
         "hovertemplate": "%{x:.6g} s",
     }
     return replace(figure, data=[*figure.data, marks] if at else figure.data)

@@ -16,6 +16,8 @@ from analysis.report.content import (
     Recovery,
     TargetRow,
 )
+from analysis.report.parts import Cost, Design, Interval, MoveKind
+from analysis.report.scales import rate_unit, time_unit
 
 MEANING = {
     "detection": "from the failure until the detector notices it",
@@ -28,7 +30,13 @@ MOVING = {
     "completion": "from the request until the new owner goes on and the old one holds the checkpoint",
     "worst": "longest time from the arrival of a tuple of the group until it was answered, until one did not wait",
 }
+KINDS = {
+    "assisted": "the target held the key group's checkpoint when the move was asked for",
+    "direct": "it did not, so that the state had to come from the host that had the key group",
+}
 _MOST = 60
+_MOST_FOUND = 1000  # rows of a table that can be searched
+_FEW = 12  # rows that need no search
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,19 @@ class Table:
     marked: int | None = None
     note: str = ""
     prose: int | None = None
+    facet: str = ""  # what `facets` say of each row, where the table can be searched
+    facets: tuple[str, ...] = ()
+
+    @property
+    def searched(self) -> bool:
+        """Whether it is so long that a reader would search it."""
+        return bool(self.facet) and len(self.rows) > _FEW
+
+    @property
+    def choices(self) -> tuple[tuple[str, int], ...]:
+        """What `facets` can be, and how many rows are of it; none where they are all the same."""
+        found = {one: self.facets.count(one) for one in dict.fromkeys(self.facets)}
+        return tuple(found.items()) if len(found) > 1 else ()
 
 
 def operators(rows: Sequence[OperatorRow]) -> Table:
@@ -69,10 +90,13 @@ def operators(rows: Sequence[OperatorRow]) -> Table:
 
 def migrations(rows: Sequence[Migration]) -> Table:
     """What each move of a key group took."""
-    heads = ("key group", "protocol", "from", "to", "cause", "replication", "asked for at", *MOVING, "replayed tuples")
+    words = ("key group", "kind", "protocol", "from", "to", "cause")
+    heads = (*words, "replication", "asked for at", *MOVING, "replayed tuples")
     cells = [
         (
-            *(text.plain(word) for word in (row.key_group, row.protocol, row.origin, row.target, row.cause)),
+            text.plain(row.key_group),
+            row.kind or text.NONE,
+            *(text.plain(word) for word in (row.protocol, row.origin, row.target, row.cause)),
             str(row.replication),
             f"{text.number(row.requested_s, 6)} s",
             text.seconds(row.pause_s),
@@ -82,7 +106,8 @@ def migrations(rows: Sequence[Migration]) -> Table:
         )
         for row in rows
     ]
-    return _table("migrations", "What each move took", heads, cells, words=5)
+    facets = [text.plain(row.protocol) for row in rows]
+    return _table("moves", "What each move took", heads, cells, words=len(words), facet="protocol", facets=facets)
 
 
 def decisions(rows: Sequence[Decision]) -> Table:
@@ -92,7 +117,98 @@ def decisions(rows: Sequence[Decision]) -> Table:
         for row in rows
     ]
     heads = ("decision", "reason", "replication", "at")
-    return _table("decisions", "What was decided, and why", heads, cells, words=2, prose=1)
+    facets = [text.plain(row.about) for row in rows]
+    title = "What was decided, and why"
+    return _table("reasons-given", title, heads, cells, words=2, prose=1, facet="about", facets=facets)
+
+
+def move_kinds(rows: Sequence[MoveKind]) -> Table:
+    """Moves by kind, protocol and cause."""
+    lengths = ("pause, mean", "pause, median", "pause, longest", "completion, median", "replayed tuples")
+    cells = [
+        (
+            row.kind or text.NONE,
+            *(text.plain(word) for word in (row.protocol, row.cause)),
+            f"{row.moves:,}",
+            f"{row.unfinished:,}",
+            with_interval(row.pause),
+            text.seconds(row.pause_p50_s),
+            text.seconds(row.pause_max_s),
+            text.seconds(row.completion_p50_s),
+            f"{row.replayed:,}",
+        )
+        for row in rows
+    ]
+    heads = ("kind", "protocol", "cause", "moves", "not ended", *lengths)
+    return _table("kinds", "Moves by kind", heads, cells, words=3)
+
+
+def designs(rows: Sequence[Design]) -> Table:
+    """What each design came to; measures that none has are left out."""
+    said = {
+        "latency_mean_s": ("latency, mean", with_interval),
+        "latency_p99_s": ("latency, p99", with_interval),
+        "pause_s": ("pause of a move", with_interval),
+        "moves": ("moves", lambda value: text.number(value.mean)),
+        "assisted_share": ("assisted", lambda value: text.share(value.mean)),
+        "useable_share": ("useable", lambda value: text.share(value.mean)),
+        "overhead_bytes_per_s": ("overhead", lambda value: rate_of_bytes(value.mean)),
+        "overhead_share": ("of the network", lambda value: text.share(value.mean)),
+        "recovery_s": ("recovery", with_interval),
+        "cost_usd": ("cost [USD]", lambda value: text.number(value.mean)),
+    }
+    columns = {name: one for name, one in said.items() if any(row.of(name).mean is not None for row in rows)}
+    failed, several = any(row.failed for row in rows), len({row.runs for row in rows}) > 1
+    cells = [
+        (
+            f"{number} {text.plain(row.label)}",
+            *((str(row.runs),) if several else ()),
+            *((str(row.failed),) if failed else ()),
+            *(show(row.of(name)) for name, (_, show) in columns.items()),
+        )
+        for number, row in enumerate(rows)
+    ]
+    heads = (
+        "design",
+        *(("runs",) if several else ()),
+        *(("failed",) if failed else ()),
+        *(head for head, _ in columns.values()),
+    )
+    return _table("designs", "What each design came to", heads, cells, words=1)
+
+
+def costs(given: Cost) -> Table:
+    """What the hosts cost, those of one description together."""
+    cells = [
+        (
+            text.plain(row.hosts),
+            str(row.count),
+            text.seconds(row.used_s),
+            text.number(row.price_per_h),
+            text.number(row.cost),
+        )
+        for row in given.rows
+    ]
+    cells.append(("all", str(sum(row.count for row in given.rows)), text.seconds(sum(r.used_s for r in given.rows)),
+                  text.NONE, text.number(given.total)))  # fmt: skip
+    money = given.currency
+    heads = ("hosts", "how many", "in use, together", f"price [{money}/h]", f"cost [{money}]")
+    return _table("costs", "What the hosts cost", heads, cells, words=1, marked=len(cells) - 1)
+
+
+def with_interval(value: Interval) -> str:
+    """A time with half the width of its interval."""
+    if value.mean is None or value.low is None or value.high is None:
+        return text.seconds(value.mean)
+    unit, size = time_unit([value.mean])
+    half = (value.high - value.low) / 2
+    return f"{text.number(value.mean / size)} ± {text.number(half / size, 2)}\u00a0{unit}"
+
+
+def rate_of_bytes(value: float | None) -> str:
+    """Bytes per second with the unit that suits them."""
+    unit, size = rate_unit([value])
+    return text.NONE if value is None else f"{text.number(value / size)}\u00a0{unit}"
 
 
 def recoveries(rows: Sequence[Recovery]) -> Table:
@@ -177,7 +293,11 @@ def _table(
     words: int,
     marked: int | None = None,
     prose: int | None = None,
+    facet: str = "",
+    facets: Sequence[str] = (),
 ) -> Table:
-    note = f"The first {_MOST} of {len(rows)} rows." if len(rows) > _MOST else ""
+    most = _MOST_FOUND if facet else _MOST
+    note = f"The first {most:,} of {len(rows):,} rows." if len(rows) > most else ""
     numbers = tuple(position >= words for position in range(len(heads)))
-    return Table(name, title, heads, tuple(rows[:_MOST]), numbers, marked, note, prose)
+    kept = tuple(rows[:most])
+    return Table(name, title, heads, kept, numbers, marked, note, prose, facet, tuple(facets[:most]))

@@ -27,6 +27,7 @@
   const layoutOf = (given) => ({
     ...given,
     xaxis: axis(given.xaxis), yaxis: axis(given.yaxis, true),
+    ...(given.yaxis2 ? { yaxis2: axis(given.yaxis2, true) } : {}),
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: role("--sans"), size: narrow.matches ? 11 : 13, color: role("--ink") },
     margin: { l: 8, r: 8, t: given.annotations ? 26 : 10, b: 8 },

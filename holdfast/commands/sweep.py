@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,7 +13,9 @@ _RUNS_FAILED = 4
 
 def sweep(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Scenario file with a [sweep], or a name of the library")],
-    out: Annotated[Path, typer.Option(help="Directory of the sweep; what is there already is not done again")],
+    out: Annotated[
+        Path, typer.Option(help="Directory of the sweep and its report.html; what is there is not done again")
+    ],
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value of the scenario")
     ] = None,
@@ -36,6 +39,7 @@ def sweep(
     from scenarios.execute import COMPILING  # noqa: PLC0415
     from scenarios.files import read_scenario  # noqa: PLC0415
     from scenarios.library import resolve  # noqa: PLC0415
+    from scenarios.report_sweep import write_page  # noqa: PLC0415
     from scenarios.sweep import sweep as run_sweep  # noqa: PLC0415
     from scenarios.sweep_summary import check_metrics, chosen_metrics, sweep_summary  # noqa: PLC0415
 
@@ -58,6 +62,8 @@ def sweep(
             check=lambda stored: check_metrics(stored, metric or ()),
         )
     names = chosen_metrics(result, metric)
+    asked = (part for one in settings or [] for part in ("--set", one))
+    write_page(result, command=shlex.join(["holdfast", "sweep", file, *asked, "--out", out.name]))
     if as_json:
         terminal.print_json(sweep_summary(result))
     else:

@@ -1,0 +1,148 @@
+"""A lane of marks under a figure over time: failures, moves, hosts that come and go, each in a row of its own."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from analysis.report import text
+from analysis.report.content import Decision, Migration, Recovery
+from analysis.report.figure import Figure, Spec
+
+_ROW = 26  # height [px]
+_MOST_MARKS, _MOST_LISTED = 300, 200
+_CROWD = 80  # marks of a row
+_SHAPES = {
+    "failures": ("x", "var:--crash"),
+    "hosts": ("square", "var:--c5"),
+    "assisted": ("triangle-up", "var:--c3"),
+    "direct": ("diamond", "var:--c2"),
+    "moves": ("triangle-up", "var:--c1"),
+}
+_NAMES = {"hosts": "hosts come, go", "assisted": "assisted moves", "direct": "direct moves"}
+
+
+@dataclass(frozen=True)
+class _Mark:
+    row: str
+    at_s: float
+    said: str
+
+
+def with_lane(
+    figure: Figure,
+    *,
+    recoveries: Sequence[Recovery],
+    moves: Sequence[Migration],
+    decisions: Sequence[Decision],
+    replication: int,
+) -> Figure:
+    """The figure with a lane of what happened in the replication, and a list of it for those who do not see it."""
+    marks = _marks(recoveries, moves, decisions, replication)
+    rows = [row for row in reversed(_SHAPES) if any(mark.row == row for mark in marks)]
+    figure = replace(figure, events=_listed(marks), events_left=max(0, len(marks) - _MOST_LISTED))
+    if not set(rows) - {"failures"}:  # a line and a name say that already
+        return figure
+    height = figure.height + _ROW * len(rows) + 12
+    share = (_ROW * len(rows)) / (height - 90)
+    layout = {
+        **figure.layout,
+        "xaxis": {**figure.layout["xaxis"], "anchor": "y2"},
+        "yaxis": {**figure.layout["yaxis"], "domain": [share + 0.04, 1]},
+        "yaxis2": {
+            "domain": [0, share],
+            "range": [-0.6, len(rows) - 0.4],
+            "tickvals": list(range(len(rows))),
+            "ticktext": [_NAMES.get(row, row) for row in rows],
+            "fixedrange": True,
+            "zeroline": False,
+        },
+    }
+    drawn = [_trace(row, place, [mark for mark in marks if mark.row == row]) for place, row in enumerate(rows)]
+    return replace(
+        figure,
+        caption=f"{figure.caption} {_counted(marks)}".strip(),
+        data=[*figure.data, *drawn],
+        layout=layout,
+        height=height,
+    )
+
+
+def _marks(
+    recoveries: Sequence[Recovery], moves: Sequence[Migration], decisions: Sequence[Decision], replication: int
+) -> list[_Mark]:
+    """All of the replication, by time."""
+    found = [
+        _Mark("failures", one.failed_s, f"{one.host} {'is fenced' if one.suspected else 'fails'}")
+        for one in recoveries
+        if one.replication == replication
+    ]
+    found += [
+        _Mark(one.kind or "moves", one.requested_s, f"{one.key_group}: {one.origin} to {one.target}, {one.protocol}")
+        for one in moves
+        if one.replication == replication
+    ]
+    found += [
+        _Mark("hosts", one.at_s, one.what)
+        for one in decisions
+        if one.replication == replication and one.what.endswith((" is acquired", " is released"))
+    ]
+    return sorted(found, key=lambda mark: mark.at_s)
+
+
+def _trace(row: str, place: int, marks: Sequence[_Mark]) -> Spec:
+    shape, colour = _SHAPES[row]
+    shown = _gathered(marks)
+    most = max(count for _, _, count in shown)
+    crowded = len(shown) > _CROWD
+    sizes = [4 + 9 * count / most if crowded else min(18.0, 9 + 2 * math.log2(count)) for _, _, count in shown]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": _NAMES.get(row, row),
+        "showlegend": False,
+        "yaxis": "y2",
+        "x": [at for at, _, _ in shown],
+        "y": [place] * len(shown),
+        "text": [said for _, said, _ in shown],
+        "marker": {
+            # Where they would hide each other they are bars, as long as they are many.
+            "symbol": "line-ns-open" if crowded else shape,
+            "size": [round(size, 1) for size in sizes],
+            "color": colour,
+            "line": {"color": colour, "width": 1.5},
+        },
+        "hovertemplate": "%{text}",
+        "cliponaxis": False,
+    }
+
+
+def _gathered(marks: Sequence[_Mark]) -> list[tuple[float, str, int]]:
+    """(instant, words, how many) of each mark; where there are too many, of what falls together."""
+    begin, end = marks[0].at_s, marks[-1].at_s
+    width = (end - begin) / _MOST_MARKS if len(marks) > _MOST_MARKS else 0.0
+    groups: dict[float, list[_Mark]] = {}
+    for mark in marks:
+        groups.setdefault(math.floor((mark.at_s - begin) / width) if width else mark.at_s, []).append(mark)
+    found = []
+    for together in groups.values():
+        first = text.label(together[0].said, 60)
+        more = f" and {len(together) - 1} more" if len(together) > 1 else ""
+        found.append((float(f"{together[0].at_s:.6g}"), first + more, len(together)))
+    return found
+
+
+def _counted(marks: Sequence[_Mark]) -> str:
+    """How many there are of each kind."""
+    count = Counter(mark.row for mark in marks)
+    one = {"failures": "failure", "hosts": "host that comes or goes", "assisted": "assisted move"}
+    one |= {"direct": "direct move", "moves": "move"}
+    many = {"hosts": "hosts that come or go"}
+    said = [f"{n:,} {one[row] if n == 1 else many.get(row, f'{one[row]}s')}" for row in _SHAPES if (n := count[row])]
+    return f"Marked below: {', '.join(said)}."
+
+
+def _listed(marks: Sequence[_Mark]) -> tuple[tuple[str, str], ...]:
+    return tuple((f"{text.number(mark.at_s, 6)}\u00a0s", text.plain(mark.said)) for mark in marks[:_MOST_LISTED])

@@ -1,0 +1,63 @@
+"""Axes of times, shares and bytes: ticks that read as words do, and units that suit the values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from analysis.report.figure import Spec
+
+_TICKS = ("ns", "µs", "ms", "s")
+_FEW_DECADES = 2.3  # of which ticks at powers of ten alone would be too few
+_WIDE = 30.0  # times the least: more than that needs a log scale
+_TIMES = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
+_BYTES = (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0))
+
+
+def log_ticks(least: Sequence[float] | np.ndarray, most: Sequence[float] | np.ndarray) -> Spec:
+    """Ticks [s] of a log scale from 1 ns to 500,000 s: 1, 2 and 5 of each decade where there are few decades."""
+    low, high = np.asarray(least, dtype=np.float64), np.asarray(most, dtype=np.float64)
+    low, high = low[low > 0], high[high > 0]
+    decades = math.log10(float(high.max()) / float(low.min())) if low.size and high.size else 0.0
+    steps = (1, 2, 5) if decades < _FEW_DECADES else (1,)
+    ticks = [(k, step) for k in range(-9, 6) for step in steps]
+    return {
+        "tickvals": [float(f"{step}e{k}") for k, step in ticks],
+        "ticktext": [_tick(k, step) for k, step in ticks],
+    }
+
+
+def _tick(decade: int, step: int) -> str:
+    """5 x 10^-4 s is 500 µs."""
+    unit = min(3, (decade + 9) // 3)
+    return f"{step * 10 ** (decade + 9 - 3 * unit):,} {_TICKS[unit]}".replace(",", "\u202f")
+
+
+def share_ticks(least: float) -> Spec:
+    """Ticks of a log scale of shares down to `least`: 100 %, 10 %, 1 %, ..."""
+    decades = range(math.floor(math.log10(least)), 1) if least > 0 else range(1)
+    said = ["100 %", "10 %", *(f"{10.0 ** (k + 2):.{max(0, -k - 2)}f} %" for k in range(-2, min(decades) - 1, -1))]
+    return {"tickvals": [10.0**k for k in range(0, min(decades) - 1, -1)], "ticktext": said[: len(decades)]}
+
+
+def is_wide(values: Iterable[float | None]) -> bool:
+    """Whether the values are all above zero and so far apart that a log scale is needed."""
+    known = [value for value in values if value is not None]
+    return bool(known) and min(known) > 0 and max(known) > _WIDE * min(known)
+
+
+def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
+    """The unit, and its length [s], in which the greatest value is at least 1."""
+    return _unit(values, _TIMES)
+
+
+def rate_unit(values: Iterable[float | None]) -> tuple[str, float]:
+    """The unit of bytes per second, and its size, in which the greatest value is at least 1."""
+    return _unit(values, _BYTES)
+
+
+def _unit(values: Iterable[float | None], units: Sequence[tuple[str, float]]) -> tuple[str, float]:
+    most = max((abs(value) for value in values if value is not None), default=0.0)
+    return next((unit for unit in units if most >= unit[1]), units[2])

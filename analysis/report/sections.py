@@ -1,0 +1,240 @@
+"""The sections of the page, from its content: each is there only where there is something to show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analysis.report import compared, figures, lane, lines, tables, tails, text
+from analysis.report.content import ReportContent
+from analysis.report.moves_sections import cost, decisions, looks, migrations, placement
+from analysis.report.parts import Curve, Design
+from analysis.report.section import Section
+from analysis.report.topology import draw
+
+_SHORT = 0.15  # a recovery below this share of the run gets a figure of its own
+_MOST_HOSTS = 60
+_UNITS = {"places taken [%]": "% of the places", "share of time [%]": "% of the time", "born, not emitted": "tuples"}
+_LAG = "A source is behind while its host is down, and while bounded queues have no room for what it emits."
+_FILLED = "Of each operator the task whose queue has the fewest places left; under way to it counts as taken."
+_FREE = f"{_FILLED} No task ever had to wait for a place."
+_BLOCKED = "The mean over the tasks of each operator: outputs wait for room at their receivers, and nothing is started."
+
+
+def sections_of(content: ReportContent) -> list[Section]:
+    """The sections in the order of the page."""
+    made = (
+        _topology(content),
+        _load(content),
+        _allocation(content),
+        _designs(content),
+        _latency(content),
+        _tail(content),
+        _flow(content),
+        migrations(content),
+        looks(content),
+        placement(content),
+        _recovery(content),
+        _guarantee(content),
+        _targets(content),
+        _operators(content),
+        decisions(content),
+        cost(content),
+    )
+    return [section for section in made if section is not None]
+
+
+def _topology(content: ReportContent) -> Section | None:
+    if content.topology is None:
+        return None
+    hosts = tables.placement(list(content.topology.placement.items()))
+    return Section(
+        "topology",
+        "What runs where",
+        "Topology",
+        drawings=(draw(content.topology, upright=False), draw(content.topology, upright=True)),
+        hosts=tuple(hosts[:_MOST_HOSTS]),
+        left_out=max(0, len(hosts) - _MOST_HOSTS),
+    )
+
+
+def _load(content: ReportContent) -> Section | None:
+    drawn = [figures.key_group_load(load, k) for k, load in enumerate(content.loads) if load.counts.size]
+    if content.correlation is not None and content.correlation.values.size:
+        drawn.append(figures.correlation(content.correlation))
+    return Section("load", "Load of the key groups", "Load", figures=tuple(drawn)) if drawn else None
+
+
+def _allocation(content: ReportContent) -> Section | None:
+    if not content.allocation and not content.reasons:
+        return None
+    drawn = figures.allocation(content.allocation)
+    listed = [tables.allocation(content.allocation)] if content.allocation else []
+    listed += [tables.reasons(content.reasons)] if content.reasons else []
+    words = ""
+    if content.allocation:
+        words = (
+            "The gap is the distance between the objective and a proven bound, relative to the bound: "
+            "at 0 % no better allocation exists. A dash means that nothing is known."
+        )
+    return Section(
+        "allocation",
+        "Where checkpoints go",
+        "Checkpoints",
+        words,
+        figures=(drawn,) if drawn else (),
+        tables=tuple(listed),
+    )
+
+
+def _latency(content: ReportContent) -> Section | None:
+    line = content.latency
+    if line is None or not len(line.at_s):
+        return None
+    whole = lane.with_lane(
+        lines.latency(line, content.recoveries),
+        recoveries=content.recoveries,
+        moves=content.migrations,
+        decisions=content.decisions,
+        replication=line.replication,
+    )
+    drawn = [whole]
+    known = [one for one in lines.same_replication(content.recoveries, line.replication) if one.ends()]
+    if known:
+        longest = max(known, key=lambda one: one.ends()[-1][2] - one.failed_s)
+        length = longest.ends()[-1][2] - longest.failed_s
+        if length < _SHORT * (float(line.at_s[-1]) - float(line.at_s[0])):
+            drawn.append(lines.latency(line, content.recoveries, around=longest))
+    words = "Half of the tuples are faster than the median, one in a hundred is slower than the p99."
+    if whole.events:
+        words += " Look whether the lines rise where a mark stands below them."
+    return Section("latency", "Latency from birth to sink", "Latency", words, figures=tuple(drawn))
+
+
+def _flow(content: ReportContent) -> Section | None:
+    bounded, blocked = content.filled is not None, content.blocked
+    never = bounded and (blocked is None or not blocked.names)
+    given = (
+        (content.throughput, "throughput", "Tuples processed by each operator", "tuples per second", ""),
+        (content.queue, "queue", "Tuples that wait at each operator", "waiting tuples", ""),
+        (content.lag, "lag", "Tuples that wait at the sources", "born, not emitted", _LAG),
+        (content.filled, "filled", "The fullest bounded queue", "places taken [%]", _FREE if never else _FILLED),
+        (blocked, "blocked", "Time in which operators were held back", "share of time [%]", _BLOCKED),
+    )
+    drawn = [
+        lines.lines(
+            line,
+            content.recoveries,
+            name=name,
+            title=title,
+            axis=axis,
+            caption=f"{lines.highest(line, _UNITS.get(axis, axis))} {words}".strip(),
+            steps=name in ("throughput", "blocked"),
+            order=content.throughput.names if content.throughput else (),
+        )
+        for line, name, title, axis, words in given
+        if line is not None and len(line.at_s) and line.names
+    ]
+    return Section("flow", "Throughput and queues", "Flow", figures=tuple(drawn)) if drawn else None
+
+
+def _recovery(content: ReportContent) -> Section | None:
+    if not content.recoveries:
+        return None
+    drawn = figures.phases(content.recoveries)
+    return Section(
+        "recovery",
+        "Recovery",
+        "Recovery",
+        figures=(drawn,) if drawn else (),
+        tables=(tables.recoveries(content.recoveries),),
+        definitions=tables.MEANING,
+    )
+
+
+def _guarantee(content: ReportContent) -> Section | None:
+    given = content.guarantee
+    if given is None:
+        return None
+    words = f"Promised: {text.plain(given.promise)}. " if given.promise else ""
+    counts = (given.lost, given.duplicated, given.state_lost, given.state_duplicated)
+    if None not in counts:
+        words += (
+            "Nothing was lost and nothing was duplicated."
+            if not any(counts)
+            else "Counted against what follows from the tuples that the sources gave."
+        )
+    elif given.lost is None:
+        words += "Nothing is said of the sinks: there is none, or each is behind a window or a timer."
+    return Section("guarantee", "Lost and duplicated", "Guarantee", words, tables=(tables.guarantee(given),))
+
+
+def _targets(content: ReportContent) -> Section | None:
+    if not content.targets:
+        return None
+    return Section("targets", "Targets", "Targets", tables=(tables.targets(content.targets),))
+
+
+def _operators(content: ReportContent) -> Section | None:
+    if not content.operators:
+        return None
+    words = (
+        "After the warm-up. Waiting excludes service; the queue is the time average of waiting tuples "
+        "without those in service; utilisation is per server."
+    )
+    return Section("operators", "Operators", "Operators", words, tables=(tables.operators(content.operators),))
+
+
+def _designs(content: ReportContent) -> Section | None:
+    if not content.designs:
+        return None
+    given = content.designs
+    latency = compared.measured(given, "latency_p99_s", name="designs-latency", title="p99 latency", axis="p99 latency")
+    pause = compared.measured(
+        given, "pause_s", name="designs-pause", title="Pause of a move, mean of each run", axis="pause"
+    )
+    by_latency = compared.pareto(
+        given,
+        "latency_p99_s",
+        name="pareto-latency",
+        title="What overhead buys in latency",
+        axis="p99 latency",
+    )
+    by_pause = compared.pareto(
+        given, "pause_s", name="pareto-pause", title="What overhead buys in pauses", axis="pause"
+    )
+    tail = tails.tail(_numbered(given), "designs-tail")
+    drawn = [figure for figure in (latency, pause, by_latency, by_pause, tail) if figure is not None]
+    fewest, most = min(one.runs for one in given), max(one.runs for one in given)
+    seeds = f"{most}" if fewest == most else f"{fewest} to {most}"
+    words = (
+        "Marks further left are better; where intervals do not touch, the difference is more than chance. "
+        "Overhead is what checkpoints, trimming, restoring, replay and moves send."
+    )
+    if most > 1:
+        words += f" Means and 95 % intervals are over the {seeds} runs of a design; ± is half an interval."
+    return Section(
+        "designs",
+        "Designs compared",
+        "Designs",
+        words,
+        figures=tuple(drawn),
+        tables=(tables.designs(given),),
+    )
+
+
+def _numbered(given: tuple[Design, ...]) -> list[Curve]:
+    """The curves of the designs, with the numbers of the table: names alone may be cut."""
+    return [
+        replace(one.tail, name=f"{number} {one.tail.name}") for number, one in enumerate(given) if one.tail is not None
+    ]
+
+
+def _tail(content: ReportContent) -> Section | None:
+    drawn = tails.tail(content.tails, whole=True)
+    if drawn is None:
+        return None
+    words = (
+        "Read from the left: how often a tuple took longer than that. "
+        "A line that falls steeply has no surprises; one that runs flat to the right has rare tuples that wait long."
+    )
+    return Section("tail", "The slowest tuples", "Tail", words, figures=(drawn,))

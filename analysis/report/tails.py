@@ -1,0 +1,104 @@
+"""The figure of the tail of latency: which share of all tuples took at least how long, on two log scales."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.report import text
+from analysis.report.figure import Figure, plain_list
+from analysis.report.parts import Curve
+from analysis.report.scales import log_ticks, share_ticks
+
+_MOST = 12
+_COLOURS = 8
+_DASHES = ("solid", "dash", "dot", "dashdot")
+_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star", "triangle-down")
+_LEVELS = (0.5, 0.1, 0.01, 0.001, 0.0001)
+_RARE = 0.001
+
+
+def tail(curves: Sequence[Curve], name: str = "tail", *, whole: bool = False) -> Figure | None:
+    """One line for each curve, at most 12; None where there is nothing to draw.
+
+    `whole` says that the first curve is of all that the others are parts of.
+    """
+    known = [curve for curve in curves if _times(curve).size]
+    if not known:
+        return None
+    shown = known[:_MOST]
+    data = []
+    for k, curve in enumerate(shown):
+        times, shares = _times(curve), _shares(curve)
+        colour = f"var:--c{k % _COLOURS + 1}"
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers" if curve.points else "lines",
+                "name": text.label(curve.name, 28),
+                "x": plain_list(times),
+                "y": plain_list(shares),
+                "line": {"color": colour, "width": 2.2, "dash": _DASHES[k % len(_DASHES)]},
+                "marker": {"color": colour, "size": 8, "symbol": _SYMBOLS[k % len(_SYMBOLS)]},
+                "hovertemplate": "%{y:.3%} took %{x:.4g} s or more",
+            }
+        )
+    least = min(float(_shares(curve).min()) for curve in shown)
+    times = np.concatenate([_times(curve) for curve in shown])
+    across = {"type": "log", "range": _extent(times), **log_ticks(times, times)}
+    layout = {
+        "xaxis": {"title": {"text": "latency (log scale)"}, **across},
+        "yaxis": {"title": {"text": "share that took longer (log scale)"}, "type": "log", **share_ticks(least)},
+        "showlegend": True,
+        "hovermode": "closest",
+    }
+    levels = [level for level in _LEVELS if level >= least]
+    heads = ("share of tuples", *(text.clip(text.plain(curve.name), 24) for curve in shown))
+    rows = tuple((text.share(level), *(text.seconds(reached(curve, level)) for curve in shown)) for level in levels)
+    title = "How often tuples take how long"
+    return Figure(name, title, _caption(shown, len(known), whole), data, layout, 400, heads, rows)
+
+
+def reached(curve: Curve, level: float) -> float | None:
+    """The longest time [s] of the curve that at least this share of the tuples took; None where none is known."""
+    enough = np.flatnonzero(np.asarray(curve.share, dtype=np.float64) >= level * (1 - 1e-12))
+    return float(np.asarray(curve.at_s, dtype=np.float64)[enough[-1]]) if enough.size else None
+
+
+def _times(curve: Curve) -> np.ndarray:
+    """Times above zero: others have no place on a log scale."""
+    at = np.asarray(curve.at_s, dtype=np.float64)
+    return at[at > 0]
+
+
+def _shares(curve: Curve) -> np.ndarray:
+    return np.asarray(curve.share, dtype=np.float64)[np.asarray(curve.at_s, dtype=np.float64) > 0]
+
+
+def _extent(times: np.ndarray) -> list[float]:
+    """Decades from the least to the greatest, with room beside them for where the lines fall."""
+    low, high = float(np.log10(times.min())), float(np.log10(times.max()))
+    room = 0.03 * (high - low) or 0.5
+    return [round(low - room, 4), round(high + room, 4)]
+
+
+def _caption(shown: Sequence[Curve], known: int, whole: bool) -> str:
+    left = f" The first {len(shown)} of {known} are drawn." if known > len(shown) else ""
+    few = " Only the marked points are known; lines between them guide the eye." if any(c.points for c in shown) else ""
+    rare = {curve.name: reached(curve, _RARE) for curve in (shown[:1] if whole else shown)}
+    ends = {name: value for name, value in rare.items() if value is not None}
+    if len(rare) == 1 and ends:
+        (name,) = ends
+        slowest = float(_times(shown[0])[-1])
+        return (
+            f"One tuple in a thousand took {text.seconds(ends[name])} or more, the slowest "
+            f"{text.seconds(slowest)}.{few}{left}"
+        )
+    if len(ends) > 1:
+        best, worst = min(ends, key=lambda name: ends[name]), max(ends, key=lambda name: ends[name])
+        said = f"One tuple in a thousand took {text.seconds(ends[best])} or more with {text.plain(best)}"
+        if ends[worst] > ends[best]:
+            said += f", and {text.seconds(ends[worst])} or more with {text.plain(worst)}"
+        return f"{said}.{few}{left}"
+    return f"{few}{left}".strip()

@@ -1,0 +1,117 @@
+"""Rows of a report's tables, from the summary and the records of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from analysis.move_kinds import move_kinds
+from analysis.report import text
+from analysis.report.content import Decision, Guarantee, Migration, OperatorRow, Recovery, TargetRow
+from models.records import RunRecords
+from models.scenario import Scenario
+
+_ABOUT = {
+    " is to move to ": "moves",
+    " resumes on ": "recovery",
+    " stays down": "recovery",
+    " is fenced": "recovery",
+    "state of ": "recovery",
+    "failure of ": "recovery",
+    "checkpoints of ": "checkpoint holders",
+    " is acquired": "hosts",
+    " is released": "hosts",
+    " is to be left": "hosts",
+    " is not left": "hosts",
+    " stays overloaded": "hosts",
+    " tasks": "parallelism",
+}
+
+
+def migrations(summary: Mapping[str, Any], records: Sequence[RunRecords]) -> tuple[Migration, ...]:
+    """What became of each move, and of what kind it was."""
+    keys = ("protocol", "requested_s", "pause_s", "completion_s", "worst_s", "replayed", "replication", "cause")
+    kinds = [kind for one in records for kind in move_kinds(one)]
+    return tuple(
+        Migration(
+            key_group=f"{one['operator']}[{one['key_group']}]",
+            origin=one["from"],
+            target=one["to"],
+            kind=kind,
+            **{key: one[key] for key in keys},
+        )
+        for one, kind in zip(summary["migrations"], kinds, strict=True)
+    )
+
+
+def decisions(records: Sequence[RunRecords]) -> tuple[Decision, ...]:
+    """What was decided and why; who is to hold a checkpoint comes last, because there is most of it."""
+    found = [
+        Decision(at / 1e9, what, why, one.replication, _about(what))
+        for one in records
+        for at, what, why in zip(
+            *(one.tables["decisions"][name].tolist() for name in ("at_ns", "what", "why")), strict=True
+        )
+    ]
+    return tuple(sorted(found, key=lambda one: one.about == _ABOUT["checkpoints of "]))
+
+
+def _about(what: str) -> str:
+    """What kind of decision it is; moves have more to say than that they were asked for."""
+    return next((about for words, about in _ABOUT.items() if words in what), "moves")
+
+
+def recoveries(summary: Mapping[str, Any]) -> tuple[Recovery, ...]:
+    """What became of the failures."""
+    keys = ("host", "failed_s", "detect_s", "restore_s", "replay_s", "catch_up_s", "total_s")
+    return tuple(
+        Recovery(
+            **{key: one[key] for key in keys},
+            replication=one["replication"],
+            suspected=one["cause"] == "suspicion",
+        )
+        for one in summary["recoveries"]
+    )
+
+
+def guarantee(scenario: Scenario, summary: Mapping[str, Any]) -> Guarantee:
+    """What was promised, and what was lost or duplicated."""
+    tolerance = scenario.fault_tolerance
+    promise = tolerance.guarantee if tolerance.method == "checkpoint" else "none"
+    counts = summary["guarantee"]
+    return Guarantee(promise, *(counts[key] for key in ("lost", "duplicated", "state_lost", "state_duplicated")))
+
+
+def targets(summary: Mapping[str, Any]) -> tuple[TargetRow, ...]:
+    """What was to be reached."""
+
+    def said(name: str, value: float | None) -> str:
+        if value is None:
+            return "–"
+        if name.endswith("_s"):
+            return text.seconds(value)
+        return f"{100 * value:.3g} %" if name == "utilisation" else f"{value:g}"
+
+    return tuple(
+        TargetRow(
+            name.removesuffix("_s").replace("_", " "), said(name, one["limit"]), said(name, one["value"]), one["met"]
+        )
+        for name, one in (summary["targets"] or {}).items()
+    )
+
+
+def operators(summary: Mapping[str, Any]) -> tuple[OperatorRow, ...]:
+    """What each operator did."""
+    return tuple(
+        OperatorRow(
+            name,
+            one["processed"],
+            one["wait_s"]["mean"],
+            one["wait_s"]["p99"],
+            one["sojourn_s"]["mean"],
+            one["sojourn_s"]["p99"],
+            one["queue_mean"],
+            one["utilisation"],
+        )
+        for name, one in summary["operators"].items()
+    )

@@ -1,0 +1,170 @@
+"""Designs on the page: intervals, the designs that no other beats, tails, and what is said of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analysis.report.compared import front, measured, pareto
+from analysis.report.parts import Curve, Design, Interval
+from analysis.report.scales import is_wide, rate_unit, share_ticks, time_unit
+from analysis.report.tables import designs as table
+from analysis.report.tables import with_interval
+from analysis.report.tails import reached, tail
+
+UP, ACROSS = "latency_p99_s", "overhead_bytes_per_s"
+
+
+def design(label: str, p99: Interval | float | None, sent: float | None = 1000.0, protocol: str = "cpal") -> Design:
+    values = {}
+    if p99 is not None:
+        values[UP] = p99 if isinstance(p99, Interval) else Interval(p99)
+    if sent is not None:
+        values[ACROSS] = Interval(sent)
+    return Design(label, "even", protocol, 3, values)
+
+
+def beaten(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether the other is as good in both, and better in one."""
+    return other != one and all(theirs <= ours for ours, theirs in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_front_is_what_no_other_design_beats(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    points = [(float(x), float(y)) for x, y in draw.integers(0, 6, (12, 2))]
+    given = [design(str(k), y, x) for k, (x, y) in enumerate(points)]
+    expected = [k for k, one in enumerate(points) if not any(beaten(one, other) for other in points)]
+    assert front(given, ACROSS, UP) == expected
+    assert expected
+
+
+def test_designs_without_a_value_are_no_part_of_the_front() -> None:
+    given = [design("a", None), design("b", 2.0), design("c", 3.0, None), design("d", 1.0, 2000.0)]
+    assert front(given, ACROSS, UP) == [1, 3]
+    assert pareto(given[:3], UP, name="n", title="t", axis="p99") is None
+
+
+def test_what_is_not_beaten_is_filled_numbered_and_named() -> None:
+    given = [design("a", 3.0, 1000.0), design("b", 1.0, 3000.0), design("c", 4.0, 4000.0)]
+    figure = pareto(given, UP, name="n", title="t", axis="p99")
+    assert figure is not None
+    behind, best = figure.data
+    assert (behind["text"], best["text"]) == (["2"], ["0", "1"])
+    assert (best["x"], best["y"]) == ([1.0, 3.0], [3.0, 1.0])
+    assert figure.layout["xaxis"]["title"]["text"] == "checkpoints and moves [kB/s]"
+    assert "Of 3 designs a and b are filled" in figure.caption
+
+
+def test_of_very_many_designs_none_that_is_not_beaten_is_left_out() -> None:
+    given = [design(str(k), 500.0 - k, 1000.0 + k) for k in range(200)]
+    given += [design(str(k), 600.0 + k, 2000.0) for k in range(200, 400)]
+    figure = pareto(given, UP, name="n", title="t", axis="p99")
+    assert figure is not None
+    behind, best = figure.data
+    assert (len(behind["x"]), len(best["x"])) == (150, 200)
+    assert figure.caption.endswith("50 designs behind are left out.")
+
+
+def test_an_axis_begins_at_zero_unless_all_values_are_close() -> None:
+    far = pareto([design("a", 1.0, 100.0), design("b", 2.0, 1000.0)], UP, name="n", title="t", axis="p99")
+    near = pareto([design("a", 1.0, 990.0), design("b", 2.0, 1000.0)], UP, name="n", title="t", axis="p99")
+    assert far is not None
+    assert near is not None
+    assert (far.layout["xaxis"]["rangemode"], near.layout["xaxis"]["rangemode"]) == ("tozero", "normal")
+
+
+def test_intervals_are_drawn_and_never_below_zero() -> None:
+    figure = measured(
+        [design("a", Interval(0.010, -0.002, 0.022)), design("b", Interval(0.020, 0.019, 0.021), protocol="direct")],
+        UP,
+        name="n",
+        title="t",
+        axis="p99",
+    )
+    assert figure is not None
+    first, second = figure.data
+    assert (first["x"], first["error_x"]["array"], first["error_x"]["arrayminus"]) == ([10.0], [12.0], [10.0])
+    assert (second["x"], second["error_x"]["arrayminus"]) == ([20.0], [1.0])
+    assert first["marker"]["symbol"] != second["marker"]["symbol"]
+    assert figure.caption.endswith("Their 95 % intervals overlap.")
+
+
+@pytest.mark.parametrize(
+    ("best", "said"),
+    [(Interval(1.0, 0.9, 1.1), "do not touch."), (Interval(1.0), "There is no interval: that takes two runs or more")],
+)
+def test_the_caption_says_what_the_intervals_tell(best: Interval, said: str) -> None:
+    figure = measured([design("a", best), design("b", Interval(2.0, 1.9, 2.1))], UP, name="n", title="t", axis="p99")
+    assert figure is not None
+    assert said in figure.caption
+
+
+def test_one_design_is_no_comparison_and_forty_are_the_most() -> None:
+    assert measured([design("a", 1.0)], UP, name="n", title="t", axis="p99") is None
+    figure = measured([design(str(k), 1.0 + k / 100) for k in range(60)], UP, name="n", title="t", axis="p99")
+    assert figure is not None
+    assert len(figure.data[0]["x"]) == 40
+    assert figure.caption.endswith("The first 40 of 60 designs are drawn.")
+
+
+def test_measures_that_no_design_has_are_no_column() -> None:
+    made = table([design("a", 1.0), Design("b", "", "", 2, failed=1)])
+    assert made.heads == ("design", "runs", "failed", "latency, p99", "overhead")
+    assert made.rows[1] == ("1 b", "2", "1", "–", "–")
+
+
+def test_a_mean_and_half_its_interval_have_one_unit() -> None:
+    assert with_interval(Interval(0.0111, 0.0, 0.0222)) == "11.1 ± 11\u00a0ms"
+    assert with_interval(Interval(0.0111)) == "11.1\u00a0ms"
+    assert with_interval(Interval()) == "–"
+
+
+def test_the_tail_of_several_designs_names_the_best_and_the_worst() -> None:
+    def curve(name: str, slow: float) -> Curve:
+        return Curve(name, np.array([0.01, 0.1, slow]), np.array([0.5, 0.01, 0.001]), points=True)
+
+    figure = tail([curve("a", 1.0), curve("b", 2.0)])
+    assert figure is not None
+    assert figure.caption.startswith(
+        "One tuple in a thousand took 1\u00a0s or more with a, and 2\u00a0s or more with b."
+    )
+    assert "Only the marked points are known" in figure.caption
+    assert figure.rows[-1] == ("0.1\u00a0%", "1\u00a0s", "2\u00a0s")
+    assert {one["mode"] for one in figure.data} == {"lines+markers"}
+    many = tail([curve(str(k), 1.0) for k in range(15)])
+    assert many is not None
+    assert len(many.data) == 12
+    assert "The first 12 of 15 are drawn." in many.caption
+
+
+def test_a_level_is_reached_at_the_longest_time_that_so_many_took() -> None:
+    given = Curve("a", np.array([1.0, 2.0, 3.0]), np.array([1.0, 0.5, 0.1]))
+    assert [reached(given, level) for level in (1.0, 0.6, 0.5, 0.1)] == [1.0, 1.0, 2.0, 3.0]
+    assert tail([Curve("a", np.array([0.0]), np.array([1.0]))]) is None
+
+
+@pytest.mark.parametrize(
+    ("least", "last"), [(1.0, "100 %"), (0.5, "10 %"), (0.001, "0.1 %"), (1e-5, "0.001 %"), (3e-7, "0.00001 %")]
+)
+def test_shares_have_a_tick_for_each_decade(least: float, last: str) -> None:
+    ticks = share_ticks(least)
+    assert len(ticks["tickvals"]) == len(ticks["ticktext"])
+    assert ticks["ticktext"][-1] == last
+    for value, said in zip(ticks["tickvals"], ticks["ticktext"], strict=True):
+        assert float(said.removesuffix(" %")) / 100 == pytest.approx(value)
+
+
+def test_units_suit_the_greatest_value() -> None:
+    assert time_unit([0.002, 0.5, None]) == ("ms", 1e-3)
+    assert rate_unit([10.0, 2e6]) == ("MB/s", 1e6)
+    assert time_unit([]) == ("s", 1.0)
+    assert (is_wide([1.0, 31.0]), is_wide([1.0, 30.0]), is_wide([0.0, 9.0]), is_wide([])) == (True, False, False, False)
+
+
+def test_the_tail_of_a_whole_and_its_parts_speaks_of_the_whole() -> None:
+    parts = [Curve(name, np.array([0.1, slow]), np.array([1.0, 0.001])) for name, slow in (("all", 2.0), ("one", 1.0))]
+    figure = tail(parts, whole=True)
+    assert figure is not None
+    assert figure.caption == "One tuple in a thousand took 2\u00a0s or more, the slowest 2\u00a0s."
+    assert len(figure.data) == 2

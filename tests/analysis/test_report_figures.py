@@ -1,0 +1,143 @@
+"""Figures of the page: what is drawn, shaded, said below, and left out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pages import Page, full
+
+from analysis.report import ReportContent, render_report
+from analysis.report.content import Edge, Latency, Lines, OperatorBox, Recovery, Topology
+from analysis.report.figure import fit
+from analysis.report.lines import lines as line_figure
+
+pytestmark = pytest.mark.usefixtures("small_script")
+
+
+def test_phases_are_shaded_in_order_and_for_the_replication_of_the_line():
+    content = full()
+    other = replace(content.recoveries[0], replication=3, failed_s=10.0)
+    spec = Page(render_report(replace(content, recoveries=(*content.recoveries, other)))).specs()["spec-latency"]
+    rectangles = [(one["x0"], one["x1"]) for one in spec["layout"]["shapes"] if one["type"] == "rect"]
+    assert rectangles == [(30.0, 31.0), (31.0, 31.5), (31.5, 31.75), (31.75, 34.0), (50.0, 51.0)]
+
+
+def latency_caption(p99, recoveries, at=None):
+    """The caption of the figure over all time, in words."""
+    values = np.asarray(p99, dtype=float)
+    line = Latency(np.arange(float(values.size)) if at is None else at, values, values, values)
+    read = Page(render_report(ReportContent("t", "q", latency=line, recoveries=recoveries)))
+    return next(word for word in read.words if word.startswith(("Quantiles", "Nothing")))
+
+
+def test_the_caption_of_latency_compares_the_recovery_with_the_time_before_it():
+    p99 = np.full(60, 0.01)
+    p99[[32, 40]] = 4.0, 9.0  # within the recovery of 30 .. 34 s, and after it
+    ended = Recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0)
+    never = "During the recovery the p99 reaches 4\u00a0s; before the failure it was never above that."
+    assert latency_caption(p99, (ended,)).endswith(f"in replication 0. {never}")
+    p99[[3, 7, 11]] = 5.0
+    assert "before the failure it was in 10\u00a0% of the intervals above that" in latency_caption(p99, (ended,))
+
+
+def test_a_recovery_that_did_not_end_lasts_to_the_end_of_the_run():
+    p99 = np.full(60, 0.01)
+    p99[[32, 59]] = 4.0, 9.0
+    ended, open_ = Recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0), Recovery("a", 50.0, 1.0, None, None, None, None)
+    both = latency_caption(p99, (ended, open_))
+    assert "During the 2 recoveries the p99 reaches 9\u00a0s; before the first failure it was never above that" in both
+
+
+def test_the_caption_of_latency_says_when_nothing_came_during_the_recovery_or_before_it():
+    p99 = np.full(60, 0.01)
+    p99[30:34] = np.nan
+    ended = Recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0)
+    assert latency_caption(p99, (ended,)).endswith("Nothing was delivered during the recovery.")
+    early = replace(ended, failed_s=0.5)
+    assert latency_caption(p99, (early,)).endswith("During the recovery the p99 reaches 10\u00a0ms.")
+
+
+def test_the_upright_drawing_is_never_scaled_down_and_its_letters_are_legible():
+    html = render_report(full())
+    assert re.search(r"\.topology\.upright \{ display: block; max-width: none; \}", html)
+    rules = re.findall(r"\.(?:box|edge)[^{}]*\{[^}]*font-size: ([\d.]+)px", html)
+    assert len(rules) == 3
+    assert min(map(float, rules)) >= 11
+
+
+def test_gaps_stay_gaps():
+    content = full()
+    p99 = np.full(60, np.nan)
+    read = Page(render_report(replace(content, latency=Latency(np.arange(60.0), p99, p99, p99))))
+    assert "Nothing was delivered." in " ".join(read.words)
+    assert set(read.specs()["spec-latency"]["data"][0]["y"]) == {None}
+
+
+def test_long_series_are_drawn_as_means_of_blocks():
+    shown, down, across = fit(np.arange(50.0).reshape(5, 10), 2, 4)
+    assert (down, across) == (3, 3)
+    assert shown.shape == (2, 4)
+    whole = np.arange(50.0).reshape(5, 10)
+    assert shown[0, 0] == whole[:3, :3].mean()
+    assert shown[1, 3] == whole[3:, 9:].mean()
+
+
+def test_more_operators_than_colours_differ_in_dashes():
+    given = Lines(np.arange(3.0), tuple(f"o{k}" for k in range(20)), np.ones((20, 3)))
+    figure = line_figure(given, (), name="n", title="t", axis="a", caption="", steps=False)
+    assert len({(one["line"]["color"], one["line"]["dash"]) for one in figure.data}) == 20
+
+
+def test_a_line_has_its_name_even_alone_and_the_same_colour_in_all_figures():
+    at = np.arange(60.0)
+    content = replace(
+        full(),
+        throughput=Lines(at, ("a", "b", "c"), np.ones((3, 60))),
+        filled=Lines(at, ("b",), np.ones((1, 60))),
+        blocked=Lines(at, ("a", "c"), np.ones((2, 60))),
+    )
+    specs = Page(render_report(content)).specs()
+    colours = {
+        (one["name"], one["line"]["color"])
+        for name in ("throughput", "filled", "blocked")
+        for one in specs[f"spec-{name}"]["data"]
+    }
+    assert len(colours) == 3
+    assert all(specs[f"spec-{name}"]["layout"]["showlegend"] for name in ("filled", "lag"))
+
+
+def test_bounded_queues_that_held_nobody_back_say_so_and_have_no_empty_figure():
+    content = replace(full(), blocked=Lines(np.arange(60.0), (), np.empty((0, 60))))
+    html = render_report(content)
+    assert "spec-blocked" not in Page(html).specs()
+    assert "No task ever had to wait for a place." in html
+    assert "No task ever had to wait for a place." not in render_report(full())
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown", "not_shown"),
+    [(4.0, 60.0, ["2 s", "5 s", "50 s"], []), (0.001, 60.0, ["1 ms", "10 s"], ["2 s", "50 s"])],
+)
+def test_a_log_scale_of_few_decades_has_ticks_between_them(low, high, shown, not_shown):
+    at = np.arange(10.0)
+    line = Latency(at, np.full(10, low), np.full(10, high), np.full(10, high))
+    axis = Page(render_report(replace(full(), latency=line))).specs()["spec-latency"]["layout"]["yaxis"]
+    ticks = dict(zip(axis["ticktext"], axis["tickvals"], strict=True))
+    assert set(shown) <= set(ticks)
+    assert not set(not_shown) & set(ticks)
+    size = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+    for said, value in ticks.items():
+        number, unit = said.replace("\u202f", "").split()
+        assert float(number) * size[unit] == pytest.approx(value)
+
+
+def test_a_cycle_in_the_dataflow_is_drawn():
+    loop = Topology(
+        (OperatorBox("a", "map", 1), OperatorBox("b", "map", 1)),
+        (Edge("a", "b", "key"), Edge("b", "a", "key")),
+    )
+    read = Page(render_report(ReportContent("t", "q", topology=loop)))
+    assert sum(attributes.get("class") == "edge" for _, attributes in read.tags) == 4  # level and upright

@@ -1,0 +1,160 @@
+"""Designs of real small runs on the page: protocol and allocation varied, and the page of a sweep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from profiled import scenario as profiled_scenario
+from profiled import small_profile
+
+from analysis.metrics import metrics_of
+from analysis.report import page, render_report
+from models.inputs import RunInputs
+from models.reading import scenario_from
+from models.scenario import Scenario
+from scenarios.files import LoadedScenario
+from scenarios.report_content import run_content, study_content
+from scenarios.report_designs import OVERHEAD, design_runs, designs
+from scenarios.report_sweep import sweep_content, write_page
+from scenarios.runs import RunResult, inputs_of, run
+from scenarios.study import study
+from scenarios.sweep import SweepResult, sweep
+
+SERVICE = {"distribution": "exponential", "mean": "2 ms"}
+COUNTS = {
+    "kind": "aggregate",
+    "inputs": {"src": "key"},
+    "key_groups": 8,
+    "parallelism": 2,
+    "service": SERVICE,
+    "deserialise": "20 MB/s",
+    "state": {"model": "per-key", "bytes": "5 kB"},
+}
+RAW: dict[str, Any] = {
+    "name": "shift",
+    "seed": 2,
+    "duration": "30 s",
+    "warmup": "2 s",
+    "replications": 2,
+    "workload": {"src": {"rate": "700 /s", "keys": {"distribution": "zipf", "count": 400, "exponent": 0.9}}},
+    "operators": {"src": {"kind": "source"}, "n": COUNTS, "out": {"kind": "sink", "inputs": {"n": "shuffle"}}},
+    "hosts": {"front": {"price": "0.1 USD/h"}, "w": {"count": 3, "network": "50 MB/s", "price": "0.2 USD/h"}},
+    "placement": {"operators": {"src": "front", "out": "front", "n": "w"}},
+    "fault_tolerance": {"method": "checkpoint", "interval": "3 s", "staggered": True},
+    "elasticity": {
+        "policy": "threshold", "high": 0.6, "period": "3 s", "rest": "6 s", "protocol": "cpal", "hosts": ["w"],
+    },
+}  # fmt: skip
+
+
+def shift(**changes: Any) -> Scenario:
+    return scenario_from(RAW | changes)
+
+
+@pytest.fixture(scope="module")
+def moved() -> RunResult:
+    return run(shift())
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
+    varied = {"elasticity.protocol": ["direct", "cpal"], "fault_tolerance.allocation": ["even", "baseline"]}
+    loaded = LoadedScenario(shift(sweep=varied, duration="12 s"), Path())
+    return sweep(loaded, tmp_path_factory.mktemp("swept") / "sweep")
+
+
+def test_moves_of_a_run_are_counted_by_kind_as_the_manager_asked_for_them(moved: RunResult) -> None:
+    shown = run_content(moved, RunInputs())
+    counted: dict[str, int] = {}
+    for row in shown.move_kinds:
+        assert row.cause == "balance"
+        counted[row.kind] = counted.get(row.kind, 0) + row.moves
+    asked = moved.summary["elasticity"]
+    assert counted == {kind: asked[kind] for kind in ("assisted", "direct") if asked[kind]}
+    assert sum(counted.values()) == len(shown.migrations) > 0
+    # By the rules of the manager: what is assisted goes by the protocol that was asked for, the rest directly.
+    assert all((one.protocol == "cpal") == (one.kind == "assisted") for one in shown.migrations)
+
+
+def test_the_page_of_a_run_has_looks_placement_cost_and_reasons(moved: RunResult) -> None:
+    shown = run_content(moved, RunInputs())
+    assert shown.looks is not None
+    assert shown.moved is not None
+    assert shown.cost is not None
+    assert int(shown.looks.at_risk.sum()) > 0
+    assert sum(len(host.before) for host in shown.moved.hosts) == 8
+    assert sum(len(host.after) for host in shown.moved.hosts) == 8
+    went = {(g.operator, g.key_group, h.name, g.other) for h in shown.moved.hosts for g in h.before if g.other}
+    came = {(g.operator, g.key_group, g.other, h.name) for h in shown.moved.hosts for g in h.after if g.other}
+    assert went == came
+    assert len(went) == shown.moved.moved
+    assert shown.cost.total == pytest.approx((0.1 + 3 * 0.2) * 30 / 3600)
+    assert sum(row.cost or 0.0 for row in shown.cost.rows) == pytest.approx(shown.cost.total)
+    assert shown.hosts_used is None  # none came and none went
+    assert {one.about for one in shown.decisions} >= {"moves"}
+    assert [curve.name for curve in shown.tails] == ["all tuples", "replication 0", "replication 1"]
+
+
+def test_the_tail_passes_through_the_quantiles_of_the_summary(moved: RunResult) -> None:
+    curve = run_content(moved, RunInputs()).tails[0]
+    latency = moved.summary["latency_s"]
+    assert curve.at_s[-1] == latency["max"]
+    for name, share in (("p50", 0.5), ("p99", 0.01)):
+        later = curve.at_s > latency[name]
+        assert curve.share[later].max() <= share
+        assert curve.share[~later].min() >= share
+
+
+def test_designs_of_summaries_have_the_means_of_their_runs(moved: RunResult) -> None:
+    one = moved.summary
+    other = run(shift(seed=3)).summary
+    (made,) = designs([design_runs("cpal, even", "even", "cpal", [one, other])])
+    assert made.runs == 2
+    for name, path in (("latency_p99_s", "latency_s.p99"), ("pause_s", "migrations.pause_s.mean")):
+        both = [metrics_of(summary)[path] for summary in (one, other)]
+        assert made.of(name).mean == pytest.approx(fmean(value for value in both if value is not None))
+    low, mean, high = made.of("latency_p99_s").low, made.of("latency_p99_s").mean, made.of("latency_p99_s").high
+    assert low is not None
+    assert mean is not None
+    assert high is not None
+    assert low < mean < high
+    sent = [sum(summary["messages"].get(kind, {"bytes": 0})["bytes"] for kind in OVERHEAD) for summary in (one, other)]
+    assert made.of("overhead_bytes_per_s").mean == pytest.approx(fmean(sent) / 28)
+    assert made.tail is not None
+    assert made.tail.at_s[-1] == pytest.approx(fmean(summary["latency_s"]["max"] for summary in (one, other)))
+
+
+def test_a_design_without_runs_is_shown_as_failed() -> None:
+    (made,) = designs([design_runs("x", "even", "cpal", [], failed=3)])
+    assert (made.runs, made.failed, dict(made.values), made.tail) == (0, 3, {}, None)
+
+
+def test_a_sweep_has_a_page_with_its_designs(swept: SweepResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
+    shown = sweep_content(swept)
+    labels = [one.label for one in shown.designs]
+    assert labels[0] == "protocol direct, allocation even"
+    assert [one.protocol for one in shown.designs] == ["direct", "direct", "cpal", "cpal"]
+    assert [one.allocation for one in shown.designs] == ["even", "baseline"] * 2
+    assert all(one.runs == 2 for one in shown.designs)
+    written = write_page(swept, command="holdfast sweep x --out y")
+    assert written == swept.directory / "report.html"
+    html = written.read_text(encoding="utf-8")
+    assert html == render_report(sweep_content(swept, command="holdfast sweep x --out y"))
+    assert "What overhead buys in latency" in html
+    assert write_page(swept, command="z") == written
+    assert [one.name for one in swept.directory.iterdir() if one.name.startswith(".")] == []
+
+
+def test_the_page_of_a_study_compares_the_designs_that_it_is_given(moved: RunResult) -> None:
+    found = study(profiled_scenario(), small_profile(), workers=1, talk=lambda text, share: None)
+    inputs = inputs_of(found.scenario, Path(), profiles={"trips": found.profile}, holders={})
+    given = [design_runs(name, "even", name, [moved.summary]) for name in ("direct", "cpal")]
+    shown = study_content(found, inputs, compared=given)
+    assert [one.label for one in shown.designs] == ["direct", "cpal"]
+    about = [one.about for one in shown.decisions]
+    assert list(dict.fromkeys(about)) == ["recovery", "checkpoint holders"]  # a host dies in that scenario
+    assert study_content(found, inputs).designs == ()
