@@ -27,6 +27,7 @@ from scenarios.study import Study, check, in_place, key_groups_of, study
 from scenarios.study_findings import MOVES, PAUSE, differences, findings, replications_of
 from scenarios.study_place import begin_again, place_of, profile_in
 from scenarios.sweep import read_sweep
+from scenarios.sweep_store import SweepStore, digest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ELASTIC = {"policy": "threshold", "high": 0.2, "low": 0.1, "period": "2 s", "rest": "2 s", "protocol": "cpal"}
@@ -173,6 +174,19 @@ def test_force_does_not_empty_a_directory_with_other_files(tmp_path: Path) -> No
     with pytest.raises(InputError, match=r"thesis\.txt: must be what is left of a study"):
         place_of(tmp_path / "out")
     assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_runs_of_a_plain_sweep_have_no_summary_and_are_made_again(found: Study, tmp_path: Path) -> None:
+    shutil.copytree(found.sweep.directory, tmp_path / "sweep")
+    store, plan = SweepStore(tmp_path / "sweep"), found.sweep.plan
+    assert store.to_do(plan, summaries=True) == []
+    runs = plan.chunks[0]
+    rows = [replace(row, summary="") for row in found.sweep.rows if (row.point, row.replication) in runs]
+    next((tmp_path / "sweep" / "runs").glob("chunk-00000000.parquet")).unlink()
+    assert store.commit(0, rows)
+    assert digest(store.rows(plan)) == found.sweep.digest
+    assert store.to_do(plan) == []
+    assert store.to_do(plan, summaries=True) == [0]
 
 
 def test_runs_of_another_question_are_thrown_away_with_force_only(found: Study, tmp_path: Path) -> None:
