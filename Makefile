@@ -35,4 +35,4 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/python -m holdfast.reference
 
 clean:
-	rm -rf $(VENV) study build dist *.egg-info
+	rm -rf $(VENV) study study.unfinished build dist *.egg-info

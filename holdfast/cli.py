@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "sweep": ("sweep", "sweep", "Simulate every combination of the values of a scenario's [sweep]."),
     "compare": ("compare", "compare", "Compare two designs: means, differences, intervals."),
     "reproduce": ("reproduce", "reproduce", "Try the claims of papers again, beside their own figures."),
-    "study": ("study", "study", "From real flights to a report: ingest, plan, run with a crash."),
+    "study": ("study", "study", "From real flights to a report: ingest, plan, simulate designs."),
     "plan": ("plan", "app", "Find the best plan for a problem file."),
     "verify": ("verify", "verify", "Check a plan against its problem without any solver."),
     "ingest": ("ingest", "ingest", "Make a profile of a trace (needs Java)."),

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from analysis.backpressure import Held
-    from scenarios.study import Study
 
 
 def seconds(value: float | None) -> str:
@@ -215,25 +214,3 @@ def claims_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table | str]:
         held = sum(row["holds"] for row in tried)
         shown.append(f"{held} of {len(tried)} claims that were tried hold; {len(own) - len(tried)} were not tried.")
     return shown
-
-
-def study_tables(study: Study) -> tuple[Table, Table]:
-    """The plans with their proofs, and what each is worth on the profile and in its run."""
-    plans = [
-        (one.method, one.plan.status, f"{one.plan.objective:.4f}", f"{one.plan.bound:.4f}", percent(one.plan.gap))
-        for one in study.planned
-    ]
-    worth = [
-        (
-            one.method,
-            percent(one.useable.useable_share),
-            percent(one.useable.assisted_share),
-            seconds(study.caught_up_s(one.method)),
-            seconds(study.runs[one.method].summary["latency_s"]["p99"]),
-        )
-        for one in study.planned
-    ]
-    return (
-        table("Who holds the checkpoints", ("method", "status", "objective", "bound", "gap"), plans, text_columns=2),
-        table("What that is worth", ("method", "useable", "assisted", "recovery", "latency p99"), worth),
-    )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 24
 _FACTORS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-_VERDICTS = {"lower": "lower", "higher": "higher", "equal": "same", "unclear": "unclear"}
+VERDICTS = {"lower": "lower", "higher": "higher", "equal": "same", "unclear": "unclear"}
 
 
 def quantity(metric: str, value: float | None) -> str:
@@ -86,7 +86,7 @@ def comparison_table(found: Sequence[Difference]) -> Table:
             quantity(one.metric, one.second.mean),
             with_interval(one.metric, one.difference),
             "-" if one.relative is None else f"{100 * one.relative:+.1f}%",
-            _VERDICTS[one.shown],
+            VERDICTS[one.shown],
         )
         for one in found
     ]
@@ -99,7 +99,7 @@ def _row(result: SweepResult, number: int, one: Difference) -> tuple[object, ...
     if number == 0:
         return (number, *settings.values(), mean, "", "")
     relative = "" if one.relative is None else f"{100 * one.relative:+.1f}%"
-    return (number, *settings.values(), mean, relative, _VERDICTS[one.shown])
+    return (number, *settings.values(), mean, relative, VERDICTS[one.shown])
 
 
 def _runs(result: SweepResult, found: Mapping[int, Sequence[Difference]], place: int) -> str:

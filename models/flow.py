@@ -121,7 +121,7 @@ def source_rate(scenario: Scenario, source: str, inputs: RunInputs | None = None
         total = (ramp.start_per_s + at_end) / 2 * inside + ramp.end_per_s * (until - inside)
         return Rate(total / until, max(ramp.start_per_s, at_end))
     if isinstance(rate, ProfileRate):
-        mean = rate.mean_per_s * min(1.0, rate.span_s / until)
+        mean = rate.mean_per_s * min(1.0, (rate.span_s - rate.begin_s) / until)
         return Rate(mean, rate.mean_per_s)
     return Rate(0.0, 0.0)
 

@@ -6,11 +6,14 @@ import functools
 import zlib
 
 import numpy as np
+import numpy.typing as npt
 
 from models.errors import InputError
 from models.workload import UniformKeys, ZipfKeys
 
-HASHES = ("crc32",)
+PLAIN, SALTED = "crc32", "crc32-splitmix64"
+HASHES = (PLAIN, SALTED)  # of one copy of a trace, of several with a salt each
+_GOLDEN, _FIRST, _SECOND = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 def crc32_group(key: str, groups: int) -> int:
@@ -23,7 +26,35 @@ def crc32_group(key: str, groups: int) -> int:
     """
     if groups < 1:
         raise InputError.at("key_groups", groups, "must be at least 1")
-    return zlib.crc32(key.encode("utf-8")) % groups
+    return crc32(key) % groups
+
+
+def salted_groups(crc32: npt.ArrayLike, salt: int, groups: int) -> npt.NDArray[np.int64]:
+    """The key groups (n,) of keys whose CRC-32 are given (n,), other ones for each salt, 0 .. 2^64 - 1.
+
+    CRC-32 of key and salt would not do: it numbers the same groups in another order where their number is a power of
+    two. So the bits of both are mixed first. Raises InputError for fewer than one group.
+
+    >>> salted_groups([crc32("N14228"), crc32("N24211")], 1, 32).tolist()
+    [9, 14]
+    """
+    if groups < 1:
+        raise InputError.at("key_groups", groups, "must be at least 1")
+    hashed = np.asarray(crc32, dtype=np.uint64)
+    mixed = _mixed(hashed ^ _mixed(np.full_like(hashed, salt) + _GOLDEN))
+    return (mixed % np.uint64(groups)).astype(np.int64)
+
+
+def crc32(key: str) -> int:
+    """CRC-32 (as in zlib) of the UTF-8 bytes of `key`."""
+    return zlib.crc32(key.encode("utf-8"))
+
+
+def _mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Well mixed bits: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * _FIRST
+    x = (x ^ (x >> np.uint64(27))) * _SECOND
+    return x ^ (x >> np.uint64(31))
 
 
 @functools.lru_cache(maxsize=8)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from models.correlation import pearson
 from models.errors import InputError, InputFault, raise_if_any
 from models.fields import FrozenMap
-from models.key_groups import HASHES
+from models.key_groups import HASHES, PLAIN, SALTED
 
 ALL = "all"  # the first stream of every profile: every row that was kept
 TOTALS = ("rows_read", "rows_kept", "rows_dropped", "rows_quarantined")
@@ -28,7 +28,8 @@ class Profile:
     """The load of a trace by stream, key group and bin; everything in it is read-only.
 
     sources: names of the files; key, time: columns; where: SQL that kept rows, or None; hash: how keys find
-    key groups; bin_s [s]; start: ISO text of the first bin's start in UTC; streams: "all" first, then those
+    key groups; copies: of how many copies of the volume `counts` is the sum, each with key groups of its own;
+    bin_s [s]; start: ISO text of the first bin's start in UTC; streams: "all" first, then those
     of `filters` (stream -> SQL). counts (streams, key_groups, bins): rows. selectivity: share of kept rows by
     stream. correlation (streams * key_groups)^2: Pearson over the bins, series of the first stream first,
     constant series 0. totals: rows_read = rows_kept + rows_dropped (no key, or not wanted by `where`, or
@@ -49,7 +50,8 @@ class Profile:
     selectivity: Mapping[str, float]
     correlation: FloatArray
     totals: Mapping[str, int]
-    hash: str = "crc32"
+    hash: str = PLAIN
+    copies: int = 1
     filters: Mapping[str, str] = field(default_factory=dict)
     top_keys: tuple[tuple[str, int], ...] = ()
     keys: int | None = None
@@ -121,7 +123,7 @@ class Profile:
         return self._with_counts(counts, self.start, self.bin_s * factor)
 
     def _with_counts(self, counts: IntArray, start: str, bin_s: float) -> Profile:
-        kept = int(counts[0].sum())
+        kept = int(counts[0].sum()) // self.copies
         bad = self.totals["rows_quarantined"]
         return replace(
             self,
@@ -180,6 +182,11 @@ def _scalar_faults(profile: Profile) -> list[InputFault]:
             faults.append(InputFault(f"profile.{name}", getattr(profile, name), "must be the name of a column"))
     if profile.hash not in HASHES:
         faults.append(InputFault("profile.hash", profile.hash, f"must be one of {', '.join(HASHES)}"))
+    if not _whole(profile.copies) or profile.copies < 1:
+        faults.append(InputFault("profile.copies", profile.copies, "must be a whole number, at least 1"))
+    elif profile.hash in HASHES and (profile.hash == SALTED) != (profile.copies > 1):
+        rule = f"must be {PLAIN} of one copy, {SALTED} of several"
+        faults.append(InputFault("profile.hash", profile.hash, rule))
     if not _whole(profile.key_groups) or profile.key_groups < 1:
         faults.append(InputFault("profile.key_groups", profile.key_groups, "must be a whole number, at least 1"))
     if isinstance(profile.bin_s, bool) or not isinstance(profile.bin_s, (int, float)):
@@ -223,8 +230,9 @@ def _total_faults(profile: Profile) -> list[InputFault]:
     if totals["rows_read"] != sum(totals[name] for name in TOTALS[1:]):
         faults.append(InputFault("profile.totals", dict(totals), "rows_read must be the sum of the others"))
     counts = np.asarray(profile.counts)
-    if counts.ndim == 3 and len(counts) and totals["rows_kept"] != int(counts[0].sum()):
-        faults.append(InputFault("profile.totals.rows_kept", totals["rows_kept"], "must be the sum of the counts"))
+    if counts.ndim == 3 and len(counts) and totals["rows_kept"] * profile.copies != int(counts[0].sum()):
+        rule = "must be the sum of the counts" + (f" over {profile.copies} copies" if profile.copies > 1 else "")
+        faults.append(InputFault("profile.totals.rows_kept", totals["rows_kept"], rule))
     if set(profile.selectivity) != set(profile.streams):
         faults.append(InputFault("profile.selectivity", dict(profile.selectivity), "must name every stream"))
     elif not all(0 <= share <= 1 for share in profile.selectivity.values()):

@@ -75,6 +75,10 @@ class ProfileRate(Description):
     """Time in the run that the whole profile is mapped onto."""
     mean_per_s: PerSecond = Field(alias="mean")
     """Mean rate over the span."""
+    begin_s: Seconds = Field(default=0.0, alias="begin")
+    """Time of the span at which the run begins. What comes before is known to whoever plans, what comes after is not;
+    at 0 plans are made from the beginning of the run itself.
+    """
 
 
 _RATE_KEYS = {

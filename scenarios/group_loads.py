@@ -7,6 +7,7 @@ stream's own series. Groups fed by synthetic keys share their source's rate, wit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,9 +19,11 @@ from models.errors import InputError
 from models.key_groups import crc32_group
 from models.profile import Profile
 from models.scenario import Scenario
+from models.words import path_text
 from models.workload import ConstantRate, ProfileKeys, ProfileRate, UniformKeys
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class GroupLoads:
 
     names: (operator, key group); hosts: the candidate hosts, those that own a key group; host (G,): index into
     hosts; load (G, windows) [cores of speed 1]; window_s: length of a window in the run; training: number of
-    windows from the start that statistics may use.
+    windows from the start that statistics may use. Where the run begins later in the span these are the windows before
+    it, and the others those of the run.
     """
 
     names: tuple[tuple[str, int], ...]
@@ -46,6 +50,28 @@ class GroupLoads:
         return tuple(operator for operator, _ in self.names)
 
 
+def _windows(
+    scenario: Scenario, source: str, rate: ProfileRate, profile: Profile, per_window: int, training_share: float
+) -> tuple[int, IntArray, int]:
+    """Number of bins needed from the beginning of the span, the bins of each window (windows, per_window), and how
+    many windows are for statistics.
+    """
+    bin_s = rate.span_s / profile.bins
+    end = min(profile.bins, int((rate.begin_s + scenario.duration_s) / bin_s + 1e-9))
+    before, since = int(rate.begin_s / bin_s + 1e-9), math.ceil(rate.begin_s / bin_s - 1e-9)
+    history, own = before // per_window, (end - since) // per_window
+    training = history if rate.begin_s else int(own * training_share)
+    judged = own if rate.begin_s else own - training
+    if training < 2 or judged < 1:
+        rule = f"leaves {training} windows for statistics and {max(0, judged)} to judge by: at least 2 and 1"
+        if rate.begin_s and history < 2:
+            raise InputError.at(path_text(("workload", source, "rate", "begin")), rate.begin_s, rule, "begin later")
+        raise InputError.at("elasticity.period", scenario.elasticity.period_s, rule, "shorten it")
+    starts = [before - (history - k) * per_window for k in range(history)] if rate.begin_s else []
+    starts += [since + k * per_window for k in range(own)]
+    return end, np.asarray(starts)[:, None] + np.arange(per_window), training
+
+
 @dataclass(frozen=True)
 class _Flow:
     """Tuples per bin out of an operator: by profile group (K, bins), or in total (bins,) with the keys' law."""
@@ -58,8 +84,9 @@ class _Flow:
 def group_loads(scenario: Scenario, profiles: Mapping[str, Profile], *, training_share: float = 15 / 48) -> GroupLoads:
     """The loads of all key groups of a scenario that has a profile.
 
-    Windows are as long as `elasticity.period`; the first `training_share` of them (15 of 48 minutes in the paper's
-    experiment) are for statistics. Raises InputError without a profile, or when the run is too short for two windows.
+    Windows are as long as `elasticity.period`. Those before the run are for statistics, whole ones counted back from
+    its beginning; where it begins with the span the first `training_share` of its own (15 of 48 minutes in the paper's
+    experiment). Raises InputError without a profile, or when there are too few windows.
     """
     if not profiles:
         rule = "needs load statistics, and no source has a profile"
@@ -68,13 +95,8 @@ def group_loads(scenario: Scenario, profiles: Mapping[str, Profile], *, training
     rate = scenario.workload[source].rate
     assert isinstance(rate, ProfileRate)
     bin_s = rate.span_s / profile.bins
-    bins = min(profile.bins, int(scenario.duration_s / bin_s + 1e-9))
     per_window = max(1, round(scenario.elasticity.period_s / bin_s))
-    windows = bins // per_window
-    training = int(windows * training_share)
-    if training < 2 or windows - training < 1:
-        rule = f"leaves {training} windows for statistics and {windows - training} to judge by: at least 2 and 1"
-        raise InputError.at("elasticity.period", scenario.elasticity.period_s, rule, "shorten it")
+    bins, windows, training = _windows(scenario, source, rate, profile, per_window, training_share)
     placed, names, rows = layout.placement(scenario), [], []
     hosts_of_groups = []
     inputs = _inputs_by_group(scenario, profile, source, bins, bin_s)
@@ -82,7 +104,7 @@ def group_loads(scenario: Scenario, profiles: Mapping[str, Profile], *, training
         if name not in inputs or operator.service is None:
             continue
         series = inputs[name]
-        means = series[:, : windows * per_window].reshape(operator.groups, windows, per_window).mean(axis=2)
+        means = series[:, windows].mean(axis=2)
         rows.append(means / bin_s * operator.service.mean_s)
         for group in range(operator.groups):
             names.append((name, group))

@@ -20,14 +20,14 @@ from scenarios.parquet import Field, write_parquet
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 1
+FORMAT = 2
 _MOST_CELLS = 200_000_000
 PROFILE, SERIES, CORRELATION, QUARANTINE = (
     "profile.json", "series.parquet", "correlation.parquet", "quarantine.parquet",
 )  # fmt: skip
 FILES = frozenset((PROFILE, SERIES, CORRELATION, QUARANTINE))
 
-_PLAIN = ("key", "time", "where", "hash", "key_groups", "bin_s", "start", "keys")
+_PLAIN = ("key", "time", "where", "hash", "copies", "key_groups", "bin_s", "start", "keys")
 _MAPS = ("selectivity", "totals", "filters", "minutes_in_air", "versions")
 _KEYS = frozenset((*_PLAIN, *_MAPS, "format", "sources", "streams", "top_keys", "bins"))
 _SERIES_FIELDS = (
@@ -195,7 +195,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "sources": (list,), "key": (str,), "time": (str,), "where": (str, type(None)), "hash": (str,),
-    "key_groups": (int,), "bin_s": (int, float), "start": (str,), "keys": (int, type(None)),
+    "copies": (int,), "key_groups": (int,), "bin_s": (int, float), "start": (str,), "keys": (int, type(None)),
     "streams": (list,), "selectivity": (dict,),
     "totals": (dict,), "filters": (dict,), "minutes_in_air": (dict, type(None)),
     "versions": (dict,), "top_keys": (list,), "bins": (int,),

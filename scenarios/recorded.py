@@ -61,7 +61,10 @@ def shares_of(scenario: Scenario, profiles: Mapping[str, Profile]) -> dict[str, 
 
 
 def profile_rate(source: str, rate: ProfileRate, profile: Profile) -> RateSeries:
-    """The stream's bins mapped onto the span, scaled to the mean rate; keys are the profile's key groups."""
+    """The stream's bins mapped onto the span, scaled to the mean rate; keys are the profile's key groups.
+
+    The series begins at `begin` of the span, perhaps within a bin.
+    """
     path = f"workload.{source}.rate"
     if rate.stream not in profile.streams:
         rule, hint = "must be a stream of the profile", f"there: {', '.join(profile.streams)}"
@@ -70,8 +73,11 @@ def profile_rate(source: str, rate: ProfileRate, profile: Profile) -> RateSeries
     total = counts.sum(axis=0)
     if not total.any():
         raise InputError.at(f"{path}.stream", rate.stream, "has no rows in the profile")
-    edges = np.linspace(0.0, rate.span_s, profile.bins + 1)
-    return RateSeries(edges, total / total.mean() * rate.mean_per_s, counts)
+    edges = np.linspace(0.0, rate.span_s, profile.bins + 1) - rate.begin_s
+    over = int(np.searchsorted(edges, 0.0, side="right")) - 1  # bins that end before the run begins
+    edges = edges[over:]
+    edges[0] = 0.0
+    return RateSeries(edges, (total / total.mean() * rate.mean_per_s)[over:], counts[:, over:])
 
 
 def check_key_groups(scenario: Scenario, profiles: Mapping[str, Profile]) -> None:

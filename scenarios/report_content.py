@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from models.inputs import RunInputs
 from models.scenario import Scenario
 from scenarios import report_cost, report_lines, report_moves, report_rows, report_study
 from scenarios.report_assumptions import engine_assumptions, recording_assumptions
-from scenarios.report_designs import DesignRuns, designs
+from scenarios.report_designs import designs
 from scenarios.runs import RunResult
 from scenarios.study import Study
 
@@ -62,12 +62,10 @@ def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> R
     )
 
 
-def study_content(
-    study: Study, inputs: RunInputs, *, command: str = "", compared: Sequence[DesignRuns] = ()
-) -> ReportContent:
+def study_content(study: Study, inputs: RunInputs, *, command: str = "") -> ReportContent:
     """The page of the study: that of the scenario's own method, with the profile, all methods and designs beside it."""
-    chosen = next(one for one in study.planned if one.method == study.method)
-    page = run_content(study.runs[study.method], inputs, command=command)
+    chosen = next((one for one in study.planned if one.method == study.method), study.planned[-1])
+    page = run_content(study.run, inputs, command=command)
     profile = study.profile
     return replace(
         page,
@@ -82,7 +80,7 @@ def study_content(
         correlation=report_study.correlation(study.loads),
         allocation=tuple(report_study.allocation_row(one, study) for one in study.planned),
         reasons=report_study.chosen_reasons(chosen, study.loads),
-        designs=designs(compared),
+        designs=designs(report_study.compared(study)),
         assumptions=report_study.study_assumptions(study) + page.assumptions,
     )
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from analysis.comparison import mean_over
 from analysis.report.content import AllocationRow, Correlation, Reason
 from models.correlation import pearson
 from models.workload import ProfileRate
 from optimizer.reasons import reasons
 from scenarios.group_loads import GroupLoads
 from scenarios.planning import PlannedAllocation
+from scenarios.report_designs import DesignRuns, design_runs
 from scenarios.study import Study, profiled_source
+from scenarios.study_findings import P99, RECOVERY, replications_of
 
 _SHOWN_REASONS = 6
 
@@ -22,8 +25,10 @@ def correlation(loads: GroupLoads) -> Correlation:
 
 
 def allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
-    """What a method reached, in its plan and in its run."""
+    """What a method reached, in its plan and in the runs of its design, where it has one."""
     assert one.plan.assignment is not None
+    design = study.design_of(one.method)
+    worth = {} if design is None else replications_of(design)
     return AllocationRow(
         one.method,
         str(one.plan.status),
@@ -33,10 +38,21 @@ def allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
         one.useable.useable_share,
         one.useable.assisted_share,
         float(one.problem.node_loads(one.plan.assignment).max()),
-        study.caught_up_s(one.method),
-        study.runs[one.method].summary["latency_s"]["p99"],
+        mean_over(worth, RECOVERY).mean,
+        mean_over(worth, P99).mean,
         used=one.method == study.method,
     )
+
+
+def compared(study: Study) -> list[DesignRuns]:
+    """The designs of the study, to be set beside each other."""
+    failed = [row.point for row in study.sweep.failed]
+    return [
+        design_runs(
+            one.label, one.allocation, one.protocol, [run.summary for run in one.runs], failed=failed.count(one.point)
+        )
+        for one in study.designs
+    ]
 
 
 def chosen_reasons(chosen: PlannedAllocation, loads: GroupLoads) -> tuple[Reason, ...]:
@@ -56,16 +72,20 @@ def study_assumptions(study: Study) -> tuple[str, ...]:
     scenario, loads = study.scenario, study.loads
     rate = scenario.workload[profiled_source(scenario)].rate
     assert isinstance(rate, ProfileRate)
-    weight = rate.mean_per_s * rate.span_s / study.profile.counts[0].sum()
+    weight, copies = rate.mean_per_s * rate.span_s / study.profile.counts[0].sum(), study.profile.copies
+    volume = "One copy" if copies == 1 else f"{copies} copies, each with key groups of its own,"
+    known = f"the first {loads.training} of {loads.load.shape[1]} windows"
+    if rate.begin_s:
+        known = f"the {loads.training} windows before the run"
     return (
-        "One copy of the recorded volume: the year of flights is mapped onto the run, and each flight stands for "
-        f"{weight:.2f} tuples.",
+        f"{volume} of the recorded volume: the year of flights is mapped onto {rate.span_s:g} s, and each flight "
+        f"stands for {weight:.3g} tuples. The run begins at {rate.begin_s:g} s and takes {scenario.duration_s:g} s.",
         "A tuple is late, or has been in the air, with the probability measured over the whole year; in the load "
         "statistics that plans are made of, each hour and key group has its own counts.",
-        f"Correlations and loads come from the first {loads.training} of {loads.load.shape[1]} windows of "
-        f"{loads.window_s:.3g} s; useable and assisted shares are judged on the rest, from the same placement in "
-        f"every window, with a threshold of {scenario.elasticity.high:g}.",
-        "A checkpoint is useable if its key group is on an overloaded host and would fit on the checkpoint's host. "
-        "Key groups are not moved during the run: only the crash moves them.",
+        f"Correlations and loads come from {known}, of {loads.window_s:.3g} s each; useable and assisted shares of a "
+        "plan are judged on the rest, from the same placement in every window, with a threshold of "
+        f"{scenario.elasticity.high:g}.",
+        "A checkpoint is useable if its key group is on an overloaded host and would fit on the checkpoint's host."
+        + ("" if scenario.migrates else " Key groups are not moved during the run: only a crash moves them."),
         "Operator 4 reads samples at a constant rate, whatever the load of the flights.",
     )

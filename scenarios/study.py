@@ -1,53 +1,84 @@
-"""The main job: real flights in, a profile, checkpoint allocations by four methods, runs with a crash, a report."""
+"""The main job: real flights in, a profile, allocations of checkpoints, designs beside each other, one run in full."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from analysis.summary import summarise
+from models.design import DesignPoint, number_of_points
 from models.errors import InputError, raise_if_any
 from models.estimate import check_limits, estimate
+from models.fault_tolerance import Allocation
+from models.fields import FrozenMap
 from models.profile import Profile
-from models.rules import not_simulated
+from models.rules import faults, not_simulated
 from models.scenario import Scenario
 from models.workload import ProfileRate
-from scenarios.execute import COMPILING, Job, execute
+from scenarios.execute import COMPILING
+from scenarios.files import LoadedScenario, with_files
 from scenarios.group_loads import GroupLoads
 from scenarios.planning import METHODS, PlannedAllocation, compare_allocations
-from scenarios.runs import RunResult, inputs_of
+from scenarios.runs import RunResult, inputs_of, run
+from scenarios.sweep import SweepResult, sweep
+from scenarios.sweep_store import OK
 
 FLIGHTS = "flights_nyc_2017.parquet"
 STREAMS = {"delayed": "arr_delay > 0", "airborne": "air_time IS NOT NULL"}
-_HOUR_S = 3600.0
+KEY, TIME, BIN_S = "tailnum", "sched_dep_ts", 3600.0
+PROFILE, SWEEP = "profile", "sweep"  # in the directory of a study
+ALLOCATION, PROTOCOL = "fault_tolerance.allocation", "elasticity.protocol"
 
 # (what is done, share done or None where that is not known)
 Talk = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True)
+class DesignRun:
+    """One run of a design; `summary` is what `run --json` prints of it."""
+
+    replication: int
+    summary: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StudyDesign:
+    """One way to do it, and the runs of it that came to their end; `settings` are those of its design point."""
+
+    label: str
+    allocation: str
+    protocol: str
+    runs: tuple[DesignRun, ...]
+    point: int = 0
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Study:
-    """What the study found; `runs` has one result per method, in the order of `planned`."""
+    """What the study found. `run` is the one that is looked at in full: the scenario as it stands, replication 0."""
 
     scenario: Scenario
     profile: Profile
     loads: GroupLoads
     planned: tuple[PlannedAllocation, ...]
-    runs: Mapping[str, RunResult]
-
-    def caught_up_s(self, method: str) -> float | None:
-        """The slowest recovery of that method's run, from failure to caught up; None where one did not end."""
-        totals = [recovery["total_s"] for recovery in self.runs[method].summary["recoveries"]]
-        return None if not totals or None in totals else float(max(totals))
+    sweep: SweepResult
+    designs: tuple[StudyDesign, ...]
+    run: RunResult
 
     @property
     def method(self) -> str:
-        """The method that the scenario asks for: its run is the one that is looked at in full."""
-        asked = self.scenario.fault_tolerance.allocation
-        return asked if isinstance(asked, str) else METHODS[-1]
+        """The allocation of the run that is looked at in full."""
+        return _allocation_text(self.scenario.fault_tolerance.allocation)
+
+    def design_of(self, method: str) -> StudyDesign | None:
+        """The design with that allocation, of several the one that has most in common with the run in full."""
+        found = [one for one in self.designs if one.allocation == method and one.runs]
+        alike = [one for one in found if one.protocol == self.scenario.elasticity.protocol]
+        return next(iter([*alike, *found]), None)
 
 
 def flights() -> Path:
@@ -55,17 +86,18 @@ def flights() -> Path:
     return Path(str(resources.files("scenarios") / "data" / FLIGHTS))
 
 
-def ingest_flights(key_groups: int, talk: Talk) -> tuple[Profile, Any]:
+def ingest_flights(key_groups: int, copies: int, talk: Talk) -> tuple[Profile, Any]:
     """The profile of the bundled flights by tail number, in hours, and its quarantine; needs Java."""
     from analysis.spark.ingest import ingest  # noqa: PLC0415 - Spark only where it is used
 
     return ingest(
         [flights()],
-        key="tailnum",
-        time="sched_dep_ts",
+        key=KEY,
+        time=TIME,
         streams=STREAMS,
         key_groups=key_groups,
-        bin_s=_HOUR_S,
+        bin_s=BIN_S,
+        copies=copies,
         talk=lambda text: talk(f"ingest: {text}", None),
     )
 
@@ -89,28 +121,93 @@ def key_groups_of(scenario: Scenario) -> int:
     return counts.pop()
 
 
-def study(scenario: Scenario, profile: Profile, *, workers: int = 2, talk: Talk) -> Study:
-    """Plan by every method and run the scenario with each plan; replication 0 of each, with common random numbers.
+def in_place(loaded: LoadedScenario, place: Path) -> LoadedScenario:
+    """The scenario as a file beside the profile of a study in `place` has to say it, and what it varies.
 
-    Methods that agree on every holder share one run.
+    Without a sweep of its own it is run once with each allocation.
     """
-    profiles = {profiled_source(scenario): profile}
+    scenario = loaded.scenario
+    rate = scenario.workload[profiled_source(scenario)].rate
+    assert isinstance(rate, ProfileRate)
+
+    def put(name: str) -> str:
+        if name == rate.profile:
+            return PROFILE
+        return name if Path(name).is_absolute() else os.path.relpath(loaded.folder / name, place)
+
+    def put_plan(allocation: object) -> object:
+        if isinstance(allocation, Mapping) and isinstance(allocation.get("plan"), str):
+            return FrozenMap({"plan": put(allocation["plan"])})
+        return put(allocation) if isinstance(allocation, str) and allocation.endswith(".json") else allocation
+
+    varied = dict(scenario.sweep or {ALLOCATION: METHODS})
+    if ALLOCATION in varied:
+        varied[ALLOCATION] = tuple(map(put_plan, varied[ALLOCATION]))
+    return LoadedScenario(with_files(scenario, put).model_copy(update={"sweep": FrozenMap(varied)}), place)
+
+
+def check(scenario: Scenario) -> None:
+    """Raise InputError for a scenario that is none for a study, before the work begins."""
+    raise_if_any(faults(scenario))
     raise_if_any(not_simulated(scenario))
+    key_groups_of(scenario)
+
+
+def study(loaded: LoadedScenario, profile: Profile, *, workers: int = 2, talk: Talk) -> Study:
+    """Plan by every method, run each design in each replication, and once more the scenario as it stands.
+
+    `loaded` is a scenario as `in_place` makes it, and the folder in which its profile is and its sweep is kept: what is
+    there is not done again.
+    """
+    alone = loaded.scenario.model_copy(update={"sweep": FrozenMap()})
+    profiles = {profiled_source(alone): profile}
+    once = alone.model_copy(update={"replications": 1})
+    inputs = inputs_of(once, loaded.folder, profiles=profiles, holders={})
+    check_limits(once, estimate(once, inputs.rates, inputs.shares))
     talk("planning checkpoints", None)
-    loads, planned = compare_allocations(scenario, profiles)
-    inputs = [inputs_of(scenario, Path(), profiles=profiles, holders=one.holders) for one in planned]
-    check_limits(scenario, estimate(scenario, inputs[0].rates, inputs[0].shares))
-    different = [k for k, one in enumerate(planned) if one.holders not in [other.holders for other in planned[:k]]]
-    title = f"simulating {len(different)} different plans"
-    records = execute(
-        [Job(scenario, inputs[k]) for k in different],
+    loads, planned = compare_allocations(alone, profiles)
+    title = f"simulating {number_of_points(loaded.scenario)} designs, {alone.replications} times each"
+    swept = sweep(
+        loaded,
+        loaded.folder / SWEEP,
         workers=workers,
+        retry=True,
+        summaries=True,
         on_progress=lambda done: talk(title, done),
         on_compile=lambda done: talk(COMPILING, done),
     )
-    results = [
-        (planned[k].holders, RunResult(scenario, summarise(scenario, (record,)), (record,)))
-        for k, record in zip(different, records, strict=True)
-    ]
-    runs = {one.method: next(run for holders, run in results if holders == one.holders) for one in planned}
-    return Study(scenario, profile, loads, planned, runs)
+    full = run(
+        once,
+        folder=loaded.folder,
+        on_progress=lambda done: talk("simulating one run in full", done),
+        on_compile=lambda done: talk(COMPILING, done),
+    )
+    return Study(alone, profile, loads, planned, swept, designs_of(swept), full)
+
+
+def designs_of(result: SweepResult) -> tuple[StudyDesign, ...]:
+    """The designs of a sweep with the summaries of their runs."""
+    return tuple(_design(result, point) for point in result.plan.points)
+
+
+def _design(result: SweepResult, point: DesignPoint) -> StudyDesign:
+    scenario = result.plan.scenario
+    allocation = point.settings.get(ALLOCATION, scenario.fault_tolerance.allocation)
+    protocol = point.settings.get(PROTOCOL, scenario.elasticity.protocol)
+    rows = [row for row in result.rows if row.point == point.number and row.status == OK]
+    runs = tuple(DesignRun(row.replication, json.loads(row.summary)) for row in rows)
+    label = ", ".join(_setting_text(path, value) for path, value in point.settings.items())
+    return StudyDesign(label, _allocation_text(allocation), str(protocol), runs, point.number, point.settings)
+
+
+def _setting_text(path: str, value: object) -> str:
+    if path in (ALLOCATION, PROTOCOL):
+        return _allocation_text(value)
+    return f"{path.rpartition('.')[2]} {value}"
+
+
+def _allocation_text(allocation: Allocation | object) -> str:
+    if isinstance(allocation, str):
+        return allocation
+    plan = allocation.get("plan") if isinstance(allocation, Mapping) else getattr(allocation, "plan", allocation)
+    return Path(str(plan)).stem

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Literal
@@ -67,6 +67,7 @@ def sweep(
     master: str | None = None,
     time_limit_s: float | None = None,
     retry: bool = False,
+    summaries: bool = False,
     on_plan: Progress = lambda share: None,
     on_progress: Progress | None = None,
     on_compile: Progress | None = None,
@@ -74,12 +75,13 @@ def sweep(
 ) -> SweepResult:
     """Make what is missing of a sweep in the directory `out`, and return all of it.
 
-    The same scenario gives the same digest for any engine, number of workers and interruptions. `workers` are processes
-    (local) or threads of Spark (without a `master`). A run that takes more CPU time than `time_limit_s` (without it
-    `limits.time`) ends as a row with that status; `retry` makes again what ended by time, memory, a crash or an error
-    that nobody expected. Files that the scenario names are read from where `loaded` found them. `check` sees what is
-    stored before anything is made, and may raise. Raises InputError for a directory that holds something else or cannot
-    be written, WorkerLost where Spark gave up or the machine could not go on.
+    The same scenario gives the same digest for any engine, number of workers and interruptions. `workers` are
+    processes (local) or threads of Spark (without a `master`). A run that takes more CPU time than `time_limit_s`
+    (without it `limits.time`) ends as a row with that status; `retry` makes again what ended by time, memory, a
+    crash or an error that nobody expected. `summaries` keeps the whole summary of each run in its row. Files that
+    the scenario names are read from where `loaded` found them. `check` sees what is stored before anything is made,
+    and may raise. Raises InputError for a directory that holds something else or cannot be written, WorkerLost
+    where Spark gave up or the machine could not go on.
     """
     low, high = _LIMITS_S
     if time_limit_s is not None and not low <= time_limit_s <= high:
@@ -89,19 +91,21 @@ def sweep(
     with _machine_faults():
         plan = store.begin(make_plan(loaded, on_plan))
         store.clean()
-        todo = store.to_do(plan)
+        todo = store.to_do(plan, summaries=summaries)
         check(SweepResult(directory, plan, tuple(store.rows(plan))))
         if retry:
-            todo = store.to_do(plan, retry=True)
+            todo = store.to_do(plan, retry=True, summaries=summaries)
         if todo:
             store.check_writable()
             progress = _Share(plan, set(range(len(plan.chunks))) - set(todo), on_progress or (lambda _: None))
             if engine == "spark":
                 from scenarios.sweep_spark import on_spark  # noqa: PLC0415 - only where Spark is asked for
 
-                on_spark(directory, loaded.folder, todo, time_limit_s, workers, master, lambda: progress.look(store))
+                look = partial(progress.look, store)
+                on_spark(directory, loaded.folder, todo, time_limit_s, workers, master, look, summaries)
             else:
-                _on_processes(directory, loaded.folder, plan, todo, time_limit_s, workers, progress, on_compile)
+                make = partial(Chunks, directory, loaded.folder, plan, time_limit_s, summaries=summaries)
+                _on_processes(make, plan, todo, workers, progress, on_compile)
     return read_sweep(directory)
 
 
@@ -160,11 +164,9 @@ class _Share:
 
 
 def _on_processes(
-    directory: Path,
-    folder: Path,
+    make: Callable[[], Chunks],
     plan: SweepPlan,
     todo: Sequence[int],
-    time_limit_s: float | None,
     workers: int,
     progress: _Share,
     on_compile: Progress | None,
@@ -177,7 +179,7 @@ def _on_processes(
     notes: SimpleQueue[tuple[int, Answer]] = SimpleQueue()
 
     def work() -> None:
-        chunks = Chunks(directory, folder, plan, time_limit_s)
+        chunks = make()
         try:
             while not stop.is_set():
                 chunk = left.get_nowait()

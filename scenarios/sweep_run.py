@@ -53,15 +53,17 @@ class Runs:
         with contextlib.suppress(Exception):
             self._prepared(point)
 
-    def run(self, point: int, replication: int, note: Note) -> Answer:
-        """{"status", "stage", "message", "metrics"} of one run."""
+    def run(self, point: int, replication: int, note: Note, *, whole: bool = False) -> Answer:
+        """{"status", "stage", "message", "metrics"} of one run, and with `whole` its "summary" as text."""
         self._note = note
         try:
             scenario, inputs = self._prepared(point)
             self._enter("simulation")
             records = simulate(scenario, inputs, replication, _notes(note, "done"))
             self._enter("summary")
-            metrics = metrics_of(summarise(scenario, [records]))
+            summary = summarise(scenario, [records])
+            metrics = metrics_of(summary)
+            text = json.dumps(summary, ensure_ascii=False, allow_nan=False) if whole else ""
         except InputError as error:
             return {"status": "error", "stage": self._stage, "message": str(error), "metrics": {}}
         except MemoryError:
@@ -71,7 +73,7 @@ class Runs:
         except Exception as error:  # a run that fails must not end the sweep; its row says what it was
             text = f"{type(error).__name__}: {error}"[:500]
             return {"status": "failed", "stage": self._stage, "message": text, "metrics": {}}
-        return {"status": OK, "stage": "done", "message": "", "metrics": metrics}
+        return {"status": OK, "stage": "done", "message": "", "metrics": metrics, "summary": text}
 
     def _prepare(self, point: int) -> tuple[Scenario, RunInputs]:
         self._enter("scenario")
@@ -131,9 +133,12 @@ class Chunks:
     Paths in the scenario start from `folder`.
     """
 
-    def __init__(self, directory: Path, folder: Path, plan: SweepPlan, cpu_s: float | None) -> None:
+    def __init__(
+        self, directory: Path, folder: Path, plan: SweepPlan, cpu_s: float | None, *, summaries: bool = False
+    ) -> None:
         limits = plan.scenario.limits
         self._store, self._plan, self._cpu_s = SweepStore(directory), plan, cpu_s or limits.time_s
+        self._summaries = summaries
         memory = min(int(limits.memory_bytes), _MOST_BYTES) + _CODE_BYTES
         self._guard = Guard("scenarios.sweep_run", [str(directory.resolve()), str(folder.resolve()), str(memory)])
 
@@ -152,7 +157,8 @@ class Chunks:
                 else:
                     note({**what, "runs": number})
 
-            answer = self._guard.ask({"point": point, "replication": replication}, self._cpu_s, tell, stop)
+            request = {"point": point, "replication": replication, "whole": self._summaries}
+            answer = self._guard.ask(request, self._cpu_s, tell, stop)
             ended = answer.get("ended")
             if ended == "stopped":
                 return None
@@ -176,8 +182,13 @@ def main() -> None:
     directory, folder, memory = sys.argv[1:]
     limit_memory(int(memory))
     runs = Runs(Path(directory), Path(folder))
+
+    def answer(request: Answer, note: Note) -> Answer:
+        made = runs.run(request["point"], request["replication"], note, whole=request["whole"])
+        return dict(json.loads(json.dumps(made)))
+
     serve(
-        lambda request, note: json.loads(json.dumps(runs.run(request["point"], request["replication"], note))),
+        answer,
         lambda request, note: runs.prepare(request["point"], note),
     )
 

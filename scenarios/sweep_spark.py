@@ -30,6 +30,7 @@ def on_spark(
     workers: int,
     master: str | None,
     look: Callable[[], None],
+    summaries: bool = False,
 ) -> None:
     """Make chunks on the cluster of `master`, or on threads of this machine; all must see the directory and the folder.
 
@@ -38,7 +39,7 @@ def on_spark(
     place, files = os.fsencode(directory), os.fsencode(folder)
 
     def make(chunk: int) -> int:
-        _chunks(place, files, time_limit_s).run(chunk)
+        _chunks(place, files, time_limit_s, summaries).run(chunk)
         return chunk
 
     each_on_spark("holdfast sweep", make, todo, workers, master, look)
@@ -91,10 +92,10 @@ def _first_line(error: Exception) -> str:
 
 
 @lru_cache(maxsize=1)
-def _chunks(place: bytes, files: bytes, time_limit_s: float | None) -> Chunks:
+def _chunks(place: bytes, files: bytes, time_limit_s: float | None, summaries: bool) -> Chunks:
     """What a worker of Spark keeps from one task to the next; the process behind it ends with the worker."""
     directory, folder = Path(os.fsdecode(place)), Path(os.fsdecode(files))
-    return Chunks(directory, folder, SweepStore(directory).plan(), time_limit_s)
+    return Chunks(directory, folder, SweepStore(directory).plan(), time_limit_s, summaries=summaries)
 
 
 class _looking:  # noqa: N801 - a context manager

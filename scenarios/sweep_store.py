@@ -43,6 +43,7 @@ _FIELDS = (
     Field("run_s", "float64", "s", "time of the computation"),
     Field("attempt", "str", "", "which attempt made the row"),
 )
+_SUMMARY = Field("summary", "str", "", "the whole summary of the run as JSON, where it was asked for")
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Row:
     message: str
     run_s: float
     metrics: Metrics
+    summary: str = ""  # the whole summary as JSON, where it was asked for
 
 
 class SweepStore:
@@ -125,6 +127,9 @@ class SweepStore:
             field.name: [getattr(row, field.name) for row in rows] for field in _FIELDS if field.name != "attempt"
         }
         columns["attempt"] = [attempt] * len(rows)
+        if any(row.summary for row in rows):
+            fields.append(_SUMMARY)
+            columns[_SUMMARY.name] = [row.summary for row in rows]
         columns |= {name: [row.metrics.get(name) for row in rows] for name in names}
         written = temporary(self.directory / TMP)
         write_parquet(written, fields, [columns])
@@ -140,12 +145,14 @@ class SweepStore:
         """Whether somebody has stored the chunk."""
         return self._path(chunk).exists()
 
-    def to_do(self, plan: SweepPlan, *, retry: bool = False) -> list[int]:
-        """The chunks that are missing; what cannot be read, or with `retry` holds rows of RETRIED, is put aside."""
+    def to_do(self, plan: SweepPlan, *, retry: bool = False, summaries: bool = False) -> list[int]:
+        """The chunks that are missing; what cannot be read, with `retry` holds rows of RETRIED, or with `summaries` has
+        none, is put aside.
+        """
         missing = []
         for chunk in range(len(plan.chunks)):
             path = self._path(chunk)
-            if path.exists() and not self._is_good(path, plan.chunks[chunk], retry):
+            if path.exists() and not self._is_good(path, plan.chunks[chunk], retry, summaries):
                 with contextlib.suppress(FileNotFoundError):  # another driver was faster
                     path.replace(self.directory / REPLACED / f"{path.stem}.{uuid.uuid4().hex[:8]}.parquet")
             if not path.exists():
@@ -172,9 +179,11 @@ class SweepStore:
             found += rows
         return sorted(found, key=lambda row: (row.point, row.replication))
 
-    def _is_good(self, path: Path, runs: Sequence[tuple[int, int]], retry: bool) -> bool:
+    def _is_good(self, path: Path, runs: Sequence[tuple[int, int]], retry: bool, summaries: bool) -> bool:
         rows = self._rows(path, runs)
-        return rows is not None and not (retry and any(row.status in RETRIED for row in rows))
+        if rows is None or (summaries and any(row.status == OK and not row.summary for row in rows)):
+            return False
+        return not (retry and any(row.status in RETRIED for row in rows))
 
     def _rows(self, path: Path, runs: Sequence[tuple[int, int]]) -> list[Row] | None:
         """The rows of a chunk, None where they are not those of its runs."""
@@ -200,14 +209,15 @@ def digest(rows: Sequence[Row]) -> str:
 
 
 def _rows_of(columns: Mapping[str, list[object]]) -> list[Row]:
-    own = {field.name for field in _FIELDS}
+    own = {field.name for field in (*_FIELDS, _SUMMARY)}
     names = [name for name in columns if name not in own]
     found = []
     for k in range(len(columns["point"])):
         values = {name: columns[name][k] for name in names}
         metrics = {name: value for name, value in values.items() if isinstance(value, float) and math.isfinite(value)}
         first = {name: columns[name][k] for name in ("point", "replication", "status", "stage", "message", "run_s")}
-        found.append(Row(**first, metrics=metrics))  # type: ignore[arg-type]
+        summary = str(columns[_SUMMARY.name][k]) if _SUMMARY.name in columns else ""
+        found.append(Row(**first, metrics=metrics, summary=summary))  # type: ignore[arg-type]
     return found
 
 

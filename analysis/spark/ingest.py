@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analysis.spark import rows
+from analysis.spark.copies import in_copies
 from analysis.spark.question import MOST_CELLS, Question
 from analysis.spark.rows import KEY_TYPES, TIME_TYPES, read_all
 from analysis.spark.schema import INTEGERS, parse_schema
@@ -21,6 +22,7 @@ from analysis.spark.sources import Source, check_columns, open_sources
 from analysis.spark.sql import condition, first_line
 from models.correlation import pearson
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.key_groups import PLAIN, SALTED
 from models.profile import ALL, Profile, instant_text, selectivities
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _STATUS, _KEY, _GROUP, _BIN, _US, _MINUTES = (
     f"_hf_{name}" for name in ("status", "key", "group", "bin", "us", "minutes")
 )
+_IN_AIR = ("minutes", "flights")
 _BAD, _UNWANTED, _NO_KEY, _KEPT = range(4)
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -53,6 +56,7 @@ def ingest(
     streams: Mapping[str, str] | None = None,
     key_groups: int,
     bin_s: float,
+    copies: int = 1,
     schema: str | None = None,
     max_bad_share: float = 0.05,
     spark: SparkSession | None = None,
@@ -62,13 +66,14 @@ def ingest(
 
     files: CSV, CSV.gz and Parquet, all with the columns used. key, time: columns; a time without a zone is
     UTC. where: SQL that keeps rows. streams: name -> SQL; None means delayed and airborne where flights are
-    read without a schema of their own and have the columns. bin_s [s]. schema: columns and types as in "ts
+    read without a schema of their own and have the columns. bin_s [s]. copies: of the volume, each with key
+    groups of its own, are summed. schema: columns and types as in "ts
     TIMESTAMP, id STRING"; None means flight records. A row is bad when its line is malformed, a field does
     not fit its type, or it has no time; above `max_bad_share` of all rows ingest stops. Rows without a key
     are dropped and counted. `talk` hears what is going on. Raises InputError with every fault found,
     MissingTool without Java.
     """
-    question = Question(key, time, where, dict(streams or {}), key_groups, bin_s, max_bad_share)
+    question = Question(key, time, where, dict(streams or {}), key_groups, bin_s, max_bad_share, copies)
     columns = None if schema is None else parse_schema(schema)
     sources = open_sources(files)
     check_columns(sources, None if columns is None else [name for name, _ in columns], key, time)
@@ -166,11 +171,13 @@ def _marked(question: Question, fields: StructType) -> rows.Step:
             .otherwise(_KEPT)
         )
         kept = F.col(_STATUS) == _KEPT
+        hashed = F.crc32(key.cast("binary"))
+        group = F.pmod(hashed, F.lit(question.key_groups)).cast("int") if question.copies == 1 else hashed
         minutes = F.col(AIR_TIME) if _has_minutes(fields) else F.lit(None)
         return frame.withColumn(_STATUS, status).select(
             _STATUS,
             F.when(kept, key).alias(_KEY),
-            F.when(kept, F.pmod(F.crc32(key.cast("binary")), F.lit(question.key_groups))).cast("int").alias(_GROUP),
+            F.when(kept, group).alias(_GROUP),
             F.when(kept, F.expr(f"({_US} - pmod({_US}, {question.bin_us}L)) div {question.bin_us}L")).alias(_BIN),
             F.when(kept, minutes).cast("bigint").alias(_MINUTES),
             *[F.when(kept, flag).otherwise(False).alias(f"_hf_s{k}") for k, flag in enumerate(flags)],
@@ -187,16 +194,28 @@ def _has_minutes(fields: StructType) -> bool:
 
 
 def _counted(question: Question) -> rows.Step:
-    """A step: rows per status, key group and bin, of them those of each stream, and minutes in the air."""
+    """A step: rows per status, key group and bin, of them those of each stream, and minutes in the air.
+
+    Kept rows count once for each copy.
+    """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    sums = [F.sum(F.col(f"_hf_s{k}").cast("bigint")).alias(f"s{k}") for k in range(len(question.streams))]
-    return lambda frame: frame.groupBy(_STATUS, _GROUP, _BIN).agg(
-        F.count(F.lit(1)).alias("rows"),
-        *sums,
-        F.sum(_MINUTES).alias("minutes"),
-        F.count(_MINUTES).alias("flights"),
-    )
+    names = [f"s{k}" for k in range(len(question.streams))]
+    sums = [F.sum(F.col(f"_hf_{name}").cast("bigint")).alias(name) for name in names]
+
+    def step(frame: DataFrame) -> DataFrame:
+        counted = frame.groupBy(_STATUS, _GROUP, _BIN).agg(
+            F.count(F.lit(1)).alias("rows"),
+            *sums,
+            F.sum(_MINUTES).alias("minutes"),
+            F.count(_MINUTES).alias("flights"),
+        )
+        if question.copies == 1:
+            return counted
+        copied = in_copies(question.copies, question.key_groups, _GROUP, (_STATUS, _BIN), ("rows", *names, *_IN_AIR))
+        return counted.transform(copied)
+
+    return step
 
 
 def _seen(question: Question, counted: pa.Table, marked: DataFrame, links: Mapping[str, Source]) -> dict[int, int]:
@@ -204,6 +223,7 @@ def _seen(question: Question, counted: pa.Table, marked: DataFrame, links: Mappi
     seen = dict.fromkeys((_BAD, _UNWANTED, _NO_KEY, _KEPT), 0)
     status, count = counted[_STATUS].to_numpy(), counted["rows"].to_numpy()
     seen.update({which: int(count[status == which].sum()) for which in seen})
+    seen[_KEPT] //= question.copies
     read = sum(seen.values())
     if not read:
         raise InputError.at("ingest.files", NO_VALUE, "no rows: the files hold a header or a schema alone")
@@ -269,14 +289,17 @@ def _profile(
 ) -> Profile:
     streams = (ALL, *question.streams)
     first, counts = _series(question, counted)
-    flights = sum(counted["flights"].to_pylist())
-    minutes = sum(n for n in counted["minutes"].to_pylist() if n is not None)
+    minutes, flights = (
+        sum(n for n in counted[name].to_pylist() if n is not None) // question.copies for name in _IN_AIR
+    )
     start = _EPOCH + datetime.timedelta(microseconds=first * question.bin_us)
     return Profile(
         sources=tuple(source.name for source in sources),
         key=question.key,
         time=question.time,
         where=question.where,
+        hash=PLAIN if question.copies == 1 else SALTED,
+        copies=question.copies,
         key_groups=question.key_groups,
         bin_s=float(question.bin_s),
         start=instant_text(start),

@@ -11,6 +11,8 @@ from models.profile import ALL
 
 MOST_CELLS = 50_000_000  # streams * key groups * bins, and the square of streams * key groups
 
+MOST_COPIES = 1000
+
 
 @dataclass(frozen=True)
 class Question:
@@ -23,9 +25,13 @@ class Question:
     key_groups: int
     bin_s: float
     max_bad_share: float
+    copies: int = 1
 
     def __post_init__(self) -> None:
         faults = _group_faults(self) + _bin_faults(self.bin_s)
+        if isinstance(self.copies, bool) or not isinstance(self.copies, int) or not 1 <= self.copies <= MOST_COPIES:
+            rule = f"must be a whole number between 1 and {MOST_COPIES}"
+            faults.append(InputFault("ingest.copies", self.copies, rule))
         if not 0 <= self.max_bad_share <= 1:
             rule = "must lie between 0 and 1"
             faults.append(InputFault("ingest.max_bad_share", self.max_bad_share, rule))

@@ -15,6 +15,7 @@ def ingest(
     key_groups: Annotated[int, typer.Option(help="How many key groups")],
     out: Annotated[Path, typer.Option(help="Directory of the profile")],
     bin_: Annotated[str, typer.Option("--bin", help='Length of a bin, as in "1 h"')] = "1 h",
+    copies: Annotated[int, typer.Option(help="Copies of the volume, each with key groups of its own, summed")] = 1,
     where: Annotated[str | None, typer.Option(help="Rows to keep: a condition in SQL")] = None,
     stream: Annotated[
         list[str] | None, typer.Option(metavar="NAME=SQL", help="A stream of its own; may be repeated")
@@ -40,7 +41,7 @@ def ingest(
     with progress() as talk:
         profile, quarantine = profile_of(
             files, key=key, time=time, where=where, streams=streams, key_groups=key_groups, bin_s=bin_s,
-            schema=schema, max_bad_share=max_bad_share, talk=lambda text: talk(text, None),
+            copies=copies, schema=schema, max_bad_share=max_bad_share, talk=lambda text: talk(text, None),
         )  # fmt: skip
         write_profile(profile, out, quarantine, force=force)
     summary = profile_summary(profile)
@@ -99,6 +100,7 @@ def _show(summary: dict[str, Any]) -> None:
         ("rows read", totals["rows_read"]),
         ("kept / dropped / bad", " / ".join(str(totals[f"rows_{fate}"]) for fate in _FATES)),
         ("key groups", f"{summary['key_groups']} ({summary['hash']} of {summary['keys']} keys)"),
+        *([("copies", f"{summary['copies']}, each with key groups of its own")] if summary["copies"] > 1 else []),
         ("bins", f"{summary['bins']} of {summary['bin_s']:g} s from {summary['start']}"),
         ("most frequent keys", top),
     ]

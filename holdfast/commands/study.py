@@ -10,48 +10,81 @@ import typer
 if TYPE_CHECKING:
     from scenarios.study import Study
 
+_RUNS_FAILED = 4
+
 
 def study(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Scenario whose rate is a profile")],
-    out: Annotated[Path, typer.Option(help="Directory for profile, plans, run and report.html")] = Path("study"),
+    out: Annotated[Path, typer.Option(help="Directory for profile, plans, runs and report.html")] = Path("study"),
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value of the scenario")
+    ] = None,
+    copies: Annotated[
+        int, typer.Option(help="Copies of the flights; with 22 New York has as many as the country")
+    ] = 22,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier study in --out")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes for runs")] = 2,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as one JSON document")] = False,
 ) -> None:
-    """Ingest the bundled flights, place checkpoints by four methods, run with a crash, and report."""
-    import json  # noqa: PLC0415
+    """Ingest the bundled flights, place checkpoints by four methods, simulate every design, and report.
 
+    Designs are the combinations of [sweep], or without it the four methods. What was killed goes on with the same
+    command. Exit code 0: the study is written; 2: bad input; 4: it is written, and runs of it failed.
+    """
+    from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from scenarios.files import read_scenario  # noqa: PLC0415
-    from scenarios.study import ingest_flights, key_groups_of  # noqa: PLC0415
+    from scenarios.study import check, in_place, ingest_flights, key_groups_of  # noqa: PLC0415
     from scenarios.study import study as run_study  # noqa: PLC0415
-    from scenarios.study_store import check_target, findings, write_study  # noqa: PLC0415
+    from scenarios.study_findings import findings  # noqa: PLC0415
+    from scenarios.study_place import begin_again, place_of, profile_in  # noqa: PLC0415
+    from scenarios.study_store import check_target, write_study  # noqa: PLC0415
 
     check_target(out, force=force)
-    scenario = read_scenario(file).scenario
+    loaded = read_scenario(file, settings or [])
+    check(loaded.scenario)
+    loaded = in_place(loaded, place_of(out))
+    groups = key_groups_of(loaded.scenario)
     with progress() as talk:
-        profile, quarantine = ingest_flights(key_groups_of(scenario), talk)
-        found = run_study(scenario, profile, workers=workers, talk=talk)
+        profile = profile_in(loaded.folder, groups, copies, lambda: ingest_flights(groups, copies, talk))
+        begin_again(loaded, force=force)
+        found = run_study(loaded, profile, workers=workers, talk=talk)
         talk("writing the report", None)
-        write_study(out, found, quarantine, force=force, command=f"holdfast study {file}")
+        write_study(out, found, force=force, command=_command(file, settings, copies))
     if as_json:
-        print(json.dumps(findings(found), allow_nan=False))
-        return
-    _show(found, out)
+        terminal.print_json(findings(found))
+    else:
+        _show(found, out)
+    for row in found.sweep.failed[:5]:
+        terminal.error(f"run {row.replication} of design {row.point}: {row.status} in {row.stage}: {row.message}")
+    if found.sweep.failed:
+        raise typer.Exit(_RUNS_FAILED)
+
+
+def _command(file: Path, settings: list[str] | None, copies: int) -> str:
+    import shlex  # noqa: PLC0415
+
+    changes = [word for one in settings or [] for word in ("--set", one)]
+    return shlex.join(["holdfast", "study", str(file), *changes, "--copies", str(copies)])
 
 
 def _show(found: Study, out: Path) -> None:
-    from holdfast import run_tables, terminal  # noqa: PLC0415
+    from holdfast import run_tables, study_tables, terminal  # noqa: PLC0415
 
-    summary = found.runs[found.method].summary
+    summary = found.run.summary
+    terminal.show(study_tables.plans_table(found), *study_tables.designs_tables(found))
+    gains = study_tables.gains_table(found)
+    if gains is not None:
+        terminal.show(gains)
     terminal.show(
-        *run_tables.study_tables(found),
-        "useable   on the profile: of the key groups on overloaded hosts, those whose\n"
-        "          checkpoint is on a host with room for them\n"
-        "assisted  on the profile: of all moves, those to the host of the checkpoint\n"
-        "recovery  in the plan's run: from the crash until every task downstream of the\n"
-        "          recovered ones had come to rest again\n",
-        run_tables.recoveries_table(summary),
-        f"(the run with {found.method}) {run_tables.guarantee_line(summary)}",
+        "useable   of the key groups on overloaded hosts, those whose checkpoint is on\n"
+        "          a host with room for them\n"
+        "assisted  of the moves off overloaded hosts, those to the host of the checkpoint\n"
+        "overhead  bytes of checkpoints and moves between hosts",
+    )
+    if summary["recoveries"]:
+        terminal.show(run_tables.recoveries_table(summary))
+    terminal.show(
+        f"(the run in full, with {found.method}) {run_tables.guarantee_line(summary)}",
         f"Report: {out / 'report.html'}",
     )

@@ -50,6 +50,10 @@ def _of_run(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]
 
 def _of_rates(scenario: Scenario) -> Iterator[InputFault]:
     for name, workload in scenario.workload.items():
+        if isinstance(workload.rate, ProfileRate) and workload.rate.begin_s >= workload.rate.span_s:
+            rule = f"must be before the end of the span of {units.show(workload.rate.span_s, 's')}"
+            where = path_text(("workload", name, "rate", "begin"))
+            yield InputFault(where, units.show(workload.rate.begin_s, "s"), rule)
         if not isinstance(workload.rate, StepRate):
             continue
         here = ("workload", name, "rate", "steps")

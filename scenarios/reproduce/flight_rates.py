@@ -8,7 +8,6 @@ migration", section "Airline scenario".
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from models.key_groups import crc32, salted_groups
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -26,7 +27,6 @@ WORKERS, SAMPLERS = 16, 4
 OPERATORS = 4
 _SAMPLES_PER_S = 80
 _STEP_S, _STEP = 60, 0.3  # the total is drawn again each minute, within 30 % of its mean
-_GOLDEN, _FIRST, _SECOND = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 @dataclass(frozen=True)
@@ -115,26 +115,13 @@ def loads(setting: Airline, year: Flights, seed: int) -> FloatArray:
 
 
 def _members(setting: Airline, tails: tuple[str, ...]) -> FloatArray:
-    """In how many copies of the volume each airplane belongs to each key group, (key_groups, airplanes).
-
-    CRC-32 alone would not do: salted, it numbers the same groups in another order where their number is a power of two.
-    """
-    hashed = np.array([zlib.crc32(tail.encode()) for tail in tails], dtype=np.uint64)
+    """In how many copies of the volume each airplane belongs to each key group, (key_groups, airplanes)."""
+    hashed = [crc32(tail) for tail in tails]
     found = np.zeros((setting.key_groups, len(tails)))
     for copy in range(setting.copies):
-        salt = np.uint64(setting.salt * 1000 + copy)
-        group = (_mixed(hashed ^ _mixed(np.full_like(hashed, salt) + _GOLDEN)) % np.uint64(setting.key_groups)).astype(
-            int
-        )
+        group = salted_groups(hashed, setting.salt * 1000 + copy, setting.key_groups)
         found[group, np.arange(len(tails))] += 1
     return found
-
-
-def _mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Well mixed bits (the finaliser of SplitMix64)."""
-    x = (x ^ (x >> np.uint64(30))) * _FIRST
-    x = (x ^ (x >> np.uint64(27))) * _SECOND
-    return x ^ (x >> np.uint64(31))
 
 
 def _level(profile: Profile, total: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,40 @@ def test_several_files_of_different_kinds_are_one_trace(spark: Any, flights: pd.
     profile, _ = ingest(names, key="tailnum", time="sched_dep_ts", key_groups=7, bin_s=86400, spark=spark)
     assert_profile(profile, profile_by_pandas(flights, 7, 86400))
     assert profile.sources == ("a.csv", "b.csv.gz", "c.parquet")
+
+
+def test_copies_have_key_groups_of_their_own_and_are_summed(
+    spark: Any, files: dict[str, Path], flights: pd.DataFrame
+) -> None:
+    options: dict[str, Any] = {"key": "tailnum", "time": "sched_dep_ts", "key_groups": 8, "bin_s": 86400.0}
+    one, _ = ingest([files["parquet"]], spark=spark, **options)
+    profile, _ = ingest([files["parquet"]], copies=3, spark=spark, **options)
+    kept = flights[flights.tailnum.notna()]
+    bins = kept.sched_dep_ts.astype("datetime64[us]").astype("int64").to_numpy() // 86_400_000_000
+    late = (kept.arr_delay.astype("float64") > 0).to_numpy()
+    expected = np.zeros_like(profile.counts[:2])
+    crc = [zlib.crc32(key.encode()) for key in kept.tailnum]
+    for salt in range(3):
+        group = np.array([mixed(code, salt) % 8 for code in crc])
+        np.add.at(expected[0], (group, bins - bins.min()), 1)
+        np.add.at(expected[1], (group[late], (bins - bins.min())[late]), 1)
+    assert np.array_equal(profile.counts[:2], expected)
+    assert (profile.hash, profile.copies) == ("crc32-splitmix64", 3)
+    same = ("totals", "selectivity", "top_keys", "keys", "minutes_in_air", "start")
+    assert {name: getattr(profile, name) for name in same} == {name: getattr(one, name) for name in same}
+    with pytest.raises(InputError, match=r"ingest\.copies = 0: must be a whole number between 1 and 1000"):
+        ingest([files["parquet"]], copies=0, spark=spark, **options)
+
+
+def mixed(code: int, salt: int) -> int:
+    """The oracle: SplitMix64's finaliser in whole numbers of any size."""
+
+    def bits(x: int) -> int:
+        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
+        return x ^ (x >> 31)
+
+    return bits(code ^ bits((salt + 0x9E3779B97F4A7C15) % 2**64))
 
 
 def test_where_and_streams_are_sql(spark: Any, files: dict[str, Path], flights: pd.DataFrame) -> None:

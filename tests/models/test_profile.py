@@ -50,6 +50,18 @@ def test_arrays_are_copies_of_what_was_given() -> None:
     assert np.array_equal(profile.counts, before)
 
 
+def test_counts_of_several_copies_add_up_to_as_many_times_the_rows() -> None:
+    counts = parts()["counts"] * 3
+    kept = int(counts[0].sum()) // 3
+    totals = {"rows_read": kept, "rows_kept": kept, "rows_dropped": 0, "rows_quarantined": 0}
+    profile = Profile(**parts(counts, copies=3, hash="crc32-splitmix64", totals=totals))
+    assert profile.window(2, 5).totals["rows_kept"] * 3 == profile.counts[0, :, 2:5].sum()
+    with pytest.raises(InputError, match="must be the sum of the counts over 3 copies"):
+        Profile(**parts(counts, copies=3, hash="crc32-splitmix64"))
+    with pytest.raises(InputError, match="must be crc32 of one copy, crc32-splitmix64 of several"):
+        Profile(**parts(counts, copies=3, totals=totals))
+
+
 def test_a_profile_survives_pickling() -> None:
     profile = Profile(**parts())
     again = pickle.loads(pickle.dumps(profile))
@@ -61,6 +73,7 @@ BAD = {
     "sources": ((), "at least one file"),
     "key": ("", "name of a column"),
     "hash": ("murmur", "must be one of crc32"),
+    "copies": (0, "must be a whole number, at least 1"),
     "key_groups": (0, "at least 1"),
     "bin_s": (float("nan"), "must be positive"),
     "start": ("yesterday", "ISO 8601"),

@@ -188,6 +188,10 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ["hosts.worker.load.steps[1].at = 5 s: must be later than the step before"],
     ),
     (
+        {"workload/words/rate": {"profile": "p", "span": "1 min", "mean": "1 /s", "begin": "60 s"}},
+        ["workload.words.rate.begin = 1 min: must be before the end of the span of 1 min"],
+    ),
+    (
         {"workload/words/rate": {"steps": [{"at": "1 s", "rate": "1 /s"}]}},
         ["workload.words.rate.steps[0].at = 1 s: must be 0 s at the first step"],
     ),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from profiled import BINS, GROUPS, raw_scenario, scenario, small_profile
 
+from models.correlation import pearson
 from models.errors import InputError
 from models.key_groups import crc32_group
 from models.reading import scenario_from
+from models.scenario import Scenario
 from scenarios.group_loads import group_loads
+from scenarios.planning import METHODS, compare_allocations
 
 
 def test_names_follow_the_file_and_hosts_are_those_that_own_key_groups() -> None:
@@ -56,6 +61,49 @@ def test_the_same_seed_gives_the_same_loads_and_another_seed_other_samples() -> 
 
 def test_the_first_fifteen_of_forty_eight_parts_are_for_statistics() -> None:
     assert group_loads(scenario(), {"trips": small_profile()}).training == int(20 * 15 / 48)
+
+
+def later(begin: str, duration: str = "16 s") -> Scenario:
+    raw = raw_scenario(duration=duration, events={})
+    raw["workload"]["trips"]["rate"]["begin"] = begin  # type: ignore[index]
+    return scenario_from(raw)
+
+
+@pytest.mark.parametrize(("begin", "before", "since"), [("15 s", 15, 15), ("15.5 s", 15, 16), ("16 s", 16, 16)])
+def test_a_run_that_begins_later_is_planned_from_what_came_before(begin: str, before: int, since: int) -> None:
+    profile, made = small_profile(), later(begin)
+    loads = group_loads(made, {"trips": profile})
+    every = profile.counts[0] * 20.0 / profile.counts[0].sum(axis=0).mean() * 0.010  # bins of a second, windows of two
+    windows = before // 2
+    assert loads.training == windows
+    for k in range(windows):
+        first = before - 2 * (windows - k)
+        assert np.allclose(loads.load[:GROUPS, k], every[:, first : first + 2].mean(axis=1))
+    end = min(BINS, int(float(begin[:-2]) + 16))
+    judged = [every[:, b : b + 2].mean(axis=1) for b in range(since, end - 1, 2)]
+    assert np.allclose(loads.load[:GROUPS, windows:].T, judged)
+
+
+def test_plans_of_a_run_that_begins_later_do_not_know_what_comes() -> None:
+    profile = small_profile()
+    counts = profile.counts.copy()
+    counts[:, :, 16:] = counts[:, ::-1, 16:][:, :, ::-1]  # another future of the same size
+    other = replace(profile, counts=counts, correlation=pearson(counts.reshape(-1, BINS)))
+    one, two = (group_loads(later("16 s"), {"trips": found}) for found in (profile, other))
+    assert np.array_equal(one.load[:, : one.training], two.load[:, : two.training])
+    assert not np.array_equal(one.load, two.load)
+    for method in (*METHODS, "expected-useable"):
+        plans = [
+            compare_allocations(later("16 s"), {"trips": found}, (method,))[1][0].holders for found in (profile, other)
+        ]
+        assert plans[0] == plans[1], method
+
+
+def test_a_run_without_a_past_to_plan_from_says_so() -> None:
+    with pytest.raises(InputError, match=r"workload\.trips\.rate\.begin.*leaves 1 windows for statistics"):
+        group_loads(later("3 s"), {"trips": small_profile()})
+    with pytest.raises(InputError, match=r"elasticity\.period.*0 to judge by"):
+        group_loads(later("39 s"), {"trips": small_profile()})
 
 
 def test_a_plain_share_is_taken_of_every_group() -> None:

@@ -88,6 +88,20 @@ def test_a_profile_is_mapped_onto_its_span_and_scaled_to_its_mean(folder: Path) 
     assert np.allclose(series.rate_per_s / series.rate_per_s[0], totals / totals[0])
 
 
+@pytest.mark.parametrize(("begin", "first", "length"), [("15 s", 15, 1.0), ("15.5 s", 15, 0.5), ("39.9 s", 39, 0.1)])
+def test_a_run_may_begin_later_in_the_span(folder: Path, begin: str, first: int, length: float) -> None:
+    profiles = profiles_of(scenario(), folder)
+    whole = rates_of(scenario(), folder, profiles)["trips"]
+    raw = raw_scenario()
+    raw["workload"]["trips"]["rate"]["begin"] = begin  # type: ignore[index]
+    series = rates_of(scenario_from(raw), folder, profiles)["trips"]
+    assert series.edges_s[0] == 0.0
+    assert np.allclose(np.diff(series.edges_s), [length, *np.ones(39 - first)])
+    assert np.array_equal(series.rate_per_s, whole.rate_per_s[first:])
+    assert whole.key_weights is not None
+    assert np.array_equal(series.key_weights, whole.key_weights[:, first:])
+
+
 def test_a_recorded_series_gives_tuples_per_step(tmp_path: Path) -> None:
     (tmp_path / "rate.csv").write_text("at,value\n0,30\n1,0\n2,60\n")
     raw = raw_scenario()

@@ -1,0 +1,159 @@
+"""Tables of a study for the terminal; they fit 80 columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.run_tables import percent
+from holdfast.sweep_tables import VERDICTS
+from holdfast.terminal import table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from analysis.comparison import Difference
+    from analysis.statistics import Mean
+    from scenarios.study import Study, StudyDesign
+
+Write = Callable[[str, "Mean"], str]
+_MOST_DESIGNS = 24
+
+
+def plans_table(study: Study) -> Table:
+    """Each method's plan with its proof, and what it is worth on the profile."""
+    rows = [
+        (
+            one.method,
+            one.plan.status,
+            f"{one.plan.objective:.4f}",
+            percent(one.plan.gap),
+            percent(one.useable.useable_share),
+            percent(one.useable.assisted_share),
+        )
+        for one in study.planned
+    ]
+    columns = ("method", "status", "objective", "gap", "useable", "assisted")
+    return table("Who holds the checkpoints: plans, on the profile alone", columns, rows, text_columns=2)
+
+
+def designs_tables(study: Study) -> list[Table]:
+    """What the designs came to, means of their runs with 95 % intervals: moves first, where there are any."""
+    from scenarios import study_findings as found  # noqa: PLC0415
+
+    moves: list[tuple[str, str, Write]] = [
+        ("moves", found.MOVES, _number),
+        ("assisted", found.ASSISTED, _percent),
+        ("useable", found.USEABLE, _percent),
+        ("pause of a move", found.PAUSE, _seconds),
+    ]
+    worth: list[tuple[str, str, Write]] = [
+        ("latency mean", found.LATENCY, _seconds),
+        ("latency p99", found.P99, _seconds),
+        ("overhead", found.OVERHEAD, _bytes_per_s),
+        ("cost", found.COST, _money),
+    ]
+    if any(one.summary["recoveries"] for design in study.designs for one in design.runs):
+        worth.insert(2, ("recovery", found.RECOVERY, _seconds))
+    runs = sorted({len(design.runs) for design in study.designs})
+    many = f"means of {' to '.join(map(str, runs))} run{'s' if runs != [1] else ''}"
+    shown = f"{many} with 95 % intervals" if runs[-1] > 1 else many
+    made = [_table(study, f"What it takes, {shown}", worth)]
+    if study.scenario.migrates:
+        made.insert(0, _table(study, f"What moves, {shown}", moves))
+    return made
+
+
+def gains_table(study: Study) -> Table | None:
+    """The run in full's design beside the first one; None where they are one, or nothing can be compared."""
+    from scenarios import study_findings as found  # noqa: PLC0415
+
+    first, other = study.designs[0], study.design_of(study.method)
+    if other is None or other is first or not first.runs:
+        return None
+    writers: Mapping[str, Write] = {
+        found.ASSISTED: _percent, found.USEABLE: _percent, found.MOVES: _number, found.PAUSE: _seconds,
+        found.WORST: _seconds, found.LATENCY: _seconds, found.P99: _seconds,
+        found.OVERHEAD: _bytes_per_s, found.NETWORK: _percent, found.COST: _money, found.RECOVERY: _seconds,
+    }  # fmt: skip
+    rows = [
+        _gain(found.SHORT[name], one, writers[name])
+        for name, one in found.differences(study, first, other).items()
+        if one.difference.mean is not None and name in writers
+    ]
+    columns = ("", "first", "second", "difference", "", "")
+    title = f"{other.label} (second) beside {first.label} (first), run by run"
+    return table(title, columns, rows, text_columns=1)
+
+
+def _gain(name: str, one: Difference, write: Write) -> tuple[str, ...]:
+    relative = "" if one.relative is None else f"{100 * one.relative:+.0f}%"
+    plain = [write(one.metric, _alone(mean)) for mean in (one.first, one.second)]
+    return (name, *plain, write(one.metric, one.difference), relative, VERDICTS[one.shown])
+
+
+def _alone(mean: Mean) -> Mean:
+    """The mean without its interval."""
+    from analysis.statistics import Mean as Plain  # noqa: PLC0415
+
+    return Plain(mean.mean, None)
+
+
+def _table(study: Study, title: str, columns: list[tuple[str, str, Write]]) -> Table:
+    from analysis.comparison import mean_over  # noqa: PLC0415
+    from scenarios.study_findings import replications_of  # noqa: PLC0415
+
+    rows = []
+    for design in study.designs[:_MOST_DESIGNS]:
+        own = replications_of(design)
+        rows.append((_named(design), *(write(name, mean_over(own, name)) for _, name, write in columns)))
+    if len(study.designs) > _MOST_DESIGNS:
+        title += f": the first {_MOST_DESIGNS} of {len(study.designs)}"
+    return table(title, ("design", *(heading for heading, _, _ in columns)), rows)
+
+
+def _named(design: StudyDesign) -> str:
+    return design.label if design.runs else f"{design.label} (failed)"
+
+
+def _number(_: str, mean: Mean) -> str:
+    return _with_half(mean, 1.0, "")
+
+
+def _percent(_: str, mean: Mean) -> str:
+    return _with_half(mean, 0.01, " %")
+
+
+def _money(_: str, mean: Mean) -> str:
+    return _with_half(mean, 1.0, " USD")
+
+
+def _seconds(_: str, mean: Mean) -> str:
+    return _in_units(mean, (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)))
+
+
+def _bytes_per_s(_: str, mean: Mean) -> str:
+    return _in_units(mean, (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0)))
+
+
+def _in_units(mean: Mean, units: Sequence[tuple[str, float]]) -> str:
+    """In the largest of the units of which the mean is at least one."""
+    size = abs(mean.mean or 0.0)
+    unit, factor = next((one for one in units if size >= one[1]), units[-1])
+    return _with_half(mean, factor, f" {unit}") if size else _with_half(mean, 1.0, "")
+
+
+def _with_half(mean: Mean, factor: float, unit: str) -> str:
+    """The mean and half of its interval, in the unit, short enough for four of them in a line."""
+    if mean.mean is None:
+        return "-"
+    text = _short(mean.mean / factor, 3)
+    if mean.ci95 is not None and not math.isclose(*mean.ci95, rel_tol=1e-9, abs_tol=1e-12):
+        text += f" ± {_short((mean.ci95[1] - mean.ci95[0]) / 2 / factor, 2)}"
+    return text + unit
+
+
+def _short(value: float, digits: int) -> str:
+    """So many digits, of large numbers all that are whole."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}g}"
