@@ -20,6 +20,7 @@ from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import is_proven
 from optimizer.checkpoint_allocation import flow, prices, separable
+from optimizer.checkpoint_allocation.core_flow import core_flow
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.search import Search
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
@@ -42,9 +43,22 @@ def exact(problem: CheckpointAllocation, *, time_limit_s: float, hint: IntArray 
     if not constraint_violations(problem, cheapest):
         return Outcome(cheapest, problem.objective(cheapest), note="the cheapest nodes keep every constraint")
     if flow.is_count_problem(problem):
+        found = _by_count(problem)
+        if found is not None:
+            return found
+    return _coupled(problem, time_limit_s, hint)
+
+
+def _by_count(problem: CheckpointAllocation) -> Outcome | None:
+    """The optimal flow, of all pairs or of a core of them; None when the core has none."""
+    if problem.cost.size <= flow.FLOW_PAIRS:
         answer, bound = flow.count_flow(problem)
         return Outcome(answer, bound, infeasible=answer is None, note="minimum-cost flow")
-    return _coupled(problem, time_limit_s, hint)
+    limit = flow.counts(problem)
+    if not flow.enough_room(problem, limit):
+        return Outcome(None, None, infeasible=True, note="capacities hold fewer checkpoints than there are")
+    answer, bound = core_flow(problem, limit)
+    return None if answer is None else Outcome(answer, bound, note="minimum-cost flow on a core of the pairs")
 
 
 def _coupled(problem: CheckpointAllocation, time_limit_s: float, hint: IntArray | None) -> Outcome:
