@@ -105,10 +105,11 @@ def smoothed_prices(
     """Prices (N,) after some steps at each temperature, from given ones; `share` of the load is in `found`."""
     n = problem.n_nodes
     capacity = np.maximum(problem.upper * share, 1e-300)
-    mean = np.where(np.isfinite(found.cost), found.load, 0.0).sum(axis=1)
-    mean = np.maximum(mean / np.maximum(np.isfinite(found.cost).sum(axis=1), 1), 1e-300)[:, None]
+    finite = np.isfinite(found.cost)
+    mean = np.where(finite, found.load, 0.0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
+    mean = np.where(mean > 0, mean, 1.0)[:, None]
     rho = (found.cost / mean).astype(np.float32)
-    relative = (found.load / mean).astype(np.float32)
+    relative = np.where(finite, found.load / mean, 1.0).astype(np.float32)
     load = found.load.astype(np.float32)
     flat = found.nodes.ravel()
     one = bool((relative == 1).all())

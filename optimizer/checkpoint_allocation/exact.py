@@ -21,6 +21,7 @@ from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import is_proven
 from optimizer.checkpoint_allocation import flow, prices, separable
 from optimizer.checkpoint_allocation.core_flow import core_flow
+from optimizer.checkpoint_allocation.large import priced_search
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.search import Search
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
@@ -30,6 +31,8 @@ MIXED_INTEGER_PAIRS = 5_000  # J * N up to which a proof is attempted
 _FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the search finds nothing feasible
 _SENSITIVE_PAIRS = 2_000_000
 _ROUNDS = 3
+_TINY_PAIRS = 300  # J * N up to which the program alone is faster than a search before it
+_SEARCH_SHARE = {True: 1.0, False: 0.25}  # of the time limit, for the search before the program; large or not
 
 
 def exact(problem: CheckpointAllocation, *, time_limit_s: float, hint: IntArray | None = None) -> Outcome:
@@ -63,6 +66,15 @@ def _by_count(problem: CheckpointAllocation) -> Outcome | None:
 
 def _coupled(problem: CheckpointAllocation, time_limit_s: float, hint: IntArray | None) -> Outcome:
     began = time.perf_counter()
+    uncoupled = not problem.neighbours and problem.max_moves is None and problem.capacity is not None
+    large = problem.cost.size > MIXED_INTEGER_PAIRS
+    if uncoupled and problem.cost.size > _TINY_PAIRS:
+        limit = _SEARCH_SHARE[large] * time_limit_s
+        searched = priced_search(problem, time_limit_s=limit, start=_start(problem, hint))
+        if large and searched.assignment is not None and not constraint_violations(problem, searched.assignment):
+            note = "node prices and large-neighbourhood search" + ("; time limit struck" if searched.struck else "")
+            return Outcome(searched.assignment, searched.bound, note=note)
+        hint = hint if searched.assignment is None else searched.assignment
     price = prices.node_prices(problem)
     bound = max(prices.price_bound(problem, price), prices.price_bound(problem, np.zeros(problem.n_nodes)))
     best = _best_known(problem, price, hint)
@@ -82,6 +94,12 @@ def _coupled(problem: CheckpointAllocation, time_limit_s: float, hint: IntArray 
         if found.note or best is None or is_proven(value, bound):
             break
     return Outcome(best, bound, note="; ".join(filter(None, ["mixed-integer program", found.note])))
+
+
+def _start(problem: CheckpointAllocation, hint: IntArray | None) -> IntArray | None:
+    """The feasible one of the hint and what is running, the cheaper of both."""
+    given = [one for one in (hint, problem.current) if one is not None and not constraint_violations(problem, one)]
+    return min(given, key=problem.objective) if given else None
 
 
 def _best_known(problem: CheckpointAllocation, price: FloatArray, hint: IntArray | None) -> IntArray | None:

@@ -40,6 +40,13 @@ def fits_in(problem: CheckpointAllocation, rows: slice | IntArray) -> BoolArray:
     return problem.allowed[rows] & (problem.weights[rows] <= problem.upper)
 
 
+def fits_somewhere(problem: CheckpointAllocation) -> bool:
+    """Whether every checkpoint has a node that may store it."""
+    step = max(1, _CHUNK // problem.n_nodes)
+    parts = (slice(first, first + step) for first in range(0, problem.n_checkpoints, step))
+    return all(bool(fits_in(problem, rows).any(axis=1).all()) for rows in parts)
+
+
 def price_bound(problem: CheckpointAllocation, prices: FloatArray, fits: BoolArray | None = None) -> float:
     """L(prices), (N,) >= 0; infinite when a checkpoint fits nowhere."""
     minima, at = reduced_minima(problem, prices, fits)
