@@ -113,6 +113,7 @@ def plan_to_dict(plan: CheckpointPlan, problem: CheckpointAllocation | None = No
         "method": plan.method or None,
         "note": plan.note or None,
         "violations": list(plan.violations),
+        "prices": None if plan.prices is None else plan.prices.tolist(),
     }
     if problem is not None:
         written["node_loads"] = None if assignment is None else problem.node_loads(assignment).tolist()
@@ -141,6 +142,9 @@ def read_plan_and_gap(path: str | Path) -> tuple[CheckpointPlan, float | None]:
             faults.append(InputFault(key, found[key], "must be a number or null"))
     nodes = found.get("assignment")
     faults += _assignment_faults(nodes)
+    prices = found.get("prices")
+    if prices is not None and not (isinstance(prices, list) and all(map(_is_number, prices))):
+        faults.append(InputFault("prices", NO_VALUE, "must be a list with one number per node, or null"))
     raise_if_any(faults)
     objective, bound, gap = (None if found.get(key) is None else float(found[key]) for key in _VALUES)
     plan = CheckpointPlan(
@@ -150,6 +154,7 @@ def read_plan_and_gap(path: str | Path) -> tuple[CheckpointPlan, float | None]:
         wall_s=float(found.get("wall_s") or 0.0),
         note=str(found.get("note") or ""),
         method=str(found.get("method") or ""),
+        prices=None if prices is None else np.array(prices, dtype=np.float64),
         assignment=None if nodes is None else np.array([-1 if n is None else n for n in nodes], dtype=np.int64),
     )
     return plan, gap

@@ -34,6 +34,8 @@ def checkpoints(
     seed: Annotated[int, typer.Option(help="Decides the draws of baseline and even")] = 0,
     workers: Annotated[int, typer.Option(help="Processes; never changes the answer")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
+    running: Annotated[Path | None, typer.Option("--from", help="Start from this plan: what runs now")] = None,
+    max_moves: Annotated[int | None, typer.Option(help="Most checkpoints that may leave where --from has them")] = None,
     reasons: Annotated[bool, typer.Option("--reasons", help="Say why, against the next two nodes")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the plan to this file as well: .json or .npz")] = None,
     memory: Annotated[str, typer.Option(help="Most memory, as in 2 GB; else 80 % of the machine")] = "",
@@ -44,9 +46,10 @@ def checkpoints(
     Exit code 0: feasible or optimal; 2: bad input; 3: infeasible; 4: no feasible plan found.
     """
     from optimizer.reasons import reasons as explain  # noqa: PLC0415
-    from scenarios.planning import solve_by  # noqa: PLC0415
+    from scenarios.planning import solve_by, with_few_moves  # noqa: PLC0415
     from scenarios.planning_files import (  # noqa: PLC0415
         plan_to_dict,
+        read_plan,
         read_problem,
         refuse_unwritable,
         write_plan,
@@ -55,7 +58,10 @@ def checkpoints(
     if out is not None:
         refuse_unwritable(out, force=force)  # before any work is done
     problem = read_problem(file, method, memory_bytes=_bytes(memory))
-    plan = solve_by(method, problem, time_limit_s=time_limit, seed=seed, workers=workers)
+    hint = None if running is None else read_plan(running)
+    if max_moves is not None:
+        problem = with_few_moves(problem, hint, max_moves)
+    plan = solve_by(method, problem, time_limit_s=time_limit, seed=seed, workers=workers, hint=hint)
     rows = explain(problem, plan) if reasons else []
     document = plan_to_dict(plan, problem)
     if reasons:

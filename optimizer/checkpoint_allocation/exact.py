@@ -25,6 +25,7 @@ from optimizer.checkpoint_allocation.large import priced_search
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.search import Search
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
+from optimizer.checkpoint_allocation.warm import few_moves
 from optimizer.verify import constraint_violations
 
 MIXED_INTEGER_PAIRS = 5_000  # J * N up to which a proof is attempted
@@ -32,11 +33,17 @@ _FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the sea
 _SENSITIVE_PAIRS = 2_000_000
 _ROUNDS = 3
 _TINY_PAIRS = 300  # J * N up to which the program alone is faster than a search before it
-_SEARCH_SHARE = {True: 1.0, False: 0.25}  # of the time limit, for the search before the program; large or not
+_SEARCH_SHARE = {True: 1.0, False: 0.5}  # of the time limit, for the search before the program; large or not
 
 
-def exact(problem: CheckpointAllocation, *, time_limit_s: float, hint: IntArray | None = None) -> Outcome:
-    """The best assignment with a proven bound; the note names the method. A hint only ever helps."""
+def exact(
+    problem: CheckpointAllocation,
+    *,
+    time_limit_s: float,
+    hint: IntArray | None = None,
+    former: FloatArray | None = None,
+) -> Outcome:
+    """The best assignment with a proven bound; the note names the method. A hint, or former prices, only help."""
     if separable.is_separable(problem):
         answer = separable.separable(problem)
         if answer is None:
@@ -49,7 +56,7 @@ def exact(problem: CheckpointAllocation, *, time_limit_s: float, hint: IntArray 
         found = _by_count(problem)
         if found is not None:
             return found
-    return _coupled(problem, time_limit_s, hint)
+    return _coupled(problem, time_limit_s, hint, former)
 
 
 def _by_count(problem: CheckpointAllocation) -> Outcome | None:
@@ -64,8 +71,15 @@ def _by_count(problem: CheckpointAllocation) -> Outcome | None:
     return None if answer is None else Outcome(answer, bound, note="minimum-cost flow on a core of the pairs")
 
 
-def _coupled(problem: CheckpointAllocation, time_limit_s: float, hint: IntArray | None) -> Outcome:
+def _coupled(
+    problem: CheckpointAllocation, time_limit_s: float, hint: IntArray | None, former: FloatArray | None
+) -> Outcome:
     began = time.perf_counter()
+    if large_with_few_moves(problem):
+        moved = few_moves(problem, former)
+        if moved.assignment is not None and not constraint_violations(problem, moved.assignment):
+            note = "the running plan improved with few moves"
+            return Outcome(moved.assignment, moved.bound, note=note, prices=moved.prices)
     uncoupled = not problem.neighbours and problem.max_moves is None and problem.capacity is not None
     large = problem.cost.size > MIXED_INTEGER_PAIRS
     if uncoupled and problem.cost.size > _TINY_PAIRS:
@@ -73,7 +87,7 @@ def _coupled(problem: CheckpointAllocation, time_limit_s: float, hint: IntArray 
         searched = priced_search(problem, time_limit_s=limit, start=_start(problem, hint))
         if large and searched.assignment is not None and not constraint_violations(problem, searched.assignment):
             note = "node prices and large-neighbourhood search" + ("; time limit struck" if searched.struck else "")
-            return Outcome(searched.assignment, searched.bound, note=note)
+            return Outcome(searched.assignment, searched.bound, note=note, prices=searched.prices)
         hint = hint if searched.assignment is None else searched.assignment
     price = prices.node_prices(problem)
     bound = max(prices.price_bound(problem, price), prices.price_bound(problem, np.zeros(problem.n_nodes)))
@@ -94,6 +108,13 @@ def _coupled(problem: CheckpointAllocation, time_limit_s: float, hint: IntArray 
         if found.note or best is None or is_proven(value, bound):
             break
     return Outcome(best, bound, note="; ".join(filter(None, ["mixed-integer program", found.note])))
+
+
+def large_with_few_moves(problem: CheckpointAllocation) -> bool:
+    """True when a running plan is to be improved that is too large for a whole program."""
+    limited = problem.current is not None and problem.max_moves is not None
+    large = problem.cost.size > MIXED_INTEGER_PAIRS
+    return limited and large and not problem.neighbours and problem.capacity is not None
 
 
 def _start(problem: CheckpointAllocation, hint: IntArray | None) -> IntArray | None:

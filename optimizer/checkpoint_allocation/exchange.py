@@ -98,7 +98,8 @@ class Exchange:
         before = self.at[rows].copy()
         self._move(rows, to)
         touched = np.unique(np.concatenate([self.found.nodes[rows, before], self.found.nodes[rows, to]]))
-        if self._within(touched, self.loads[touched]).all():
+        few = self.problem.max_moves is None or self.problem.moves(self.assignment) <= self.problem.max_moves
+        if few and self._within(touched, self.loads[touched]).all():
             return True
         self._move(rows, before)
         return False
@@ -122,6 +123,7 @@ class Exchange:
             best = score.argmin(axis=1)
             value = score[np.arange(len(rows)), best]
             chosen = _apart(value, here, self.found.nodes[rows, best], len(upper))
+            chosen = chosen[self._affordable(self._more_moves(rows[chosen], best[chosen]))]
             if not len(chosen):
                 return False
             self._move(rows[chosen], best[chosen])
@@ -139,6 +141,7 @@ class Exchange:
         rows, to, here = rows[spared], to[spared], here[spared]
         gain = self.found.cost[rows, to] - own[rows]
         chosen = _apart(gain, here, self.found.nodes[rows, to], len(upper))
+        chosen = chosen[self._affordable(self._more_moves(rows[chosen], to[chosen]))]
         self._move(rows[chosen], to[chosen])
         return len(chosen) > 0
 
@@ -167,8 +170,26 @@ class Exchange:
         fine = self._within(a, after_a) & self._within(b, after_b)
         one, other, j, k = one[fine], other[fine], j[fine], k[fine]
         chosen = _apart(gain[fine], a[fine], b[fine], self.problem.n_nodes)
+        more = self._more_moves(j[chosen], to[one[chosen]]) + self._more_moves(k[chosen], to[other[chosen]])
+        chosen = chosen[self._affordable(more)]
         self._move(np.concatenate([j[chosen], k[chosen]]), np.concatenate([to[one[chosen]], to[other[chosen]]]))
         return len(chosen) > 0
+
+    def _more_moves(self, rows: IntArray, to: IntArray) -> IntArray:
+        """By how much the number of moves grows when checkpoints go to columns: 1, 0, or -1 for one that returns."""
+        current = self.problem.current
+        if current is None or self.problem.max_moves is None:
+            return np.zeros(len(rows), dtype=np.int64)
+        away = self.found.nodes[rows, to] != current[rows]
+        more: IntArray = away.astype(np.int64) - (self.assignment[rows] != current[rows])
+        return more
+
+    def _affordable(self, more: IntArray) -> BoolArray:
+        """True for the first of some steps that the limit on moves allows together."""
+        if self.problem.max_moves is None:
+            return np.ones(len(more), dtype=np.bool_)
+        left = self.problem.max_moves - self.problem.moves(self.assignment)
+        return np.cumsum(np.maximum(more, 0)) <= left
 
     def _within(self, nodes: IntArray, loads: FloatArray) -> BoolArray:
         return (loads <= self.problem.upper[nodes]) & (loads >= self.problem.lower[nodes])

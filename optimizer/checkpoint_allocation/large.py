@@ -40,7 +40,7 @@ _SMOOTHED_PAIRS = 400_000  # kept pairs up to which each temperature has _STEPS 
 _CORE_PAIRS = 40_000  # pairs of the linear program
 _SWAPS = 12
 _CLOSE = 1e-6  # relative gap at which the search stops
-_WORK_PER_S = 0.25  # deterministic time of all programs for each second of the limit
+_WORK_PER_S = 0.4  # deterministic time of all programs for each second of the limit
 _STAGES = ((3, 150, 0.1), (4, 300, 0.2), (6, 400, 0.3), (8, 500, 0.3))  # nodes, pairs, work of one program
 _SEARCH_PAIRS = 20_000_000  # J * N above which no nodes are packed again: looking costs more than it finds
 _SLACKER = (1.0, 0.99, 0.97, 0.93)  # shares of the capacity that prices are made for, until repair succeeds
@@ -68,9 +68,9 @@ def priced_search(problem: CheckpointAllocation, *, time_limit_s: float, start: 
     prices = smoothed_prices(problem, found, rough, scale * _FALL, steps=steps)
     bound = price_bound(problem, prices)
     states = [_improved(problem, found, prices, scale)]
-    relaxed = _relaxed(problem, found, prices)
-    if relaxed is not None:
-        better, at = relaxed
+    linear = relaxed(problem, found, prices)
+    if linear is not None:
+        better, at = linear
         value = price_bound(problem, better)
         if value > bound:
             prices, bound = better, value
@@ -95,7 +95,7 @@ def _packed(state: Exchange, bound: float, time_limit_s: float, until: float) ->
     target = _CLOSE * abs(bound)
     share = _WORK_PER_S * time_limit_s / len(_STAGES)
     for stage, (nodes, pairs, work) in enumerate(_STAGES):
-        effort = Effort(max(1, round(share / work)), min(nodes, state.problem.n_nodes), pairs, work)
+        effort = Effort(min(nodes, state.problem.n_nodes), pairs, work, share)
         if not search(state, effort, until=until, target=target, seed=stage):
             return False
     return True
@@ -137,15 +137,15 @@ def _squeezed(problem: CheckpointAllocation, found: Candidates, prices: FloatArr
     return None
 
 
-def _relaxed(
-    problem: CheckpointAllocation, found: Candidates, prices: FloatArray
+def relaxed(
+    problem: CheckpointAllocation, found: Candidates, prices: FloatArray, pairs: int = _CORE_PAIRS
 ) -> tuple[FloatArray, IntArray] | None:
     """Dual prices (N,) of the linear program on the core, and the column (J,) with the largest share."""
     priced = found.priced(prices)
     at = priced.argmin(axis=1)
     extra = priced - priced.min(axis=1, keepdims=True)
     flat = extra[np.isfinite(extra)]
-    most = problem.n_checkpoints + _CORE_PAIRS
+    most = problem.n_checkpoints + pairs
     margin = math.inf if len(flat) <= most else float(np.partition(flat, most)[most])
     j, k = np.nonzero((extra <= margin) & np.isfinite(extra))
     only = np.bincount(j, minlength=len(extra))[j] == 1

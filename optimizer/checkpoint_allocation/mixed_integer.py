@@ -42,12 +42,16 @@ class Known:
 
 @dataclass(frozen=True)
 class Outcome:
-    """An assignment or None, a proven bound or None, whether infeasibility is proven, and what struck."""
+    """An assignment or None, a proven bound or None, whether infeasibility is proven, and what struck.
+
+    `prices` (N,) prove the bound where they are given.
+    """
 
     assignment: IntArray | None
     bound: float | None
     infeasible: bool = False
     note: str = ""
+    prices: FloatArray | None = None
 
 
 @dataclass

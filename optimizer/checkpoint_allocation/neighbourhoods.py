@@ -17,17 +17,21 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from optimizer.checkpoint_allocation.exchange import Exchange
 
+_LEAST = 0.02  # work that a program counts for at least: making it takes time as well
 _UNITS = 10_000_000  # integers that a capacity, or the largest cost, is made of
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much a search may do: programs, nodes in a neighbourhood, pairs in a program, and its own unit of work."""
+    """How much a search may do: nodes in a neighbourhood, pairs in a program, work of one program and of all.
 
-    programs: int
+    Work is the deterministic time of CP-SAT, some seconds each; a program counts for at least _LEAST.
+    """
+
     nodes: int
     pairs: int
     work: float
+    total: float
 
 
 def search(state: Exchange, effort: Effort, *, until: float, target: float, seed: int = 0) -> bool:
@@ -37,7 +41,8 @@ def search(state: Exchange, effort: Effort, *, until: float, target: float, seed
     """
     random = np.random.default_rng(seed)
     tired = np.zeros(state.problem.n_nodes)
-    for _ in range(effort.programs):
+    done = 0.0
+    while done < effort.total:
         if time.perf_counter() > until:
             return False
         loss = state.losses()
@@ -45,7 +50,8 @@ def search(state: Exchange, effort: Effort, *, until: float, target: float, seed
             return True
         first = int(np.argmax(loss * 0.5**tired * random.uniform(0.7, 1.3, len(loss))))
         members = _neighbours(state, first, effort.nodes, random)
-        better = _pack(state, members, effort)
+        better, work = _pack(state, members, effort)
+        done += max(work, _LEAST)
         tired[members] += 0.25
         tired[first] += 0.75
         if better:
@@ -73,8 +79,8 @@ def _closeness(extra: FloatArray, scale: float) -> FloatArray:
     return np.exp(-np.clip(extra, 0.0, 50 * scale) / scale * 20)
 
 
-def _pack(state: Exchange, members: IntArray, effort: Effort) -> bool:
-    """Whether the checkpoints on the members were packed cheaper."""
+def _pack(state: Exchange, members: IntArray, effort: Effort) -> tuple[bool, float]:
+    """Whether the checkpoints on the members were packed cheaper, and the work it took."""
     problem = state.problem
     here = state.assignment
     rows = np.flatnonzero(np.isin(here, members))
@@ -92,13 +98,11 @@ def _pack(state: Exchange, members: IntArray, effort: Effort) -> bool:
     upper, lower = problem.upper[members] - held, problem.lower[members] - held
     free = ~fixed
     if not free.any():
-        return False
+        return False, 0.0
     j, k, nodes, load = j[free], k[free], nodes[free], load[free]
     present = state.at[rows[j]] == k
-    chosen = _program(state.found.cost[rows[j], k], j, nodes, load, upper, lower, present, effort.work)
-    if chosen is None:
-        return False
-    return state.accept(rows[j[chosen]], k[chosen])
+    chosen, work = _program(state.found.cost[rows[j], k], j, nodes, load, upper, lower, present, effort.work)
+    return chosen is not None and state.accept(rows[j[chosen]], k[chosen]), work
 
 
 def _program(
@@ -110,8 +114,8 @@ def _program(
     lower: FloatArray,
     present: BoolArray,
     effort: float,
-) -> IntArray | None:
-    """Positions of the chosen pairs, cheaper than the `present` ones; None without an answer.
+) -> tuple[IntArray | None, float]:
+    """Positions of the chosen pairs, cheaper than the `present` ones (None without an answer), and the work.
 
     Loads are rounded up and capacities down (the other way round for minima), so that what fits in integers fits.
     """
@@ -144,6 +148,8 @@ def _program(
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = effort
     solver.parameters.random_seed = 0
-    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return None
-    return np.flatnonzero([solver.boolean_value(one) for one in x])
+    status = solver.solve(model)
+    work = float(solver.response_proto.deterministic_time)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None, work
+    return np.flatnonzero([solver.boolean_value(one) for one in x]), work
