@@ -1,4 +1,4 @@
-"""Instances of checkpoint allocation by stated rules and seeds: what `optimizer.py` measures on.
+"""Instances of checkpoint allocation by stated rules and seeds: what `plan_reach.py` measures on.
 
 `random_correlations`: rho[j, n] uniform in [-1, 1], load lognormal(0, 0.5), cost = load * rho.
 `factor_correlations`: the load of key groups and nodes follows four factors, rho is the cosine of their weights with

@@ -33,7 +33,9 @@ _FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the sea
 _SENSITIVE_PAIRS = 2_000_000
 _ROUNDS = 3
 _TINY_PAIRS = 300  # J * N up to which the program alone is faster than a search before it
-_SEARCH_SHARE = {True: 1.0, False: 0.5}  # of the time limit, for the search before the program; large or not
+_QUICK_WORK = 0.2  # of the search before a program; what it is worth is seen when the program does not end
+_AFTER_WORK = 0.15  # work of the search after programs that did not end, for each second of the limit
+_PROGRAM_SHARE = 0.6  # of the time limit, for the programs where a search may follow
 
 
 def exact(
@@ -83,8 +85,8 @@ def _coupled(
     uncoupled = not problem.neighbours and problem.max_moves is None and problem.capacity is not None
     large = problem.cost.size > MIXED_INTEGER_PAIRS
     if uncoupled and problem.cost.size > _TINY_PAIRS:
-        limit = _SEARCH_SHARE[large] * time_limit_s
-        searched = priced_search(problem, time_limit_s=limit, start=_start(problem, hint))
+        work = None if large else _QUICK_WORK
+        searched = priced_search(problem, time_limit_s=time_limit_s, start=_start(problem, hint), work=work)
         if large and searched.assignment is not None and not constraint_violations(problem, searched.assignment):
             note = "node prices and large-neighbourhood search" + ("; time limit struck" if searched.struck else "")
             return Outcome(searched.assignment, searched.bound, note=note, prices=searched.prices)
@@ -97,8 +99,10 @@ def _coupled(
     if not small and (best is not None or problem.cost.size > _FALLBACK_PAIRS):
         return Outcome(best, bound, note="node prices and local search, too large for a proof")
     own_bound = prices.price_bound(problem, price)
+    searchable = uncoupled and problem.cost.size > _TINY_PAIRS and not large
+    share = _PROGRAM_SHARE if searchable else 1.0
     for _ in range(_ROUNDS):  # a better known answer leaves out more pairs, which makes the proof sharper
-        left = max(time_limit_s - (time.perf_counter() - began), 0.0)
+        left = max(share * time_limit_s - (time.perf_counter() - began), 0.0)
         found = branch_and_bound(problem, Known(best, value, price, own_bound), time_limit_s=left)
         if found.infeasible:
             return Outcome(None, None, infeasible=True, note="the mixed-integer program has no solution")
@@ -107,6 +111,13 @@ def _coupled(
         bound = bound if found.bound is None else max(bound, found.bound)
         if found.note or best is None or is_proven(value, bound):
             break
+    if searchable and best is not None and not is_proven(value, bound):
+        left = max(time_limit_s - (time.perf_counter() - began), 1e-3)
+        searched = priced_search(problem, time_limit_s=left, start=best, work=_AFTER_WORK * time_limit_s)
+        bound = max(bound, searched.bound)
+        better = searched.assignment
+        if better is not None and not constraint_violations(problem, better) and problem.objective(better) < value:
+            best = better
     return Outcome(best, bound, note="; ".join(filter(None, ["mixed-integer program", found.note])))
 
 

@@ -56,7 +56,9 @@ class Priced:
     struck: bool = False
 
 
-def priced_search(problem: CheckpointAllocation, *, time_limit_s: float, start: IntArray | None = None) -> Priced:
+def priced_search(
+    problem: CheckpointAllocation, *, time_limit_s: float, start: IntArray | None = None, work: float | None = None
+) -> Priced:
     """The best answer of the steps above; `start` (J,) is improved as well. No apart pairs, no limit on moves."""
     until = time.perf_counter() + time_limit_s
     if not fits_somewhere(problem):
@@ -86,16 +88,15 @@ def priced_search(problem: CheckpointAllocation, *, time_limit_s: float, start: 
     state.at_prices(prices)
     struck = False
     if problem.cost.size <= _SEARCH_PAIRS:
-        struck = not _packed(state, bound, time_limit_s, until)
+        struck = not _packed(state, bound, _WORK_PER_S * time_limit_s if work is None else work, until)
     return Priced(state.assignment, prices, bound, struck)
 
 
-def _packed(state: Exchange, bound: float, time_limit_s: float, until: float) -> bool:
-    """Pack nodes again, small groups first, with the work that the limit allows; False when the clock struck."""
+def _packed(state: Exchange, bound: float, work: float, until: float) -> bool:
+    """Pack nodes again, small groups first, with so much work; False when the clock struck."""
     target = _CLOSE * abs(bound)
-    share = _WORK_PER_S * time_limit_s / len(_STAGES)
-    for stage, (nodes, pairs, work) in enumerate(_STAGES):
-        effort = Effort(min(nodes, state.problem.n_nodes), pairs, work, share)
+    for stage, (nodes, pairs, each) in enumerate(_STAGES):
+        effort = Effort(min(nodes, state.problem.n_nodes), pairs, each, work / len(_STAGES))
         if not search(state, effort, until=until, target=target, seed=stage):
             return False
     return True
