@@ -27,15 +27,19 @@ class CheckedArrays:
         self.faults.append(InputFault(path, value, rule, hint))
 
     def floats(
-        self, path: str, value: Any, *shapes: tuple[int | None, ...], low: float | None = None
+        self, path: str, value: Any, *shapes: tuple[int | None, ...], low: float | None = None, single: bool = False
     ) -> FloatArray | None:
-        """The value as read-only float64 array of one of `shapes` (None = any length); None with a fault."""
+        """The value as read-only float64 array of one of `shapes` (None = any length); None with a fault.
+
+        `single`: float32 stays float32.
+        """
         array = self._numbers(path, value)
         if array is None or not self._shaped(path, array, shapes):
             return None
-        array = array.astype(np.float64, copy=False)
-        bad = ~(np.abs(array) <= LARGEST)
-        if bad.any():
+        if not (single and array.dtype == np.float32):
+            array = array.astype(np.float64, copy=False)
+        if not _within(array):
+            bad = ~(np.abs(array) <= LARGEST)
             self._element(path, array, bad, f"must be a finite number of magnitude at most {LARGEST:g}")
             return None
         if low is not None and (array < low).any():
@@ -105,6 +109,13 @@ class CheckedArrays:
             rule,
             f"and {more} more" if more > 0 else "",
         )
+
+
+def _within(array: npt.NDArray[Any]) -> bool:
+    """True when all magnitudes are at most LARGEST, no NaN; needs no second array."""
+    if not array.size:
+        return True
+    return float(array.max()) <= LARGEST and float(array.min()) >= -LARGEST
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

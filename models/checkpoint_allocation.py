@@ -40,6 +40,9 @@ class CheckpointAllocation:
     each checkpoint (for `even`) or None; current (J,) node of each checkpoint or None; max_moves: how many
     may leave it, or None.
 
+    A float32 `cost` is kept as it is (all else is float64): its entries are exact, sums and differences of them are
+    taken in float64.
+
     Raises InputError with every fault found.
     """
 
@@ -55,7 +58,7 @@ class CheckpointAllocation:
 
     def __post_init__(self) -> None:
         check = CheckedArrays()
-        cost = check.floats("cost", self.cost, (None, None))
+        cost = check.floats("cost", self.cost, (None, None), single=True)
         if cost is not None and 0 in cost.shape:
             check.add("cost", cost.shape, "must have at least one checkpoint and one node")
         shape = (None, None) if cost is None else cost.shape
@@ -118,6 +121,11 @@ class CheckpointAllocation:
         allowed[self.forbidden[:, 0], self.forbidden[:, 1]] = False
         allowed.setflags(write=False)
         return allowed
+
+    @cached_property
+    def load_fits_everywhere(self) -> bool:
+        """True when no single load exceeds any capacity."""
+        return self.capacity is None or float(self.load.max()) <= float(self.upper.min())
 
     @cached_property
     def upper(self) -> FloatArray:
@@ -194,6 +202,7 @@ class CheckpointPlan(Solution):
     assignment: IntArray | None = None
     method: str = ""
     violations: tuple[str, ...] = ()
+    prices: FloatArray | None = None  # (N,), that prove the bound, where they do; a later plan may start from them
 
     def __post_init__(self) -> None:
         if self.assignment is not None:

@@ -65,7 +65,7 @@ def _why_not(problem: CheckpointAllocation, plan: CheckpointPlan, loads: FloatAr
         return impossible
     if plan.method in _BY_CHANCE:
         return "chosen by chance"
-    more = float(problem.cost[j, n] - problem.cost[j, plan.assignment[j]])
+    more = float(problem.cost[j, n]) - float(problem.cost[j, plan.assignment[j]])
     if more > 0:
         return f"costs more by {more:.6g}"
     if more == 0:

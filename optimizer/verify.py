@@ -82,7 +82,7 @@ def verify_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan, *, g
     found += _claim_violations(problem, plan, objective, broken=broken)
     found += _gap_violations(plan, gap)
     costs = allowed_costs(problem)
-    proven = plan.bound is not None and _proven(problem, plan.bound, costs)
+    proven = _how_proven(problem, plan, costs)
     own = plan.assignment if objective is not None and not broken else None
     claims = plan.status is Status.INFEASIBLE or (plan.bound is not None and not proven)
     example = _example(problem, own, costs) if claims else None
@@ -191,9 +191,25 @@ def _gap_violations(plan: CheckpointPlan, gap: float | None) -> list[Violation]:
     return []
 
 
-def _proven(problem: CheckpointAllocation, bound: float, costs: FloatArray) -> bool:
-    """Whether the cheapest allowed nodes, which no assignment beats, prove the bound."""
-    return bound <= cheapest_sum(costs) + VALUE_TOLERANCE * _magnitude(problem, costs.argmin(axis=1))
+def _how_proven(problem: CheckpointAllocation, plan: CheckpointPlan, costs: FloatArray) -> str:
+    """What proves the bound: the cheapest allowed nodes, which no assignment beats, or the plan's prices; else "".
+
+    Prices prove it when they are not negative: the sum over all pairs is computed here (`prices.price_bound`).
+    """
+    if plan.bound is None:
+        return ""
+    slack = VALUE_TOLERANCE * _magnitude(problem, costs.argmin(axis=1))
+    if plan.bound <= cheapest_sum(costs) + slack:
+        return "the cheapest allowed nodes"
+    prices = plan.prices
+    if prices is None or prices.shape != (problem.n_nodes,) or not (np.isfinite(prices) & (prices >= 0)).all():
+        return ""
+    if problem.capacity is None:
+        return ""
+    # not at the top: that package imports this module
+    from optimizer.checkpoint_allocation.prices import price_bound  # noqa: PLC0415
+
+    return "the node prices of the plan" if plan.bound <= price_bound(problem, prices) + slack else ""
 
 
 def _example(problem: CheckpointAllocation, own: IntArray | None, costs: FloatArray) -> _Example | None:
@@ -223,15 +239,15 @@ def _refuted(problem: CheckpointAllocation, plan: CheckpointPlan, example: _Exam
     return [Violation("claim", text) for text in found]
 
 
-def _checked(plan: CheckpointPlan, gap: float | None, *, proven: bool) -> list[str]:
+def _checked(plan: CheckpointPlan, gap: float | None, *, proven: str) -> list[str]:
     checked = ["every constraint", "the objective"]
     checked += [] if gap is None else ["the gap"]
     if proven:
-        return [*checked, "the bound, which the cheapest allowed nodes prove"]
+        return [*checked, f"the bound, which {proven} prove"]
     return checked if plan.bound is None else [*checked, "the bound against cheap assignments"]
 
 
-def _not_checked(plan: CheckpointPlan, *, proven: bool) -> list[str]:
+def _not_checked(plan: CheckpointPlan, *, proven: str) -> list[str]:
     if plan.assignment is None and plan.status is Status.INFEASIBLE:
         return ["the infeasibility, which takes a solver"]
     if plan.bound is None or proven:

@@ -62,15 +62,32 @@ def expected_problem(scenario: Scenario, loads: GroupLoads) -> CheckpointAllocat
 
 
 def solve_by(
-    method: str, problem: CheckpointAllocation, *, time_limit_s: float = 60.0, seed: int = 0, workers: int = 1
+    method: str,
+    problem: CheckpointAllocation,
+    *,
+    time_limit_s: float = 60.0,
+    seed: int = 0,
+    workers: int = 1,
+    hint: CheckpointPlan | None = None,
 ) -> CheckpointPlan:
-    """The plan by any method of METHODS, or by EXPECTED, whose equally good answers spread the checkpoints' load."""
+    """The plan by any method of METHODS, or by EXPECTED, whose equally good answers spread the checkpoints' load.
+
+    `hint`: a former plan to start from.
+    """
     if method != EXPECTED:
-        return solve(problem, method=method, time_limit_s=time_limit_s, seed=seed, workers=workers)
-    plan = solve(problem, method="exact", time_limit_s=time_limit_s, workers=workers)
+        return solve(problem, method=method, time_limit_s=time_limit_s, seed=seed, workers=workers, hint=hint)
+    plan = solve(problem, method="exact", time_limit_s=time_limit_s, workers=workers, hint=hint)
     if plan.assignment is None:
         return replace(plan, method=method)
     return replace(plan, method=method, assignment=level_ties(problem, plan.assignment))
+
+
+def with_few_moves(
+    problem: CheckpointAllocation, running: CheckpointPlan | None, max_moves: int
+) -> CheckpointAllocation:
+    """The problem with at most so many moves away from the running plan, or else from its own `current`."""
+    current = problem.current if running is None or running.assignment is None else running.assignment
+    return replace(problem, current=current, max_moves=max_moves)
 
 
 def _speeds(scenario: Scenario, loads: GroupLoads) -> np.ndarray:

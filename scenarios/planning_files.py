@@ -8,7 +8,6 @@ unpickled.
 from __future__ import annotations
 
 import difflib
-import io
 import json
 import os
 import sys
@@ -16,7 +15,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -25,6 +24,8 @@ from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.solution import Status
 from scenarios.load_history import problem_of_history
+from scenarios.plan_archives import packed, unpacked
+from scenarios.planning_memory import refuse_too_large
 
 PROBLEM_KEYS = (
     "cost",
@@ -40,11 +41,14 @@ PROBLEM_KEYS = (
 _REQUIRED = ("cost", "load")
 _PAIRS = ("forbidden", "apart")
 _SUFFIXES = (".json", ".npz")
+_COMPRESSED = 50_000_000  # bytes of costs up to which an archive is compressed
 _VALUES = ("objective", "bound", "gap")
 
 
-def read_problem(path: str | Path, method: str = "exact") -> CheckpointAllocation:
+def read_problem(path: str | Path, method: str = "exact", *, memory_bytes: float | None = None) -> CheckpointAllocation:
     """The checkpoint-allocation problem in a .json or .npz file.
+
+    A file that would take more than `memory_bytes` (None: a share of the machine's) is refused with the estimate.
 
     A file with a `history` has the loads that costs follow from, by what the method minimises
     (`scenarios.load_history`). Raises InputError for a missing or broken file, unknown or missing keys, wrong contents,
@@ -53,6 +57,7 @@ def read_problem(path: str | Path, method: str = "exact") -> CheckpointAllocatio
     path = Path(path)
     if path.suffix not in _SUFFIXES:
         raise InputError.at("file", path.name, "must end in .json or .npz")
+    refuse_too_large(path, memory_bytes)
     found = _with_history(_read_npz(path)) if path.suffix == ".npz" else _read_json(path)
     if found.get("history") is not None:
         return problem_of_history(found, method)
@@ -84,9 +89,9 @@ def write_problem(problem: CheckpointAllocation, path: str | Path, *, force: boo
         write_text(path, json.dumps(problem_to_dict(problem), allow_nan=False) + "\n", force=force)
         return
     arrays = {key: value for key in PROBLEM_KEYS if (value := getattr(problem, key)) is not None}
-    packed = io.BytesIO()
-    np.savez_compressed(packed, allow_pickle=False, **{key: _as_array(arrays[key]) for key in arrays})
-    _write_bytes(path, packed.getvalue(), force=force)
+    save = np.savez_compressed if problem.cost.nbytes <= _COMPRESSED else np.savez
+    values = {key: _as_array(arrays[key]) for key in arrays}
+    _write(path, lambda file: save(file, allow_pickle=False, **values), force=force)
 
 
 def problem_to_dict(problem: CheckpointAllocation) -> dict[str, Any]:
@@ -108,6 +113,7 @@ def plan_to_dict(plan: CheckpointPlan, problem: CheckpointAllocation | None = No
         "method": plan.method or None,
         "note": plan.note or None,
         "violations": list(plan.violations),
+        "prices": None if plan.prices is None else plan.prices.tolist(),
     }
     if problem is not None:
         written["node_loads"] = None if assignment is None else problem.node_loads(assignment).tolist()
@@ -115,7 +121,7 @@ def plan_to_dict(plan: CheckpointPlan, problem: CheckpointAllocation | None = No
 
 
 def read_plan(path: str | Path) -> CheckpointPlan:
-    """The plan in a JSON file, as `plan checkpoints --json` writes it; keys beyond the interface are ignored.
+    """The plan in a JSON or NPZ file, as `plan checkpoints --out` writes it; keys beyond the interface are ignored.
 
     Raises InputError for a missing or broken file and values of the wrong type. Whether the plan is any
     good is the business of `optimizer.verify`.
@@ -125,7 +131,8 @@ def read_plan(path: str | Path) -> CheckpointPlan:
 
 def read_plan_and_gap(path: str | Path) -> tuple[CheckpointPlan, float | None]:
     """As `read_plan`, and the gap that the file claims, which a plan computes itself; None without one."""
-    found = _read_json(Path(path))
+    path = Path(path)
+    found = unpacked(_read_npz(path), path.name) if path.suffix == ".npz" else _read_json(path)
     faults: list[InputFault] = []
     statuses = [status.value for status in Status]
     if found.get("status") not in statuses:
@@ -135,6 +142,9 @@ def read_plan_and_gap(path: str | Path) -> tuple[CheckpointPlan, float | None]:
             faults.append(InputFault(key, found[key], "must be a number or null"))
     nodes = found.get("assignment")
     faults += _assignment_faults(nodes)
+    prices = found.get("prices")
+    if prices is not None and not (isinstance(prices, list) and all(map(_is_number, prices))):
+        faults.append(InputFault("prices", NO_VALUE, "must be a list with one number per node, or null"))
     raise_if_any(faults)
     objective, bound, gap = (None if found.get(key) is None else float(found[key]) for key in _VALUES)
     plan = CheckpointPlan(
@@ -144,6 +154,7 @@ def read_plan_and_gap(path: str | Path) -> tuple[CheckpointPlan, float | None]:
         wall_s=float(found.get("wall_s") or 0.0),
         note=str(found.get("note") or ""),
         method=str(found.get("method") or ""),
+        prices=None if prices is None else np.array(prices, dtype=np.float64),
         assignment=None if nodes is None else np.array([-1 if n is None else n for n in nodes], dtype=np.int64),
     )
     return plan, gap
@@ -164,12 +175,24 @@ def refuse_unwritable(path: Path, *, force: bool) -> None:
         raise InputError.at("out", str(path), "its folder does not exist")
 
 
+def write_plan(document: dict[str, Any], path: Path, *, force: bool = False) -> None:
+    """Write the document of a plan: JSON, or an NPZ archive where the suffix says so."""
+    if path.suffix == ".npz":
+        _write_bytes(path, packed(document), force=force)
+    else:
+        write_text(path, json.dumps(document, allow_nan=False) + "\n", force=force)
+
+
 def _write_bytes(path: Path, data: bytes, *, force: bool) -> None:
+    _write(path, lambda file: file.write(data), force=force)
+
+
+def _write(path: Path, fill: Callable[[IO[bytes]], Any], *, force: bool) -> None:
     refuse_unwritable(path, force=force)
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            fill(file)
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
     except OSError as error:

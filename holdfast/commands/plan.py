@@ -34,8 +34,11 @@ def checkpoints(
     seed: Annotated[int, typer.Option(help="Decides the draws of baseline and even")] = 0,
     workers: Annotated[int, typer.Option(help="Processes; never changes the answer")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
+    running: Annotated[Path | None, typer.Option("--from", help="Start from this plan: what runs now")] = None,
+    max_moves: Annotated[int | None, typer.Option(help="Most checkpoints that may leave where --from has them")] = None,
     reasons: Annotated[bool, typer.Option("--reasons", help="Say why, against the next two nodes")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the plan to this JSON file as well")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the plan to this file as well: .json or .npz")] = None,
+    memory: Annotated[str, typer.Option(help="Most memory, as in 2 GB; else 80 % of the machine")] = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out")] = False,
 ) -> None:
     """Choose the node of every checkpoint.
@@ -43,32 +46,45 @@ def checkpoints(
     Exit code 0: feasible or optimal; 2: bad input; 3: infeasible; 4: no feasible plan found.
     """
     from optimizer.reasons import reasons as explain  # noqa: PLC0415
-    from scenarios.planning import solve_by  # noqa: PLC0415
+    from scenarios.planning import solve_by, with_few_moves  # noqa: PLC0415
     from scenarios.planning_files import (  # noqa: PLC0415
         plan_to_dict,
+        read_plan,
         read_problem,
         refuse_unwritable,
-        write_text,
+        write_plan,
     )
 
     if out is not None:
         refuse_unwritable(out, force=force)  # before any work is done
-    problem = read_problem(file, method)
-    plan = solve_by(method, problem, time_limit_s=time_limit, seed=seed, workers=workers)
+    problem = read_problem(file, method, memory_bytes=_bytes(memory))
+    hint = None if running is None else read_plan(running)
+    if max_moves is not None:
+        problem = with_few_moves(problem, hint, max_moves)
+    plan = solve_by(method, problem, time_limit_s=time_limit, seed=seed, workers=workers, hint=hint)
     rows = explain(problem, plan) if reasons else []
     document = plan_to_dict(plan, problem)
     if reasons:
         document["reasons"] = [_reason_to_dict(row) for row in rows]
-    text = json_text.dumps(document, allow_nan=False)
     if out is not None:
-        write_text(out, text + "\n", force=force)
+        write_plan(document, out, force=force)
     if json:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(json_text.dumps(document, allow_nan=False) + "\n")
     else:
         _show(problem, plan, rows)
     if plan.status.value in _EXIT:
         typer.echo(f"{plan.status}: {plan.note}", err=True)
         raise typer.Exit(_EXIT[plan.status.value])
+
+
+def _bytes(memory: str) -> float | None:
+    from models.errors import InputError  # noqa: PLC0415
+    from models.units import UnitError, parse  # noqa: PLC0415
+
+    try:
+        return parse(memory, "B") if memory else None
+    except UnitError as error:
+        raise InputError.at("memory", memory, error.rule, error.hint) from error
 
 
 def _reason_to_dict(row: Reason) -> dict[str, object]:
@@ -104,13 +120,14 @@ def _show(problem: CheckpointAllocation, plan: CheckpointPlan, rows: list[Reason
 
 
 def _nodes_table(problem: CheckpointAllocation, plan: CheckpointPlan) -> Table:
+    import numpy as np  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
     assert plan.assignment is not None
     table = Table("node", "load", "capacity", "checkpoints")
     loads = problem.node_loads(plan.assignment)
     for n in range(min(problem.n_nodes, _MOST_ROWS)):
-        here = [j for j, node in enumerate(plan.assignment.tolist()) if node == n]
+        here = np.flatnonzero(plan.assignment == n).tolist()
         capacity = "" if problem.capacity is None else _number(float(problem.capacity[n]))
         table.add_row(str(n), _number(float(loads[n])), capacity, _listed(here))
     return table

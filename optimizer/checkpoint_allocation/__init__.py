@@ -21,11 +21,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import CheckedArrays, IntArray
+from models.checked_arrays import CheckedArrays, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import raise_if_any
 from models.solution import Status, is_proven
@@ -43,6 +44,14 @@ _FALLBACK_SECONDS = 10.0
 _FALLBACK_PAIRS = 200_000
 
 
+@dataclass(frozen=True)
+class Hint:
+    """What may be started from: an assignment (J,), the prices (N,) of a former plan."""
+
+    assignment: IntArray | None = None
+    prices: FloatArray | None = None
+
+
 def solve(
     problem: CheckpointAllocation,
     *,
@@ -55,7 +64,8 @@ def solve(
     """The plan that `method` (one of METHODS) finds, with objective, proven bound and violations.
 
     `seed` decides the draws of `baseline` and `even`. `workers` never changes the answer: every method runs
-    on one. `hint` (J,) is an assignment to start from (`exact` only). The time limit [s] is a last resort
+    on one. `hint` is an assignment (J,) or a
+    former plan to start from (`exact` only). The time limit [s] is a last resort
     of `exact`; the note says when it struck. Raises InputError for a bad argument.
     """
     began = time.perf_counter()
@@ -67,25 +77,25 @@ def solve(
     return _plan(problem, method, outcome, began)
 
 
-def _baseline(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: IntArray | None) -> Outcome:
+def _baseline(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: Hint) -> Outcome:
     drawn = random_methods.baseline(problem, seed)
     return _drawn(problem, drawn, np.bincount(problem.group_codes), seed, time_limit_s)
 
 
-def _even(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: IntArray | None) -> Outcome:
+def _even(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: Hint) -> Outcome:
     drawn = random_methods.even(problem, seed)
     return _drawn(problem, drawn, random_methods.even_room(problem), seed, time_limit_s)
 
 
-def _sensitive_first(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: IntArray | None) -> Outcome:
+def _sensitive_first(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: Hint) -> Outcome:
     return Outcome(sensitive_first(problem), _quick_bound(problem))
 
 
-def _exact(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: IntArray | None) -> Outcome:
-    return exact(problem, time_limit_s=time_limit_s, hint=hint)
+def _exact(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: Hint) -> Outcome:
+    return exact(problem, time_limit_s=time_limit_s, hint=hint.assignment, former=hint.prices)
 
 
-METHODS: dict[str, Callable[[CheckpointAllocation, float, int, IntArray | None], Outcome]] = {
+METHODS: dict[str, Callable[[CheckpointAllocation, float, int, Hint], Outcome]] = {
     "baseline": _baseline,
     "even": _even,
     "sensitive-first": _sensitive_first,
@@ -161,6 +171,7 @@ def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, began: f
         assignment=assignment,
         method=method,
         violations=tuple(map(str, broken)),
+        prices=outcome.prices,
     )
 
 
@@ -172,7 +183,7 @@ def _closed(problem: CheckpointAllocation, assignment: IntArray, objective: floa
 
 def _checked(
     problem: CheckpointAllocation, method: str, time_limit_s: float, seed: int, workers: int, hint: Any
-) -> IntArray | None:
+) -> Hint:
     check = CheckedArrays()
     if method not in METHODS:
         check.add("method", method, "must be one of " + ", ".join(METHODS))
@@ -181,6 +192,9 @@ def _checked(
     for name, value, least in (("seed", seed, 0), ("workers", workers, 1)):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             check.add(name, value, f"must be a whole number, at least {least}")
-    start = None if hint is None else check.indices("hint", hint, (problem.n_checkpoints,), (problem.n_nodes,))
+    former = hint if isinstance(hint, CheckpointPlan) else CheckpointPlan(status=Status.UNKNOWN)
+    given = former.assignment if isinstance(hint, CheckpointPlan) else hint
+    start = None if given is None else check.indices("hint", given, (problem.n_checkpoints,), (problem.n_nodes,))
+    prices = None if former.prices is None else check.floats("hint.prices", former.prices, (problem.n_nodes,), low=0.0)
     raise_if_any(check.faults)
-    return start
+    return Hint(start, prices)

@@ -20,19 +20,32 @@ from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import is_proven
 from optimizer.checkpoint_allocation import flow, prices, separable
+from optimizer.checkpoint_allocation.core_flow import core_flow
+from optimizer.checkpoint_allocation.large import priced_search
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.search import Search
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
+from optimizer.checkpoint_allocation.warm import few_moves
 from optimizer.verify import constraint_violations
 
 MIXED_INTEGER_PAIRS = 5_000  # J * N up to which a proof is attempted
 _FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the search finds nothing feasible
 _SENSITIVE_PAIRS = 2_000_000
 _ROUNDS = 3
+_TINY_PAIRS = 300  # J * N up to which the program alone is faster than a search before it
+_QUICK_WORK = 0.2  # of the search before a program; what it is worth is seen when the program does not end
+_AFTER_WORK = 0.15  # work of the search after programs that did not end, for each second of the limit
+_PROGRAM_SHARE = 0.6  # of the time limit, for the programs where a search may follow
 
 
-def exact(problem: CheckpointAllocation, *, time_limit_s: float, hint: IntArray | None = None) -> Outcome:
-    """The best assignment with a proven bound; the note names the method. A hint only ever helps."""
+def exact(
+    problem: CheckpointAllocation,
+    *,
+    time_limit_s: float,
+    hint: IntArray | None = None,
+    former: FloatArray | None = None,
+) -> Outcome:
+    """The best assignment with a proven bound; the note names the method. A hint, or former prices, only help."""
     if separable.is_separable(problem):
         answer = separable.separable(problem)
         if answer is None:
@@ -42,13 +55,42 @@ def exact(problem: CheckpointAllocation, *, time_limit_s: float, hint: IntArray 
     if not constraint_violations(problem, cheapest):
         return Outcome(cheapest, problem.objective(cheapest), note="the cheapest nodes keep every constraint")
     if flow.is_count_problem(problem):
+        found = _by_count(problem)
+        if found is not None:
+            return found
+    return _coupled(problem, time_limit_s, hint, former)
+
+
+def _by_count(problem: CheckpointAllocation) -> Outcome | None:
+    """The optimal flow, of all pairs or of a core of them; None when the core has none."""
+    if problem.cost.size <= flow.FLOW_PAIRS:
         answer, bound = flow.count_flow(problem)
         return Outcome(answer, bound, infeasible=answer is None, note="minimum-cost flow")
-    return _coupled(problem, time_limit_s, hint)
+    limit = flow.counts(problem)
+    if not flow.enough_room(problem, limit):
+        return Outcome(None, None, infeasible=True, note="capacities hold fewer checkpoints than there are")
+    answer, bound = core_flow(problem, limit)
+    return None if answer is None else Outcome(answer, bound, note="minimum-cost flow on a core of the pairs")
 
 
-def _coupled(problem: CheckpointAllocation, time_limit_s: float, hint: IntArray | None) -> Outcome:
+def _coupled(
+    problem: CheckpointAllocation, time_limit_s: float, hint: IntArray | None, former: FloatArray | None
+) -> Outcome:
     began = time.perf_counter()
+    if large_with_few_moves(problem):
+        moved = few_moves(problem, former)
+        if moved.assignment is not None and not constraint_violations(problem, moved.assignment):
+            note = "the running plan improved with few moves"
+            return Outcome(moved.assignment, moved.bound, note=note, prices=moved.prices)
+    uncoupled = not problem.neighbours and problem.max_moves is None and problem.capacity is not None
+    large = problem.cost.size > MIXED_INTEGER_PAIRS
+    if uncoupled and problem.cost.size > _TINY_PAIRS:
+        work = None if large else _QUICK_WORK
+        searched = priced_search(problem, time_limit_s=time_limit_s, start=_start(problem, hint), work=work)
+        if large and searched.assignment is not None and not constraint_violations(problem, searched.assignment):
+            note = "node prices and large-neighbourhood search" + ("; time limit struck" if searched.struck else "")
+            return Outcome(searched.assignment, searched.bound, note=note, prices=searched.prices)
+        hint = hint if searched.assignment is None else searched.assignment
     price = prices.node_prices(problem)
     bound = max(prices.price_bound(problem, price), prices.price_bound(problem, np.zeros(problem.n_nodes)))
     best = _best_known(problem, price, hint)
@@ -57,8 +99,10 @@ def _coupled(problem: CheckpointAllocation, time_limit_s: float, hint: IntArray 
     if not small and (best is not None or problem.cost.size > _FALLBACK_PAIRS):
         return Outcome(best, bound, note="node prices and local search, too large for a proof")
     own_bound = prices.price_bound(problem, price)
+    searchable = uncoupled and problem.cost.size > _TINY_PAIRS and not large
+    share = _PROGRAM_SHARE if searchable else 1.0
     for _ in range(_ROUNDS):  # a better known answer leaves out more pairs, which makes the proof sharper
-        left = max(time_limit_s - (time.perf_counter() - began), 0.0)
+        left = max(share * time_limit_s - (time.perf_counter() - began), 0.0)
         found = branch_and_bound(problem, Known(best, value, price, own_bound), time_limit_s=left)
         if found.infeasible:
             return Outcome(None, None, infeasible=True, note="the mixed-integer program has no solution")
@@ -67,7 +111,27 @@ def _coupled(problem: CheckpointAllocation, time_limit_s: float, hint: IntArray 
         bound = bound if found.bound is None else max(bound, found.bound)
         if found.note or best is None or is_proven(value, bound):
             break
+    if searchable and best is not None and not is_proven(value, bound):
+        left = max(time_limit_s - (time.perf_counter() - began), 1e-3)
+        searched = priced_search(problem, time_limit_s=left, start=best, work=_AFTER_WORK * time_limit_s)
+        bound = max(bound, searched.bound)
+        better = searched.assignment
+        if better is not None and not constraint_violations(problem, better) and problem.objective(better) < value:
+            best = better
     return Outcome(best, bound, note="; ".join(filter(None, ["mixed-integer program", found.note])))
+
+
+def large_with_few_moves(problem: CheckpointAllocation) -> bool:
+    """True when a running plan is to be improved that is too large for a whole program."""
+    limited = problem.current is not None and problem.max_moves is not None
+    large = problem.cost.size > MIXED_INTEGER_PAIRS
+    return limited and large and not problem.neighbours and problem.capacity is not None
+
+
+def _start(problem: CheckpointAllocation, hint: IntArray | None) -> IntArray | None:
+    """The feasible one of the hint and what is running, the cheaper of both."""
+    given = [one for one in (hint, problem.current) if one is not None and not constraint_violations(problem, one)]
+    return min(given, key=problem.objective) if given else None
 
 
 def _best_known(problem: CheckpointAllocation, price: FloatArray, hint: IntArray | None) -> IntArray | None:

@@ -20,7 +20,8 @@ from ortools.graph.python import min_cost_flow
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 
-FLOW_PAIRS = 3_000_000  # largest J * N that becomes a flow network
+FLOW_PAIRS = 300_000  # largest J * N that becomes a flow network as a whole
+_CHUNK = 1_000_000
 _EPS = float(np.finfo(np.float64).eps)
 _POTENTIAL_ROUNDS = 2_000
 
@@ -34,10 +35,10 @@ class Counts:
 
 
 def is_count_problem(problem: CheckpointAllocation) -> bool:
-    """True when capacities only count checkpoints, nothing else couples them, and the size is right."""
-    if problem.neighbours or problem.max_moves is not None or problem.cost.size > FLOW_PAIRS:
+    """True when capacities only count checkpoints and nothing else couples them."""
+    if problem.neighbours or problem.max_moves is not None:
         return False
-    return bool((problem.weights == problem.weights[:1]).all())
+    return bool((problem.load == problem.load[:1]).all())
 
 
 def counts(problem: CheckpointAllocation) -> Counts:
@@ -51,6 +52,12 @@ def counts(problem: CheckpointAllocation) -> Counts:
     return Counts(least.astype(np.int64), most.astype(np.int64))
 
 
+def enough_room(problem: CheckpointAllocation, limit: Counts) -> bool:
+    """False when the counts alone leave no allocation."""
+    j = problem.n_checkpoints
+    return bool((limit.least <= limit.most).all() and limit.least.sum() <= j <= limit.most.sum())
+
+
 def integer_costs(cost: FloatArray, allowed: BoolArray, nodes: int) -> IntArray:
     """The costs minus their row minima as integers, rounded down to multiples of 1/scale.
 
@@ -58,6 +65,7 @@ def integer_costs(cost: FloatArray, allowed: BoolArray, nodes: int) -> IntArray:
     multiplies costs by the number of graph nodes. Rounding down keeps an optimum of the integers a lower
     bound; the answer is evaluated again in float64 all the same.
     """
+    cost = cost.astype(np.float64, copy=False)
     rows = np.where(allowed, cost, np.inf).min(axis=1, keepdims=True)
     shifted = np.where(allowed, cost - rows, 0.0)
     largest = float(shifted.max(initial=0.0))
@@ -71,7 +79,7 @@ def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | 
     """The optimal assignment (J,) and its proven bound; (None, None) when no flow exists."""
     limit = counts(problem)
     j, n = problem.cost.shape
-    if (limit.least > limit.most).any() or limit.least.sum() > j:
+    if not enough_room(problem, limit):
         return None, None
     rows, columns = np.nonzero(problem.allowed)
     sink = j + n
@@ -106,7 +114,7 @@ def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | 
 
 def potential_bound(problem: CheckpointAllocation, limit: Counts, potentials: FloatArray) -> tuple[float, float]:
     """The lower bound that node potentials (N,) of any sign prove, and how far rounding may have moved it."""
-    minima = np.where(problem.allowed, problem.cost + potentials, np.inf).min(axis=1)
+    minima = potential_minima(problem, potentials)
     paid = np.maximum(potentials, 0) * limit.most - np.maximum(-potentials, 0) * limit.least
     value = math.fsum(minima.tolist()) - math.fsum(paid.tolist())
     if not potentials.any():
@@ -115,16 +123,33 @@ def potential_bound(problem: CheckpointAllocation, limit: Counts, potentials: Fl
     return value, 4 * _EPS * (size + float(np.abs(paid).sum()))
 
 
+def potential_minima(problem: CheckpointAllocation, potentials: FloatArray) -> FloatArray:
+    """min_n (c[j,n] + p[n]) over the allowed nodes, (J,), in float64."""
+    minima = np.empty(problem.n_checkpoints)
+    step = max(1, _CHUNK // problem.n_nodes)
+    for first in range(0, problem.n_checkpoints, step):
+        rows = slice(first, first + step)
+        minima[rows] = np.where(problem.allowed[rows], problem.cost[rows] + potentials, np.inf).min(axis=1)
+    return minima
+
+
 def _potentials(problem: CheckpointAllocation, limit: Counts, assignment: IntArray) -> FloatArray:
     """Shortest distances in the residual graph of nodes and sink, relative to the sink, (N,)."""
     n = problem.n_nodes
     length = np.full((n + 1, n + 1), np.inf)  # length[u, v]: p[v] <= p[u] + length[u, v]
-    here = problem.cost[np.arange(problem.n_checkpoints), assignment]
+    here = problem.cost[np.arange(problem.n_checkpoints), assignment].astype(np.float64)
     extra = np.where(problem.allowed, problem.cost - here[:, None], np.inf)
     order = np.argsort(assignment, kind="stable")
     used, starts = np.unique(assignment[order], return_index=True)
     length[:n, used] = np.minimum.reduceat(extra[order], starts, axis=0).T
     held = np.bincount(assignment, minlength=n)
+    return shortest(length, held, limit)
+
+
+def shortest(length: FloatArray, held: IntArray, limit: Counts) -> FloatArray:
+    """Distances from the sink, (N,), where `length` (N + 1, N + 1) has those between nodes; its last row and column,
+    the sink's, are filled in here: it may take from a node with more than its least, and give to one with room."""
+    n = len(held)
     length[n, :n] = np.where(held < limit.most, 0.0, np.inf)
     length[:n, n] = np.where(held > limit.least, 0.0, np.inf)
     p = np.zeros(n + 1)

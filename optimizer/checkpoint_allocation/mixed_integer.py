@@ -42,12 +42,16 @@ class Known:
 
 @dataclass(frozen=True)
 class Outcome:
-    """An assignment or None, a proven bound or None, whether infeasibility is proven, and what struck."""
+    """An assignment or None, a proven bound or None, whether infeasibility is proven, and what struck.
+
+    `prices` (N,) prove the bound where they are given.
+    """
 
     assignment: IntArray | None
     bound: float | None
     infeasible: bool = False
     note: str = ""
+    prices: FloatArray | None = None
 
 
 @dataclass
@@ -90,8 +94,9 @@ def branch_and_bound(
     if len(np.unique(j)) < problem.n_checkpoints:
         return _nothing_left(known)
     row_minimum = np.where(problem.allowed, problem.cost, np.inf).min(axis=1)
-    largest = float(np.abs(problem.cost[j, n]).max() + np.abs(row_minimum).max())
-    unit = scaled_costs(problem.cost[j, n] - row_minimum[j], largest)
+    row_minimum = row_minimum.astype(np.float64, copy=False)
+    largest = float(np.abs(problem.cost[j, n]).max()) + float(np.abs(row_minimum).max())
+    unit = scaled_costs(problem.cost[j, n].astype(np.float64) - row_minimum[j], largest)
     rows = _program(problem, j, n)
     if spread is not None:
         _add_spread(rows, problem, j, n, spread)

@@ -30,9 +30,21 @@ _EPS = float(np.finfo(np.float64).eps)
 
 def fitting(problem: CheckpointAllocation) -> BoolArray:
     """True where a pair is allowed and its load alone fits, (J, N): others are in no feasible answer."""
-    if problem.capacity is None:
-        return problem.allowed
-    return problem.allowed & (problem.weights <= problem.upper)
+    return fits_in(problem, slice(None))
+
+
+def fits_in(problem: CheckpointAllocation, rows: slice | IntArray) -> BoolArray:
+    """True where a pair is allowed and its load alone fits, for some checkpoints, (len(rows), N)."""
+    if problem.load_fits_everywhere:
+        return problem.allowed[rows]
+    return problem.allowed[rows] & (problem.weights[rows] <= problem.upper)
+
+
+def fits_somewhere(problem: CheckpointAllocation) -> bool:
+    """Whether every checkpoint has a node that may store it."""
+    step = max(1, _CHUNK // problem.n_nodes)
+    parts = (slice(first, first + step) for first in range(0, problem.n_checkpoints, step))
+    return all(bool(fits_in(problem, rows).any(axis=1).all()) for rows in parts)
 
 
 def price_bound(problem: CheckpointAllocation, prices: FloatArray, fits: BoolArray | None = None) -> float:
@@ -53,13 +65,14 @@ def reduced_minima(
     problem: CheckpointAllocation, prices: FloatArray, fits: BoolArray | None = None
 ) -> tuple[FloatArray, IntArray]:
     """The smallest priced cost of each checkpoint and the node that has it, both (J,)."""
-    fits = fitting(problem) if fits is None else fits
     minima = np.empty(problem.n_checkpoints)
     nodes = np.empty(problem.n_checkpoints, dtype=np.int64)
     step = max(1, _CHUNK // problem.n_nodes)
     for first in range(0, problem.n_checkpoints, step):
         rows = slice(first, first + step)
-        priced = np.where(fits[rows], problem.cost[rows] + prices * problem.weights[rows], np.inf)
+        within = fits_in(problem, rows) if fits is None else fits[rows]
+        priced = problem.cost[rows] + prices * problem.weights[rows] if prices.any() else problem.cost[rows]
+        priced = np.where(within, priced, np.inf)
         nodes[rows] = priced.argmin(axis=1)
         minima[rows] = priced.min(axis=1)
     return minima, nodes

@@ -82,7 +82,8 @@ def _with_few_moves(problem: CheckpointAllocation, best: IntArray) -> IntArray |
     assert problem.current is not None and problem.max_moves is not None
     rows = np.arange(problem.n_checkpoints)
     stays_possible = problem.allowed[rows, problem.current]
-    saving = np.where(stays_possible, problem.cost[rows, problem.current] - problem.cost[rows, best], np.inf)
+    saved = problem.cost[rows, problem.current].astype(np.float64) - problem.cost[rows, best]
+    saving = np.where(stays_possible, saved, np.inf)
     if np.isinf(saving).sum() > problem.max_moves:
         return None
     order = np.argsort(-saving, kind="stable")[: problem.max_moves]

@@ -62,6 +62,15 @@ def test_a_plan_for_another_problem_fails_the_check_with_four(run):
     assert "forbidden: checkpoint 0 must not be on node 1" in result.stdout
 
 
+def test_a_running_plan_is_where_the_moves_start(run):
+    run("plan", "checkpoints", "PROBLEM", "--out", "@plan.npz")
+    before = json.loads(run("plan", "checkpoints", "PROBLEM", "--json").stdout)["assignment"]
+    result = run("plan", "checkpoints", "PROBLEM", "--json", "--from", "@plan.npz", "--max-moves", "0")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["assignment"] == before
+    assert run("plan", "checkpoints", "PROBLEM", "--max-moves", "0").exit_code != 0
+
+
 def changed_plan(tmp_path, **changes):
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))

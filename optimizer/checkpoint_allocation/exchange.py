@@ -1,0 +1,231 @@
+"""Feasible answers at any size: repair at node prices, then shifts and swaps of many checkpoints at a time.
+
+All looks at the kept pairs (`candidates`) in whole arrays. At prices lambda with bound L, an answer x is above it by
+
+    c(x) - L = sum_j (priced cost of j's node - its least)  +  sum_n lambda[n] (capacity[n] - load[n])
+
+so what is left to gain is in checkpoints that are not on their cheapest node, and in room where a price is paid. A step
+applies all improving moves that touch different nodes, best first: none of them can spoil another. Ties go by index, so
+the same problem gives the same answer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.candidates import Candidates
+
+_REPAIRS = 400
+_PAIRS = 3_000_000  # swaps that one step compares
+
+
+class Exchange:
+    """An assignment that is being changed: `at` (J,) is the column of each checkpoint's node among its candidates."""
+
+    def __init__(self, problem: CheckpointAllocation, found: Candidates, prices: FloatArray) -> None:
+        self.problem, self.found, self.prices = problem, found, prices
+        self.rows = np.arange(problem.n_checkpoints)
+        self.priced = found.priced(prices)
+        self.least = self.priced.min(axis=1)
+        self.at = self.priced.argmin(axis=1)
+        self._count()
+
+    @property
+    def assignment(self) -> IntArray:
+        """The node of each checkpoint, (J,)."""
+        here: IntArray = self.found.nodes[self.rows, self.at]
+        return here
+
+    def start_from(self, assignment: IntArray) -> None:
+        """Take a given assignment; a node that is no candidate replaces the dearest one."""
+        match = self.found.nodes == assignment[:, None]
+        missing = np.flatnonzero(~match.any(axis=1))
+        if len(missing):
+            self._replace(missing, assignment[missing])
+            match[missing] = self.found.nodes[missing] == assignment[missing, None]
+        finite = match & np.isfinite(self.found.cost)
+        known = finite.any(axis=1)
+        self.at[known] = finite[known].argmax(axis=1)
+        self._count()
+
+    def _replace(self, rows: IntArray, nodes: IntArray) -> None:
+        out = self.priced[rows].argmax(axis=1)
+        fits = self.problem.allowed[rows, nodes] & (self.problem.weights[rows, nodes] <= self.problem.upper[nodes])
+        cost = np.where(fits, self.problem.cost[rows, nodes], np.inf)
+        self.found.nodes[rows, out], self.found.cost[rows, out] = nodes, cost
+        self.found.load[rows, out] = self.problem.weights[rows, nodes]
+        self.priced[rows, out] = cost + self.prices[nodes] * self.found.load[rows, out]
+
+    def _count(self) -> None:
+        here = self.assignment
+        own = self.found.load[self.rows, self.at]
+        self.loads = np.bincount(here, weights=own, minlength=self.problem.n_nodes).astype(np.float64)
+
+    def _move(self, rows: IntArray, to: IntArray) -> None:
+        """Move some checkpoints to the columns `to`; loads are counted again, so that nothing drifts."""
+        self.at[rows] = to
+        self._count()
+
+    def place(self, at: IntArray) -> None:
+        """Take the column `at` (J,) of each checkpoint."""
+        self.at = at.copy()
+        self._count()
+
+    def at_prices(self, prices: FloatArray) -> None:
+        """Judge by other prices."""
+        self.prices = prices
+        self.priced = self.found.priced(prices)
+        self.least = self.priced.min(axis=1)
+
+    def losses(self) -> FloatArray:
+        """What each node loses against the bound of the prices, (N,): dearer checkpoints, and priced room."""
+        dearer = self.priced[self.rows, self.at] - self.least
+        lost: FloatArray = np.bincount(self.assignment, weights=dearer, minlength=self.problem.n_nodes).astype(
+            np.float64
+        )
+        priced = self.prices > 0
+        lost[priced] += self.prices[priced] * np.maximum(self.problem.upper[priced] - self.loads[priced], 0.0)
+        return lost
+
+    def accept(self, rows: IntArray, to: IntArray) -> bool:
+        """Move checkpoints together when that keeps the capacities and costs less; False when it does not."""
+        cost = self.found.cost
+        saved = (cost[rows, self.at[rows]] - cost[rows, to]).sum()
+        if not saved > 1e-12 * np.abs(cost[rows, to]).sum():
+            return False
+        before = self.at[rows].copy()
+        self._move(rows, to)
+        touched = np.unique(np.concatenate([self.found.nodes[rows, before], self.found.nodes[rows, to]]))
+        few = self.problem.max_moves is None or self.problem.moves(self.assignment) <= self.problem.max_moves
+        if few and self._within(touched, self.loads[touched]).all():
+            return True
+        self._move(rows, before)
+        return False
+
+    def repair(self) -> bool:
+        """Whether no node is overloaded any more: moves of least priced cost per useful load, into room."""
+        upper = self.problem.upper
+        for _ in range(_REPAIRS):
+            over = self.loads - upper
+            if not (over > 0).any():
+                return True
+            rows = np.flatnonzero(over[self.assignment] > 0)
+            here, own = self.assignment[rows], self.at[rows]
+            load = self.found.load[rows]
+            useful = np.minimum(load[np.arange(len(rows)), own], over[here])
+            room = (self.loads - upper)[self.found.nodes[rows]] + load <= 0
+            room[np.arange(len(rows)), own] = False
+            extra = self.priced[rows] - self.priced[rows, own][:, None]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                score = np.where(room & (useful > 0)[:, None], extra / useful[:, None], np.inf)
+            best = score.argmin(axis=1)
+            value = score[np.arange(len(rows)), best]
+            chosen = _apart(value, here, self.found.nodes[rows, best], len(upper))
+            chosen = chosen[self._affordable(self._more_moves(rows[chosen], best[chosen]))]
+            if not len(chosen):
+                return False
+            self._move(rows[chosen], best[chosen])
+        return False
+
+    def shift(self) -> bool:
+        """Whether there were moves of single checkpoints to cheaper nodes with room."""
+        upper, lower = self.problem.upper, self.problem.lower
+        own = self.found.cost[self.rows, self.at]
+        weight = self.found.load[self.rows, self.at]
+        cheaper = self.found.cost < own[:, None]
+        rows, to = np.nonzero(cheaper & (self.loads[self.found.nodes] + self.found.load <= upper[self.found.nodes]))
+        here = self.assignment[rows]
+        spared = self.loads[here] - weight[rows] >= lower[here]
+        rows, to, here = rows[spared], to[spared], here[spared]
+        gain = self.found.cost[rows, to] - own[rows]
+        chosen = _apart(gain, here, self.found.nodes[rows, to], len(upper))
+        chosen = chosen[self._affordable(self._more_moves(rows[chosen], to[chosen]))]
+        self._move(rows[chosen], to[chosen])
+        return len(chosen) > 0
+
+    def swap(self, margin: float) -> bool:
+        """Whether there were exchanges of two checkpoints that save cost, among pairs within `margin` of the least."""
+        n = self.problem.n_nodes
+        here = self.assignment
+        near = self.priced - self.least[:, None] <= margin
+        near[self.rows, self.at] = False
+        rows, to = np.nonzero(near & np.isfinite(self.priced))
+        source, target = here[rows], self.found.nodes[rows, to]
+        forth = source < target
+        first, second = _joined(source[forth] * n + target[forth], target[~forth] * n + source[~forth])
+        one, other = np.flatnonzero(forth)[first], np.flatnonzero(~forth)[second]
+        return self._swap_best(rows, to, one, other)
+
+    def _swap_best(self, rows: IntArray, to: IntArray, one: IntArray, other: IntArray) -> bool:
+        j, k = rows[one], rows[other]
+        cost, load = self.found.cost, self.found.load
+        gain = cost[j, to[one]] - cost[j, self.at[j]] + cost[k, to[other]] - cost[k, self.at[k]]
+        keep = gain < -1e-12 * (np.abs(cost[j, self.at[j]]) + np.abs(cost[k, self.at[k]]))
+        one, other, j, k, gain = one[keep], other[keep], j[keep], k[keep], gain[keep]
+        a, b = self.assignment[j], self.assignment[k]
+        after_a = self.loads[a] - load[j, self.at[j]] + load[k, to[other]]
+        after_b = self.loads[b] - load[k, self.at[k]] + load[j, to[one]]
+        fine = self._within(a, after_a) & self._within(b, after_b)
+        one, other, j, k = one[fine], other[fine], j[fine], k[fine]
+        chosen = _apart(gain[fine], a[fine], b[fine], self.problem.n_nodes)
+        more = self._more_moves(j[chosen], to[one[chosen]]) + self._more_moves(k[chosen], to[other[chosen]])
+        chosen = chosen[self._affordable(more)]
+        self._move(np.concatenate([j[chosen], k[chosen]]), np.concatenate([to[one[chosen]], to[other[chosen]]]))
+        return len(chosen) > 0
+
+    def _more_moves(self, rows: IntArray, to: IntArray) -> IntArray:
+        """By how much the number of moves grows when checkpoints go to columns: 1, 0, or -1 for one that returns."""
+        current = self.problem.current
+        if current is None or self.problem.max_moves is None:
+            return np.zeros(len(rows), dtype=np.int64)
+        away = self.found.nodes[rows, to] != current[rows]
+        more: IntArray = away.astype(np.int64) - (self.assignment[rows] != current[rows])
+        return more
+
+    def _affordable(self, more: IntArray) -> BoolArray:
+        """True for the first of some steps that the limit on moves allows together."""
+        if self.problem.max_moves is None:
+            return np.ones(len(more), dtype=np.bool_)
+        left = self.problem.max_moves - self.problem.moves(self.assignment)
+        return np.cumsum(np.maximum(more, 0)) <= left
+
+    def _within(self, nodes: IntArray, loads: FloatArray) -> BoolArray:
+        return (loads <= self.problem.upper[nodes]) & (loads >= self.problem.lower[nodes])
+
+
+def _apart(value: FloatArray, a: IntArray, b: IntArray, n: int) -> IntArray:
+    """Indices of finite values, smallest first, so that no node is touched twice; not the most, but in bulk.
+
+    Each round takes what is first at both of its nodes.
+    """
+    left = np.flatnonzero(np.isfinite(value))
+    left = left[np.argsort(value[left], kind="stable")]
+    taken = []
+    for _ in range(8):
+        if not len(left):
+            break
+        rank = np.arange(len(left))
+        first = np.full(n, len(left))
+        np.minimum.at(first, a[left], rank)
+        np.minimum.at(first, b[left], rank)
+        best = (first[a[left]] == rank) & (first[b[left]] == rank)
+        taken.append(left[best])
+        used = np.zeros(n, dtype=np.bool_)
+        used[a[left[best]]] = used[b[left[best]]] = True
+        left = left[~(used[a[left]] | used[b[left]])]
+    return np.concatenate(taken) if taken else left
+
+
+def _joined(keys: IntArray, others: IntArray) -> tuple[IntArray, IntArray]:
+    """All pairs of positions with equal keys, at most _PAIRS."""
+    order = np.argsort(others, kind="stable")
+    ordered = others[order]
+    begin, end = np.searchsorted(ordered, keys, "left"), np.searchsorted(ordered, keys, "right")
+    count = end - begin
+    if count.sum() > _PAIRS:
+        count = np.where(np.cumsum(count) <= _PAIRS, count, 0)
+    first = np.repeat(np.arange(len(keys)), count)
+    inside = np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count)
+    return first, order[begin[first] + inside]

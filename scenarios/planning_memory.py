@@ -1,0 +1,64 @@
+"""How much memory a planning problem will take, from the head of its file: told before anything is read."""
+
+from __future__ import annotations
+
+import math
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from models.errors import InputError
+from models.estimate import rough
+
+_JSON = 8.0  # bytes of memory for each byte of a JSON file while it is read: Python's numbers are large
+_PAIR = 2.0  # bytes for each pair beside its cost: what is allowed, and what is looked at
+_CHECKPOINT = 2_500.0  # bytes for each checkpoint: its best nodes with costs, loads and shares
+_FIXED = 250e6
+_SHARE = 0.8  # of the machine's memory, when nothing is said
+
+
+def machine_memory() -> float:
+    """The bytes that a plan may take when nothing is said: a share of what the machine has."""
+    try:
+        return _SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):  # a system that does not tell
+        return math.inf
+
+
+def needed_bytes(path: Path) -> float:
+    """The estimate for a problem file; a file that cannot be read is 0, the reader says what is wrong."""
+    try:
+        if path.suffix != ".npz":
+            return _FIXED + _JSON * path.stat().st_size
+        with zipfile.ZipFile(path) as archive:
+            arrays = {name: _head(archive, name) for name in archive.namelist() if name.endswith(".npy")}
+    except (OSError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile):
+        return 0.0
+    total = float(sum(math.prod(shape) * size for shape, size in arrays.values()))
+    shape, _ = arrays.get("cost.npy", ((0, 0), 0))
+    return _FIXED + total + _PAIR * math.prod(shape) + _CHECKPOINT * (shape[0] if shape else 0)
+
+
+def refuse_too_large(path: Path, memory_bytes: float | None = None) -> None:
+    """Raise InputError when the estimate is above the limit, which is a share of the machine's memory when None."""
+    limit = machine_memory() if memory_bytes is None else memory_bytes
+    needed = needed_bytes(path)
+    if needed > limit:
+        rule = f"needs about {rough(needed, 'B')} of memory, {rough(limit, 'B')} may be taken"
+        hint = "write cost as float32 into an .npz file, or allow more with --memory"
+        raise InputError.at("file", path.name, rule, hint)
+
+
+def _head(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], int]:
+    """Shape and bytes per entry of an array in the archive, without its data."""
+    with archive.open(name) as file:
+        major, _ = np.lib.format.read_magic(file)
+        reads = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+        return _shape_and_size(reads(file))
+
+
+def _shape_and_size(head: tuple[tuple[int, ...], bool, np.dtype[np.generic]]) -> tuple[tuple[int, ...], int]:
+    shape, _, kind = head
+    return shape, kind.itemsize

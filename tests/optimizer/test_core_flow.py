@@ -1,0 +1,106 @@
+"""The flow on a core of pairs against the flow on all of them, and against brute force."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.checkpoint_allocation import CheckpointAllocation
+from models.solution import Status
+from optimizer.checkpoint_allocation import core_flow, flow, solve
+from optimizer.checkpoint_allocation.candidates import _best, candidates, first_prices, scale_of, smoothed_prices
+from optimizer.checkpoint_allocation.prices import node_prices, price_bound
+from optimizer.verify import constraint_violations, verify_checkpoints
+
+
+def counting_problem(seed, largest=60, widest=12):
+    random = np.random.default_rng(seed)
+    j, n = int(random.integers(2, largest)), int(random.integers(2, widest))
+    cost = random.normal(size=(j, n))
+    kind = random.integers(0, 3)
+    if kind == 1:
+        cost += 3 * random.normal(size=n)  # the same nodes are everybody's choice
+    if kind == 2:
+        cost = random.integers(0, 3, (j, n)) * 1.0  # ties everywhere
+    weight = random.uniform(0.1, 3)
+    fields = {"capacity": np.full(n, weight * math.ceil(j / n * random.choice([1.0, 1.0, 1.2])) * 1.01)}
+    if random.random() < 0.4:
+        fields["capacity_min"] = np.full(n, weight * (j // n) * random.choice([0.3, 0.99]))
+    kept = random.choice([np.float32, np.float64])
+    forbidden = np.argwhere(random.random((j, n)) < 0.1)
+    return CheckpointAllocation(cost=cost.astype(kept), load=np.full(j, weight), forbidden=forbidden, **fields)
+
+
+@settings(derandomize=True, deadline=None, max_examples=120)
+@given(st.integers(0, 2**32), st.sampled_from([1, 2, 12]))
+def test_the_core_finds_what_the_whole_flow_finds_and_proves_it(seed, kept):
+    problem = counting_problem(seed)
+    limit = flow.counts(problem)
+    whole, bound = flow.count_flow(problem)
+    if not flow.enough_room(problem, limit):
+        assert whole is None
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(core_flow, "_KEPT", kept)
+        found, proven = core_flow.core_flow(problem, limit)
+    assert (found is None) == (whole is None)
+    if whole is not None:
+        assert constraint_violations(problem, found) == []
+        assert problem.objective(found) == pytest.approx(problem.objective(whole), rel=1e-12, abs=1e-12)
+        assert proven == pytest.approx(bound, rel=1e-12, abs=1e-12)
+
+
+def test_a_large_counting_problem_is_optimal_by_the_core_and_equal_to_the_whole_flow(monkeypatch):
+    random = np.random.default_rng(4)
+    cost = random.normal(size=(2000, 40)) + random.normal(size=40)
+    problem = CheckpointAllocation(cost=cost, load=np.ones(2000), capacity=np.full(40, 52.0))
+    whole = solve(problem)
+    monkeypatch.setattr(flow, "FLOW_PAIRS", 1000)
+    plan = solve(problem)
+    assert (whole.note, plan.note) == ("minimum-cost flow", "minimum-cost flow on a core of the pairs")
+    assert (whole.status, plan.status) == (Status.OPTIMAL, Status.OPTIMAL)
+    assert plan.objective == pytest.approx(whole.objective, rel=1e-12)
+    assert verify_checkpoints(problem, plan).ok
+
+
+def test_single_precision_costs_are_kept_and_give_the_answers_of_the_same_numbers_in_double():
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        j, n = int(random.integers(2, 7)), int(random.integers(2, 4))
+        single = random.normal(size=(j, n)).astype(np.float32)
+        fields = {"load": random.uniform(1, 2, j), "capacity": np.full(n, 2.2 * j / n + 1)}
+        if seed % 3 == 0:
+            fields = {"load": np.ones(j), "current": random.integers(0, n, j), "max_moves": 1}
+        problem = CheckpointAllocation(cost=single, **fields)
+        plan, double = solve(problem), solve(CheckpointAllocation(cost=single.astype(np.float64), **fields))
+        assert problem.cost.dtype == np.float32
+        assert (plan.status, plan.objective, plan.bound) == (double.status, double.objective, double.bound)
+        every = (np.array(a) for a in itertools.product(range(n), repeat=j))
+        assert plan.objective == min(problem.objective(a) for a in every if not constraint_violations(problem, a))
+
+
+def test_the_kept_nodes_are_those_of_a_sorted_row():
+    random = np.random.default_rng(0)
+    for width, kept in ((7, 3), (64, 2), (203, 3), (5, 5), (5, 1)):
+        values = random.normal(size=(50, width)).astype(np.float32)
+        best = np.sort(np.take_along_axis(values, _best(values, kept), axis=1), axis=1)
+        assert (best == np.sort(values, axis=1)[:, :kept]).all()
+
+
+def test_smoothed_prices_close_most_of_what_the_prices_can_close():
+    """Oracle: the linear program, whose value is the best bound of any prices."""
+    random = np.random.default_rng(1)
+    load = random.lognormal(0, 0.5, 400)
+    cost = (random.uniform(-1, 1, (400, 10)) + random.normal(size=10)) * load[:, None]
+    problem = CheckpointAllocation(cost=cost, load=load, capacity=np.full(10, 1.1 * load.sum() / 10))
+    scale = scale_of(problem)
+    start = first_prices(problem, scale)
+    found = candidates(problem, start, 6)
+    prices = smoothed_prices(problem, found, start, scale * np.geomspace(0.03, 3e-4, 12), steps=5)
+    best = price_bound(problem, node_prices(problem))
+    zero = price_bound(problem, np.zeros(10))
+    assert price_bound(problem, prices) <= best + 1e-9 * abs(best)
+    assert best - price_bound(problem, prices) < 0.01 * (best - zero)

@@ -1,0 +1,125 @@
+"""The search for problems too large for a whole program, on problems small enough to know the answer."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.checkpoint_allocation import CheckpointAllocation
+from models.solution import Status
+from optimizer.checkpoint_allocation import large, solve
+from optimizer.checkpoint_allocation.candidates import candidates
+from optimizer.checkpoint_allocation.exchange import Exchange, _apart, _joined
+from optimizer.checkpoint_allocation.large import priced_search
+from optimizer.checkpoint_allocation.prices import node_prices, price_bound
+from optimizer.verify import constraint_violations, verify_checkpoints
+
+
+def tight_problem(seed, j=None, n=None, slack=1.2):
+    random = np.random.default_rng(seed)
+    j, n = j or int(random.integers(2, 7)), n or int(random.integers(2, 4))
+    whole = seed % 2 == 0
+    load = random.integers(1, 20, (j, n)) * 1.0 if whole else random.lognormal(0, 0.7, j)
+    cost = random.integers(1, 60, (j, n)) * 1.0 if whole else random.normal(size=(j, n))
+    total = load.mean(axis=1).sum() if whole else load.sum()
+    low = np.full(n, 0.5 * total / n) if seed % 5 == 0 else None
+    return CheckpointAllocation(
+        cost=cost, load=load, capacity=np.full(n, slack * total / n), capacity_min=low,
+        forbidden=np.argwhere(random.random((j, n)) < 0.1),
+    )  # fmt: skip
+
+
+def best_by_brute_force(problem):
+    every = (np.array(a) for a in itertools.product(range(problem.n_nodes), repeat=problem.n_checkpoints))
+    return min((problem.objective(a) for a in every if not constraint_violations(problem, a)), default=None)
+
+
+@settings(derandomize=True, deadline=None, max_examples=80)
+@given(st.integers(0, 2**32))
+def test_the_search_is_feasible_and_its_bound_is_below_the_optimum(seed):
+    problem = tight_problem(seed)
+    if not problem.allowed.any(axis=1).all():
+        return
+    best = best_by_brute_force(problem)
+    found = priced_search(problem, time_limit_s=1.0)
+    if best is None:
+        assert found.assignment is None
+        return
+    assert found.bound <= best + 1e-12 * np.abs(problem.cost).sum()
+    if found.assignment is not None:
+        assert constraint_violations(problem, found.assignment) == []
+
+
+def exact_bound(problem, prices):
+    """L(prices) in rational numbers, over all pairs."""
+    price = [Fraction(float(p)) for p in prices]
+    least = Fraction(0)
+    for j in range(problem.n_checkpoints):
+        pairs = np.flatnonzero(problem.allowed[j] & (problem.weights[j] <= problem.upper))
+        costs = (Fraction(float(problem.cost[j, n])) + price[n] * Fraction(float(problem.weights[j, n])) for n in pairs)
+        least += min(costs)
+    return least - sum(p * Fraction(float(u)) for p, u in zip(price, problem.upper, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_bound_is_not_above_the_one_in_rational_numbers(seed):
+    problem = tight_problem(seed, 40, 6)
+    found = priced_search(problem, time_limit_s=0.5)
+    assert Fraction(price_bound(problem, found.prices)) <= exact_bound(problem, found.prices)
+    assert Fraction(found.bound) <= exact_bound(problem, found.prices)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_prices_of_the_core_are_as_good_as_the_dual_prices_of_the_whole_linear_program(seed):
+    problem = tight_problem(2 * seed, 200, 12)
+    found = priced_search(problem, time_limit_s=0.5)
+    best = price_bound(problem, node_prices(problem))
+    assert found.bound == pytest.approx(best, rel=1e-6)
+
+
+def test_large_problems_are_near_their_bound_and_the_same_every_time(monkeypatch):
+    monkeypatch.setattr(large, "_WORK_PER_S", 0.01)  # of 100 s: limits of work decide, not the clock
+    problem = tight_problem(7, 400, 20, slack=1.1)
+    plans = [solve(problem, time_limit_s=100.0, workers=w) for w in (1, 2)]
+    assert len({(p.objective, p.bound, p.note, p.assignment.tobytes()) for p in plans}) == 1
+    assert plans[0].note == "node prices and large-neighbourhood search"
+    assert plans[0].status is Status.FEASIBLE
+    assert plans[0].gap < 0.006
+    assert verify_checkpoints(problem, plans[0]).ok
+
+
+def test_each_step_of_the_exchange_saves_cost_and_keeps_the_capacities():
+    problem = tight_problem(3, 200, 10, slack=1.15)
+    prices = np.random.default_rng(1).random(10)
+    state = Exchange(problem, candidates(problem, prices, 6), prices)
+    assert state.repair()
+    steps = 0
+    for _ in range(10):
+        for step in (state.shift, lambda: state.swap(1.0)):
+            before = problem.objective(state.assignment)
+            changed = step()
+            assert constraint_violations(problem, state.assignment) == []
+            assert (problem.objective(state.assignment) < before) == changed
+            steps += changed
+    assert steps > 3
+
+
+def test_moves_taken_together_touch_no_node_twice_and_take_the_best_first():
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        value = np.where(random.random(30) < 0.2, np.inf, random.normal(size=30))
+        a, b = random.integers(0, 8, 30), random.integers(0, 8, 30)
+        chosen = _apart(value, a, b, 8)
+        pairs = [{int(a[k]), int(b[k])} for k in chosen]
+        assert sum(map(len, pairs)) == len(set().union(*pairs))
+        assert not len(chosen) or value[chosen].min() == value.min()
+
+
+def test_a_join_finds_all_pairs_of_equal_keys():
+    random = np.random.default_rng(0)
+    keys, others = random.integers(0, 9, 40), random.integers(0, 9, 30)
+    found = set(zip(*(x.tolist() for x in _joined(keys, others)), strict=True))
+    assert found == {(i, k) for i in range(40) for k in range(30) if keys[i] == others[k]}

@@ -1,0 +1,72 @@
+"""A running plan improved after one host changed, and prices as the certificate of a bound."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from models.checkpoint_allocation import CheckpointAllocation
+from models.errors import InputError
+from models.solution import Status
+from optimizer.checkpoint_allocation import solve
+from optimizer.checkpoint_allocation.prices import price_bound
+from optimizer.verify import verify_checkpoints
+
+
+@pytest.fixture(name="running", scope="module")
+def _running():
+    random = np.random.default_rng(2)
+    load = random.lognormal(0, 0.5, 600)
+    cost = (random.uniform(-1, 1, (600, 20)) + 0.3 * random.normal(size=20)) * load[:, None]
+    problem = CheckpointAllocation(cost=cost, load=load, capacity=np.full(20, 1.1 * load.sum() / 20))
+    return problem, solve(problem, time_limit_s=1.0)
+
+
+def changed(problem, plan, host, share, max_moves):
+    capacity = problem.capacity.copy()
+    capacity[host] *= share
+    return dataclasses.replace(problem, capacity=capacity, current=plan.assignment, max_moves=max_moves)
+
+
+@pytest.mark.parametrize(("host", "share"), [(3, 0.7), (11, 1.3), (0, 0.9)])
+def test_a_changed_host_is_answered_with_few_moves_and_a_bound_for_any_number_of_moves(running, host, share):
+    problem, plan = running
+    after = changed(problem, plan, host, share, 30)
+    again = solve(after, hint=plan)
+    assert again.note == "the running plan improved with few moves"
+    assert after.moves(again.assignment) <= 30
+    verdict = verify_checkpoints(after, again)
+    assert verdict.ok
+    assert verdict.checked[-1] == "the bound, which the node prices of the plan prove"
+    fresh = solve(dataclasses.replace(after, current=None, max_moves=None), time_limit_s=1.0)
+    assert again.bound <= fresh.objective
+    assert again.gap < 0.01
+    repeated = solve(after, hint=plan)
+    assert (repeated.objective, repeated.assignment.tobytes()) == (again.objective, again.assignment.tobytes())
+
+
+def test_without_moves_a_plan_that_still_fits_stays_and_one_that_does_not_is_not_called_feasible(running):
+    problem, plan = running
+    stays = solve(changed(problem, plan, 4, 1.5, 0), hint=plan)
+    assert stays.assignment.tolist() == plan.assignment.tolist()
+    full = int(np.argmax(problem.node_loads(plan.assignment)))
+    broken = solve(changed(problem, plan, full, 0.5, 0), hint=plan, time_limit_s=5.0)
+    assert broken.status in (Status.INFEASIBLE, Status.UNKNOWN)
+
+
+def test_prices_prove_the_bound_of_a_plan_and_no_higher_one(running):
+    problem, plan = running
+    assert verify_checkpoints(problem, plan).not_checked == ()
+    value = price_bound(problem, plan.prices)
+    assert plan.bound == pytest.approx(value, rel=1e-12)
+    higher = dataclasses.replace(plan, bound=(plan.bound + plan.objective) / 2)
+    assert verify_checkpoints(problem, higher).not_checked == ("the bound, which takes a solver",)
+    for prices in (-plan.prices, plan.prices[:-1], np.full(20, np.nan), np.zeros(20)):
+        claimed = dataclasses.replace(plan, prices=prices)
+        assert verify_checkpoints(problem, claimed).not_checked == ("the bound, which takes a solver",)
+
+
+def test_prices_of_a_hint_are_checked(running):
+    problem, plan = running
+    with pytest.raises(InputError, match=r"hint\.prices"):
+        solve(problem, hint=dataclasses.replace(plan, prices=plan.prices[:-1]))
