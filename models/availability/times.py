@@ -7,7 +7,6 @@ that of Adaptive selective replication (VLDB PhD workshop 2013): a host that fai
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -41,16 +40,14 @@ def not_taken_over(mttf_s: float, mttr_s: float, take_over_s: float, coverage: f
     return steady(mttf_s, mttr_s) * (1 - coverage + coverage * missed)
 
 
-def day_average(broken: Callable[[FloatArray], FloatArray], mttf_s: float, day_s: float = DAY_S) -> FloatArray:
-    """The time average over the day of `broken(p)`, which takes all chances at once, (n_p,) -> (n_p, ...).
+def day_average_rule(mttf_s: float, day_s: float = DAY_S) -> tuple[FloatArray, FloatArray]:
+    """(chances, weights), (64,) each: the time average over a day of f(p) is the sum of weights times f(chances).
 
-    By Gauss and Legendre on 64 nodes: exact to rounding for what is a polynomial in exp(-t / MTTF) of moderate degree.
+    Hosts are up at its start and stay down. By Gauss and Legendre: exact to rounding for what is a polynomial in
+    exp(-t / MTTF) of moderate degree, as all probabilities here are.
     """
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    times = day_s * (nodes + 1) / 2
-    values = broken(-np.expm1(-times / mttf_s))
-    found: FloatArray = np.tensordot(weights / 2, values, axes=1)
-    return found
+    return -np.expm1(-day_s * (nodes + 1) / 2 / mttf_s), weights / 2
 
 
 def downtime_s(unavailability: float, span_s: float = MONTH_S) -> float:

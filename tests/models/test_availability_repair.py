@@ -14,7 +14,7 @@ from models.availability.cuts import query_cuts
 from models.availability.exact import unavailability
 from models.availability.queries import Failures, Queries, equal_hosts
 from models.availability.repair import broken_given_down, down_law, pair_unavailability, upgrade_law
-from models.availability.times import DAY_S, MONTH_S, day_average, downtime_s, end_of_day, not_taken_over, steady
+from models.availability.times import DAY_S, MONTH_S, day_average_rule, downtime_s, end_of_day, not_taken_over, steady
 from models.errors import InputError
 
 RING = Queries(5, tuple((k, (k + 1) % 5) for k in range(5)), (tuple(range(5)),))
@@ -168,8 +168,10 @@ def test_the_average_over_a_day_of_a_pair_is_its_integral() -> None:
     m = 30 * DAY_S
     x = DAY_S / m
     expected = 1 + 2 * math.expm1(-x) / x - math.expm1(-2 * x) / (2 * x)
-    assert np.isclose(float(day_average(lambda p: p**2, m)), expected, rtol=1e-10)
-    assert end_of_day(m) ** 2 > float(day_average(lambda p: p**2, m))
+    p, weights = day_average_rule(m)
+    assert np.isclose(weights @ p**2, expected, rtol=1e-10)
+    assert end_of_day(m) ** 2 > weights @ p**2
+    assert np.isclose(weights @ p, 1 + math.expm1(-x) / x, rtol=1e-12)
 
 
 def test_downtime_budgets_of_a_month() -> None:
