@@ -31,6 +31,7 @@ METHODS = ("auto", "exact", "sample", "strata", "weights")
 SHARES = (0.99, 0.95, 0.9)  # of queries that run: how likely it is that fewer do
 LEVELS = (0.9, 0.99, 0.999)  # how many queries run with this probability
 _WIDE = 1.01  # bounds further apart than that are worth sampling
+_TINY = 1e-9  # and as bounds they will do below that
 _LUMPED = "chain"
 
 
@@ -162,9 +163,9 @@ def _of_rows(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
         first = rows.stop
         w = setting.weights
         figures = _figures(w @ each.low[rows], w @ each.high[rows], each.methods)
-        ((joint,), worst) = _figures(w @ some.low[rows], w @ some.high[rows], some.methods), _worst(each.methods)
+        joint = _some(w @ some.low[rows], w @ some.high[rows], some.methods[0], w @ law.open[rows], w @ law.mass[rows])
         low, high = (float(w @ bound[rows] @ queries.shares) for bound in (each.low, each.high))
-        mean = Figure(low, high, worst)
+        mean = Figure(low, high, _worst(each.methods))
         fewer = {
             share: Figure(float(w @ a[rows]), min(1.0, float(w @ b[rows])), method) for share, (a, b) in short.items()
         }
@@ -172,6 +173,15 @@ def _of_rows(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
         running = {level: tuple(float(x[0]) for x in own.running_with(level)) for level in LEVELS}
         lines.append(Line(setting.label, setting.p, figures, mean, joint, fewer, running))  # type: ignore[arg-type]
     return lines
+
+
+def _some(low: FloatArray, high: FloatArray, method: str, left: FloatArray, mass: FloatArray) -> Figure:
+    """P(some query is broken); where there are only bounds, those of small failure sets may be narrower."""
+    least, most = float(low[0]), float(high[0])
+    if method == BOUNDS:
+        seen = float(mass[1:].sum())
+        least, most = max(least, seen), min(most, seen + float(left))
+    return Figure(least, most, method)
 
 
 def _stacked(parts: Sequence[Failures]) -> Failures:
@@ -208,13 +218,20 @@ def _lumped(queries: Queries, setting: Setting) -> Line:
 
 def _narrowed(line: Line, setting: Setting, sample: Callable[[Setting, str], Line]) -> Line:
     """The line with sampled figures where these say more than bounds do."""
-    figures = [*line.queries, line.mean, *([line.some] if line.some else [])]
-    if all(one.high <= _WIDE * one.low for one in figures):
-        return line
-    found = sample(setting, "strata")
-    each = tuple(_narrower(a, b) for a, b in zip(line.queries, found.queries, strict=True))
-    some = None if line.some is None or found.some is None else _narrower(line.some, found.some)
-    return replace(line, queries=each, mean=_narrower(line.mean, found.mean), some=some)
+    some = [] if line.some is None else [line.some]
+    if any(map(_is_wide, (*line.queries, line.mean, *some))):
+        found = sample(setting, "strata")
+        each = tuple(_narrower(a, b) for a, b in zip(line.queries, found.queries, strict=True))
+        joint = None if line.some is None or found.some is None else _narrower(line.some, found.some)
+        line = replace(line, queries=each, mean=_narrower(line.mean, found.mean), some=joint)
+    if any(map(_is_wide, line.short.values())):
+        short = sample(setting, "sample").short  # only runs of equal weight say how many are broken at once
+        line = replace(line, short={share: _narrower(one, short.get(share, one)) for share, one in line.short.items()})
+    return line
+
+
+def _is_wide(figure: Figure) -> bool:
+    return figure.high > _WIDE * figure.low and figure.high > _TINY
 
 
 def _narrower(bounds: Figure, sampled: Figure) -> Figure:

@@ -88,10 +88,10 @@ def _notes(found: Answer) -> list[str]:
     notes = []
     if len(found.lines) > _MOST_COLUMNS:
         notes.append(f"By query the last {_MOST_COLUMNS} of {len(found.lines)} settings; --json has all.")
-    figures = [one for line in found.lines for one in (*line.queries, line.mean)]
-    if any(one.estimate is not None for one in figures):
-        notes.append("Sampled figures have 95 % intervals in --json.")
-    if any(one.value is None for one in figures):
+    shown = [one for line in found.lines for one in (*line.queries, line.mean, line.some, *line.short.values()) if one]
+    if any(one.estimate is not None for one in shown):
+        notes.append("~ and < are sampled, with 95 % intervals in --json.")
+    if any(one.value is None for one in shown):
         notes.append("LOW..HIGH are bounds: the exact value lies between them.")
     return notes
 
@@ -101,10 +101,16 @@ def _number(figure: Figure | None) -> str:
         return "-"
     value = figure.value
     if value is None:
-        return f"{figure.low:.2g}..{figure.high:.2g}"
+        return _bounds(figure.low, figure.high)
     if figure.estimate == 0:
         return f"<{figure.high:.2g}"
-    return f"{value:.4g}"
+    return f"{'~' if figure.estimate is not None else ''}{value:.4g}"
+
+
+def _bounds(low: float, high: float) -> str:
+    """Both ends with as many digits as show that they differ."""
+    texts = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(2, 6)]
+    return "..".join(next((pair for pair in texts if pair[0] != pair[1]), texts[-1]))
 
 
 def _span(figure: Figure) -> str:

@@ -28,8 +28,8 @@ def cut_chances(cuts: Cuts, chances: FloatArray) -> FloatArray:
 def one_of(chances: FloatArray, axis: int = 0) -> FloatArray:
     """P(at least one of independent events), 1 - prod(1 - p), without losing digits of small ones.
 
-    >>> float(one_of(np.array([1e-20, 2e-20])))
-    3e-20
+    >>> f"{one_of(np.array([1e-20, 2e-20])):.15g}"
+    '3e-20'
     """
     with np.errstate(divide="ignore"):
         found: FloatArray = -np.expm1(np.log1p(-chances).sum(axis=axis))

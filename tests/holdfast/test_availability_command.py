@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
+from holdfast.commands.availability import _number
+from scenarios.availability import Figure
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "availability.toml"
 
@@ -47,6 +49,13 @@ def test_a_sampled_answer_says_so(capsys) -> None:  # type: ignore[no-untyped-de
     assert code == 0
     assert "<0.00073" in out  # 3 / 4096
     assert "95 % intervals" in out
+
+
+def test_bounds_are_shown_with_the_digits_in_which_they_differ() -> None:
+    shown = [_number(Figure(low, high, "bounds")) for low, high in ((0.1, 0.2), (0.0075, 0.007523), (0.1, 0.1 + 1e-9))]
+    assert shown == ["0.1..0.2", "0.0075..0.00752", "0.1..0.1"]
+    assert _number(Figure(0.1, 0.3, "sample", 0.2)) == "~0.2"
+    assert _number(None) == "-"
 
 
 def test_many_settings_and_long_names_still_fit(capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
