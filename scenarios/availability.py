@@ -289,6 +289,7 @@ def document(found: Answer) -> dict[str, Any]:
         "operators": len(found.asked.operators),
         "settings": [_line_document(line, found.asked) for line in found.lines],
         "target": found.target,
+        "allowed_s_per_month": None if found.target is None else downtime_s(1 - found.target),
         "missed": list(found.missed),
     }
 

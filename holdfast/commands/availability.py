@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from models.availability.times import downtime_s
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -86,6 +88,8 @@ def _by_query(found: Answer) -> Table:
 
 def _notes(found: Answer) -> list[str]:
     notes = []
+    if found.target is not None:
+        notes.append(f"{_percent(found.target)} allows {_duration(downtime_s(1 - found.target))} a month.")
     if len(found.lines) > _MOST_COLUMNS:
         notes.append(f"By query the last {_MOST_COLUMNS} of {len(found.lines)} settings; --json has all.")
     shown = [one for line in found.lines for one in (*line.queries, line.mean, line.some, *line.short.values()) if one]
@@ -114,15 +118,17 @@ def _bounds(low: float, high: float) -> str:
 
 
 def _span(figure: Figure) -> str:
-    """Time down in a month, in a unit that reads well."""
-    from models.availability.times import downtime_s  # noqa: PLC0415
-
+    """Time down in a month; of bounds the upper one."""
     value = figure.value
-    seconds = downtime_s(figure.high if value is None else value)
-    for unit, length in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0)):
+    return ("<" if value is None else "") + _duration(downtime_s(figure.high if value is None else value))
+
+
+def _duration(seconds: float) -> str:
+    """The time in a unit that reads well."""
+    for unit, length in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= length:
-            return f"{'' if value is not None else '<'}{seconds / length:.3g} {unit}"
-    return f"{'' if value is not None else '<'}{seconds:.3g} s"
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"
 
 
 def _percent(share: float | None) -> str:

@@ -22,10 +22,29 @@ def minimal(masks: Iterable[int]) -> Cuts:
     (1, 6)
     """
     found = sorted(set(masks), key=lambda mask: (mask.bit_count(), mask))
+    if len(found) > _MANY:
+        return _minimal_of_many(found)
     kept: list[int] = []
     for mask in found:
         if not any(one & mask == one for one in kept):
             kept.append(mask)
+    return tuple(kept)
+
+
+_MANY = 64  # masks for which an index pays
+
+
+def _minimal_of_many(found: list[int]) -> Cuts:
+    """As `minimal` of distinct masks, shortest first: what a mask contains begins with one of its elements."""
+    if found[0] == 0:
+        return BROKEN
+    kept: list[int] = []
+    beginning_with: dict[int, list[int]] = {}
+    for mask in found:
+        if any(one & mask == one for element in elements(mask) for one in beginning_with.get(element, ())):
+            continue
+        kept.append(mask)
+        beginning_with.setdefault(next(elements(mask)), []).append(mask)
     return tuple(kept)
 
 

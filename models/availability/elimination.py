@@ -17,8 +17,11 @@ MOST_WIDTH = 18
 _Table = tuple[tuple[int, ...], FloatArray]  # the elements, ascending, and an array (n_p or 1, 2, .., 2); 1 is down
 
 
-def elimination_order(cuts: Cuts) -> tuple[list[int], int]:
-    """The elements in the order of least fill, and the width: how many others a table has at most."""
+def elimination_order(cuts: Cuts, most_width: int | None = None) -> tuple[list[int], int]:
+    """The elements in the order of least fill, and the width: how many others a table has at most.
+
+    Stops at an element of more than `most_width` others.
+    """
     linked = _links(cuts)
     scores = {element: _fill(linked, element) for element in linked}
     order, width = [], 0
@@ -28,6 +31,8 @@ def elimination_order(cuts: Cuts) -> tuple[list[int], int]:
         del scores[element]
         order.append(element)
         width = max(width, around.bit_count())
+        if most_width is not None and width > most_width:
+            break
         changed = around
         for other in elements(around):
             linked[other] = (linked[other] | around) & ~(1 << element | 1 << other)
@@ -53,7 +58,7 @@ def _fill(linked: dict[int, int], element: int) -> int:
 
 def eliminated(cuts: Cuts, chances: FloatArray, most_width: int = MOST_WIDTH) -> FloatArray | None:
     """P(broken) for each row of `chances` (n_p, n_elements), (n_p,); None when the width is above the limit."""
-    order, width = elimination_order(cuts)
+    order, width = elimination_order(cuts, most_width)
     if width > most_width:
         return None
     waiting: list[_Table] = [_table_of(cut) for cut in cuts]

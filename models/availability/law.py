@@ -22,7 +22,8 @@ from models.errors import InputError
 
 MOST_ELEMENTS = 16
 LARGEST_SET = 3
-_MOST_WORDS = 30_000_000  # of 64 bits, for all sets of the largest size
+_MOST_WORDS = 30_000_000  # of 64 bits, for all sets of three, some at a time
+_MOST_PAIRS = 8_000_000  # of 64 bits, for all pairs, which are kept
 _HOLDS = 1e-12  # rounding of a sum that should reach a level
 
 Words = npt.NDArray[np.uint64]
@@ -92,10 +93,9 @@ def _law_of(of_queries: list[Cuts], chances: FloatArray, touched: list[int]) -> 
     local = [[sum(1 << place[element] for element in elements(cut)) for cut in cuts] for cuts in of_queries]
     if len(touched) <= MOST_ELEMENTS:
         return _by_all_sets(local, chances[:, touched]), None
-    words = (len(of_queries) + 63) // 64
-    most = LARGEST_SET
-    while most > 1 and math.comb(len(touched), most) * words > _MOST_WORDS:
-        most -= 1
+    n, words = len(touched), (len(of_queries) + 63) // 64
+    most = LARGEST_SET if math.comb(n, 3) * words <= _MOST_WORDS else 2
+    most = most if n * n * words <= _MOST_PAIRS else 1
     return _by_small_sets(local, chances[:, touched], most), most
 
 

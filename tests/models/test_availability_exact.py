@@ -212,6 +212,16 @@ def test_late_take_overs_break_an_operator_though_its_replica_is_up() -> None:
     assert np.allclose(found[1:], 0.01, rtol=1e-12)
 
 
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 2**10 - 1), min_size=65, max_size=120))
+def test_many_masks_are_reduced_as_few_are(masks: list[int]) -> None:
+    plain = {mask for mask in masks if not any(one & mask == one != mask for one in masks)}
+    assert set(minimal(masks)) == plain
+    assert set(minimal(masks[:64])) == {
+        mask for mask in masks[:64] if not any(one & mask == one != mask for one in masks[:64])
+    }
+
+
 def test_components_share_nothing_and_lose_nothing() -> None:
     cuts = minimal([0b1, 0b110, 0b11000, 0b10100, 0b1100000])
     parts = components(cuts)
@@ -226,6 +236,7 @@ def test_the_width_of_a_grid_is_its_side() -> None:
     assert sorted(order) == list(range(16))
     assert width == 4
     assert eliminated(cuts, equal_hosts(0.1, 16).chances, most_width=3) is None
+    assert len(elimination_order(cuts, 3)[0]) < 16
 
 
 def test_a_budget_of_nodes_is_kept() -> None:
