@@ -118,8 +118,8 @@ def _bounds(low: float, high: float) -> str:
 
 
 def _span(figure: Figure) -> str:
-    """Time down in a month; of bounds the upper one."""
-    value = figure.value
+    """Time down in a month; the upper end where there are only bounds, or nothing was seen."""
+    value = None if figure.estimate == 0 else figure.value
     return ("<" if value is None else "") + _duration(downtime_s(figure.high if value is None else value))
 
 

@@ -49,6 +49,7 @@ def test_a_sampled_answer_says_so(capsys) -> None:  # type: ignore[no-untyped-de
     code, out, _ = called(capsys, EXAMPLE, "--method", "sample", "--runs", 1, "--p", 0)
     assert code == 0
     assert "<0.00073" in out  # 3 / 4096
+    assert "<32 min" in out  # the same, of a month
     assert "95 % intervals" in out
 
 

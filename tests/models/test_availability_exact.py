@@ -154,6 +154,20 @@ def test_counts_are_those_of_all_failure_sets(queries: Queries) -> None:
         assert list(breaking_sets(cuts)) == by_hand
 
 
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@given(small_queries(10), st.integers(0, 2**31))
+def test_all_methods_and_bounds_agree_in_a_long_campaign(queries: Queries, seed: int) -> None:
+    failures = Failures(np.random.default_rng(seed).uniform(0, 1, (2, queries.n_hosts)) ** 3)
+    for cuts in query_cuts(queries, failures):
+        exact = factored(cuts, failures.chances)
+        assert np.allclose(eliminated(cuts, failures.chances), exact, rtol=1e-13, atol=0)
+        for nodes in (1, 4, 20):
+            low, high = bracketed(cuts, failures.chances, nodes)
+            assert (low <= exact * (1 + 1e-12)).all()
+            assert (exact <= high * (1 + 1e-12)).all()
+
+
 def test_counts_of_many_cuts_by_arrays_equal_those_of_factoring() -> None:
     for n in (7, 12, 16):
         (cuts,) = query_cuts(big_query(n), equal_hosts(0.1, n))

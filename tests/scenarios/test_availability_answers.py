@@ -83,6 +83,13 @@ def test_bounds_are_said_and_auto_samples_what_they_leave(monkeypatch: pytest.Mo
         assert a.low <= b.high * (1 + 1e-12)
 
 
+def test_small_failure_sets_narrow_what_factoring_leaves_of_some_broken() -> None:
+    mass, low, high = np.array([0.7, 0.2, 0.05]), np.array([0.1]), np.array([0.9])
+    found = module._some(low, high, "bounds", np.array(0.05), mass)
+    assert (found.low, found.high) == pytest.approx((0.25, 0.3))
+    assert module._some(low, low, "elimination", np.array(0.05), mass).value == 0.1
+
+
 def test_a_target_is_missed_where_some_setting_does_not_show_it() -> None:
     question = availability_from(
         {"hosts": ["a"], "operators": {"x": ["a"]}, "queries": {"q": ["x"]}, "p": [0.001, 0.01], "target": 0.999}
