@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from models.solution import Status
     from optimizer.checkpoint_allocation import solve as plan_checkpoints
     from optimizer.verify import verify_checkpoints
+    from scenarios.availability import answer as availability
+    from scenarios.availability import read_availability
     from scenarios.designs import compare_designs, read_design
     from scenarios.files import LoadedScenario, read_scenario, scenario_text, write_scenario
     from scenarios.planning_files import read_problem
@@ -49,12 +51,14 @@ _HOMES = {
     "Scenario": "models.scenario",
     "Status": "models.solution",
     "SweepResult": "scenarios.sweep",
+    "availability": "scenarios.availability:answer",
     "compare_designs": "scenarios.designs",
     "estimate": "models.estimate",
     "expected_load": "models.load",
     "ingest": "analysis.spark.ingest",
     "not_simulated": "models.rules",
     "plan_checkpoints": "optimizer.checkpoint_allocation:solve",
+    "read_availability": "scenarios.availability",
     "read_design": "scenarios.designs",
     "read_problem": "scenarios.planning_files",
     "read_profile": "scenarios.profiles",
@@ -84,12 +88,14 @@ __all__ = [
     "Status",
     "SweepResult",
     "__version__",
+    "availability",
     "compare_designs",
     "estimate",
     "expected_load",
     "ingest",
     "not_simulated",
     "plan_checkpoints",
+    "read_availability",
     "read_design",
     "read_problem",
     "read_profile",

@@ -20,18 +20,35 @@ from models.scenario import Scenario
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 _WRITTEN = "This page is written by `python -m holdfast.reference`; change the code, not the page.\n"
+_WHOLE = "The file"
 _KINDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 
 
 def pages() -> dict[str, str]:
     """File name -> text of every reference page."""
-    return {"scenario.md": scenario_page(), "cli.md": cli_page(), "records.md": records_page()}
+    return {
+        "scenario.md": scenario_page(),
+        "availability.md": availability_page(),
+        "cli.md": cli_page(),
+        "records.md": records_page(),
+    }
 
 
 def scenario_page() -> str:
     """Every key of a scenario file with type, unit, default and meaning, section by section."""
+    return _keys_page("Keys of a scenario file", Scenario)
+
+
+def availability_page() -> str:
+    """Every key of a file of queries, operators and hosts."""
+    from models.availability.description import Availability  # noqa: PLC0415
+
+    return _keys_page("Keys of an availability file", Availability)
+
+
+def _keys_page(title_of_page: str, root: type[BaseModel]) -> str:
     parts = [
-        "# Keys of a scenario file\n",
+        f"# {title_of_page}\n",
         _WRITTEN,
         (
             'A quantity is text with a unit, such as `"5 s"`; counts are bare numbers. NAME is a name that '
@@ -39,7 +56,7 @@ def scenario_page() -> str:
         ),
     ]
     done: set[str] = set()
-    waiting: list[tuple[str, type[BaseModel]]] = [("The file", Scenario)]
+    waiting: list[tuple[str, type[BaseModel]]] = [(_WHOLE, root)]
     while waiting:
         title, model = waiting.pop(0)
         if title in done:
@@ -47,8 +64,8 @@ def scenario_page() -> str:
         done.add(title)
         parts.append(_section(title, model))
         for key, field in fields_of(model).items():
-            inner = f"{'' if model is Scenario else title + '.'}{key}"
-            entry = entry_of(field.annotation)
+            inner = f"{'' if model is root else title + '.'}{key}"
+            entry = _map_entry(field.annotation)
             if entry is not None:
                 inner += "[]" if not _is_map(field.annotation) else ".NAME"
             found = models_in(field.annotation if entry is None else entry)
@@ -57,6 +74,12 @@ def scenario_page() -> str:
                 title_of = f'{inner}, {tag[0]} = "{tag[1]}"' if tag and len(found) > 1 else inner
                 waiting.append((_one_of_rates(title_of, option) if key == "rate" else title_of, option))
     return "\n".join(parts)
+
+
+def _map_entry(annotation: Any) -> Any:
+    """The type of the entries of a map, where a value may be one, else of a list."""
+    maps = [option for option in options(annotation) if _is_map(option)]
+    return entry_of(maps[0] if maps else annotation)
 
 
 def _one_of_rates(title: str, model: type[BaseModel]) -> str:
@@ -69,7 +92,7 @@ def _is_map(annotation: Any) -> bool:
 
 
 def _section(title: str, model: type[BaseModel]) -> str:
-    name = title if model is Scenario else f"`{title}`"
+    name = title if title == _WHOLE else f"`{title}`"
     lines = [f"## {name}\n", _paragraph((model.__doc__ or "").split("\n\n")[0]) + "\n"]
     if not fields_of(model):
         return "\n".join(lines)

@@ -42,8 +42,11 @@ def read_scenario(path: Path | str, overrides: Sequence[str] = ()) -> LoadedScen
     return LoadedScenario(scenario, file.resolve().parent)
 
 
-def tables_of(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; raises InputError where it cannot be read, with the line at fault."""
+def tables_of(path: Path, noun: str = "scenario") -> dict[str, Any]:
+    """The tables of a TOML file; raises InputError where it cannot be read, with the line at fault.
+
+    `noun` is what the file should be, for messages.
+    """
     shown = str(path)
     if path.exists() and not path.is_file() and not path.is_dir():
         raise InputError.at(shown, NO_VALUE, "is not a plain file")
@@ -51,7 +54,7 @@ def tables_of(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             data = file.read(_LARGEST_BYTES + 1)
     except IsADirectoryError:
-        raise InputError.at(shown, NO_VALUE, "is a directory, not a scenario file") from None
+        raise InputError.at(shown, NO_VALUE, f"is a directory, not a {noun} file") from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         reason = getattr(error, "strerror", None) or "not a file name"
         raise InputError.at(shown, NO_VALUE, "cannot be read", reason.lower()) from None
@@ -65,7 +68,7 @@ def tables_of(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(shown, str(error)) from None
     except (ValueError, RecursionError):  # a number of thousands of digits, or thousands of nested tables
-        raise InputError.at(shown, NO_VALUE, "is not a scenario: a value in it is too large or too deep") from None
+        raise InputError.at(shown, NO_VALUE, f"is not a {noun}: a value in it is too large or too deep") from None
 
 
 def _syntax_error(shown: str, message: str) -> InputError:

@@ -58,7 +58,7 @@ def read_problem(path: str | Path, method: str = "exact", *, memory_bytes: float
     if path.suffix not in _SUFFIXES:
         raise InputError.at("file", path.name, "must end in .json or .npz")
     refuse_too_large(path, memory_bytes)
-    found = _with_history(_read_npz(path)) if path.suffix == ".npz" else _read_json(path)
+    found = _with_history(_read_npz(path)) if path.suffix == ".npz" else read_json(path)
     if found.get("history") is not None:
         return problem_of_history(found, method)
     if method == EXPECTED:
@@ -132,7 +132,7 @@ def read_plan(path: str | Path) -> CheckpointPlan:
 def read_plan_and_gap(path: str | Path) -> tuple[CheckpointPlan, float | None]:
     """As `read_plan`, and the gap that the file claims, which a plan computes itself; None without one."""
     path = Path(path)
-    found = unpacked(_read_npz(path), path.name) if path.suffix == ".npz" else _read_json(path)
+    found = unpacked(_read_npz(path), path.name) if path.suffix == ".npz" else read_json(path)
     faults: list[InputFault] = []
     statuses = [status.value for status in Status]
     if found.get("status") not in statuses:
@@ -199,7 +199,8 @@ def _write(path: Path, fill: Callable[[IO[bytes]], Any], *, force: bool) -> None
         raise InputError.at("out", str(path), f"cannot be written: {error.strerror}") from error
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; raises InputError where there is none, also for keys that are given twice."""
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise InputError.at("file", str(path), "is not a plain file")

@@ -35,6 +35,11 @@ def helper(function: F) -> F:
     return _compiled(function)
 
 
+def beside(function: F) -> F:
+    """Compile a function that may allocate arrays and runs beside other threads: it touches nothing of Python."""
+    return _compiled(function, nogil=True)
+
+
 @contextmanager
 def watched(tell: Callable[[], None]) -> Iterator[None]:
     """`tell` is called for each function that is compiled, and not for those that were kept."""

@@ -53,6 +53,11 @@ def test_light_commands_load_no_engine_solver_or_plot(tmp_path: Path, arguments:
     assert loaded_by(command(*arguments), tmp_path).isdisjoint(set(HEAVY) - {"pint", "scipy"})
 
 
+def test_an_exact_availability_loads_no_engine(tmp_path: Path) -> None:
+    asked = command("availability", str(ROOT / "examples" / "availability.toml"))
+    assert loaded_by(asked, tmp_path).isdisjoint(set(HEAVY) - {"pint", "scipy"})
+
+
 @pytest.mark.parametrize("name", holdfast.__all__)
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(holdfast, name) is not None

@@ -1,0 +1,135 @@
+"""`holdfast availability`: how often queries are broken because hosts are down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from models.availability.times import downtime_s
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from scenarios.availability import Answer, Figure
+
+_MOST_ROWS = 20
+_MOST_COLUMNS = 5
+MISSED = 4
+
+
+def availability(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Queries, operators and hosts: .toml or .json")],
+    p: Annotated[
+        list[float] | None, typer.Option("--p", metavar="P", help="Probability that a host is down; repeatable")
+    ] = None,
+    method: Annotated[str, typer.Option(help="auto, exact, sample, strata, weights")] = "auto",
+    runs: Annotated[int, typer.Option(help="Runs for each setting where something is sampled")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="Decides the draws")] = 1,
+    workers: Annotated[int, typer.Option(help="Threads; never changes the answer")] = 1,
+    target: Annotated[float | None, typer.Option(help="Availability that every query must have")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
+) -> None:
+    """Say how often each query, the mean query, and at least one of all is broken, and by which method.
+
+    Exit code 0: answered; 2: bad input; 4: a query misses the target, or bounds leave it open.
+    """
+    from holdfast import terminal  # noqa: PLC0415
+    from scenarios.availability import answer, document, read_availability  # noqa: PLC0415
+
+    asked = read_availability(file)
+    found = answer(asked, p=p or (), method=method, runs=runs, seed=seed, workers=workers, target=target)
+    if as_json:
+        terminal.print_json(document(found))
+    else:
+        terminal.show(*_tables(found), *_notes(found))
+    if found.missed:
+        typer.echo(f"{len(found.missed)} of {len(asked.queries)} queries miss {_percent(found.target)}", err=True)
+        raise typer.Exit(MISSED)
+
+
+def _tables(found: Answer) -> list[Table]:
+    from holdfast import terminal  # noqa: PLC0415
+
+    rows = [
+        [line.label, _number(line.mean), _span(line.mean), _number(line.some), line.mean.method] for line in found.lines
+    ]
+    columns = ["setting", "mean unavail.", "a month", "some broken", "method"]
+    return [terminal.table("All queries", columns, rows), *_joint(found), _by_query(found)]
+
+
+def _joint(found: Answer) -> list[Table]:
+    """P(fewer than a share of the queries run)."""
+    from holdfast import terminal  # noqa: PLC0415
+
+    lines = [line for line in found.lines if line.short]
+    if not lines:
+        return []
+    shares = list(lines[0].short)
+    rows = [[line.label, *(_number(line.short[share]) for share in shares)] for line in lines]
+    columns = ["setting", *(f"< {_percent(share)}" for share in shares)]
+    return [terminal.table("Probability that fewer queries run", columns, rows)]
+
+
+def _by_query(found: Answer) -> Table:
+    from holdfast import terminal  # noqa: PLC0415
+
+    lines, names = found.lines[-_MOST_COLUMNS:], list(found.asked.queries)
+    order = sorted(range(len(names)), key=lambda query: (-lines[-1].queries[query].high, query))[:_MOST_ROWS]
+    rows = [
+        [names[query], *(_number(line.queries[query]) for line in lines), lines[-1].queries[query].method]
+        for query in order
+    ]
+    more = f"the worst {len(order)} of {len(names)}" if len(order) < len(names) else "worst first"
+    columns = ["query", *(line.label for line in lines), "method"]
+    return terminal.table(f"Unavailability by query, {more}", columns, rows)
+
+
+def _notes(found: Answer) -> list[str]:
+    notes = []
+    if found.target is not None:
+        notes.append(f"{_percent(found.target)} allows {_duration(downtime_s(1 - found.target))} a month.")
+    if len(found.lines) > _MOST_COLUMNS:
+        notes.append(f"By query the last {_MOST_COLUMNS} of {len(found.lines)} settings; --json has all.")
+    shown = [one for line in found.lines for one in (*line.queries, line.mean, line.some, *line.short.values()) if one]
+    if any(one.estimate is not None for one in shown):
+        notes.append("~ and < are sampled, with 95 % intervals in --json.")
+    if any(one.value is None for one in shown):
+        notes.append("LOW..HIGH are bounds: the exact value lies between them.")
+    return notes
+
+
+def _number(figure: Figure | None) -> str:
+    if figure is None:
+        return "-"
+    value = figure.value
+    if value is None:
+        return _bounds(figure.low, figure.high)
+    if figure.estimate == 0:
+        return f"<{figure.high:.2g}"
+    return f"{'~' if figure.estimate is not None else ''}{value:.4g}"
+
+
+def _bounds(low: float, high: float) -> str:
+    """Both ends with as many digits as show that they differ."""
+    texts = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(2, 6)]
+    return "..".join(next((pair for pair in texts if pair[0] != pair[1]), texts[-1]))
+
+
+def _span(figure: Figure) -> str:
+    """Time down in a month; the upper end where there are only bounds, or nothing was seen."""
+    value = None if figure.estimate == 0 else figure.value
+    return ("<" if value is None else "") + _duration(downtime_s(figure.high if value is None else value))
+
+
+def _duration(seconds: float) -> str:
+    """The time in a unit that reads well."""
+    for unit, length in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.10g} %"

@@ -1,0 +1,1 @@
+"""Availability of queries whose operators have replicas: exact where that is possible, bounds elsewhere; no draws."""

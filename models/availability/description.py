@@ -1,0 +1,228 @@
+"""What an availability file says: queries, operators, the hosts of their instances, and how these fail.
+
+Shapes are checked when the value is made; `faults` checks how names refer to each other and which keys fit together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.fields import FROM_FILE, Count, Description, PositiveSeconds, ReadOnlyMap, Seconds, Share
+from models.words import faults_of, nearest, path_text
+
+Label = Annotated[str, Field(min_length=1, max_length=64)]
+Labels = Annotated[tuple[Label, ...], Field(min_length=1)]
+Weight = Annotated[float, Field(gt=0, le=1e9, strict=True)]
+
+
+class Host(Description):
+    """A host that fails unlike the others."""
+
+    p: Share | None = None
+    """Probability that it is down."""
+    mttf_s: PositiveSeconds | None = Field(default=None, alias="mttf")
+    """Mean up time until it fails."""
+    mttr_s: PositiveSeconds | None = Field(default=None, alias="mttr")
+    """Mean time until it is up again."""
+
+
+class Query(Description):
+    """A query that counts more or less than others."""
+
+    operators: Labels
+    """The operators that it needs."""
+    weight: Weight = 1.0
+    """What it counts in the mean."""
+
+
+class Domain(Description):
+    """Hosts that fail together: a rack, a zone."""
+
+    hosts: Labels
+    """Its hosts."""
+    p: Share = 0.0
+    """Probability that it is down as a whole, independently of what its hosts do by themselves."""
+
+
+class Times(Description):
+    """Times to failure and repair, in place of `p`."""
+
+    mttf_s: PositiveSeconds = Field(alias="mttf")
+    """Mean up time of a host until it fails."""
+    mttr_s: PositiveSeconds | None = Field(default=None, alias="mttr")
+    """Mean time until it is up again; asks for the share of time in the long run."""
+    crews: Count | None = None
+    """How many hosts can be repaired at once; without it all can."""
+    day_s: PositiveSeconds | None = Field(default=None, alias="day")
+    """Hosts are all up at the start of a day and stay down once they failed: asks for its end and its average."""
+
+
+class Standby(Description):
+    """The first instance of each operator serves and the others stand by: somebody has to notice."""
+
+    take_over_s: Seconds = Field(default=0.0, alias="take_over")
+    """How long nobody serves after the first host failed."""
+    coverage: Share = 1.0
+    """Probability that the failure is noticed and another instance takes over at all."""
+
+
+class Upgrades(Description):
+    """Hosts are taken down one at a time."""
+
+    every_s: PositiveSeconds = Field(alias="every")
+    """Mean time from the end of one to the start of the next."""
+    lasts_s: PositiveSeconds = Field(alias="lasts")
+    """Mean time that a host is down for it."""
+    only_whole: bool = Field(default=False, strict=True)
+    """Whether one starts only while no host has failed."""
+
+
+class Availability(Description):
+    """Queries and what they run on."""
+
+    format: Literal[1] = 1
+    """Version of this description."""
+    name: str = Field(default="", max_length=200)
+    """One line that says what is asked."""
+    hosts: Labels | ReadOnlyMap[Host]
+    """Names of the hosts, or a table for each."""
+    operators: ReadOnlyMap[Labels]
+    """The hosts of the instances of each operator, the primary first."""
+    queries: ReadOnlyMap[Labels | Query]
+    """The operators that each query needs, or a table."""
+    p: Share | Annotated[tuple[Share, ...], Field(min_length=1)] | None = None
+    """Probability that a host is down; with several values each is answered."""
+    times: Times | None = None
+    """Times to failure and repair, in place of `p`."""
+    domains: ReadOnlyMap[Domain] = Field(default_factory=dict, validate_default=True)
+    """What takes several hosts at once."""
+    beta: Share = 0.0
+    """Share of a host's failures that takes its whole domain (all hosts, where there is no domain)."""
+    standby: Standby | None = None
+    """Without it all instances are active and none has to take over."""
+    upgrades: Upgrades | None = None
+    """Rolling upgrades."""
+    target: Share | None = None
+    """The availability that every query must have; a missed one makes exit code 4."""
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The hosts in the order of the file."""
+        return tuple(self.hosts)
+
+    @property
+    def own(self) -> Mapping[str, Host]:
+        """The tables of the hosts that say something."""
+        hosts = self.hosts if isinstance(self.hosts, Mapping) else {}
+        return {name: host for name, host in hosts.items() if host != Host()}
+
+    def operators_of(self, query: str) -> tuple[str, ...]:
+        """The operators that a query needs."""
+        found = self.queries[query]
+        return found.operators if isinstance(found, Query) else found
+
+
+def availability_from(raw: object, *, from_file: bool = True) -> Availability:
+    """The description that the tables hold; raises InputError with all faults of shape, or all of references."""
+    if not isinstance(raw, Mapping):
+        raise InputError.at("file", raw, "must be a table")
+    try:
+        found = Availability.model_validate(raw, by_alias=True, by_name=not from_file, context=_context(from_file))
+    except ValidationError as error:
+        raise InputError(*_of_meant_kind(faults_of(error.errors(include_url=False), raw, Availability))) from None
+    raise_if_any(faults(found))
+    return found
+
+
+def _of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
+    """The faults without those that only say that a list, or a table, could have been the other of two kinds."""
+    for fault in found:
+        inside = (f"{fault.path}.", f"{fault.path}[")
+        if fault.value == [] and fault.rule == "must be a number":
+            yield InputFault(fault.path, fault.value, "must have at least 1 entry")
+        elif not fault.rule.startswith("must be a ") or not any(one.path.startswith(inside) for one in found):
+            yield fault
+
+
+def _context(from_file: bool) -> dict[str, Any]:
+    return dict(FROM_FILE) if from_file else {}
+
+
+def faults(asked: Availability) -> Iterator[InputFault]:
+    """Names that lead nowhere, instances that fall together, and keys that do not fit each other."""
+    for key, table in (("hosts", asked.host_names), ("operators", asked.operators), ("queries", asked.queries)):
+        if not table:
+            yield InputFault(key, NO_VALUE, "must have an entry at least")
+    hosts = asked.host_names
+    if isinstance(asked.hosts, tuple):
+        yield from _names("hosts", hosts, None, "is there twice")
+    for operator, placed in asked.operators.items():
+        yield from _names(
+            path_text(("operators", operator)),
+            placed,
+            hosts,
+            "has an instance of this operator already",
+            "a replica on the host of its primary goes down with it",
+        )
+    for query, entry in asked.queries.items():
+        path = path_text(("queries", query)) + (".operators" if isinstance(entry, Query) else "")
+        yield from _names(path, asked.operators_of(query), asked.operators, "is there twice")
+    for domain, group in asked.domains.items():
+        yield from _names(path_text(("domains", domain, "hosts")), group.hosts, hosts, "is there twice")
+    yield from _chance_faults(asked)
+    yield from _model_faults(asked)
+
+
+def _names(
+    path: str, given: Sequence[str], known: Sequence[str] | Mapping[str, Any] | None, twice: str, hint: str = ""
+) -> Iterator[InputFault]:
+    for index, name in enumerate(given):
+        if known is not None and name not in known:
+            noun = "an operator" if isinstance(known, Mapping) else "a host"
+            yield InputFault(f"{path}[{index}]", name, f"is not {noun}", nearest(name, known))
+        elif name in given[:index]:
+            yield InputFault(f"{path}[{index}]", name, twice, hint)
+
+
+def _chance_faults(asked: Availability) -> Iterator[InputFault]:
+    if asked.p is not None and asked.times is not None:
+        yield InputFault("p", asked.p, "must not be given beside times", "leave out one of them")
+    for name, host in asked.own.items():
+        path = path_text(("hosts", name))
+        if (host.mttf_s is None) != (host.mttr_s is None):
+            yield InputFault(path, NO_VALUE, "must have both mttf and mttr, or neither")
+        elif host.p is not None and host.mttf_s is not None:
+            yield InputFault(f"{path}.p", host.p, "must not be given beside mttf")
+    bare = [name for name in asked.host_names if name not in asked.own]
+    if asked.p is None and asked.times is None and bare:
+        yield InputFault("p", NO_VALUE, f"is missing: nothing says how often {bare[0]} is down", "p = 0.01, or times")
+
+
+def _model_faults(asked: Availability) -> Iterator[InputFault]:
+    times = asked.times
+    if times is not None and times.mttr_s is None and times.day_s is None:
+        yield InputFault("times", NO_VALUE, "must have mttr or day", "mttr for the long run, day for a day")
+    steady = times is not None and times.mttr_s is not None
+    alike = not asked.own and not asked.domains and not asked.beta
+    shared = (times is not None and times.crews is not None) or asked.upgrades is not None
+    if asked.standby is not None and not steady:
+        yield InputFault("standby", NO_VALUE, "needs times.mttr: it is about the moments after a failure")
+    if shared and not steady:
+        path = "upgrades" if asked.upgrades is not None else "times.crews"
+        yield InputFault(path, NO_VALUE, "needs times.mttr: repairs last")
+    if shared and not alike:
+        path = "upgrades" if asked.upgrades is not None else "times.crews"
+        yield InputFault(path, NO_VALUE, "is solved for equal hosts: no p of a host, no domains, no beta")
+    if shared and asked.standby is not None:
+        yield InputFault("standby", NO_VALUE, "is not solved together with crews or upgrades")
+    if times is not None and times.day_s is not None and (shared or asked.standby is not None or asked.own):
+        yield InputFault("times.day", times.day_s, "is solved for equal hosts that nobody repairs or upgrades")
+    if asked.beta and asked.own:
+        yield InputFault("beta", asked.beta, "is defined for hosts that are alike")
+    members = [host for domain in asked.domains.values() for host in domain.hosts]
+    if asked.beta and len(set(members)) < len(members):
+        yield InputFault("beta", asked.beta, "needs domains that share no host: a failure has one common cause")

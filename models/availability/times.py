@@ -1,0 +1,55 @@
+"""From times between failures to probabilities, and from probabilities to downtime.
+
+Sources: Trivedi and Bobbio, *Reliability and Availability Engineering* (2017), for the steady state; the day model is
+that of Adaptive selective replication (VLDB PhD workshop 2013): a host that fails stays down for the rest of the day.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from models.checked_arrays import FloatArray
+
+DAY_S = 86_400.0
+MONTH_S = 365.25 / 12 * DAY_S
+_NODES = 64
+
+
+def steady(mttf_s: float, mttr_s: float) -> float:
+    """P(host is down) in the long run, each host with a crew of its own: MTTR / (MTTF + MTTR).
+
+    Whatever the laws of both times are (alternating renewal process).
+    """
+    return mttr_s / (mttf_s + mttr_s)
+
+
+def end_of_day(mttf_s: float, day_s: float = DAY_S) -> float:
+    """P(host failed in the day), exponential times: 1 - exp(-day / MTTF)."""
+    return -math.expm1(-day_s / mttf_s)
+
+
+def not_taken_over(mttf_s: float, mttr_s: float, take_over_s: float, coverage: float) -> float:
+    """P(host is down and nobody has taken over), exponential repairs.
+
+    A take-over comes about with probability `coverage` and takes a fixed time t; a host that is repaired before is
+    back: q (1 - coverage exp(-t / MTTR)). To first order q (1 - coverage) + t / MTTF.
+    """
+    missed = -math.expm1(-take_over_s / mttr_s)
+    return steady(mttf_s, mttr_s) * (1 - coverage + coverage * missed)
+
+
+def day_average_rule(mttf_s: float, day_s: float = DAY_S) -> tuple[FloatArray, FloatArray]:
+    """(chances, weights), (64,) each: the time average over a day of f(p) is the sum of weights times f(chances).
+
+    Hosts are up at its start and stay down. By Gauss and Legendre: exact to rounding for what is a polynomial in
+    exp(-t / MTTF) of moderate degree, as all probabilities here are.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return -np.expm1(-day_s * (nodes + 1) / 2 / mttf_s), weights / 2
+
+
+def downtime_s(unavailability: float, span_s: float = MONTH_S) -> float:
+    """Seconds down in a span, by default a month of 30.44 days: 99.9 % are 43.8 min."""
+    return unavailability * span_s

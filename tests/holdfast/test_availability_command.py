@@ -1,0 +1,98 @@
+"""`availability`: tables that fit a terminal, one JSON document, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli import main
+from holdfast.commands.availability import _number
+from scenarios.availability import Figure
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "availability.toml"
+
+
+def called(capsys, *arguments: object) -> tuple[int, str, str]:  # type: ignore[no-untyped-def]
+    with pytest.raises(SystemExit) as left:
+        main(["availability", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return int(left.value.code or 0), out, err
+
+
+def test_the_example_is_answered_in_tables_of_eighty_columns(capsys) -> None:  # type: ignore[no-untyped-def]
+    code, out, err = called(capsys, EXAMPLE)
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    assert "revenue" in out
+    assert "p = 0.0025" in out
+
+
+def test_json_is_one_document_with_the_p_of_the_command(capsys) -> None:  # type: ignore[no-untyped-def]
+    code, out, _ = called(capsys, EXAMPLE, "--json", "--p", 0.5, "--p", 0.25)
+    found = json.loads(out)
+    assert code == 0
+    assert [line["p"] for line in found["settings"]] == [0.5, 0.25]
+
+
+def test_a_missed_target_is_exit_code_four(capsys) -> None:  # type: ignore[no-untyped-def]
+    code, out, err = called(capsys, EXAMPLE, "--target", 0.999)
+    assert code == 4
+    assert "All queries" in out
+    assert "99.9 % allows 43.8 min a month." in out
+    assert err == "1 of 2 queries miss 99.9 %\n"
+    assert called(capsys, EXAMPLE, "--target", 0.99)[0] == 0
+
+
+def test_a_sampled_answer_says_so(capsys) -> None:  # type: ignore[no-untyped-def]
+    code, out, _ = called(capsys, EXAMPLE, "--method", "sample", "--runs", 1, "--p", 0)
+    assert code == 0
+    assert "<0.00073" in out  # 3 / 4096
+    assert "<32 min" in out  # the same, of a month
+    assert "95 % intervals" in out
+
+
+def test_bounds_are_shown_with_the_digits_in_which_they_differ() -> None:
+    shown = [_number(Figure(low, high, "bounds")) for low, high in ((0.1, 0.2), (0.0075, 0.007523), (0.1, 0.1 + 1e-9))]
+    assert shown == ["0.1..0.2", "0.0075..0.00752", "0.1..0.1"]
+    assert _number(Figure(0.1, 0.3, "sample", 0.2)) == "~0.2"
+    assert _number(None) == "-"
+
+
+def test_many_settings_and_long_names_still_fit(capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    names = [f"a_query_with_a_name_that_is_rather_long_{k}" for k in range(30)]
+    document = {
+        "hosts": ["h"],
+        "operators": {"o": ["h"]},
+        "queries": {name: ["o"] for name in names},
+        "p": [0.0001 * k for k in range(1, 8)],
+    }
+    path = tmp_path / "many.json"
+    path.write_text(json.dumps(document))
+    code, out, _ = called(capsys, path)
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "the last 5 of 7 settings" in out
+    assert "20 of 30" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--p", "1.5"], "error: --p = 1.5: must be a probability, between 0 and 1\n"),
+        (["--method", "guess"], "error: --method = guess: must be auto, exact, sample, strata or weights\n"),
+        (["--method", "sample", "--runs", "0"], "error: runs = 0: must be between 1 and 1e12\n"),
+        (["--target", "-1"], "error: --target = -1.0: must be between 0 and 1\n"),
+    ],
+)
+def test_bad_input_is_exit_code_two_and_one_line(capsys, arguments: list[str], says: str) -> None:  # type: ignore[no-untyped-def]
+    assert called(capsys, EXAMPLE, *arguments) == (2, "", says)
+
+
+def test_a_replica_beside_its_primary_is_exit_code_two(capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "bad.toml"
+    path.write_text('hosts = ["a"]\np = 0.1\noperators.x = ["a", "a"]\nqueries.q = ["x"]\n')
+    code, out, err = called(capsys, path)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: operators.x[1] = a: has an instance of this operator already")
