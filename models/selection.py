@@ -43,11 +43,11 @@ def fits(weights: FloatArray, limit: float) -> bool:
 
 
 def _checked_capacity(check: CheckedArrays, capacity: Any) -> float | None:
-    if isinstance(capacity, (list, tuple)) or (isinstance(capacity, np.ndarray) and capacity.ndim):
-        check.add("capacity", np.shape(capacity), "must be one number")
+    if isinstance(capacity, bool) or not isinstance(capacity, (int, float, np.number, np.ndarray)):
+        check.add("capacity", capacity, "must be a number")
         return None
-    found = check.floats("capacity", [capacity], (1,), low=0.0)
-    return None if found is None else float(found[0])
+    found = check.floats("capacity", capacity, (), low=0.0)
+    return None if found is None else float(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +218,7 @@ class QuerySelection:
     def whole(self, operators: BoolArray) -> BoolArray:
         """Which queries have all their operators among those (n,), (m,)."""
         missing = np.bincount(self.uses[~operators[self.uses[:, 1]], 0], minlength=self.n_queries)
-        return missing == 0
+        return np.asarray(missing == 0, dtype=np.bool_)
 
     def objective(self, queries: BoolArray) -> float:
         """The total value of a selection of queries (m,), correctly rounded."""

@@ -50,10 +50,7 @@ def read_problem(path: str | Path, method: str = "exact") -> CheckpointAllocatio
     (`scenarios.load_history`). Raises InputError for a missing or broken file, unknown or missing keys, wrong contents,
     and a method that needs a history where there is none.
     """
-    path = Path(path)
-    if path.suffix not in _SUFFIXES:
-        raise InputError.at("file", path.name, "must end in .json or .npz")
-    found = _with_history(_read_npz(path)) if path.suffix == ".npz" else _read_json(path)
+    found = _with_history(read_fields(path))
     if found.get("history") is not None:
         return problem_of_history(found, method)
     if method == EXPECTED:
@@ -63,6 +60,14 @@ def read_problem(path: str | Path, method: str = "exact") -> CheckpointAllocatio
     raise_if_any(faults)
     values = {key: value for key, value in found.items() if value is not None}
     return CheckpointAllocation(**values)
+
+
+def read_fields(path: str | Path) -> dict[str, Any]:
+    """Key -> value in a .json or .npz file; of NPZ read-only arrays. Raises InputError for a broken file."""
+    path = Path(path)
+    if path.suffix not in _SUFFIXES:
+        raise InputError.at("file", path.name, "must end in .json or .npz")
+    return _read_npz(path) if path.suffix == ".npz" else _read_json(path)
 
 
 def _with_history(found: dict[str, Any]) -> dict[str, Any]:

@@ -228,4 +228,4 @@ def _undominated(heavier: IntArray, more: IntArray) -> IntArray:
     top = np.maximum.accumulate(more)
     better = np.flatnonzero(np.concatenate([[True], more[1:] > top[:-1]]))
     last = np.concatenate([heavier[better][1:] != heavier[better][:-1], [True]])
-    return better[last]
+    return np.asarray(better[last], dtype=np.int64)

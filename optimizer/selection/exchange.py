@@ -36,7 +36,7 @@ def exchanged(options: Options, level: IntArray, relaxation: Relaxation) -> IntA
     for turn in range(_MOST_ROUNDS):
         weight = options.total(level)[1]
         halves = [_half(options, level, rows) for rows in sides]
-        gain, changes = _best(*halves, options.safe - weight)
+        gain, changes = _best(halves[0], halves[1], options.safe - weight)
         if gain <= 0:
             break
         changes = changes[changes >= 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -47,7 +48,7 @@ def select_operators(problem: OperatorSelection, *, time_limit_s: float) -> Sele
         note="" if is_proven(objective, bound) else answer.note,
         level=level,
         used=problem.used(level),
-        price=answer.price,
+        price=math.ldexp(answer.price, numbers.weight_bits - numbers.value_bits),
     )
 
 

@@ -4,9 +4,9 @@ For a price lambda >= 0 of weight, and mu of each chosen operator, with r[o, l] 
 
     sum v <= lambda W + mu k + sum_o max_l r[o, l]
 
-for every selection within the capacity, if mu = 0, or mu > 0 and at most k operators are chosen, or mu < 0 and at least k
-are. Choosing level l of operator o lowers that by its loss, max r[o] - r[o, l]. At the best lambda this is the bound of
-Dantzig (1957), for levels that of Sinha and Zoltners (1979); mu is the price of Martello and Toth (1997).
+for every selection within the capacity, if mu = 0, or mu > 0 and at most k operators are chosen, or mu < 0 and at least
+k are. Choosing level l of operator o lowers that by its loss, max r[o] - r[o, l]. At the best lambda this is the bound
+of Dantzig (1957), for levels that of Sinha and Zoltners (1979); mu is the price of Martello and Toth (1997).
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Relaxation:
     """What the prices say: the base, a selection that fits; the bound; and what leaving the base loses.
 
     base (n,) level of each operator, of value and weight `value` and `weight`; bound: no selection
-    (for mu: none that is better than the one k was made for) is worth more. A deviation from the base takes operator `row` to `level` and changes
-    value and weight by `more` and `heavier`; the bound falls by at least `loss`.
+    (for mu: none that is better than the one k was made for) is worth more. A deviation from the base takes operator
+    `row` to `level` and changes value and weight by `more` and `heavier`; the bound falls by at least `loss`.
     """
 
     base: IntArray
@@ -139,7 +139,7 @@ def _choice(value: FloatArray, weight: FloatArray, price: float) -> IntArray:
     """The level with the highest reduced value of each operator, the lowest of equal ones."""
     if value.shape[1] == 2:
         return (value[:, 1] - price * weight[:, 1] > 0).astype(np.int64)
-    return np.argmax(value - price * weight, axis=1)
+    return np.asarray(np.argmax(value - price * weight, axis=1), dtype=np.int64)
 
 
 def _filled(options: Options, choices: _Choices) -> IntArray:
@@ -237,6 +237,7 @@ def _best_count(options: Options, k: int, sign: float) -> Relaxation:
             rises = found
     # Where all reduced values are alike the choices on both sides differ in much, and one is nearer to k.
     tried = [
-        _relaxation(options, found.choices.price, _filled(options, other.choices), mu, k) for other in (falls, found, rises)
+        _relaxation(options, found.choices.price, _filled(options, other.choices), mu, k)
+        for other in (falls, found, rises)
     ]
     return min(tried, key=lambda one: one.bound)

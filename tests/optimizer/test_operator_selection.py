@@ -18,7 +18,7 @@ from optimizer.selection import select_operators
 WHOLE = st.integers(0, 12)
 DECIMAL = st.integers(0, 40).map(lambda k: k / 10)
 REAL = st.floats(0.0, 1e9, allow_subnormal=False)
-WILD = st.one_of(REAL, st.sampled_from([0.0, 1e-300, 1e-20, 1e20, 1e100]))
+WILD = st.one_of(REAL, st.sampled_from([0.0, 1e-300, 1e-20, 1e20, 1e90]))
 
 
 def all_selections(problem: OperatorSelection) -> Fraction:
@@ -192,7 +192,7 @@ def test_the_time_limit_is_named_where_it_struck(monkeypatch):
 
 
 def test_the_same_problem_has_the_same_answer():
-    value, weight = correlated("almost", 2000, 3, 10**5)
+    value, weight = correlated("almost", 500, 3, 10**4)
     problem = OperatorSelection(value, weight, float(weight.sum() // 3))
     first, second = (select_operators(problem, time_limit_s=60.0) for _ in range(2))
     assert first.level.tolist() == second.level.tolist()
