@@ -12,6 +12,7 @@ from models.checked_arrays import BoolArray
 from models.selection import QuerySelection
 from optimizer.selection.scaling import exact_integers
 
+_LARGEST_RATE = 1e300
 _MOST_TRIED = 64  # queries taken out at once, at most
 
 
@@ -20,6 +21,7 @@ class Filling:
 
     def __init__(self, problem: QuerySelection, possible: BoolArray) -> None:
         self._value, _ = exact_integers(problem.value)
+        self._real_value, self._real_weight = problem.value.tolist(), problem.weight.tolist()
         self._weight, (self._room,) = exact_integers(problem.weight, problem.limit)
         self._possible = [q for q in np.flatnonzero(possible).tolist() if self._value[q] > 0]
         self._operators = [problem.operators_of(q).tolist() for q in range(problem.n_queries)]
@@ -86,28 +88,29 @@ class Filling:
             heapq.heappush(heap, (self._key(q, noise), q))
 
     def _key(self, q: int, noise: dict[int, float] | None) -> float:
-        rate = self._value[q] / self._marginal[q] if self._marginal[q] > 0 else math.inf
-        return -rate * (noise.get(q, 1.0) if noise else 1.0)
+        return -_rate(self._value[q], self._marginal[q]) * (noise.get(q, 1.0) if noise else 1.0)
 
-    def lighten(self, queries: Iterable[int]) -> None:
-        """Start from a set that may be too heavy: queries that are worth least for what they free go first."""
+    def lighten(self, queries: Iterable[int], *, shared: bool = False) -> None:
+        """Start from a set that may be too heavy: queries that are worth least for what they free go first.
+
+        `shared`: for their part of the weight of their operators, which all who use them bear alike.
+        """
         self.reset(queries)
-        heap = [(self._kept_rate(q), q) for q in self._chosen]
+        heap = [(self._kept_rate(q, shared), q) for q in self._chosen]
         heapq.heapify(heap)
         while self.weight > self._room and heap:
             rate, q = heapq.heappop(heap)
-            now = self._kept_rate(q)
-            if now < rate:  # others went, so that now it frees more than it did
-                heapq.heappush(heap, (now, q))
-                continue
-            if now > rate:
+            now = self._kept_rate(q, shared)
+            if now != rate:  # others went, so that now it frees more than it did
                 heapq.heappush(heap, (now, q))
                 continue
             self.drop(q)
 
-    def _kept_rate(self, q: int) -> float:
-        freed = sum(self._weight[o] for o in self._operators[q] if self._users[o] == 1)
-        return self._value[q] / freed if freed else math.inf
+    def _kept_rate(self, q: int, shared: bool) -> float:
+        if shared:
+            borne = math.fsum(self._real_weight[o] / self._users[o] for o in self._operators[q])
+            return self._real_value[q] / borne if borne > self._real_value[q] / _LARGEST_RATE else math.inf
+        return _rate(self._value[q], sum(self._weight[o] for o in self._operators[q] if self._users[o] == 1))
 
     @property
     def chosen(self) -> list[int]:
@@ -143,3 +146,10 @@ class Filling:
                 if other in self._chosen and other in free:
                     found[other] = None
         return list(found)
+
+
+def _rate(value: int, weight: int) -> float:
+    try:
+        return value / weight if weight else math.inf
+    except OverflowError:
+        return math.inf

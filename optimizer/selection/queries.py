@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from dataclasses import dataclass
@@ -14,13 +15,25 @@ from models.solution import Status, is_proven
 from optimizer.selection.closure import Closure, Shares, best_cuts, real_split
 from optimizer.selection.filling import Filling
 from optimizer.selection.operators import select_operators
-from optimizer.selection.query_program import fixed, searched
+from optimizer.selection.query_program import Fixed, Found, fixed, searched
+from optimizer.selection.query_relaxation import branch_and_bound
 
 _STEP_BITS = 38  # as for operators: only what is better by 2^-38 of all values is looked for, if numbers are not exact
-_ROUND_PAIRS = 400_000  # rounds times undecided queries of the local search
-_MOST_ROUNDS = 2_000
+_ROUND_PAIRS = 1_000_000  # rounds times undecided queries of the local search
+_MOST_ROUNDS = 5_000
 _MOST_STARTS = 6
 _PROGRAM_USES = 60_000  # pairs of undecided query and operator up to which CP-SAT is asked
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What all parts of one search share."""
+
+    problem: QuerySelection
+    possible: BoolArray
+    closure: Closure
+    shares: Shares
+    filling: Filling
 
 
 @dataclass
@@ -40,10 +53,10 @@ def select_queries(problem: QuerySelection, *, time_limit_s: float = 60.0, seed:
     closure = Closure(problem, possible)
     cuts, shares = best_cuts(closure)
     bound = closure.numbers.real(shares.bound - shares.bound % closure.numbers.grain)
-    filling = Filling(problem, possible)
-    best = _Best(_filled(problem, filling, [cut.queries for cut in cuts]), bound)
-    best = _improved(problem, closure, filling, shares, possible, best, seed)
-    best = _proven(problem, closure, shares, possible, best, time_limit_s, deadline, seed)
+    search = _Search(problem, possible, closure, shares, Filling(problem, possible))
+    best = _Best(_filled(problem, search.filling, [cut.queries for cut in cuts]), bound)
+    best = _improved(search, best, seed)
+    best = _proven(search, best, time_limit_s, deadline, seed)
     single = _left_over(problem, best.queries, max(0.01, deadline - time.monotonic()))
     return _plan(problem, closure, shares, best, single, began)
 
@@ -58,8 +71,8 @@ def _filled(problem: QuerySelection, filling: Filling, starts: list[BoolArray]) 
     """The best set that comes of the sets of the cuts, made lighter where they are too heavy, and filled."""
     best, most = np.zeros(problem.n_queries, dtype=np.bool_), -1
     unique = list({start.tobytes(): start for start in starts[-_MOST_STARTS:]}.values())
-    for start in [np.zeros_like(best), *unique]:
-        filling.lighten(np.flatnonzero(start).tolist())
+    for start, shared in itertools.product([np.zeros_like(best), *unique], (False, True)):
+        filling.lighten(np.flatnonzero(start).tolist(), shared=shared)
         filling.fill()
         if filling.value > most:
             best, most = _as_array(filling, problem), filling.value
@@ -82,61 +95,68 @@ def _goal(closure: Closure, queries: BoolArray) -> int:
     return int(closure.numbers.value[queries].sum()) + _step(closure)
 
 
-def _improved(
-    problem: QuerySelection,
-    closure: Closure,
-    filling: Filling,
-    shares: Shares,
-    possible: BoolArray,
-    best: _Best,
-    seed: int,
-) -> _Best:
+def _improved(search: _Search, best: _Best, seed: int) -> _Best:
     """The best set after a local search among the queries that the shares leave undecided."""
-    goal = _goal(closure, best.queries)
-    if shares.bound < goal:
+    known = _still_open(search, best)
+    if known is None:
         return best
-    known = fixed(problem, shares, possible, goal)
     undecided = np.flatnonzero(~known.query_in & ~known.query_out).tolist()
-    filling.reset(np.flatnonzero(best.queries).tolist())
+    search.filling.reset(np.flatnonzero(best.queries).tolist())
     rounds = min(_MOST_ROUNDS, _ROUND_PAIRS // max(1, len(undecided)))
-    filling.improve(rounds, np.random.default_rng(seed), undecided)
-    return _Best(_as_array(filling, problem), best.bound)
+    search.filling.improve(rounds, np.random.default_rng(seed), undecided)
+    return _Best(_as_array(search.filling, search.problem), best.bound)
 
 
-def _proven(
-    problem: QuerySelection,
-    closure: Closure,
-    shares: Shares,
-    possible: BoolArray,
-    best: _Best,
-    time_limit_s: float,
-    deadline: float,
-    seed: int,
-) -> _Best:
-    """The best set and bound after CP-SAT has searched what is still open, if it is small enough."""
-    goal = _goal(closure, best.queries)
-    closed = closure.numbers.real(goal - closure.numbers.grain)
-    if shares.bound < goal:
-        return _Best(best.queries, min(best.bound, closed), best.note)
-    known = fixed(problem, shares, possible, goal)
+def _proven(search: _Search, best: _Best, time_limit_s: float, deadline: float, seed: int) -> _Best:
+    """The best set and bound after HiGHS and then CP-SAT have searched what is still open, if it is small enough."""
+    known = _still_open(search, best)
+    if known is None:
+        return best
     is_open = ~known.query_in & ~known.query_out
-    if int(is_open[problem.uses[:, 0]].sum()) > _PROGRAM_USES:
+    if int(is_open[search.problem.uses[:, 0]].sum()) > _PROGRAM_USES:
         return _Best(best.queries, best.bound, f"{known.n_open} queries stay open: too many for an exact search")
-    found = searched(
-        problem,
-        possible,
+    half = time.monotonic() + 0.6 * (deadline - time.monotonic())
+    numbers = search.closure.numbers
+    found = branch_and_bound(search.problem, numbers, known, time_limit_s=0.6 * time_limit_s, deadline=half)
+    best = _taken(search, best, found)
+    known = _still_open(search, best)
+    if known is None:
+        return best
+    rest = searched(
+        search.problem,
+        search.possible,
         known,
         best.queries,
-        time_limit_s=time_limit_s,
+        time_limit_s=0.4 * time_limit_s,
         deadline=deadline,
         seed=seed,
     )
-    queries = best.queries
-    if found.queries is not None and problem.fits(problem.union(found.queries)):
-        queries = max(queries, found.queries, key=problem.objective)
+    best = _taken(search, best, rest)
+    note = "the time limit struck" if found.timed_out or rest.timed_out else "the exact search ended undecided"
+    return _Best(best.queries, best.bound, note)
+
+
+def _still_open(search: _Search, best: _Best) -> Fixed | None:
+    """What is fixed in every better set; None where there is none: then the bound is closed."""
+    goal = _goal(search.closure, best.queries)
+    closed = search.closure.numbers.real(goal - search.closure.numbers.grain)
+    if search.shares.bound < goal or best.bound <= closed:
+        best.bound = min(best.bound, closed)
+        return None
+    return fixed(search.problem, search.shares, search.possible, goal)
+
+
+def _taken(search: _Search, best: _Best, found: Found) -> _Best:
+    """The better of what is known and what was found, once it is filled up; and the lower bound."""
+    goal = _goal(search.closure, best.queries)
+    closed = search.closure.numbers.real(goal - search.closure.numbers.grain)
     bound = best.bound if found.bound is None else min(best.bound, max(closed, found.bound))
-    note = "the time limit struck" if found.timed_out else ""
-    return _Best(queries, bound, note)
+    queries = best.queries
+    if found.queries is not None:
+        search.filling.lighten(np.flatnonzero(found.queries).tolist())
+        search.filling.fill()
+        queries = max(queries, _as_array(search.filling, search.problem), key=search.problem.objective)
+    return _Best(queries, bound, best.note)
 
 
 def _left_over(problem: QuerySelection, queries: BoolArray, time_limit_s: float) -> SelectionPlan | None:
