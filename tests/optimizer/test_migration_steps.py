@@ -40,7 +40,7 @@ def fewest_by_trying_all(ends: np.ndarray) -> int:
     return next(k for k in range(len(ends) + 1) if possible(0, [], k))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(moves(), st.booleans())
 def test_steps_are_the_fewest_of_all_colourings(pairs, duplex):
     problem = MigrationSteps(pairs, duplex=duplex)
@@ -50,7 +50,7 @@ def test_steps_are_the_fewest_of_all_colourings(pairs, duplex):
     assert verify_plan(problem, plan, gap=plan.gap).violations == ()
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(moves(hosts=8, most=60))
 def test_of_duplex_hosts_the_largest_degree_is_enough(pairs):
     problem = MigrationSteps(pairs, duplex=True)

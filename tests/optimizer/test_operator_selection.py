@@ -62,25 +62,25 @@ def check(problem: OperatorSelection, *, exact: bool = False) -> None:
         assert (plan.status, plan.bound, Fraction(plan.objective)) == (Status.OPTIMAL, plan.objective, best)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(problems(WHOLE))
 def test_of_whole_numbers_the_best_selection_is_found_and_proven(problem):
     check(problem, exact=True)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(problems(WHOLE, most_levels=3))
 def test_of_whole_numbers_the_best_levels_are_found_and_proven(problem):
     check(problem, exact=True)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.one_of(problems(DECIMAL), problems(DECIMAL, most_levels=3)))
 def test_of_decimal_numbers_optimal_is_true_and_the_bound_holds(problem):
     check(problem)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.one_of(problems(WILD), problems(REAL, most_levels=3)))
 def test_of_any_numbers_optimal_is_true_and_the_bound_holds(problem):
     check(problem)

@@ -84,14 +84,14 @@ def test_of_many_more_problems_optimal_is_true_and_the_bound_holds(problem):
     check(problem)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(problems())
 def test_the_shares_of_a_cut_prove_a_bound_by_themselves(problem):
     plan = solve(problem)
     assert split_bound(problem, plan) >= float(all_sets(problem)) * (1 - 1e-15)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(problems())
 def test_any_shares_prove_a_bound_that_holds(problem):
     closure = Closure(problem, np.ones(problem.n_queries, dtype=bool))
@@ -119,8 +119,9 @@ def test_the_same_seed_gives_the_same_plan_for_any_number_of_workers():
 
 def test_without_an_exact_search_the_bound_still_holds_and_is_no_proof(monkeypatch):
     monkeypatch.setattr(module, "_PROGRAM_USES", -1)
+    monkeypatch.setattr(module, "_MOST_ROUNDS", 50)
     open_ones = 0
-    for seed in range(8):
+    for seed in range(4):
         problem = sparse(14, 9, seed)
         plan, best = solve(problem), float(all_sets(problem))
         assert plan.objective <= best <= plan.bound
