@@ -16,7 +16,7 @@ from optimizer.selection.exchange import exchanged
 from optimizer.selection.relaxation import Options, Relaxation, counted, relax
 from optimizer.selection.scaling import Scaled, scaled
 
-_FIRST_STATES, _MOST_STATES = 2_000_000, 20_000_000
+_FIRST_STATES, _MOST_STATES = 400_000, 20_000_000
 _MOST_COUNTED = 300_000  # operators up to which a price of being chosen is looked for
 
 
@@ -54,16 +54,18 @@ def select_operators(problem: OperatorSelection, *, time_limit_s: float) -> Sele
 
 def whole_numbers(problem: OperatorSelection) -> tuple[Scaled, Options]:
     """The problem as whole numbers that relax it."""
-    allowed = problem.allowed
+    allowed = problem.allowed & (problem.level_values > 0)  # what is worth nothing is no better than level 0
+    allowed[:, 0] = True
     value = np.where(allowed, problem.level_values, 0.0)
     weight = np.where(allowed, problem.level_weights, 0.0)
     numbers = scaled(value, weight, problem.limit)
     return numbers, Options.of(numbers, allowed, problem.fits)
 
 
-def _searched(options: Options, deadline: float) -> _Answer:
+def _searched(given: Options, deadline: float) -> _Answer:
     """Prices, exchanges and the core; where that does not end soon, again with a price of being chosen."""
-    relaxation = relax(options)
+    relaxation = relax(given)
+    options = given.with_step(relaxation.bound)
     level = exchanged(options, relaxation.base, relaxation)
     found = search_core(options, relaxation, level, most_states=_FIRST_STATES, deadline=deadline)
     answer = _Answer(found.level, found.value, found.bound, relaxation.price)

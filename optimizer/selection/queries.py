@@ -18,7 +18,7 @@ from optimizer.selection.operators import select_operators
 from optimizer.selection.query_program import Fixed, Found, fixed, searched
 from optimizer.selection.query_relaxation import branch_and_bound
 
-_STEP_BITS = 38  # as for operators: only what is better by 2^-38 of all values is looked for, if numbers are not exact
+_STEP_BITS = 38  # as for operators: only what is better by 2^-38 of the bound is looked for, if numbers are not exact
 _ROUND_PAIRS = 1_000_000  # rounds times undecided queries of the local search
 _MOST_ROUNDS = 5_000
 _MOST_STARTS = 6
@@ -85,14 +85,14 @@ def _as_array(filling: Filling, problem: QuerySelection) -> BoolArray:
     return chosen
 
 
-def _step(closure: Closure) -> int:
+def _step(closure: Closure, bound: int) -> int:
     numbers = closure.numbers
-    return numbers.grain if numbers.exact else max(numbers.grain, int(numbers.value.sum()) >> _STEP_BITS)
+    return numbers.grain if numbers.exact else max(numbers.grain, bound >> _STEP_BITS)
 
 
-def _goal(closure: Closure, queries: BoolArray) -> int:
+def _goal(closure: Closure, shares: Shares, queries: BoolArray) -> int:
     """What a better set must be worth, in whole numbers."""
-    return int(closure.numbers.value[queries].sum()) + _step(closure)
+    return int(closure.numbers.value[queries].sum()) + _step(closure, shares.bound)
 
 
 def _improved(search: _Search, best: _Best, seed: int) -> _Best:
@@ -138,7 +138,7 @@ def _proven(search: _Search, best: _Best, time_limit_s: float, deadline: float, 
 
 def _still_open(search: _Search, best: _Best) -> Fixed | None:
     """What is fixed in every better set; None where there is none: then the bound is closed."""
-    goal = _goal(search.closure, best.queries)
+    goal = _goal(search.closure, search.shares, best.queries)
     closed = search.closure.numbers.real(goal - search.closure.numbers.grain)
     if search.shares.bound < goal or best.bound <= closed:
         best.bound = min(best.bound, closed)
@@ -148,7 +148,7 @@ def _still_open(search: _Search, best: _Best) -> Fixed | None:
 
 def _taken(search: _Search, best: _Best, found: Found) -> _Best:
     """The better of what is known and what was found, once it is filled up; and the lower bound."""
-    goal = _goal(search.closure, best.queries)
+    goal = _goal(search.closure, search.shares, best.queries)
     closed = search.closure.numbers.real(goal - search.closure.numbers.grain)
     bound = best.bound if found.bound is None else min(best.bound, max(closed, found.bound))
     queries = best.queries

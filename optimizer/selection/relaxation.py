@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -22,7 +22,7 @@ from models.checked_arrays import BoolArray, FloatArray, IntArray
 from optimizer.selection.scaling import Scaled
 
 _ROUNDING = 2.0**-50  # relative: more than a difference of three products of float64 loses
-_STEP_BITS = 38  # 2^-38 of all values: 4e-12, of what is chosen hardly ever more than 1e-10
+_STEP_BITS = 38  # 2^-38: 4e-12
 _MOST_HALVINGS = 200
 _MOST_PRICES = 60
 _SHRINK_EVERY = 6
@@ -46,13 +46,19 @@ class Options:
     grain: int
     step: int
     fits: Callable[[IntArray], bool]
+    exact: bool
 
     @classmethod
     def of(cls, numbers: Scaled, allowed: BoolArray, fits: Callable[[IntArray], bool]) -> Options:
         """The options of scaled numbers."""
         grain = numbers.grain
-        step = grain if numbers.exact else max(grain, int(numbers.value.max(axis=1).sum()) >> _STEP_BITS)
-        return cls(numbers.value, numbers.weight, allowed, numbers.capacity, numbers.safe, grain, step, fits)
+        return cls(
+            numbers.value, numbers.weight, allowed, numbers.capacity, numbers.safe, grain, grain, fits, numbers.exact
+        )
+
+    def with_step(self, bound: int) -> Options:
+        """The same options; where numbers are not exact, less than a tiny share of a bound is not looked for."""
+        return self if self.exact else replace(self, step=max(self.grain, bound >> _STEP_BITS))
 
     def total(self, level: IntArray) -> tuple[int, int]:
         """Value and weight of levels (n,), exact."""

@@ -87,7 +87,7 @@ def test_of_any_numbers_optimal_is_true_and_the_bound_holds(problem):
 
 
 @pytest.mark.slow
-@settings(max_examples=20_000, deadline=None)
+@settings(max_examples=2_000, deadline=None)
 @given(st.one_of(*(problems(kind, levels) for kind in (WHOLE, DECIMAL, REAL, WILD) for levels in (1, 3))))
 def test_of_many_more_problems_optimal_is_true_and_the_bound_holds(problem):
     check(problem)

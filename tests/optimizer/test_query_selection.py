@@ -78,7 +78,7 @@ def test_of_real_numbers_optimal_is_true_and_the_bound_holds(problem):
 
 
 @pytest.mark.slow
-@settings(max_examples=5_000, deadline=None)
+@settings(max_examples=1_000, deadline=None)
 @given(problems(most=8))
 def test_of_many_more_problems_optimal_is_true_and_the_bound_holds(problem):
     check(problem)
