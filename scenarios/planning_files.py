@@ -54,11 +54,8 @@ def read_problem(path: str | Path, method: str = "exact", *, memory_bytes: float
     (`scenarios.load_history`). Raises InputError for a missing or broken file, unknown or missing keys, wrong contents,
     and a method that needs a history where there is none.
     """
-    path = Path(path)
-    if path.suffix not in _SUFFIXES:
-        raise InputError.at("file", path.name, "must end in .json or .npz")
-    refuse_too_large(path, memory_bytes)
-    found = _with_history(_read_npz(path)) if path.suffix == ".npz" else read_json(path)
+    refuse_too_large(Path(path), memory_bytes)
+    found = _with_history(read_fields(path))
     if found.get("history") is not None:
         return problem_of_history(found, method)
     if method == EXPECTED:
@@ -68,6 +65,14 @@ def read_problem(path: str | Path, method: str = "exact", *, memory_bytes: float
     raise_if_any(faults)
     values = {key: value for key, value in found.items() if value is not None}
     return CheckpointAllocation(**values)
+
+
+def read_fields(path: str | Path) -> dict[str, Any]:
+    """Key -> value in a .json or .npz file; of NPZ read-only arrays. Raises InputError for a broken file."""
+    path = Path(path)
+    if path.suffix not in _SUFFIXES:
+        raise InputError.at("file", path.name, "must end in .json or .npz")
+    return _read_npz(path) if path.suffix == ".npz" else read_json(path)
 
 
 def _with_history(found: dict[str, Any]) -> dict[str, Any]:

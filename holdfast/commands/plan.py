@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.commands import plan_selection
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from optimizer.reasons import Reason
 
 app = typer.Typer(no_args_is_help=True, help="Find the best plan for a problem file.")
+
+for _command in (plan_selection.selection, plan_selection.queries, plan_selection.steps, plan_selection.interval):
+    app.command()(_command)
 
 _EXIT = {"infeasible": 3, "unknown": 4}
 _MOST_ROWS = 200

@@ -25,16 +25,31 @@ def verify(
 
     Exit code 0: the plan holds; 2: bad input; 4: it does not, or it has no assignment to check.
     """
+    from scenarios.selection_files import kind_of_plan  # noqa: PLC0415
+
+    kind = kind_of_plan(plan_file)
+    verdict, status = _of_checkpoints(plan_file, problem_file) if kind is None else _of(kind, plan_file, problem_file)
+    text = json_text.dumps(_document(verdict), allow_nan=False) if json else "\n".join(_lines(verdict, status))
+    sys.stdout.write(text + "\n")
+    if not verdict.holds:
+        raise typer.Exit(4)
+
+
+def _of_checkpoints(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
     from optimizer.verify import verify_checkpoints  # noqa: PLC0415
     from scenarios.planning_files import read_plan_and_gap, read_problem  # noqa: PLC0415
 
     plan, gap = read_plan_and_gap(plan_file)
     problem = read_problem(problem_file, plan.method or "exact")
-    verdict = verify_checkpoints(problem, plan, gap=gap)
-    text = json_text.dumps(_document(verdict), allow_nan=False) if json else "\n".join(_lines(verdict, plan.status))
-    sys.stdout.write(text + "\n")
-    if not verdict.holds:
-        raise typer.Exit(4)
+    return verify_checkpoints(problem, plan, gap=gap), plan.status
+
+
+def _of(kind: str, plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
+    from optimizer.verify_plans import verify_plan  # noqa: PLC0415
+    from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
+
+    plan, gap = read_plan_of(kind, plan_file)
+    return verify_plan(read_problem_of(kind, problem_file), plan, gap=gap), plan.status
 
 
 def _document(verdict: Verdict) -> dict[str, Any]:

@@ -1,0 +1,179 @@
+"""`holdfast plan selection | queries | steps | interval`: replicas, migration steps, checkpoint intervals."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast import terminal
+
+if TYPE_CHECKING:
+    from models.solution import Solution
+    from optimizer.selection.reasons import SelectionReason
+
+_EXIT = {"infeasible": 3, "unknown": 4}
+_MOST_ROWS = 200
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Problem: .json or .npz")]
+TimeLimit = Annotated[float, typer.Option(help="Seconds after which the best so far is given, a last resort")]
+Seed = Annotated[int, typer.Option(help="Decides the draws of local search")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
+Reasons = Annotated[bool, typer.Option("--reasons", help="Say of each why it is chosen, or not")]
+Out = Annotated[Path | None, typer.Option(help="Write the plan to this JSON file as well")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the file of --out")]
+
+
+def selection(
+    file: File,
+    time_limit: TimeLimit = 60.0,
+    json: Json = False,
+    reasons: Reasons = False,
+    out: Out = None,
+    force: Force = False,
+) -> None:
+    """Choose operators, or levels of replication, of most value within a capacity.
+
+    Exit code 0: feasible or optimal; 2: bad input.
+    """
+    from optimizer.selection import solve  # noqa: PLC0415
+    from optimizer.selection.reasons import selection_reasons  # noqa: PLC0415
+
+    problem: Any = _read("selection", file, out, force)
+    plan = solve(problem, time_limit_s=time_limit)
+    _write(plan, selection_reasons(problem, plan) if reasons else None, json, out, force)
+
+
+def queries(
+    file: File,
+    time_limit: TimeLimit = 60.0,
+    seed: Seed = 0,
+    json: Json = False,
+    reasons: Reasons = False,
+    out: Out = None,
+    force: Force = False,
+) -> None:
+    """Choose queries of most value whose operators all fit a capacity, then single operators for the rest.
+
+    Exit code 0: feasible or optimal; 2: bad input.
+    """
+    from optimizer.selection import solve  # noqa: PLC0415
+    from optimizer.selection.reasons import query_reasons  # noqa: PLC0415
+
+    problem: Any = _read("queries", file, out, force)
+    plan = solve(problem, time_limit_s=time_limit, seed=seed)
+    _write(plan, query_reasons(problem, plan) if reasons else None, json, out, force)
+
+
+def steps(
+    file: File,
+    time_limit: TimeLimit = 60.0,
+    seed: Seed = 0,
+    json: Json = False,
+    out: Out = None,
+    force: Force = False,
+) -> None:
+    """Arrange moves in the fewest steps, or with sizes in the shortest time, one move at a time per host.
+
+    Exit code 0: feasible or optimal; 2: bad input.
+    """
+    from optimizer.migration_steps import solve  # noqa: PLC0415
+
+    problem: Any = _read("steps", file, out, force)
+    _write(solve(problem, time_limit_s=time_limit, seed=seed), None, json, out, force)
+
+
+def interval(
+    checkpoint_s: Annotated[float, typer.Option(help="Pause of the work by a checkpoint [s]")],
+    mtbf_s: Annotated[float, typer.Option(help="Mean time between failures [s]")],
+    restart_s: Annotated[float, typer.Option(help="From a failure until work goes on [s]")] = 0.0,
+    complete_s: Annotated[float | None, typer.Option(help="Until a checkpoint can be used [s]; else its pause")] = None,
+    utilisation: Annotated[float | None, typer.Option(help="Of a stream, before the failure: below 1")] = None,
+    recovery_target_s: Annotated[float | None, typer.Option(help="Time until a failure is worked off [s]")] = None,
+    rate_per_s: Annotated[float | None, typer.Option(help="Records per second, for the replay")] = None,
+    json: Json = False,
+) -> None:
+    """Choose how often to make checkpoints: least slowdown, for streams under a recovery target.
+
+    Exit code 0: optimal or feasible; 2: bad input; 3: no interval meets the target.
+    """
+    from models.checkpoint_interval import CheckpointInterval, daly_first, daly_higher, young  # noqa: PLC0415
+    from optimizer.checkpoint_interval import solve  # noqa: PLC0415
+
+    problem = CheckpointInterval(
+        checkpoint_s=checkpoint_s,
+        mtbf_s=mtbf_s,
+        restart_s=restart_s,
+        complete_s=complete_s,
+        utilisation=utilisation,
+        recovery_target_s=recovery_target_s,
+        rate_per_s=rate_per_s,
+    )
+    useful = {
+        "young_s": young(checkpoint_s, mtbf_s),
+        "daly_first_s": daly_first(checkpoint_s, mtbf_s, restart_s),
+        "daly_higher_s": daly_higher(checkpoint_s, mtbf_s),
+    }
+    _write(solve(problem), None, json, None, False, useful)
+
+
+def _read(kind: str, file: Path, out: Path | None, force: bool) -> Any:
+    from scenarios.planning_files import refuse_unwritable  # noqa: PLC0415
+    from scenarios.selection_files import read_problem_of  # noqa: PLC0415
+
+    if out is not None:
+        refuse_unwritable(out, force=force)  # before any work is done
+    return read_problem_of(kind, file)
+
+
+def _write(
+    plan: Solution,
+    rows: list[SelectionReason] | None,
+    json: bool,
+    out: Path | None,
+    force: bool,
+    more: dict[str, float] | None = None,
+) -> None:
+    """Print the plan, write it to `out`, and leave with the exit code of its status."""
+    from scenarios.planning_files import write_text  # noqa: PLC0415
+    from scenarios.selection_files import plan_document  # noqa: PLC0415
+
+    document = plan_document(plan) | (more or {})
+    if rows is not None:
+        document["reasons"] = [asdict(row) for row in rows]
+    if out is not None:
+        write_text(out, json_text.dumps(document, allow_nan=False) + "\n", force=force)
+    if json:
+        sys.stdout.write(json_text.dumps(document, allow_nan=False) + "\n")
+    else:
+        _show(document, rows)
+    if plan.status.value in _EXIT:
+        typer.echo(f"{plan.status}: {plan.note}", err=True)
+        raise typer.Exit(_EXIT[plan.status.value])
+
+
+def _show(document: dict[str, Any], rows: list[SelectionReason] | None) -> None:
+    shown = [(name, _text(name, value)) for name, value in document.items() if name not in ("kind", "reasons", "split")]
+    width = max(len(name) for name, _ in shown)
+    terminal.show(*(f"{name:<{width}}  {text}" for name, text in shown if text))
+    if rows:
+        cells = [(str(row.index), str(row.level), f"{row.value:.6g}", f"{row.weight:.6g}", row.why) for row in rows]
+        columns = ("", "level", "value", "weight", "why")
+        terminal.show(terminal.table("Reasons", columns, cells[:_MOST_ROWS], text_columns=5))
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, list) and name in ("queries", "operators"):
+        return _listed([k for k, chosen in enumerate(value) if chosen])
+    if isinstance(value, list):
+        return _listed(value)
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _listed(items: list[Any]) -> str:
+    shown = " ".join(f"{item:.6g}" for item in items[:12])
+    return shown if len(items) <= 12 else f"{shown} and {len(items) - 12} more"

@@ -1,0 +1,96 @@
+"""The checkpoint interval of least slowdown, under a recovery target for streams.
+
+    minimise   slowdown(T - delta)    subject to   recovery(T) <= target,  T >= C,  T > delta / (1 - rho)
+
+slowdown falls up to its exact minimum and rises beyond, and the intervals that meet the target are those between the
+two roots of a quadratic, so the answer is the exact minimum or the root next to it. See `models.checkpoint_interval`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+from models.checkpoint_interval import (
+    CheckpointInterval,
+    IntervalPlan,
+    allowed_intervals,
+    exact,
+    mean_recovery_s,
+    quickest_recovery_interval_s,
+    slowdown,
+    useful_within,
+    worst_recovery_s,
+)
+from models.solution import Status
+
+_ROUNDING = 1e-12  # relative: what float64 may add to a slowdown
+
+
+def solve(problem: CheckpointInterval) -> IntervalPlan:
+    """The best interval; infeasible, with the interval of the shortest recovery, where none meets the target."""
+    began = time.perf_counter()
+    allowed = allowed_intervals(problem)
+    if allowed is None:
+        return _infeasible(problem, began)
+    shortest, longest = allowed
+    delta = problem.checkpoint_s
+    useful = useful_within(problem, shortest - delta, longest - delta)
+    steady = delta / (1 - (problem.utilisation or 0.0))
+    if useful + delta <= steady:  # only without a target: with one all allowed intervals are longer
+        return _unsteady(problem, steady, began)
+    objective = slowdown(useful, delta, problem.mtbf_s, problem.restart_s)
+    if not math.isfinite(objective):
+        note = "work ends before the next failure so rarely that no float64 holds how long it takes"
+        return IntervalPlan(status=Status.UNKNOWN, note=note, wall_s=time.perf_counter() - began)
+    best = exact(delta, problem.mtbf_s)
+    note = "" if useful == best else f"the {'recovery target' if useful < best else 'limit below'} decides"
+    return _plan(problem, Status.OPTIMAL, useful + delta, objective, objective * (1 - _ROUNDING), note, allowed, began)
+
+
+def _unsteady(problem: CheckpointInterval, steady_s: float, began: float) -> IntervalPlan:
+    """Checkpoints that cost least would leave too little time for the work: the interval that recovers soonest."""
+    delta = problem.checkpoint_s
+    interval = quickest_recovery_interval_s(problem)
+    objective = slowdown(interval - delta, delta, problem.mtbf_s, problem.restart_s)
+    bound = slowdown(steady_s - delta, delta, problem.mtbf_s, problem.restart_s) * (1 - _ROUNDING)
+    note = f"intervals up to {steady_s:.6g} s leave too little time for the work; this one recovers soonest"
+    return _plan(problem, Status.FEASIBLE, interval, objective, bound, note, (steady_s, math.inf), began)
+
+
+def _infeasible(problem: CheckpointInterval, began: float) -> IntervalPlan:
+    interval = quickest_recovery_interval_s(problem)
+    possible = worst_recovery_s(problem, interval)
+    note = (
+        f"no interval recovers within {problem.recovery_target_s:.6g} s: "
+        f"the best that is possible is {possible:.6g} s, every {interval:.6g} s"
+    )
+    return _plan(problem, Status.INFEASIBLE, interval, None, None, note, None, began)
+
+
+def _plan(
+    problem: CheckpointInterval,
+    status: Status,
+    interval: float,
+    objective: float | None,
+    bound: float | None,
+    note: str,
+    allowed: tuple[float, float] | None,
+    began: float,
+) -> IntervalPlan:
+    streams = problem.utilisation is not None
+    back = interval / 2 + problem.until_complete_s
+    return IntervalPlan(
+        status=status,
+        objective=objective,
+        bound=bound,
+        wall_s=time.perf_counter() - began,
+        note=note,
+        interval_s=interval,
+        useful_s=interval - problem.checkpoint_s,
+        worst_recovery_s=worst_recovery_s(problem, interval) if streams else None,
+        mean_recovery_s=mean_recovery_s(problem, interval) if streams else None,
+        least_interval_s=None if allowed is None else allowed[0],
+        most_interval_s=None if allowed is None or math.isinf(allowed[1]) else allowed[1],
+        mean_replay_records=None if problem.rate_per_s is None else problem.rate_per_s * back,
+    )

@@ -1,0 +1,166 @@
+"""Colouring the edges of a multigraph: no two edges with a common end have the same colour."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+
+
+class Colouring:
+    """Edges coloured one after the other; holds for each node which edge has which colour there."""
+
+    def __init__(self, ends: IntArray, n_colours: int) -> None:
+        self._ends = ends.tolist()
+        n = int(ends.max()) + 1 if len(ends) else 0
+        self._at: list[list[int]] = [[-1] * n_colours for _ in range(n)]
+        self._free: list[set[int]] = [set(range(n_colours)) for _ in range(n)]
+        self.colour = [-1] * len(self._ends)
+        self.n_colours = n_colours
+
+    def add_colour(self) -> None:
+        """Allow one more colour."""
+        for node, row in enumerate(self._at):
+            row.append(-1)
+            self._free[node].add(self.n_colours)
+        self.n_colours += 1
+
+    def paint(self, edge: int, tries: int) -> bool:
+        """Colour one edge, if need be by swapping two colours along a path; False where `tries` paths all failed.
+
+        With a colour `a` free at one end and `b` at the other, the edges of colours a and b make a path from the second
+        end. Unless it leads to the first end, swapping them frees a at both. In a bipartite graph it never does:
+        edges of colour a are entered on the side of the second end, and none with a is at the first (Koenig 1916).
+        """
+        u, v = self._ends[edge]
+        common = self._free[u] & self._free[v]
+        if common:
+            self._set(edge, min(common))
+            return True
+        for a in sorted(self._free[u])[:tries]:
+            for b in sorted(self._free[v])[:tries]:
+                path = self._path(v, a, b)
+                if self._leads_to(path, v) != u:
+                    self._swap(path, a, b)
+                    self._set(edge, a)
+                    return True
+        return False
+
+    def _set(self, edge: int, colour: int) -> None:
+        self.colour[edge] = colour
+        for node in self._ends[edge]:
+            self._at[node][colour] = edge
+            self._free[node].discard(colour)
+
+    def _path(self, start: int, first: int, second: int) -> list[int]:
+        """The edges of a path from a node, of the first colour and the second in turn."""
+        path, node, colour = [], start, first
+        while (edge := self._at[node][colour]) >= 0:
+            path.append(edge)
+            a, b = self._ends[edge]
+            node = b if node == a else a
+            colour = second if colour == first else first
+        return path
+
+    def _leads_to(self, path: list[int], start: int) -> int:
+        node = start
+        for edge in path:
+            a, b = self._ends[edge]
+            node = b if node == a else a
+        return node
+
+    def _swap(self, path: list[int], a: int, b: int) -> None:
+        old = [self.colour[edge] for edge in path]
+        for edge, colour in zip(path, old, strict=True):
+            for node in self._ends[edge]:
+                self._at[node][colour] = -1
+                self._free[node].add(colour)
+        for edge, colour in zip(path, old, strict=True):
+            self._set(edge, b if colour == a else a)
+
+
+def coloured(ends: IntArray, n_colours: int, tries: int = 8) -> tuple[IntArray, int]:
+    """A colour for each edge (E,), and how many were needed: `n_colours`, and one more whenever no path helped.
+
+    With the largest degree for `n_colours` a bipartite multigraph never needs more.
+    """
+    colouring = Colouring(ends, n_colours)
+    for edge in range(len(ends)):
+        while not colouring.paint(edge, tries):
+            colouring.add_colour()
+    return np.array(colouring.colour, dtype=np.int64), colouring.n_colours
+
+
+def is_bipartite(ends: IntArray) -> bool:
+    """Whether the nodes fall into two sides so that each edge joins one with the other."""
+    neighbours: dict[int, list[int]] = {}
+    for a, b in ends.tolist():
+        neighbours.setdefault(a, []).append(b)
+        neighbours.setdefault(b, []).append(a)
+    side: dict[int, bool] = {}
+    for root in sorted(neighbours):
+        if root in side:
+            continue
+        side[root], queue = False, [root]
+        while queue:
+            node = queue.pop()
+            for other in neighbours[node]:
+                if other not in side:
+                    side[other] = not side[node]
+                    queue.append(other)
+                elif side[other] == side[node]:
+                    return False
+    return True
+
+
+def busiest(ends: IntArray, weights: FloatArray) -> tuple[float, tuple[int, ...]]:
+    """What edges of these weights, one at a time at each node, take at least in all; and the nodes that need it.
+
+    One node takes the sum of its edges. Of 2k + 1 nodes at most k edges go on at once, so they take the sum of the
+    edges among them over k; triangles and connected parts are looked at. Sums are correctly rounded.
+    """
+    if not len(ends):
+        return 0.0, ()
+    at: dict[int, list[float]] = {}
+    between: dict[tuple[int, int], list[float]] = {}
+    for (a, b), weight in zip(ends.tolist(), weights.tolist(), strict=True):
+        at.setdefault(a, []).append(weight)
+        at.setdefault(b, []).append(weight)
+        between.setdefault((min(a, b), max(a, b)), []).append(weight)
+    most: float = 0.0
+    nodes: tuple[int, ...] = (int(ends[0, 0]),)
+    for node in sorted(at):
+        if (total := math.fsum(at[node])) > most:
+            most, nodes = total, (node,)
+    near: dict[int, set[int]] = {}
+    for a, b in between:
+        near.setdefault(a, set()).add(b)
+        near.setdefault(b, set()).add(a)
+    for a, b in sorted(between):
+        for c in sorted(near[a] & near[b]):
+            if c > b and (total := math.fsum(between[a, b] + between[a, c] + between[b, c])) > most:
+                most, nodes = total, (a, b, c)
+    for part in _odd_parts(near):
+        among = math.fsum(weight for (a, _), each in between.items() if a in part for weight in each)
+        if (total := among / (len(part) // 2)) > most:
+            most, nodes = total, tuple(sorted(part))
+    return most, nodes
+
+
+def _odd_parts(near: dict[int, set[int]]) -> list[set[int]]:
+    """The connected parts with an odd number of nodes, at least five."""
+    parts, seen = [], set()
+    for root in sorted(near):
+        if root in seen:
+            continue
+        part, queue = {root}, [root]
+        while queue:
+            for other in near[queue.pop()] - part:
+                part.add(other)
+                queue.append(other)
+        seen |= part
+        if len(part) >= 5 and len(part) % 2:
+            parts.append(part)
+    return parts

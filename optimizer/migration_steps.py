@@ -1,0 +1,203 @@
+"""Migration steps: the fewest steps, or the shortest schedule, in which no host takes part in two moves at once.
+
+Hosts are nodes and moves are edges of a multigraph, steps are colours:
+
+    minimise   number of colours    subject to   edges with a common end have different colours
+
+Of a bipartite multigraph (hosts only send or only receive, or do both at once: `duplex`) it is the largest degree, by
+the theorem of Koenig (1916), found by swapping colours along paths. Of others it may be more; it is at least the
+largest degree, and the number of edges among 2k + 1 hosts over k. With times it is a schedule of an open shop, or of
+jobs on two machines each: the time of the busiest host is the bound.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from models.checked_arrays import CheckedArrays, FloatArray, IntArray
+from models.errors import raise_if_any
+from models.migration_steps import MigrationSteps, StepsPlan
+from models.solution import Status, is_proven
+from optimizer.edge_colouring import busiest, coloured, is_bipartite
+from optimizer.quiet import quiet_stdout
+
+_PROGRAM_SIZE = 20_000  # moves times colours up to which CP-SAT is asked for a colouring
+_DETERMINISTIC_S = 5.0
+_SCHEDULED = 200_000  # moves times schedules that are tried
+_MOST_SCHEDULES = 200
+
+
+def solve(problem: MigrationSteps, *, time_limit_s: float = 60.0, seed: int = 0) -> StepsPlan:
+    """The steps, or with sizes the schedule, with its bound.
+
+    `seed` decides the orders that schedules are tried with. The time limit [s] is a last resort; the note says when it
+    struck. Raises InputError for a bad argument.
+    """
+    check = CheckedArrays()
+    if not (time_limit_s > 0 and math.isfinite(time_limit_s)):
+        check.add("time_limit_s", time_limit_s, "must be a positive number of seconds")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        check.add("seed", seed, "must be a whole number, at least 0")
+    raise_if_any(check.faults)
+    deadline = time.monotonic() + time_limit_s
+    began = time.perf_counter()
+    find = _steps if problem.durations_s is None else _schedule
+    return find(problem, deadline, seed, began)
+
+
+def _steps(problem: MigrationSteps, deadline: float, seed: int, began: float) -> StepsPlan:
+    least, nodes = busiest(problem.ends, np.ones(problem.n_moves))
+    bound = math.ceil(least)  # sums of ones are exact; over k they are rounded by less than the next whole number
+    step, count = coloured(problem.ends, bound)
+    note = ""
+    if count > bound and not is_bipartite(problem.ends):
+        step, count, bound, note = _fewer(problem.ends, step, count, bound, deadline)
+    return StepsPlan(
+        status=Status.OPTIMAL if count == bound else Status.FEASIBLE,
+        objective=float(count),
+        bound=float(bound),
+        wall_s=time.perf_counter() - began,
+        note=note,
+        step=step,
+        reason=_reason(problem, nodes, f"{bound} steps"),
+    )
+
+
+def _fewer(ends: IntArray, step: IntArray, count: int, bound: int, deadline: float) -> tuple[IntArray, int, int, str]:
+    """The colouring and bound after CP-SAT has tried all numbers of colours from the bound up."""
+    while bound < count:
+        if len(ends) * count > _PROGRAM_SIZE:
+            return step, count, bound, "too many moves for an exact search"
+        found, decided = _coloured_exactly(ends, bound, deadline)
+        if found is not None:
+            return found, bound, bound, ""
+        if not decided:
+            late = time.monotonic() >= deadline
+            return step, count, bound, "the time limit struck" if late else "the exact search ended undecided"
+        bound += 1
+    return step, count, bound, ""
+
+
+def _coloured_exactly(ends: IntArray, n_colours: int, deadline: float) -> tuple[IntArray | None, bool]:
+    """A colouring with that many colours, or None; and whether that is decided."""
+    from ortools.sat.python import cp_model  # noqa: PLC0415 - slow to load
+
+    model = cp_model.CpModel()
+    colour = [[model.new_bool_var("") for _ in range(n_colours)] for _ in range(len(ends))]
+    at: dict[int, list[int]] = {}
+    for edge, pair in enumerate(ends.tolist()):
+        model.add_exactly_one(colour[edge])
+        for node in pair:
+            at.setdefault(node, []).append(edge)
+    for node in sorted(at):
+        for k in range(n_colours):
+            model.add_at_most_one(colour[edge][k] for edge in at[node])
+    busiest_node = max(at, key=lambda node: len(at[node]))
+    for k, edge in enumerate(at[busiest_node]):  # colours are alike: those of one host can be given
+        model.add(colour[edge][k] == 1)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_deterministic_time = _DETERMINISTIC_S
+    solver.parameters.max_time_in_seconds = max(0.01, deadline - time.monotonic())
+    with quiet_stdout():
+        status = solver.solve(model)
+    if status == cp_model.INFEASIBLE:
+        return None, True
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None, False
+    return np.array([[solver.value(one) for one in row] for row in colour]).argmax(axis=1), True
+
+
+def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float) -> StepsPlan:
+    durations = problem.durations_s
+    assert durations is not None
+    bound, nodes = busiest(problem.ends, durations)
+    orders = _orders(problem, np.random.default_rng(seed))
+    start, end, note = np.zeros(problem.n_moves), math.inf, ""
+    tries = max(3, min(_MOST_SCHEDULES, _SCHEDULED // max(1, problem.n_moves)))
+    for priority in (next(orders) for _ in range(tries)):
+        tried = _listed(problem.ends, durations, priority)
+        until = float((tried + durations).max(initial=0.0))
+        if until < end:
+            start, end = tried, until
+        if is_proven(end, bound):
+            break
+        if time.monotonic() > deadline:
+            note = "the time limit struck"
+            break
+    proven = is_proven(end, bound)
+    return StepsPlan(
+        status=Status.OPTIMAL if proven else Status.FEASIBLE,
+        objective=end,
+        bound=min(bound, end),
+        wall_s=time.perf_counter() - began,
+        note="" if proven else note,
+        start_s=start,
+        reason=_reason(problem, nodes, f"{bound:.6g} s"),
+    )
+
+
+def _orders(problem: MigrationSteps, draw: np.random.Generator) -> Iterator[Callable[[int, FloatArray], float]]:
+    """Priorities of a move, given what its ends still have to do: three fixed ones, then noisy ones."""
+    durations = problem.durations_s
+    assert durations is not None
+    ends = problem.ends
+    yield lambda move, left: float(left[ends[move]].max())
+    yield lambda move, left: float(left[ends[move]].sum())
+    yield lambda move, left: float(left[ends[move]].max() + durations[move])
+    while True:
+        noise = draw.uniform(0.0, 0.3, problem.n_moves) * float(durations.max())
+        yield lambda move, left, noise=noise: float(left[ends[move]].max() + noise[move])  # type: ignore[misc]
+
+
+def _listed(ends: IntArray, durations: FloatArray, priority: Callable[[int, FloatArray], float]) -> FloatArray:
+    """When each move begins if, whenever ends become free, the waiting move of highest priority begins."""
+    pairs = ends.tolist()
+    start = np.full(len(pairs), -1.0)
+    n_nodes = int(ends.max()) + 1 if len(ends) else 0
+    left = np.zeros(n_nodes)
+    np.add.at(left, ends.ravel(), np.repeat(durations, 2))
+    waiting: list[set[int]] = [set() for _ in range(n_nodes)]
+    for move, (a, b) in enumerate(pairs):
+        waiting[a].add(move)
+        waiting[b].add(move)
+    free = [True] * n_nodes
+    running: list[tuple[float, int]] = []
+    now, freed = 0.0, set(range(n_nodes))
+    while True:
+        ready = {m for node in freed if free[node] for m in waiting[node] if free[pairs[m][0]] and free[pairs[m][1]]}
+        for move in sorted(ready, key=lambda m: (-priority(m, left), m)):
+            a, b = pairs[move]
+            if free[a] and free[b]:
+                free[a] = free[b] = False
+                start[move] = now
+                left[[a, b]] -= durations[move]
+                waiting[a].discard(move)
+                waiting[b].discard(move)
+                heapq.heappush(running, (now + durations[move], move))
+        if not running:
+            return start
+        now = running[0][0]
+        freed = set()
+        while running and running[0][0] <= now:
+            freed.update(pairs[heapq.heappop(running)[1]])
+        for node in freed:
+            free[node] = True
+
+
+def _reason(problem: MigrationSteps, nodes: tuple[int, ...], amount: str) -> str:
+    """What proves the bound, in words."""
+    if not nodes:
+        return "there is nothing to move"
+    if len(nodes) > 1:
+        return f"moves among hosts {', '.join(map(str, nodes[:12]))} need {amount}"
+    if not problem.duplex:
+        return f"host {nodes[0]} takes part in moves that need {amount}"
+    offset = int(problem.moves.max()) + 1
+    side = "sends" if nodes[0] < offset else "receives"
+    return f"host {nodes[0] % offset} {side} in {amount}, one move at a time"

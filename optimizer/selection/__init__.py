@@ -1,0 +1,59 @@
+"""Selection: which operators get replicas when capacity is short.
+
+Operators o at levels l, x[o, l] = 1 when operator o has level l:
+
+    maximise   sum v[o, l] x[o, l]
+    subject to sum_l x[o, l] = 1                for each o; level 0 is worth nothing and weighs nothing
+               sum w[o, l] x[o, l] <= W
+
+Queries q with operators O[q], z[q] = 1 when all of them have a replica, y[o] = 1 when operator o has one:
+
+    maximise   sum v[q] z[q]
+    subject to z[q] <= y[o]                     for each q and o in O[q]
+               sum w[o] y[o] <= W
+
+Source: spec page "Adaptive selective replication", section "Three steps". What is left over by the queries goes to
+single operators, by the first program.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import overload
+
+import numpy as np
+
+from models.checked_arrays import CheckedArrays
+from models.errors import raise_if_any
+from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
+from optimizer.selection.operators import select_operators
+from optimizer.selection.queries import select_queries
+
+__all__ = ["select_operators", "select_queries", "solve"]
+
+
+@overload
+def solve(
+    problem: OperatorSelection, *, time_limit_s: float = 60.0, seed: int = 0, workers: int = 1
+) -> SelectionPlan: ...
+@overload
+def solve(problem: QuerySelection, *, time_limit_s: float = 60.0, seed: int = 0, workers: int = 1) -> QueryPlan: ...
+def solve(
+    problem: OperatorSelection | QuerySelection, *, time_limit_s: float = 60.0, seed: int = 0, workers: int = 1
+) -> SelectionPlan | QueryPlan:
+    """The best selection of operators or queries, with objective, proven bound and price.
+
+    `seed` decides the draws of the local search of queries; operators need none. Everything runs on one process:
+    `workers` never changes an answer. The time limit [s] is a last resort; the note says when it struck. Raises
+    InputError for a bad argument.
+    """
+    check = CheckedArrays()
+    if not (time_limit_s > 0 and math.isfinite(time_limit_s)):
+        check.add("time_limit_s", time_limit_s, "must be a positive number of seconds")
+    for name, value, least in (("seed", seed, 0), ("workers", workers, 1)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+            check.add(name, value, f"must be a whole number, at least {least}")
+    raise_if_any(check.faults)
+    if isinstance(problem, OperatorSelection):
+        return select_operators(problem, time_limit_s=time_limit_s)
+    return select_queries(problem, time_limit_s=time_limit_s, seed=seed)

@@ -1,0 +1,93 @@
+"""Operator selection: a 0-1 or multiple-choice knapsack problem, solved by its core."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.checked_arrays import IntArray
+from models.selection import OperatorSelection, SelectionPlan
+from models.solution import Status, is_proven
+from optimizer.selection.core import Searched, search_core
+from optimizer.selection.exchange import exchanged
+from optimizer.selection.relaxation import Options, Relaxation, counted, relax
+from optimizer.selection.scaling import Scaled, scaled
+
+_FIRST_STATES, _MOST_STATES = 400_000, 20_000_000
+_MOST_COUNTED = 300_000  # operators up to which a price of being chosen is looked for
+
+
+@dataclass
+class _Answer:
+    """The best levels so far with their value and bound as whole numbers, and what is to be said of them."""
+
+    level: IntArray
+    value: int
+    bound: int
+    price: float
+    note: str = ""
+
+
+def select_operators(problem: OperatorSelection, *, time_limit_s: float) -> SelectionPlan:
+    """The best levels, with a bound."""
+    began = time.perf_counter()
+    deadline = time.monotonic() + time_limit_s
+    numbers, options = whole_numbers(problem)
+    answer = _searched(options, deadline)
+    level = answer.level
+    objective, bound = problem.objective(level), numbers.real(answer.bound - answer.bound % options.grain)
+    bound = max(bound, objective)  # of whole numbers both are exact, of others the objective may be rounded up
+    return SelectionPlan(
+        status=Status.OPTIMAL if is_proven(objective, bound) else Status.FEASIBLE,
+        objective=objective,
+        bound=bound,
+        wall_s=time.perf_counter() - began,
+        note="" if is_proven(objective, bound) else answer.note,
+        level=level,
+        used=problem.used(level),
+        price=math.ldexp(answer.price, numbers.weight_bits - numbers.value_bits),
+    )
+
+
+def whole_numbers(problem: OperatorSelection) -> tuple[Scaled, Options]:
+    """The problem as whole numbers that relax it."""
+    allowed = problem.allowed & (problem.level_values > 0)  # what is worth nothing is no better than level 0
+    allowed[:, 0] = True
+    value = np.where(allowed, problem.level_values, 0.0)
+    weight = np.where(allowed, problem.level_weights, 0.0)
+    numbers = scaled(value, weight, problem.limit)
+    return numbers, Options.of(numbers, allowed, problem.fits)
+
+
+def _searched(given: Options, deadline: float) -> _Answer:
+    """Prices, exchanges and the core; where that does not end soon, again with a price of being chosen."""
+    relaxation = relax(given)
+    options = given.with_step(relaxation.bound)
+    level = exchanged(options, relaxation.base, relaxation)
+    found = search_core(options, relaxation, level, most_states=_FIRST_STATES, deadline=deadline)
+    answer = _Answer(found.level, found.value, found.bound, relaxation.price)
+    if _open(options, found) and options.value.shape[1] == 2 and len(level) <= _MOST_COUNTED:
+        priced = counted(options, found.value)
+        if priced is not None:
+            answer = _with(options, priced, answer, deadline)
+    if _open(options, answer):
+        answer = _with(options, relaxation, answer, deadline)
+    if _open(options, answer):
+        late = time.monotonic() > deadline
+        answer.note = "the time limit struck" if late else f"the search ended after {_MOST_STATES} states"
+    return answer
+
+
+def _open(options: Options, found: _Answer | Searched) -> bool:
+    return found.bound >= found.value + options.step
+
+
+def _with(options: Options, relaxation: Relaxation, answer: _Answer, deadline: float) -> _Answer:
+    """The answer after a long search with these prices."""
+    tried = exchanged(options, relaxation.base, relaxation)
+    level = tried if options.total(tried)[0] > answer.value else answer.level
+    found = search_core(options, relaxation, level, most_states=_MOST_STATES, deadline=deadline)
+    return _Answer(found.level, found.value, min(answer.bound, found.bound), answer.price)

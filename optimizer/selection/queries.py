@@ -1,0 +1,206 @@
+"""Query selection: set-union knapsack, by minimum cuts, filling, and CP-SAT on what they leave open."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.checked_arrays import BoolArray
+from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
+from models.solution import Status, is_proven
+from optimizer.selection.closure import Closure, Shares, best_cuts, real_split
+from optimizer.selection.filling import Filling
+from optimizer.selection.operators import select_operators
+from optimizer.selection.query_program import Fixed, Found, fixed, searched
+from optimizer.selection.query_relaxation import branch_and_bound
+
+_STEP_BITS = 38  # as for operators: only what is better by 2^-38 of the bound is looked for, if numbers are not exact
+_ROUND_PAIRS = 1_000_000  # rounds times undecided queries of the local search
+_MOST_ROUNDS = 5_000
+_MOST_STARTS = 6
+_PROGRAM_USES = 60_000  # pairs of undecided query and operator up to which CP-SAT is asked
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What all parts of one search share."""
+
+    problem: QuerySelection
+    possible: BoolArray
+    closure: Closure
+    shares: Shares
+    filling: Filling
+
+
+@dataclass
+class _Best:
+    """The best set so far, the bound in the unit of values, and what proved it."""
+
+    queries: BoolArray
+    bound: float
+    note: str = ""
+
+
+def select_queries(problem: QuerySelection, *, time_limit_s: float = 60.0, seed: int = 0) -> QueryPlan:
+    """The best queries with a bound, and the best single operators for what they leave of the capacity."""
+    began = time.perf_counter()
+    deadline = time.monotonic() + time_limit_s
+    possible = _possible(problem)
+    closure = Closure(problem, possible)
+    cuts, shares = best_cuts(closure)
+    bound = closure.numbers.real(shares.bound - shares.bound % closure.numbers.grain)
+    search = _Search(problem, possible, closure, shares, Filling(problem, possible))
+    best = _Best(_filled(problem, search.filling, [cut.queries for cut in cuts]), bound)
+    best = _improved(search, best, seed)
+    best = _proven(search, best, time_limit_s, deadline, seed)
+    single = _left_over(problem, best.queries, max(0.01, deadline - time.monotonic()))
+    return _plan(problem, closure, shares, best, single, began)
+
+
+def _possible(problem: QuerySelection) -> BoolArray:
+    """The queries that fit alone, up to rounding that only lets more in."""
+    total = np.bincount(problem.uses[:, 0], problem.weight[problem.uses[:, 1]], minlength=problem.n_queries)
+    return np.asarray(total <= problem.limit * (1 + 1e-9), dtype=np.bool_)
+
+
+def _filled(problem: QuerySelection, filling: Filling, starts: list[BoolArray]) -> BoolArray:
+    """The best set that comes of the sets of the cuts, made lighter where they are too heavy, and filled."""
+    best, most = np.zeros(problem.n_queries, dtype=np.bool_), -1
+    unique = list({start.tobytes(): start for start in starts[-_MOST_STARTS:]}.values())
+    for start, shared in itertools.product([np.zeros_like(best), *unique], (False, True)):
+        filling.lighten(np.flatnonzero(start).tolist(), shared=shared)
+        filling.fill()
+        if filling.value > most:
+            best, most = _as_array(filling, problem), filling.value
+    return best
+
+
+def _as_array(filling: Filling, problem: QuerySelection) -> BoolArray:
+    chosen = np.zeros(problem.n_queries, dtype=np.bool_)
+    chosen[filling.chosen] = True
+    return chosen
+
+
+def _step(closure: Closure, bound: int) -> int:
+    numbers = closure.numbers
+    return numbers.grain if numbers.exact else max(numbers.grain, bound >> _STEP_BITS)
+
+
+def _goal(closure: Closure, shares: Shares, queries: BoolArray) -> int:
+    """What a better set must be worth, in whole numbers."""
+    return int(closure.numbers.value[queries].sum()) + _step(closure, shares.bound)
+
+
+def _improved(search: _Search, best: _Best, seed: int) -> _Best:
+    """The best set after a local search among the queries that the shares leave undecided."""
+    known = _still_open(search, best)
+    if known is None:
+        return best
+    undecided = np.flatnonzero(~known.query_in & ~known.query_out).tolist()
+    search.filling.reset(np.flatnonzero(best.queries).tolist())
+    rounds = min(_MOST_ROUNDS, _ROUND_PAIRS // max(1, len(undecided)))
+    search.filling.improve(rounds, np.random.default_rng(seed), undecided)
+    return _Best(_as_array(search.filling, search.problem), best.bound)
+
+
+def _proven(search: _Search, best: _Best, time_limit_s: float, deadline: float, seed: int) -> _Best:
+    """The best set and bound after HiGHS and then CP-SAT have searched what is still open, if it is small enough."""
+    known = _still_open(search, best)
+    if known is None:
+        return best
+    is_open = ~known.query_in & ~known.query_out
+    if int(is_open[search.problem.uses[:, 0]].sum()) > _PROGRAM_USES:
+        return _Best(best.queries, best.bound, f"{known.n_open} queries stay open: too many for an exact search")
+    half = time.monotonic() + 0.6 * (deadline - time.monotonic())
+    numbers = search.closure.numbers
+    found = branch_and_bound(search.problem, numbers, known, time_limit_s=0.6 * time_limit_s, deadline=half)
+    best = _taken(search, best, found)
+    known = _still_open(search, best)
+    if known is None:
+        return best
+    rest = searched(
+        search.problem,
+        search.possible,
+        known,
+        best.queries,
+        time_limit_s=0.4 * time_limit_s,
+        deadline=deadline,
+        seed=seed,
+    )
+    best = _taken(search, best, rest)
+    note = "the time limit struck" if found.timed_out or rest.timed_out else "the exact search ended undecided"
+    return _Best(best.queries, best.bound, note)
+
+
+def _still_open(search: _Search, best: _Best) -> Fixed | None:
+    """What is fixed in every better set; None where there is none: then the bound is closed."""
+    goal = _goal(search.closure, search.shares, best.queries)
+    closed = search.closure.numbers.real(goal - search.closure.numbers.grain)
+    if search.shares.bound < goal or best.bound <= closed:
+        best.bound = min(best.bound, closed)
+        return None
+    return fixed(search.problem, search.shares, search.possible, goal)
+
+
+def _taken(search: _Search, best: _Best, found: Found) -> _Best:
+    """The better of what is known and what was found, once it is filled up; and the lower bound."""
+    goal = _goal(search.closure, search.shares, best.queries)
+    closed = search.closure.numbers.real(goal - search.closure.numbers.grain)
+    bound = best.bound if found.bound is None else min(best.bound, max(closed, found.bound))
+    queries = best.queries
+    if found.queries is not None:
+        search.filling.lighten(np.flatnonzero(found.queries).tolist())
+        search.filling.fill()
+        queries = max(queries, _as_array(search.filling, search.problem), key=search.problem.objective)
+    return _Best(queries, bound, best.note)
+
+
+def _left_over(problem: QuerySelection, queries: BoolArray, time_limit_s: float) -> SelectionPlan | None:
+    """The best single operators for the room that the queries leave; None where these have no value."""
+    if problem.operator_value is None:
+        return None
+    taken = problem.union(queries)
+    room = math.fsum([problem.limit, *(-problem.weight[taken]).tolist()])
+    capacity = max(0.0, room * (1 - 2.0**-50))  # so that the limit of this capacity is not above the room
+    rest = OperatorSelection(
+        np.where(taken, 0.0, problem.operator_value),
+        np.where(taken, 0.0, problem.weight),
+        capacity,
+        (~taken).astype(int),
+    )
+    return select_operators(rest, time_limit_s=time_limit_s)
+
+
+def _plan(
+    problem: QuerySelection,
+    closure: Closure,
+    shares: Shares,
+    best: _Best,
+    single: SelectionPlan | None,
+    began: float,
+) -> QueryPlan:
+    operators = problem.union(best.queries)
+    if single is not None and single.level is not None:
+        operators = operators | (single.level > 0)
+    whole = problem.whole(operators)  # what was taken for others may complete more
+    objective = problem.objective(whole)
+    bound = max(best.bound, objective)
+    proven = is_proven(objective, bound)
+    return QueryPlan(
+        status=Status.OPTIMAL if proven else Status.FEASIBLE,
+        objective=objective,
+        bound=bound,
+        wall_s=time.perf_counter() - began,
+        note="" if proven else best.note,
+        queries=whole,
+        operators=operators,
+        used=math.fsum(problem.weight[operators].tolist()),
+        price=math.ldexp(float(shares.price), closure.numbers.weight_bits - closure.numbers.value_bits),
+        single_value=0.0 if single is None or single.objective is None else single.objective,
+        single_bound=0.0 if single is None or single.bound is None else single.bound,
+        split=real_split(shares, closure.numbers),
+    )

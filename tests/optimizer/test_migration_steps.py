@@ -1,0 +1,157 @@
+"""Migration steps against all colourings, the theorem of Koenig, and all orders of moves."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.errors import InputError
+from models.migration_steps import MigrationSteps
+from models.solution import Status
+from optimizer.edge_colouring import busiest, is_bipartite
+from optimizer.migration_steps import solve
+from optimizer.verify_plans import verify_plan
+
+
+@st.composite
+def moves(draw, hosts=5, most=7):
+    pair = st.tuples(st.integers(0, hosts - 1), st.integers(0, hosts - 1)).filter(lambda p: p[0] != p[1])
+    return np.array(draw(st.lists(pair, max_size=most))).reshape(-1, 2)
+
+
+def fewest_by_trying_all(ends: np.ndarray) -> int:
+    """The least number of colours, by trying every colour of every edge."""
+
+    def possible(edge: int, colours: list[int], n_colours: int) -> bool:
+        if edge == len(ends):
+            return True
+        for colour in range(min(n_colours, max(colours, default=-1) + 2)):
+            if any(c == colour and set(ends[e]) & set(ends[edge]) for e, c in enumerate(colours)):
+                continue
+            if possible(edge + 1, [*colours, colour], n_colours):
+                return True
+        return False
+
+    return next(k for k in range(len(ends) + 1) if possible(0, [], k))
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(moves(), st.booleans())
+def test_steps_are_the_fewest_of_all_colourings(pairs, duplex):
+    problem = MigrationSteps(pairs, duplex=duplex)
+    plan = solve(problem)
+    assert (plan.status, plan.objective) == (Status.OPTIMAL, fewest_by_trying_all(problem.ends.tolist()))
+    assert plan.bound == plan.objective
+    assert verify_plan(problem, plan, gap=plan.gap).violations == ()
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(moves(hosts=8, most=60))
+def test_of_duplex_hosts_the_largest_degree_is_enough(pairs):
+    problem = MigrationSteps(pairs, duplex=True)
+    assert is_bipartite(problem.ends)
+    plan = solve(problem)
+    assert (plan.status, plan.objective) == (Status.OPTIMAL, problem.degrees.max(initial=0))
+    verdict = verify_plan(problem, plan, gap=plan.gap)
+    assert verdict.ok
+    assert verdict.not_checked == ()
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(moves(hosts=7, most=50))
+def test_of_any_moves_the_bound_is_below_and_verified(pairs):
+    problem = MigrationSteps(pairs)
+    plan = solve(problem)
+    assert problem.degrees.max(initial=0) <= plan.bound <= plan.objective
+    assert verify_plan(problem, plan, gap=plan.gap).violations == ()
+
+
+def test_a_triangle_of_moves_needs_a_step_for_each():
+    plan = solve(MigrationSteps([[0, 1], [1, 2], [2, 0]] * 3))
+    assert (plan.status, plan.objective, plan.bound) == (Status.OPTIMAL, 9.0, 9.0)
+    assert plan.reason == "moves among hosts 0, 1, 2 need 9 steps"
+
+
+def test_the_graph_of_petersen_needs_a_fourth_colour_and_that_is_proven():
+    ring = [(k, (k + 1) % 5) for k in range(5)]
+    star = [(5 + k, 5 + (k + 2) % 5) for k in range(5)]
+    spokes = [(k, k + 5) for k in range(5)]
+    plan = solve(MigrationSteps([*ring, *star, *spokes]))
+    assert (plan.status, plan.objective, plan.bound) == (Status.OPTIMAL, 4.0, 4.0)
+
+
+def shortest_of_all_orders(problem: MigrationSteps) -> float:
+    """The end of the last move in the best order: some order of starting as soon as both hosts are free is best."""
+    best = float("inf")
+    durations = problem.durations_s
+    for order in itertools.permutations(range(problem.n_moves)):
+        free = np.zeros(len(problem.degrees))
+        for move in order:
+            ends = problem.ends[move]
+            free[ends] = free[ends].max() + durations[move]
+        best = min(best, float(free.max(initial=0.0)))
+    return best
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(moves(hosts=4, most=5), st.data())
+def test_a_schedule_called_optimal_is_as_short_as_any_order(pairs, data):
+    sizes = data.draw(st.lists(st.integers(0, 9).map(float), min_size=len(pairs), max_size=len(pairs)))
+    problem = MigrationSteps(pairs, sizes, [1.0, 2.0, 1.0, 4.0], duplex=data.draw(st.booleans()))
+    plan = solve(problem)
+    best = shortest_of_all_orders(problem)
+    assert plan.bound <= best <= plan.objective
+    if plan.status is Status.OPTIMAL:
+        assert plan.objective == best
+    assert verify_plan(problem, plan, gap=plan.gap).violations == ()
+
+
+def test_a_move_takes_its_size_over_the_slower_link():
+    problem = MigrationSteps([[0, 1], [2, 1]], [10.0, 6.0], [5.0, 2.0, 3.0])
+    plan = solve(problem)
+    assert (plan.objective, plan.reason) == (8.0, "host 1 takes part in moves that need 8 s")
+    assert sorted(plan.start_s.tolist()) in ([0.0, 3.0], [0.0, 5.0])
+
+
+def test_the_same_seed_gives_the_same_schedule():
+    draw = np.random.default_rng(1)
+    source = draw.integers(0, 12, 60)
+    problem = MigrationSteps(np.c_[source, (source + draw.integers(1, 12, 60)) % 12], draw.random(60), np.ones(12))
+    assert solve(problem, seed=5).start_s.tolist() == solve(problem, seed=5).start_s.tolist()
+
+
+def test_the_bound_of_an_odd_part_counts_half_its_hosts():
+    ring = np.array([(k, (k + 1) % 5) for k in range(5)] * 2)
+    assert busiest(ring, np.ones(10)) == (5.0, (0, 1, 2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"moves": [[0, 0]]}, "moves[0] = [0, 0]: must go to another host"),
+        ({"moves": [[0, -1]]}, "must be two hosts"),
+        ({"moves": [[0, 1]], "size_bytes": [1.0]}, "link_bytes_per_s"),
+        ({"moves": [[0, 1]], "size_bytes": [1.0], "link_bytes_per_s": [1.0, 0.0]}, "link_bytes_per_s[1] = 0.0"),
+        ({"moves": [[0, 3]], "size_bytes": [1.0], "link_bytes_per_s": [1.0, 1.0]}, "up to host 3"),
+        ({"moves": [[0, 1]], "duplex": 2}, "must be true or false"),
+    ],
+)
+def test_faults_are_named(fields, message):
+    with pytest.raises(InputError) as raised:
+        MigrationSteps(**fields)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [({"step": np.array([0, 0])}, "share a host and overlap"), ({"objective": 1.0}, "says objective 1.0")],
+)
+def test_false_claims_are_found_without_a_solver(changes, text):
+    problem = MigrationSteps([[0, 1], [0, 2]])
+    plan = replace(solve(problem), **changes)
+    assert text in " ".join(map(str, verify_plan(problem, plan).violations))
