@@ -55,6 +55,8 @@ def settle(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nda
     operator, and that they are what follows from the sources is checked; raises RuntimeError if they are not, which
     would be an error of the engine.
     """
+    if s.g["overdue"][0]:
+        raise RuntimeError(f"{s.g['overdue'][0]} tuples were sent again whose ids had been forgotten")
     if s.g["logs"][0]:
         return _by_id(s, streams)
     return _by_sum(s, streams)
@@ -69,11 +71,12 @@ def _by_id(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nda
     table["unit"] = NONE
     stack = _stack(s)
     open_books(s, table, duplicated, stack)
+    gone = forgotten(s)
     for source, first, keys in _emitted(s, streams):
         enter(s, table, source, first, keys, expected, lost, stack)
     for unit in np.flatnonzero(s.units["ticks"]).tolist():
         enter_ticks(s, table, unit, expected, lost, stack)
-    return expected, lost, duplicated
+    return expected, lost - gone, duplicated
 
 
 def _by_sum(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -112,28 +115,20 @@ def entries(s: State) -> int:
     """An upper bound of the entries of the table."""
     total = s.visits.shape[0] + s.nodes.shape[0] * 2
     for unit in range(s.units.shape[0]):
-        total += s.units[unit].applied + s.g[0].fan_out * s.units[unit].ticks
+        total += s.units[unit].applied - s.units[unit].base + s.g[0].fan_out * s.units[unit].ticks
     return total
 
 
 @kernel
-def open_books(  # noqa: PLR0912 - all places of a tuple
-    s: State, table: np.ndarray, duplicated: np.ndarray, stack: np.ndarray
-) -> None:
+def open_books(s: State, table: np.ndarray, duplicated: np.ndarray, stack: np.ndarray) -> None:
     """Note what is in the final state of each unit, and what is on its way; `duplicated` by operator."""
     for unit in range(s.units.shape[0]):
         u = s.units[unit]
         counts = s.units[u.group].owner == unit
         if not counts and u.retired:
             continue
-        log = unit
-        if u.live or u.is_sink:
-            final = u.applied
-        elif counts and u.stored:
-            final, log = u.stored_count, stored_at(s, unit)
-        else:
-            final = 0
-        chunk, pos = s.units[log].log_first, 0
+        log, final = _final(s, unit)
+        chunk, pos = s.units[log].log_first, s.units[log].base
         while chunk != NONE and pos < final:
             for k in range(min(CHUNK, final - pos)):
                 if not counts:  # a place that the group is on its way to
@@ -161,6 +156,28 @@ def open_books(  # noqa: PLR0912 - all places of a tuple
         _mark_chain(s, table, t.unsent_head)
         _mark_chain(s, table, t.back_head)
         _mark_chain(s, table, t.side_head)
+
+
+@kernel
+def _final(s: State, unit: int) -> tuple[int, int]:
+    """The unit in whose log the final state of this one is, and how many applied tuples are in it."""
+    u = s.units[unit]
+    if u.live or u.is_sink:
+        return unit, u.applied
+    if s.units[u.group].owner == unit and u.stored:
+        return stored_at(s, unit), u.stored_count
+    return unit, 0
+
+
+@helper
+def forgotten(s: State) -> np.ndarray:
+    """How many tuples, by operator, are in the final states of units whose ids are forgotten."""
+    found = np.zeros(s.operators.shape[0], np.int64)
+    for unit in range(s.units.shape[0]):
+        if s.units[s.units[unit].group].owner == unit:
+            log, final = _final(s, unit)
+            found[s.units[unit].operator] += min(s.units[log].base, final)
+    return found
 
 
 @kernel

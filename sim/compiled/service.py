@@ -123,7 +123,7 @@ def complete(s: State, v: int, task: int) -> None:
         touch_key(s, unit, e.key, u.applied)
     elif s.full and op.state_model == RECENT:
         remember(s, unit, e.birth)
-    apply(s, unit, e.id, e.node)
+    apply(s, unit, e.id, e.birth, e.node)
     if op.is_sink:
         n = g.delivery_rows
         g.delivery_rows = n + 1
@@ -185,6 +185,8 @@ def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
 def admit(s: State, v: int, task: int) -> None:
     """The item whose turn has come: serve it, hold it or drop it."""
     g, e, t = s.g[0], s.visits[v], s.tasks[task]
+    if e.kind == TUPLE and e.birth < g.oldest:
+        g.overdue += 1
     if e.kind != TUPLE:
         e.start = g.now
         if s.full and e.kind == MAIL and turn(s, v, task):
