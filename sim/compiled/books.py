@@ -18,12 +18,13 @@ from sim.compiled.compiling import helper, kernel
 from sim.compiled.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
 from sim.compiled.instances import stored_at
 from sim.compiled.pointer import State
-from sim.compiled.state import BROADCAST, CHUNK, FORWARD, GROUPED, KEYED, NONE, SHUFFLE, TUPLE
+from sim.compiled.state import BROADCAST, CHUNK, FORWARD, GROUPED, KEYED, NODES, NONE, SHUFFLE, TUPLE
 from sim.compiled.tables import slot_of
 from sim.compiled.windows import window_id
 
 ENTRY = np.dtype([("id", "u8"), ("unit", "i4"), ("flags", "i4")], align=True)  # unit NONE: empty
 _THERE, _COMING = 1, 2
+_SPARSE = 8  # slots of a sieve for each entry, at least
 
 
 @kernel
@@ -72,10 +73,11 @@ def _by_id(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nda
     stack = _stack(s)
     open_books(s, table, duplicated, stack)
     gone = forgotten(s)
+    sieve = sieve_of(table)
     for source, first, keys in _emitted(s, streams):
-        enter(s, table, source, first, keys, expected, lost, stack)
+        enter(s, table, sieve, source, first, keys, expected, lost, stack)
     for unit in np.flatnonzero(s.units["ticks"]).tolist():
-        enter_ticks(s, table, unit, expected, lost, stack)
+        enter_ticks(s, table, sieve, unit, expected, lost, stack)
     return expected, lost - gone, duplicated
 
 
@@ -113,7 +115,8 @@ def _emitted(s: State, streams: Sequence[BirthStream]) -> Iterator[tuple[int, in
 @kernel
 def entries(s: State) -> int:
     """An upper bound of the entries of the table."""
-    total = s.visits.shape[0] + s.nodes.shape[0] * 2
+    g = s.g[0]
+    total = s.visits.shape[0] - g.visits_left + 2 * (s.nodes.shape[0] - NODES * g.nodes_left)
     for unit in range(s.units.shape[0]):
         total += s.units[unit].applied - s.units[unit].base + s.g[0].fan_out * s.units[unit].ticks
     return total
@@ -249,10 +252,34 @@ def _sent_to(s: State, edge_number: int, tuple_id: int, key: int, index: int, k:
     return edge.first_unit + k if k < edge.units else NONE
 
 
+@helper
+def sieve_of(table: np.ndarray) -> np.ndarray:
+    """A bit for each of many slots, set if an entry falls into it: of most tuples that are not there it says so."""
+    used = 0
+    for k in range(table.shape[0]):
+        used += table[k].unit != NONE
+    bits = 64
+    while bits < _SPARSE * used:
+        bits *= 2
+    found = np.zeros(bits // 64, np.uint64)
+    for k in range(table.shape[0]):
+        if table[k].unit != NONE:
+            slot = slot_of(table[k].id, table[k].unit, bits)
+            found[slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
+    return found
+
+
+@kernel
+def _may_be_there(sieve: np.ndarray, unit: Any, tuple_id: int) -> bool:
+    slot = slot_of(tuple_id, unit, sieve.shape[0] * 64)
+    return (sieve[slot >> 6] >> np.uint64(slot & 63)) & np.uint64(1) != 0
+
+
 @kernel
 def enter(
     s: State,
     table: np.ndarray,
+    sieve: np.ndarray,
     source: int,
     first: int,
     keys: np.ndarray,
@@ -267,28 +294,44 @@ def enter(
     b = s.sources[source]
     for sequence in range(keys.shape[0]):
         depth = _push_outputs(s, stack, 0, b.unit, source_id(b.code, first + sequence), keys[sequence])
-        _follow(s, table, depth, expected, lost, stack)
+        _follow(s, table, sieve, depth, expected, lost, stack)
 
 
 @kernel
 def enter_ticks(
-    s: State, table: np.ndarray, unit: int, expected: np.ndarray, lost: np.ndarray, stack: np.ndarray
+    s: State,
+    table: np.ndarray,
+    sieve: np.ndarray,
+    unit: int,
+    expected: np.ndarray,
+    lost: np.ndarray,
+    stack: np.ndarray,
 ) -> None:
     """The same for what a timer has emitted."""
     for number in range(s.units[unit].ticks):
         depth = _push_tick(s, stack, unit, number + 1)
-        _follow(s, table, depth, expected, lost, stack)
+        _follow(s, table, sieve, depth, expected, lost, stack)
 
 
 @kernel
-def _follow(s: State, table: np.ndarray, depth: int, expected: np.ndarray, lost: np.ndarray, stack: np.ndarray) -> None:
+def _follow(
+    s: State,
+    table: np.ndarray,
+    sieve: np.ndarray,
+    depth: int,
+    expected: np.ndarray,
+    lost: np.ndarray,
+    stack: np.ndarray,
+) -> None:
     while depth > 0:
         depth -= 1
         unit, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
-        k = _entry(table, unit, tuple_id)
-        there = table[k].unit != NONE and table[k].flags & _THERE != 0
-        if not there and table[k].unit != NONE and table[k].flags & _COMING != 0:
-            continue
+        there = False
+        if _may_be_there(sieve, unit, tuple_id):
+            k = _entry(table, unit, tuple_id)
+            there = table[k].unit != NONE and table[k].flags & _THERE != 0
+            if not there and table[k].unit != NONE and table[k].flags & _COMING != 0:
+                continue
         operator = s.units[unit].operator
         expected[operator] += 1
         if not there:

@@ -7,7 +7,7 @@ import numpy as np
 from sim.compiled.compiling import kernel
 from sim.compiled.pointer import State
 from sim.compiled.state import CHUNK, NODES, NONE
-from sim.compiled.tables import pair_of, position, set_position, unset_position
+from sim.compiled.tables import pair_of, position, prefetch_position, set_position, unset_position
 
 
 @kernel
@@ -81,11 +81,23 @@ def let_go(s: State, pair: int) -> None:
 
 
 @kernel
+def _prefetch_piece(s: State, receiver: int, piece: int) -> None:
+    """Where the receiver has the tuples of a piece will be asked soon."""
+    for n in range(piece * NODES, piece * NODES + NODES):
+        prefetch_position(s, receiver, s.nodes[n].id)
+
+
+@kernel
 def trim(s: State, pair: int, count: int) -> None:
     """Forget the live outputs, in order, that are among the receiver's first `count` applied tuples."""
     p = s.pairs[pair]
     u = s.units[p.sender]
+    looks_up = not s.g[0].clean
+    if looks_up and p.live != NONE:
+        _prefetch_piece(s, p.receiver, p.live // NODES)
     while p.live != NONE:
+        if looks_up and p.live % NODES == 0 and p.last // NODES != p.live // NODES:
+            _prefetch_piece(s, p.receiver, s.nodes[p.live + NODES - 1].next // NODES)
         node = s.nodes[p.live]
         if node.birth < s.g[0].oldest:
             s.g[0].overdue += 1

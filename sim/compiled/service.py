@@ -69,6 +69,7 @@ def drop(s: State, v: int, task: int, reason: int) -> None:
     g, e = s.g[0], s.visits[v]
     row = s.dropped_rows[g.dropped_rows]
     g.dropped_rows += 1
+    g.budget = 0  # there is room for as many at the next event only if that is seen to
     row.operator = s.tasks[task].operator
     row.task = task
     row.arrival = e.arrival if e.arrived else NONE
@@ -110,12 +111,12 @@ def complete(s: State, v: int, task: int) -> None:
     """Effect and output of a tuple, at the end of its service."""
     g, e = s.g[0], s.visits[v]
     unit = e.unit
-    if g.drops and not g.clean and (e.arrived == REFUSED or position(s, unit, e.id) != NONE):
-        drop(s, v, task, DUPLICATE)  # or a twin on another thread was first
-        return
     u = s.units[unit]
     operator = u.operator
     op = s.operators[operator]
+    if g.drops and not g.clean and (e.arrived == REFUSED or (op.threads > 1 and position(s, unit, e.id) != NONE)):
+        drop(s, v, task, DUPLICATE)  # or a twin on another thread was first
+        return
     record_visit(s, operator, task, e.arrival, e.start, g.now)
     if s.full and u.measured:
         measure(s, v)

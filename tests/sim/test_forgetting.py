@@ -165,8 +165,7 @@ def steady(
         "workload": {"in": {"rate": "400 /s", "keys": {"distribution": "uniform", "count": 100}}},
         "operators": {
             "in": {"kind": "source"},
-            "one": one
-            | ({"window": {"length": "500 ms"}} if window else {"state": {"model": "per-key", "bytes": "1 kB"}}),
+            "one": one | kind,
             "out": {"kind": "sink", "inputs": {"one": "shuffle"}},
         },
         "hosts": {"h": {"count": 4}},
