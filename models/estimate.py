@@ -83,10 +83,8 @@ def _remembered(scenario: Scenario) -> float:
         operator.window or operator.timer or operator.kind == "join" or isinstance(operator.state, WindowState)
         for operator in scenario.operators.values()
     )
-    if timed or (tolerance.method == "checkpoint" and tolerance.guarantee == "at-least-once"):
+    if timed or tolerance.method != "checkpoint" or tolerance.guarantee != "exactly-once":
         return 1.0
-    if tolerance.method != "checkpoint":
-        return 0.0  # nothing is sent again
     return min(1.0, LOGGED_INTERVALS * tolerance.interval_s / scenario.duration_s)
 
 

@@ -74,17 +74,18 @@ def _by_id(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nda
     open_books(s, table, duplicated, stack)
     gone = forgotten(s)
     sieve = sieve_of(table)
-    for source, first, keys in _emitted(s, streams):
-        enter(s, table, sieve, source, first, keys, expected, lost, stack)
+    for source, first, births, keys in _emitted(s, streams):
+        enter(s, table, sieve, gone, source, first, births, keys, expected, lost, stack)
     for unit in np.flatnonzero(s.units["ticks"]).tolist():
-        enter_ticks(s, table, sieve, unit, expected, lost, stack)
-    return expected, lost - gone, duplicated
+        enter_ticks(s, table, sieve, gone, unit, expected, lost, stack)
+    np.subtract.at(lost, s.units["operator"], np.maximum(gone, 0))
+    return expected, lost, duplicated
 
 
 def _by_sum(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     count, total = np.zeros(s.operators.shape[0], np.int64), np.zeros(s.operators.shape[0], np.uint64)
     stack = _stack(s)
-    for source, first, keys in _emitted(s, streams):
+    for source, first, _, keys in _emitted(s, streams):
         add_up(s, source, first, keys, count, total, stack)
     for unit in np.flatnonzero(s.units["ticks"]).tolist():
         add_up_ticks(s, unit, count, total, stack)
@@ -101,14 +102,14 @@ def _stack(s: State) -> np.ndarray:
     return np.zeros((int(s.g["fan_out"][0]) * (s.operators.shape[0] + 1) + 1, 3), np.uint64)
 
 
-def _emitted(s: State, streams: Sequence[BirthStream]) -> Iterator[tuple[int, int, np.ndarray]]:
-    """(source, sequence number of the first, keys) of all that was emitted."""
+def _emitted(s: State, streams: Sequence[BirthStream]) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+    """(source, sequence number of the first, births, keys) of all that was emitted."""
     for source, stream in enumerate(streams):
         first, emitted = 0, int(s.sources["emitted"][source])
-        for _, keys in stream:
+        for births, keys in stream:
             if first >= emitted:
                 break
-            yield source, first, keys[: emitted - first]
+            yield source, first, births, keys[: emitted - first]
             first += keys.size
 
 
@@ -174,12 +175,19 @@ def _final(s: State, unit: int) -> tuple[int, int]:
 
 @helper
 def forgotten(s: State) -> np.ndarray:
-    """How many tuples, by operator, are in the final states of units whose ids are forgotten."""
-    found = np.zeros(s.operators.shape[0], np.int64)
+    """How many tuples in the final state of each unit are forgotten (n_units,).
+
+    -1 where they are in another instance of the group and the owner has lost its state.
+    """
+    found = np.zeros(s.units.shape[0], np.int64)
     for unit in range(s.units.shape[0]):
         if s.units[s.units[unit].group].owner == unit:
             log, final = _final(s, unit)
-            found[s.units[unit].operator] += min(s.units[log].base, final)
+            found[s.units[unit].group] = min(s.units[log].base, final)
+    for unit in range(s.units.shape[0]):
+        u = s.units[unit]
+        if s.units[u.group].owner != unit and not u.retired and u.live and u.base > 0 and found[u.group] == 0:
+            found[u.group] = -1
     return found
 
 
@@ -280,21 +288,26 @@ def enter(
     s: State,
     table: np.ndarray,
     sieve: np.ndarray,
+    gone: np.ndarray,
     source: int,
     first: int,
+    births: np.ndarray,
     keys: np.ndarray,
     expected: np.ndarray,
     lost: np.ndarray,
     stack: np.ndarray,
 ) -> None:
-    """Follow the tuples `first` .. of a source through the job; `keys` (n,), `expected` and `lost` by operator.
+    """Follow the tuples `first` .. of a source through the job; `expected` and `lost` by operator.
+
+    `births` and `keys` (n,) are theirs. What is forgotten is among the lost here.
 
     `stack` (depth, 3) has room for all that one source tuple can have open at a time.
     """
     b = s.sources[source]
     for sequence in range(keys.shape[0]):
         depth = _push_outputs(s, stack, 0, b.unit, source_id(b.code, first + sequence), keys[sequence])
-        _follow(s, table, sieve, depth, expected, lost, stack)
+        closed = births[sequence] < s.g[0].oldest
+        _follow(s, table, sieve, gone, closed, depth, expected, lost, stack)
 
 
 @kernel
@@ -302,6 +315,7 @@ def enter_ticks(
     s: State,
     table: np.ndarray,
     sieve: np.ndarray,
+    gone: np.ndarray,
     unit: int,
     expected: np.ndarray,
     lost: np.ndarray,
@@ -310,7 +324,7 @@ def enter_ticks(
     """The same for what a timer has emitted."""
     for number in range(s.units[unit].ticks):
         depth = _push_tick(s, stack, unit, number + 1)
-        _follow(s, table, sieve, depth, expected, lost, stack)
+        _follow(s, table, sieve, gone, False, depth, expected, lost, stack)
 
 
 @kernel
@@ -318,24 +332,34 @@ def _follow(
     s: State,
     table: np.ndarray,
     sieve: np.ndarray,
+    gone: np.ndarray,
+    closed: bool,
     depth: int,
     expected: np.ndarray,
     lost: np.ndarray,
     stack: np.ndarray,
 ) -> None:
+    beyond = NONE  # what stands higher on the stack follows from what is on its way
     while depth > 0:
+        if depth <= beyond:
+            beyond = NONE
         depth -= 1
         unit, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
-        there = False
+        known = there = False
         if _may_be_there(sieve, unit, tuple_id):
             k = _entry(table, unit, tuple_id)
-            there = table[k].unit != NONE and table[k].flags & _THERE != 0
-            if not there and table[k].unit != NONE and table[k].flags & _COMING != 0:
-                continue
+            known = table[k].unit != NONE
+            there = known and table[k].flags & _THERE != 0
         operator = s.units[unit].operator
-        expected[operator] += 1
-        if not there:
-            lost[operator] += 1
+        if beyond != NONE:
+            lost[operator] += not known and gone[unit] > 0  # it is forgotten: as such it is taken off again
+        elif (known and not there) or (closed and not known and gone[unit] < 0):
+            if not closed:
+                continue
+            beyond = depth
+        else:
+            expected[operator] += 1
+            lost[operator] += not there
         op = s.operators[operator]
         if op.edges > 0 and not op.windowed:
             draws = s.draws[operator]

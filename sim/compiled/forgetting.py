@@ -6,8 +6,8 @@ an earlier birth can ever be sent again: what is sent follows from one of these.
 cannot come as a duplicate, and no output is left that upstream could forget because of it. A state that is restored
 from an older checkpoint may lack it, which the books see by its number.
 
-That does not hold where outputs have another birth than what they follow from, of windows, joins and timers; and with
-at-least-once the books need ids that come twice. There all ids are kept.
+That does not hold where outputs have another birth than what they follow from, of windows, joins and timers; and where
+duplicates are not dropped the books need ids that come twice. There all ids are kept.
 
 Logs are cut in whole chunks, from the front: `base` is how many tuples of a unit came before what is left.
 """
@@ -33,12 +33,9 @@ def forget(s: State) -> None:
     g.oldest = max(g.oldest, oldest_birth(s))
     for unit in range(s.units.shape[0]):
         u = s.units[unit]
-        if u.retired:
-            if _is_over(s, unit):
-                _cut_front(s, unit, _NEVER)
-        elif s.units[u.group].instances == 1:  # the books compare the logs of several
+        if u.retired or s.units[u.group].instances == 1:  # the books compare the logs of several
             _cut_front(s, unit, g.oldest)
-    if not g.clean and g.replays:
+    if not g.clean:
         _rebuild_positions(s)
 
 
@@ -120,7 +117,7 @@ def _cut_front(s: State, unit: int, oldest: int) -> None:
     g, u = s.g[0], s.units[unit]
     while u.log_first != NONE and s.log_newest[u.log_first] < oldest:
         chunk = u.log_first
-        if u.applied - u.base < CHUNK and oldest != _NEVER:
+        if u.applied - u.base < CHUNK and not u.retired:
             return  # there is room in it
         u.base = min(u.applied, u.base + CHUNK)
         u.log_first = NONE if chunk == u.log_last else s.log_next[chunk]

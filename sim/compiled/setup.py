@@ -60,7 +60,7 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
         most = max(most, targets * outputs)
     made["fan_out"] = most
     made["counts"] = plan.counts
-    made["forgets"] = plan.may_fail and (plan.drops_duplicates or not plan.replays) and not has_event_time(plan)
+    made["forgets"] = plan.may_fail and plan.drops_duplicates and not has_event_time(plan)
     made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
     return made
 
