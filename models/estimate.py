@@ -10,6 +10,7 @@ from models.cluster import ExponentialFailures
 from models.errors import InputFault, raise_if_any
 from models.flow import flows
 from models.inputs import RateSeries, RunInputs
+from models.job import WindowState
 from models.layout import topological
 from models.recording import Detail
 from models.records import bucket_ns
@@ -23,7 +24,8 @@ SECONDS_PER_STEP = 1e-6
 SECONDS_PER_EVENT = 5e-6
 SECONDS_PER_HEARTBEAT = 2e-6  # that is drawn
 BYTES_PER_STEP = 150.0
-BYTES_PER_LOGGED_STEP = 200.0  # where a host may fail: the ids of all tuples of a unit, to know them again
+BYTES_PER_LOGGED_STEP = 200.0  # where a host may fail: the ids of tuples of a unit, to know them again,
+LOGGED_INTERVALS = 8  # for so many intervals of checkpoints; with some that are not needed any more
 BYTES_PER_EVENT = 300.0
 MOST_SAMPLES = 1000
 # Recorded as histograms, at the most: waits and sojourns of an operator; latencies of a sink that fill some 14
@@ -58,7 +60,9 @@ def estimate(
     steps = sum(rates[name].rate_in.mean_per_s for name in topological(scenario)) * over
     events = _control_rows(scenario) * scenario.replications
     logged = scenario.may_fail or scenario.migrates
-    control_bytes = events * BYTES_PER_EVENT + (steps * BYTES_PER_LOGGED_STEP if logged else 0.0)
+    control_bytes = events * BYTES_PER_EVENT
+    if logged:
+        control_bytes += steps * _remembered(scenario) * BYTES_PER_LOGGED_STEP
     rows_bytes = steps * BYTES_PER_STEP
     detail = scenario.recording.chosen(steps, rows_bytes + control_bytes <= scenario.limits.memory_bytes)
     return Estimate(
@@ -70,6 +74,18 @@ def estimate(
         detail,
         tuple(whole_time_faults(scenario, inputs)),
     )
+
+
+def _remembered(scenario: Scenario) -> float:
+    """Share of the ids of a replication that is in memory at a time, where no queue grows."""
+    tolerance = scenario.fault_tolerance
+    timed = any(
+        operator.window or operator.timer or operator.kind == "join" or isinstance(operator.state, WindowState)
+        for operator in scenario.operators.values()
+    )
+    if timed or tolerance.method != "checkpoint" or tolerance.guarantee != "exactly-once":
+        return 1.0
+    return min(1.0, LOGGED_INTERVALS * tolerance.interval_s / scenario.duration_s)
 
 
 def _histogram_bytes(scenario: Scenario) -> float:

@@ -18,12 +18,13 @@ from sim.compiled.compiling import helper, kernel
 from sim.compiled.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
 from sim.compiled.instances import stored_at
 from sim.compiled.pointer import State
-from sim.compiled.state import BROADCAST, CHUNK, FORWARD, GROUPED, KEYED, NONE, SHUFFLE, TUPLE
+from sim.compiled.state import BROADCAST, CHUNK, FORWARD, GROUPED, KEYED, NODES, NONE, SHUFFLE, TUPLE
 from sim.compiled.tables import slot_of
 from sim.compiled.windows import window_id
 
 ENTRY = np.dtype([("id", "u8"), ("unit", "i4"), ("flags", "i4")], align=True)  # unit NONE: empty
 _THERE, _COMING = 1, 2
+_SPARSE = 8  # slots of a sieve for each entry, at least
 
 
 @kernel
@@ -55,6 +56,8 @@ def settle(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nda
     operator, and that they are what follows from the sources is checked; raises RuntimeError if they are not, which
     would be an error of the engine.
     """
+    if s.g["overdue"][0]:
+        raise RuntimeError(f"{s.g['overdue'][0]} tuples were sent again whose ids had been forgotten")
     if s.g["logs"][0]:
         return _by_id(s, streams)
     return _by_sum(s, streams)
@@ -69,17 +72,20 @@ def _by_id(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nda
     table["unit"] = NONE
     stack = _stack(s)
     open_books(s, table, duplicated, stack)
-    for source, first, keys in _emitted(s, streams):
-        enter(s, table, source, first, keys, expected, lost, stack)
+    gone = forgotten(s)
+    sieve = sieve_of(table)
+    for source, first, births, keys in _emitted(s, streams):
+        enter(s, table, sieve, gone, source, first, births, keys, expected, lost, stack)
     for unit in np.flatnonzero(s.units["ticks"]).tolist():
-        enter_ticks(s, table, unit, expected, lost, stack)
+        enter_ticks(s, table, sieve, gone, unit, expected, lost, stack)
+    np.subtract.at(lost, s.units["operator"], np.maximum(gone, 0))
     return expected, lost, duplicated
 
 
 def _by_sum(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     count, total = np.zeros(s.operators.shape[0], np.int64), np.zeros(s.operators.shape[0], np.uint64)
     stack = _stack(s)
-    for source, first, keys in _emitted(s, streams):
+    for source, first, _, keys in _emitted(s, streams):
         add_up(s, source, first, keys, count, total, stack)
     for unit in np.flatnonzero(s.units["ticks"]).tolist():
         add_up_ticks(s, unit, count, total, stack)
@@ -96,44 +102,37 @@ def _stack(s: State) -> np.ndarray:
     return np.zeros((int(s.g["fan_out"][0]) * (s.operators.shape[0] + 1) + 1, 3), np.uint64)
 
 
-def _emitted(s: State, streams: Sequence[BirthStream]) -> Iterator[tuple[int, int, np.ndarray]]:
-    """(source, sequence number of the first, keys) of all that was emitted."""
+def _emitted(s: State, streams: Sequence[BirthStream]) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+    """(source, sequence number of the first, births, keys) of all that was emitted."""
     for source, stream in enumerate(streams):
         first, emitted = 0, int(s.sources["emitted"][source])
-        for _, keys in stream:
+        for births, keys in stream:
             if first >= emitted:
                 break
-            yield source, first, keys[: emitted - first]
+            yield source, first, births, keys[: emitted - first]
             first += keys.size
 
 
 @kernel
 def entries(s: State) -> int:
     """An upper bound of the entries of the table."""
-    total = s.visits.shape[0] + s.nodes.shape[0] * 2
+    g = s.g[0]
+    total = s.visits.shape[0] - g.visits_left + 2 * (s.nodes.shape[0] - NODES * g.nodes_left)
     for unit in range(s.units.shape[0]):
-        total += s.units[unit].applied + s.g[0].fan_out * s.units[unit].ticks
+        total += s.units[unit].applied - s.units[unit].base + s.g[0].fan_out * s.units[unit].ticks
     return total
 
 
 @kernel
-def open_books(  # noqa: PLR0912 - all places of a tuple
-    s: State, table: np.ndarray, duplicated: np.ndarray, stack: np.ndarray
-) -> None:
+def open_books(s: State, table: np.ndarray, duplicated: np.ndarray, stack: np.ndarray) -> None:
     """Note what is in the final state of each unit, and what is on its way; `duplicated` by operator."""
     for unit in range(s.units.shape[0]):
         u = s.units[unit]
         counts = s.units[u.group].owner == unit
         if not counts and u.retired:
             continue
-        log = unit
-        if u.live or u.is_sink:
-            final = u.applied
-        elif counts and u.stored:
-            final, log = u.stored_count, stored_at(s, unit)
-        else:
-            final = 0
-        chunk, pos = s.units[log].log_first, 0
+        log, final = _final(s, unit)
+        chunk, pos = s.units[log].log_first, s.units[log].base
         while chunk != NONE and pos < final:
             for k in range(min(CHUNK, final - pos)):
                 if not counts:  # a place that the group is on its way to
@@ -161,6 +160,35 @@ def open_books(  # noqa: PLR0912 - all places of a tuple
         _mark_chain(s, table, t.unsent_head)
         _mark_chain(s, table, t.back_head)
         _mark_chain(s, table, t.side_head)
+
+
+@kernel
+def _final(s: State, unit: int) -> tuple[int, int]:
+    """The unit in whose log the final state of this one is, and how many applied tuples are in it."""
+    u = s.units[unit]
+    if u.live or u.is_sink:
+        return unit, u.applied
+    if s.units[u.group].owner == unit and u.stored:
+        return stored_at(s, unit), u.stored_count
+    return unit, 0
+
+
+@helper
+def forgotten(s: State) -> np.ndarray:
+    """How many tuples in the final state of each unit are forgotten (n_units,).
+
+    -1 where they are in another instance of the group and the owner has lost its state.
+    """
+    found = np.zeros(s.units.shape[0], np.int64)
+    for unit in range(s.units.shape[0]):
+        if s.units[s.units[unit].group].owner == unit:
+            log, final = _final(s, unit)
+            found[s.units[unit].group] = min(s.units[log].base, final)
+    for unit in range(s.units.shape[0]):
+        u = s.units[unit]
+        if s.units[u.group].owner != unit and not u.retired and u.live and u.base > 0 and found[u.group] == 0:
+            found[u.group] = -1
+    return found
 
 
 @kernel
@@ -232,50 +260,106 @@ def _sent_to(s: State, edge_number: int, tuple_id: int, key: int, index: int, k:
     return edge.first_unit + k if k < edge.units else NONE
 
 
+@helper
+def sieve_of(table: np.ndarray) -> np.ndarray:
+    """A bit for each of many slots, set if an entry falls into it: of most tuples that are not there it says so."""
+    used = 0
+    for k in range(table.shape[0]):
+        used += table[k].unit != NONE
+    bits = 64
+    while bits < _SPARSE * used:
+        bits *= 2
+    found = np.zeros(bits // 64, np.uint64)
+    for k in range(table.shape[0]):
+        if table[k].unit != NONE:
+            slot = slot_of(table[k].id, table[k].unit, bits)
+            found[slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
+    return found
+
+
+@kernel
+def _may_be_there(sieve: np.ndarray, unit: Any, tuple_id: int) -> bool:
+    slot = slot_of(tuple_id, unit, sieve.shape[0] * 64)
+    return (sieve[slot >> 6] >> np.uint64(slot & 63)) & np.uint64(1) != 0
+
+
 @kernel
 def enter(
     s: State,
     table: np.ndarray,
+    sieve: np.ndarray,
+    gone: np.ndarray,
     source: int,
     first: int,
+    births: np.ndarray,
     keys: np.ndarray,
     expected: np.ndarray,
     lost: np.ndarray,
     stack: np.ndarray,
 ) -> None:
-    """Follow the tuples `first` .. of a source through the job; `keys` (n,), `expected` and `lost` by operator.
+    """Follow the tuples `first` .. of a source through the job; `expected` and `lost` by operator.
+
+    `births` and `keys` (n,) are theirs. What is forgotten is among the lost here.
 
     `stack` (depth, 3) has room for all that one source tuple can have open at a time.
     """
     b = s.sources[source]
     for sequence in range(keys.shape[0]):
         depth = _push_outputs(s, stack, 0, b.unit, source_id(b.code, first + sequence), keys[sequence])
-        _follow(s, table, depth, expected, lost, stack)
+        closed = births[sequence] < s.g[0].oldest
+        _follow(s, table, sieve, gone, closed, depth, expected, lost, stack)
 
 
 @kernel
 def enter_ticks(
-    s: State, table: np.ndarray, unit: int, expected: np.ndarray, lost: np.ndarray, stack: np.ndarray
+    s: State,
+    table: np.ndarray,
+    sieve: np.ndarray,
+    gone: np.ndarray,
+    unit: int,
+    expected: np.ndarray,
+    lost: np.ndarray,
+    stack: np.ndarray,
 ) -> None:
     """The same for what a timer has emitted."""
     for number in range(s.units[unit].ticks):
         depth = _push_tick(s, stack, unit, number + 1)
-        _follow(s, table, depth, expected, lost, stack)
+        _follow(s, table, sieve, gone, False, depth, expected, lost, stack)
 
 
 @kernel
-def _follow(s: State, table: np.ndarray, depth: int, expected: np.ndarray, lost: np.ndarray, stack: np.ndarray) -> None:
+def _follow(
+    s: State,
+    table: np.ndarray,
+    sieve: np.ndarray,
+    gone: np.ndarray,
+    closed: bool,
+    depth: int,
+    expected: np.ndarray,
+    lost: np.ndarray,
+    stack: np.ndarray,
+) -> None:
+    beyond = NONE  # what stands higher on the stack follows from what is on its way
     while depth > 0:
+        if depth <= beyond:
+            beyond = NONE
         depth -= 1
         unit, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
-        k = _entry(table, unit, tuple_id)
-        there = table[k].unit != NONE and table[k].flags & _THERE != 0
-        if not there and table[k].unit != NONE and table[k].flags & _COMING != 0:
-            continue
+        known = there = False
+        if _may_be_there(sieve, unit, tuple_id):
+            k = _entry(table, unit, tuple_id)
+            known = table[k].unit != NONE
+            there = known and table[k].flags & _THERE != 0
         operator = s.units[unit].operator
-        expected[operator] += 1
-        if not there:
-            lost[operator] += 1
+        if beyond != NONE:
+            lost[operator] += not known and gone[unit] > 0  # it is forgotten: as such it is taken off again
+        elif (known and not there) or (closed and not known and gone[unit] < 0):
+            if not closed:
+                continue
+            beyond = depth
+        else:
+            expected[operator] += 1
+            lost[operator] += not there
         op = s.operators[operator]
         if op.edges > 0 and not op.windowed:
             draws = s.draws[operator]

@@ -7,7 +7,7 @@ import numpy as np
 from sim.compiled.compiling import kernel
 from sim.compiled.pointer import State
 from sim.compiled.state import CHUNK, NODES, NONE
-from sim.compiled.tables import pair_of, position, set_position, unset_position
+from sim.compiled.tables import pair_of, position, prefetch_position, set_position, unset_position
 
 
 @kernel
@@ -81,12 +81,26 @@ def let_go(s: State, pair: int) -> None:
 
 
 @kernel
+def _prefetch_piece(s: State, receiver: int, piece: int) -> None:
+    """Where the receiver has the tuples of a piece will be asked soon."""
+    for n in range(piece * NODES, piece * NODES + NODES):
+        prefetch_position(s, receiver, s.nodes[n].id)
+
+
+@kernel
 def trim(s: State, pair: int, count: int) -> None:
     """Forget the live outputs, in order, that are among the receiver's first `count` applied tuples."""
     p = s.pairs[pair]
     u = s.units[p.sender]
+    looks_up = not s.g[0].clean
+    if looks_up and p.live != NONE:
+        _prefetch_piece(s, p.receiver, p.live // NODES)
     while p.live != NONE:
+        if looks_up and p.live % NODES == 0 and p.last // NODES != p.live // NODES:
+            _prefetch_piece(s, p.receiver, s.nodes[p.live + NODES - 1].next // NODES)
         node = s.nodes[p.live]
+        if node.birth < s.g[0].oldest:
+            s.g[0].overdue += 1
         pos = node.pos if s.g[0].clean else position(s, p.receiver, node.id)
         if pos < 0 or pos >= count:
             break
@@ -197,26 +211,29 @@ def restore_kept(s: State, unit: int) -> None:
 
 
 @kernel
-def append_log(s: State, unit: int, tuple_id: int) -> None:
-    """The unit applied the tuple."""
+def append_log(s: State, unit: int, tuple_id: int, birth: int) -> None:
+    """The unit applied the tuple, which was born then or before."""
     g, u = s.g[0], s.units[unit]
-    place = u.applied % CHUNK
+    place = (u.applied - u.base) % CHUNK
     if place == 0:
         c = g.free_chunk
         g.free_chunk = s.log_next[c]
         g.chunks_left -= 1
         s.log_next[c] = NONE
+        s.log_newest[c] = birth
         if u.log_last == NONE:
             u.log_first = c
         else:
             s.log_next[u.log_last] = c
         u.log_last = c
+    elif s.log_newest[u.log_last] < birth:
+        s.log_newest[u.log_last] = birth
     s.log[u.log_last * CHUNK + place] = tuple_id
     u.applied += 1
 
 
 @kernel
-def apply(s: State, unit: int, tuple_id: int, node: int) -> None:
+def apply(s: State, unit: int, tuple_id: int, birth: int, node: int) -> None:
     """Enter a tuple into the books of the unit."""
     g, u = s.g[0], s.units[unit]
     if g.clean:
@@ -225,7 +242,7 @@ def apply(s: State, unit: int, tuple_id: int, node: int) -> None:
     elif g.replays:
         set_position(s, unit, tuple_id, u.applied)
     if g.logs:
-        append_log(s, unit, tuple_id)
+        append_log(s, unit, tuple_id, birth)
     else:
         op = s.operators[u.operator]
         op.sum += np.uint64(tuple_id)
@@ -239,7 +256,7 @@ def positions_missing(s: State) -> int:
     total = 0
     if s.g[0].clean and s.g[0].replays:
         for unit in range(s.units.shape[0]):
-            total += s.units[unit].applied
+            total += s.units[unit].applied - s.units[unit].base
     return total
 
 
@@ -250,7 +267,7 @@ def note_positions(s: State) -> None:
     if g.clean and g.replays:
         for unit in range(s.units.shape[0]):
             u = s.units[unit]
-            chunk, pos = u.log_first, 0
+            chunk, pos = u.log_first, u.base
             while chunk != NONE:
                 for k in range(min(CHUNK, u.applied - pos)):
                     set_position(s, unit, s.log[chunk * CHUNK + k], pos + k)
@@ -263,7 +280,7 @@ def note_positions(s: State) -> None:
 def cut_log(s: State, unit: int, count: int) -> None:
     """Only the first `count` applied tuples remain."""
     g, u = s.g[0], s.units[unit]
-    chunk, before, pos = u.log_first, NONE, 0
+    chunk, before, pos = u.log_first, NONE, u.base
     while chunk != NONE:
         following = s.log_next[chunk]
         end = min(pos + CHUNK, u.applied)
@@ -283,3 +300,4 @@ def cut_log(s: State, unit: int, count: int) -> None:
         pos += CHUNK
     u.log_last = before
     u.applied = count
+    u.base = min(u.base, count)

@@ -151,7 +151,7 @@ def noted(s: State, unit: int) -> int:
 def adoption(s: State, unit: int) -> int:
     """How many entries it makes to take over the stored checkpoint of the unit."""
     source = stored_at(s, unit)
-    total = s.units[unit].stored_count + s.units[source].keys
+    total = max(0, s.units[unit].stored_count - s.units[source].base) + s.units[source].keys
     pair = s.units[source].out_pair
     while pair != NONE:
         p = s.pairs[pair]
@@ -253,13 +253,14 @@ def _copy(s: State, source: int, handed: bool, count: int, unit: int) -> None:
     for k in range(found):
         touch_key(s, unit, keys[k, 0], keys[k, 1])
     cut_keys(s, unit, count)
-    chunk, pos = s.units[source].log_first, 0
+    chunk, pos = s.units[source].log_first, min(s.units[source].base, count)
+    s.units[unit].base = s.units[unit].applied = pos
     while pos < count:
         for k in range(min(CHUNK, count - pos)):
             tuple_id = s.log[chunk * CHUNK + k]
             if s.g[0].replays:
                 set_position(s, unit, tuple_id, pos + k)
-            append_log(s, unit, tuple_id)
+            append_log(s, unit, tuple_id, s.log_newest[chunk])
         pos += CHUNK
         chunk = s.log_next[chunk]
     pair = s.units[source].out_pair

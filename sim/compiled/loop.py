@@ -61,6 +61,7 @@ from sim.compiled.state import (
     UNPAUSE,
     WORKED,
 )
+from sim.compiled.tables import prefetch_position
 from sim.compiled.timed import act, needed
 
 
@@ -244,8 +245,6 @@ def room(s: State, need: int) -> bool:
         g.budget = 0
     else:
         g.budget = min(g.budget, (s.message_rows.shape[0] - g.message_rows) // 16)
-        if g.dropped_rows > 0 or not g.clean:
-            g.budget = min(g.budget, 1)
     return g.budget > 0
 
 
@@ -279,6 +278,8 @@ def arrive(s: State, v: int) -> None:
         return
     e.ticket = ticket(s, t.host)
     e.arrived = 1
+    if not s.g[0].clean:
+        prefetch_position(s, e.unit, e.id)
     if s.full and s.g[0].counts:
         count_arrival(s, v)
     if s.full and t.barriers != NONE and held_back(s, v, task):

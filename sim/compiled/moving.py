@@ -78,7 +78,7 @@ class Moves(ABC):
     def adopt(self, instance: int, unit: int) -> None:
         """The stored checkpoint of the unit is that of a new instance, too, and its state."""
         self._act()
-        if self.s.units["log_first"][instance] != NONE or self.s.units["live"][instance]:
+        if self.s.units["applied"][instance] or self.s.units["live"][instance]:
             raise ValueError("only a new instance can take the state of another")
         self._room_to_copy(unit)
         instances.adopt(self.s, instance, unit)

@@ -179,6 +179,7 @@ class CompiledPlane(Actions, Moves):
         """Give the kernel larger arrays where room for `need` tuples is missing, and empty those that are read out."""
         self.s.g["budget"] = 0
         event_setup.grown(self.s)
+        pools.forget_ids(self.s, need)
         pools.grown(self.s, need, self._flush, int(self.s.g["burst"][0]))
 
     def _flush(self) -> None:

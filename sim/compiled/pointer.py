@@ -67,6 +67,7 @@ class State:
     keys: np.ndarray
     log: np.ndarray
     log_next: np.ndarray
+    log_newest: np.ndarray
     transfers: np.ndarray
     sources: np.ndarray
     births: np.ndarray

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from sim.compiled import events, fair, tables
+from sim.compiled import events, fair, forgetting, tables
 from sim.compiled.pointer import State
 from sim.compiled.state import (
     BIRTH,
@@ -30,6 +30,7 @@ from sim.compiled.state import (
 )
 
 _START = 64
+_PART = 4
 
 push = events.push
 
@@ -48,6 +49,7 @@ def empty() -> dict[str, np.ndarray]:
         "keys": _vacant(np.zeros(2 * _START, KEY)),
         "log": np.zeros(0, np.uint64),
         "log_next": np.zeros(0, np.int32),
+        "log_newest": np.zeros(0, np.int64),
         "transfers": np.zeros(0, TRANSFER),
         "services": np.zeros(0, SERVICE_SHARE),
         "parcels": np.zeros(0, PARCEL),
@@ -108,16 +110,7 @@ def grown(s: State, need: int, flush: Callable[[], None], burst: int = 0) -> Non
         s.nodes = made
     if g["paced"][0] and s.services.shape[0] < s.visits.shape[0]:
         s.services = longer(s.services, s.visits.shape[0])
-    missing = need - int(g["chunks_left"][0])
-    if missing > 0:
-        before = s.log_next.shape[0]
-        links = longer(s.log_next, before + missing)
-        chained(links, before, int(g["free_chunk"][0]))
-        g["free_chunk"] = before
-        g["chunks_left"] += links.shape[0] - before
-        log = np.zeros(links.shape[0] * CHUNK, np.uint64)
-        log[: s.log.shape[0]] = s.log
-        s.log, s.log_next = log, links
+    _more_chunks(s, need)
     if int(g["events"][0]) + sent > s.heap.shape[0]:
         s.heap = longer(s.heap, int(g["events"][0]) + sent)
     if int(g["pairs_used"][0]) + sent > s.pairs.shape[0]:
@@ -133,6 +126,35 @@ def grown(s: State, need: int, flush: Callable[[], None], burst: int = 0) -> Non
     if g["fair"][0]:
         _more_lanes(s, sent)
     _more_rows(s, need, flush)
+
+
+def forget_ids(s: State, need: int) -> None:
+    """Where ids of `need` more tuples find no room, forget those that nobody can ask for.
+
+    That takes as long as all that is kept or waits is large. So there is room afterwards for a part of that.
+    """
+    g = s.g
+    if not g["forgets"][0] or (g["chunks_left"][0] >= need and 2 * (g["positions_used"][0] + need) <= len(s.positions)):
+        return
+    forgetting.forget(s)
+    looked_at = (s.visits.shape[0] + s.nodes.shape[0] + s.pairs.shape[0] + s.units.shape[0]) // _PART
+    _more_chunks(s, need + max(s.log_next.shape[0] // 2, looked_at // CHUNK))
+    if not g["clean"][0]:
+        more_positions(s, need + max(s.positions.shape[0] // 4, looked_at))
+
+
+def _more_chunks(s: State, need: int) -> None:
+    g = s.g
+    missing = need - int(g["chunks_left"][0])
+    if missing > 0:
+        before = s.log_next.shape[0]
+        links = longer(s.log_next, before + missing)
+        chained(links, before, int(g["free_chunk"][0]))
+        g["free_chunk"] = before
+        g["chunks_left"] += links.shape[0] - before
+        log = np.zeros(links.shape[0] * CHUNK, np.uint64)
+        log[: s.log.shape[0]] = s.log
+        s.log, s.log_next, s.log_newest = log, links, longer(s.log_newest, links.shape[0])
 
 
 def more_positions(s: State, need: int) -> None:

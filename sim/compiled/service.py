@@ -69,6 +69,7 @@ def drop(s: State, v: int, task: int, reason: int) -> None:
     g, e = s.g[0], s.visits[v]
     row = s.dropped_rows[g.dropped_rows]
     g.dropped_rows += 1
+    g.budget = 0  # there is room for as many at the next event only if that is seen to
     row.operator = s.tasks[task].operator
     row.task = task
     row.arrival = e.arrival if e.arrived else NONE
@@ -110,12 +111,12 @@ def complete(s: State, v: int, task: int) -> None:
     """Effect and output of a tuple, at the end of its service."""
     g, e = s.g[0], s.visits[v]
     unit = e.unit
-    if g.drops and not g.clean and (e.arrived == REFUSED or position(s, unit, e.id) != NONE):
-        drop(s, v, task, DUPLICATE)  # or a twin on another thread was first
-        return
     u = s.units[unit]
     operator = u.operator
     op = s.operators[operator]
+    if g.drops and not g.clean and (e.arrived == REFUSED or (op.threads > 1 and position(s, unit, e.id) != NONE)):
+        drop(s, v, task, DUPLICATE)  # or a twin on another thread was first
+        return
     record_visit(s, operator, task, e.arrival, e.start, g.now)
     if s.full and u.measured:
         measure(s, v)
@@ -123,7 +124,7 @@ def complete(s: State, v: int, task: int) -> None:
         touch_key(s, unit, e.key, u.applied)
     elif s.full and op.state_model == RECENT:
         remember(s, unit, e.birth)
-    apply(s, unit, e.id, e.node)
+    apply(s, unit, e.id, e.birth, e.node)
     if op.is_sink:
         n = g.delivery_rows
         g.delivery_rows = n + 1
@@ -185,6 +186,8 @@ def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
 def admit(s: State, v: int, task: int) -> None:
     """The item whose turn has come: serve it, hold it or drop it."""
     g, e, t = s.g[0], s.visits[v], s.tasks[task]
+    if e.kind == TUPLE and e.birth < g.oldest:
+        g.overdue += 1
     if e.kind != TUPLE:
         e.start = g.now
         if s.full and e.kind == MAIL and turn(s, v, task):

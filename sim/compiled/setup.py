@@ -60,6 +60,7 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
         most = max(most, targets * outputs)
     made["fan_out"] = most
     made["counts"] = plan.counts
+    made["forgets"] = plan.may_fail and plan.drops_duplicates and not has_event_time(plan)
     made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
     return made
 
@@ -70,8 +71,12 @@ def needs_more(plan: RunPlan) -> bool:
     Counting what each key group does is more, too.
     """
     sharing = any(group.cpu == "processor-sharing" or group.load is not None for group in plan.host_groups)
-    event_time = any(_has_event_time(operator) for operator in plan.operators)
-    return sharing or plan.counts or plan.bounded or plan.fair or event_time
+    return sharing or plan.counts or plan.bounded or plan.fair or has_event_time(plan)
+
+
+def has_event_time(plan: RunPlan) -> bool:
+    """Whether there are windows, timers, or states of the last time."""
+    return any(_has_event_time(operator) for operator in plan.operators)
 
 
 def _has_event_time(operator: OperatorPlan) -> bool:

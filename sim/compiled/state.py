@@ -13,7 +13,7 @@ from sim.compiled.draws import OPERATOR_DRAWS
 NONE = -1
 RING = 4096  # places in the rings of arrivals, a power of two
 NODES = 4  # kept outputs in one piece of memory: they are read in order, and far apart in time
-CHUNK = 128  # applied tuples in one chunk of a log
+CHUNK = 32  # applied tuples in one chunk of a log
 WAKES = 4
 
 _i8, _i4, _u8, _f8, _b = "i8", "i4", "u8", "f8", "u1"
@@ -93,6 +93,9 @@ GLOBAL = np.dtype(
         ("further", _i8),  # instances of key groups beside the planned ones: the last units
         ("duplicate", _i8),  # time that dropping a duplicate takes
         ("counts", _b),  # what each unit does is counted
+        ("forgets", _b),  # ids that nobody can ask for again are forgotten
+        ("oldest", _i8),  # no tuple that was born before is anywhere; ids that were are forgotten
+        ("overdue", _i8),  # tuples that came all the same: there must be none
         ("acting", _i4),  # timed action that comes next at this instant, once what came up has been told
     ],
     align=True,
@@ -328,6 +331,9 @@ UNIT = np.dtype(
         ("cpu", _i8),  # work of these and of writing snapshots,
         ("received", _i8),  # bytes from other hosts,
         ("sent", _i8),  # and to them
+        ("base", _i8),  # of the applied tuples so many are forgotten: the log begins with the next
+        ("instances", _i4),  # of the group that are not over, when ids were forgotten last
+        ("lent", _b),  # it has handed its state down, when ids were forgotten last
         ("stored_from", _i4),  # the unit that has handed its state down: the stored checkpoint is its log, and the
         # pending outputs of its pairs; or NONE
     ],
@@ -532,6 +538,7 @@ ARRAYS: dict[str, np.dtype] = {
     "keys": KEY,
     "log": np.dtype("u8"),
     "log_next": np.dtype("i4"),
+    "log_newest": np.dtype("i8"),
     "transfers": TRANSFER,
     "sources": SOURCE,
     "births": BIRTH,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.compiled.arrays import prefetch
 from sim.compiled.compiling import kernel
 from sim.compiled.pointer import State
 from sim.compiled.state import NONE
@@ -35,6 +36,12 @@ def position(s: State, unit: int, tuple_id: int) -> int:
             return table[k].pos
         k = (k + 1) & (size - 1)
     return NONE
+
+
+@kernel
+def prefetch_position(s: State, unit: int, tuple_id: int) -> None:
+    """Where a tuple stands will be asked soon."""
+    prefetch(s.positions, slot_of(tuple_id, unit, s.positions.shape[0]))
 
 
 @kernel

@@ -11,6 +11,7 @@ from models.scenario import Scenario
 from models.units import to_ns
 from sim.clock import Process
 from sim.cluster import RunPlan
+from sim.compiled.plane import CompiledPlane
 from sim.control import Control, PlaneFactory
 from sim.data_plane import CONTROL, Timed
 from sim.engine import records
@@ -216,6 +217,8 @@ def run_script(
     """The rows of a scenario under a script, and what the listener was told."""
     made = unchecked(raw)
     control = Scripted(RunPlan.of(made, RunInputs(), 0), plane, seed, count, verbs)
+    if "instance" in verbs and isinstance(control.plane, CompiledPlane):
+        control.plane.s.g["forgets"] = 0  # instances that are over are adopted, and own, which no protocol does
     control.start()
     until = max(1, to_ns(made.duration_s))
     control.run(until)

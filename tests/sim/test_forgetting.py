@@ -1,0 +1,195 @@
+"""Ids that nobody can ask for again are forgotten, and no row of a run tells.
+
+Oracles: the same run in which nothing is forgotten, which other tests compare with the plain plane; a count of tuples
+that came although their ids had been forgotten, which ends a run; the lengths of the arrays.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from elastic_jobs import elastic_job
+from moving_jobs import crashes, moving_job, run
+from small_jobs import random_job, scenario, storm, with_buffers, with_fair_links
+from test_planes import differences
+
+from models.inputs import RunInputs
+from models.records import RunRecords
+from models.scenario import Scenario
+from sim.cluster import RunPlan
+from sim.compiled.forgetting import forget
+from sim.compiled.plane import CompiledPlane
+from sim.control import Control
+from sim.data_plane import Key
+from sim.engine import records
+from sim.protocols import PROTOCOLS
+
+S = 10**9
+
+
+class Keeping(CompiledPlane):
+    """Forgets nothing."""
+
+    def __init__(self, *of: Any) -> None:
+        super().__init__(*of)
+        self.s.g["forgets"] = 0
+
+
+class Forgetting(CompiledPlane):
+    """Forgets all that it may whenever control has done something."""
+
+    def advance(self, limit: Key) -> bool:
+        if self.s.g["forgets"][0]:
+            forget(self.s)
+        return super().advance(limit)
+
+
+class Hasty(Forgetting):
+    """Takes for over what was born a while ago."""
+
+    def advance(self, limit: Key) -> bool:
+        self.s.g["oldest"] = max(0, self._clock.now_ns() - S // 2)
+        return super().advance(limit)
+
+
+def ran(made: Scenario, plane: type[CompiledPlane]) -> tuple[RunRecords, int]:
+    """The rows of a run, and how many ids it had forgotten at its end."""
+    control = Control(RunPlan.of(made, RunInputs(), 0), plane)
+    control.start()
+    end = round(made.duration_s * S)
+    control.run(end)
+    assert isinstance(control.plane, CompiledPlane)
+    return records(control, end), int(control.plane.s.units["base"].sum())
+
+
+def compared(made: Scenario) -> tuple[list[str], int]:
+    """Differences between the run that forgets and the one that does not, and how much was forgotten."""
+    (kept, nothing), (rows, forgotten) = ran(made, Keeping), ran(made, Forgetting)
+    assert nothing == 0
+    return differences(kept, rows), forgotten
+
+
+def busy(seed: int, stormy: bool, **tolerance: Any) -> Scenario:
+    """A random job in which many tuples come to each unit."""
+    draw = Random(seed)
+    raw = (storm if stormy else random_job)(draw, fault_tolerance=tolerance)
+    raw["workload"]["src"]["rate"] = "120 /s"
+    if draw.random() < 0.4:
+        raw = with_buffers(draw, raw)
+    if draw.random() < 0.3:
+        raw = with_fair_links(draw, raw)
+    return Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+
+
+def _random_jobs(seeds: range) -> int:
+    total = 0
+    for seed in seeds:
+        found, forgotten = compared(busy(seed, seed % 3 > 0))
+        assert found == [], seed
+        total += forgotten
+    return total
+
+
+def _moves(protocol: str, seeds: range, count: int) -> int:
+    total = 0
+    for seed in seeds:
+        made = moving_job(seed, protocol)
+        calm = run(made, Keeping)
+        for crash in (None, *crashes(seed, calm.moments, count)):
+            kept = calm if crash is None else run(made, Keeping, crash)
+            forgets = run(made, Forgetting, crash)
+            assert differences(kept.records, forgets.records) == [], (seed, crash)
+            assert isinstance(forgets.control.plane, CompiledPlane)
+            total += int(forgets.control.plane.s.units["base"].sum())
+    return total
+
+
+def test_no_row_changes_in_random_jobs_with_crashes() -> None:
+    assert _random_jobs(range(30)) > 2000
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_no_row_changes_where_key_groups_move_and_hosts_die(protocol: str) -> None:
+    assert _moves(protocol, range(2), 3) > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(10))
+def test_no_row_changes_in_many_random_jobs(part: int) -> None:
+    assert _random_jobs(range(200 * part, 200 * (part + 1))) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_no_row_changes_in_many_moves(protocol: str) -> None:
+    assert _moves(protocol, range(100, 140), 6) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60))
+def test_no_row_changes_where_the_load_moves_key_groups(seed: int) -> None:
+    assert compared(elastic_job(seed))[0] == []
+
+
+def test_a_tuple_that_comes_after_its_id_was_forgotten_ends_the_run() -> None:
+    made = steady(duration="6 s", service="7 ms")  # at utilisation 1.4 most wait for longer than half a second
+    with pytest.raises(RuntimeError, match="tuples were sent again whose ids had been forgotten"):
+        ran(made, Hasty)
+
+
+@pytest.mark.parametrize("changes", [{"guarantee": "at-least-once"}, {"guarantee": "at-most-once"}, {"window": True}])
+def test_all_ids_are_kept_where_they_can_be_asked_for(changes: dict[str, Any]) -> None:
+    assert compared(steady(duration="4 s", **changes)) == ([], 0)
+    assert compared(steady(duration="4 s"))[1] > 0
+
+
+def steady(
+    duration: str, service: str = "1 ms", guarantee: str = "exactly-once", window: bool = False, **changes: Any
+) -> Scenario:
+    """A source, eight key groups on two hosts, a sink; one key group moves, and a host dies, in the fourth second."""
+    one: dict[str, Any] = {
+        "kind": "aggregate",
+        "inputs": {"in": "key"},
+        "parallelism": 2,
+        "key_groups": 8,
+        "service": {"distribution": "deterministic", "value": service},
+    }
+    kind = {"window": {"length": "500 ms"}} if window else {"state": {"model": "per-key", "bytes": "1 kB"}}
+    raw: dict[str, Any] = {
+        "duration": duration,
+        "workload": {"in": {"rate": "400 /s", "keys": {"distribution": "uniform", "count": 100}}},
+        "operators": {
+            "in": {"kind": "source"},
+            "one": one | kind,
+            "out": {"kind": "sink", "inputs": {"one": "shuffle"}},
+        },
+        "hosts": {"h": {"count": 4}},
+        "placement": {"tasks": {"in-0": "h-0", "one-0": "h-1", "one-1": "h-2", "out-0": "h-0"}},
+        "network": {"latency": "1 ms"},
+        "fault_tolerance": {"method": "checkpoint", "interval": "500 ms", "staggered": True, "guarantee": guarantee},
+        "detector": {"heartbeat": "100 ms", "timeout": "300 ms"},
+        "events": {
+            "move": {"kind": "migrate", "at": "3100 ms", "operator": "one", "key_group": 2, "host": "h-2"},
+            "crash": {"kind": "host-failure", "at": "3600 ms", "host": "h-1", "repair": "200 ms"},
+        },
+    }
+    if guarantee == "at-most-once":
+        del raw["events"]["move"]  # which needs what upstream keeps
+    return scenario(raw | changes)
+
+
+def test_memory_does_not_grow_with_the_time_of_the_run() -> None:
+    lengths = []
+    for duration in ("20 s", "80 s"):
+        made = steady(duration)
+        control = Control(RunPlan.of(made, RunInputs(), 0), CompiledPlane)
+        control.start()
+        control.run(round(made.duration_s * S))
+        assert isinstance(control.plane, CompiledPlane)
+        s = control.plane.s
+        lengths.append([len(s.log), len(s.log_next), len(s.positions), len(s.nodes), len(s.visits), len(s.pairs)])
+        assert not control.plane.ledger()[0][2]
+    assert lengths[0] == lengths[1]
+    assert lengths[1][0] < 2 * 400 * 80 / 4  # of the ids that there were
