@@ -7,8 +7,6 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from profiled import scenario as profiled_scenario
-from profiled import small_profile
 
 from analysis.metrics import metrics_of
 from analysis.report import page, render_report
@@ -17,11 +15,10 @@ from models.inputs import RunInputs
 from models.reading import scenario_from
 from models.scenario import Scenario
 from scenarios.files import LoadedScenario
-from scenarios.report_content import run_content, study_content
+from scenarios.report_content import run_content
 from scenarios.report_designs import OVERHEAD, design_runs, designs
 from scenarios.report_sweep import sweep_content, write_page
-from scenarios.runs import RunResult, inputs_of, run
-from scenarios.study import study
+from scenarios.runs import RunResult, run
 from scenarios.sweep import SweepResult, sweep
 from scenarios.sweep_summary import differences
 
@@ -158,14 +155,3 @@ def test_a_sweep_has_a_page_with_its_designs(swept: SweepResult, monkeypatch: py
     assert "What overhead buys in latency" in html
     assert write_page(swept, command="z") == written
     assert [one.name for one in swept.directory.iterdir() if one.name.startswith(".")] == []
-
-
-def test_the_page_of_a_study_compares_the_designs_that_it_is_given(moved: RunResult) -> None:
-    found = study(profiled_scenario(), small_profile(), workers=1, talk=lambda text, share: None)
-    inputs = inputs_of(found.scenario, Path(), profiles={"trips": found.profile}, holders={})
-    given = [design_runs(name, "even", name, [moved.summary]) for name in ("direct", "cpal")]
-    shown = study_content(found, inputs, compared=given)
-    assert [one.label for one in shown.designs] == ["direct", "cpal"]
-    about = [one.about for one in shown.decisions]
-    assert list(dict.fromkeys(about)) == ["recovery", "checkpoint holders"]  # a host dies in that scenario
-    assert study_content(found, inputs).designs == ()

@@ -22,8 +22,10 @@ from scenarios.files import LoadedScenario, read_scenario
 from scenarios.planning import METHODS
 from scenarios.planning_files import read_plan, read_problem
 from scenarios.profiles import read_profile, write_profile
+from scenarios.report_content import study_content
 from scenarios.run_store import read_run
-from scenarios.study import Study, check, in_place, key_groups_of, study
+from scenarios.runs import inputs_of
+from scenarios.study import Study, check, in_place, key_groups_of, profiled_source, study
 from scenarios.study_findings import MOVES, PAUSE, differences, findings, replications_of
 from scenarios.study_place import begin_again, place_of, profile_in
 from scenarios.sweep import read_sweep
@@ -98,6 +100,14 @@ def test_findings_are_the_means_of_the_runs_and_differences_are_taken_in_pairs(f
     assert one.paired
     assert one.difference.mean == pytest.approx(sum(b - a for a, b in zip(*pauses, strict=True)) / 2)
     assert document["designs"][0]["measures"][MOVES]["difference"] is None
+
+
+def test_the_page_compares_the_designs(found: Study) -> None:
+    inputs = inputs_of(found.scenario, Path(), profiles={profiled_source(found.scenario): found.profile}, holders={})
+    shown = study_content(found, inputs)
+    assert [one.label for one in shown.designs] == [one.label for one in found.designs]
+    assert len(shown.allocation) == len(found.planned)
+    assert shown.decisions and shown.move_kinds
 
 
 def test_the_directory_holds_what_can_be_read_again(kept: Study, tmp_path: Path) -> None:
