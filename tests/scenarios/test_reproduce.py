@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +36,18 @@ def test_no_claim_was_loosened() -> None:
     assert [line for line in ORIGINAL.read_text().splitlines() if line not in own] == []
 
 
+COMMAND = ".venv/bin/holdfast reproduce --quick --workers 2"  # of the README
+
+
 def test_every_claim_of_the_study_is_tried_and_those_that_do_not_hold_are_these(tmp_path: Path) -> None:
-    said: list[str] = []
-    rows = reproduce(["checkpoint-assisted"], Desk(tmp_path / "kept", workers=2, say=said.append), quick=True)
-    assert [line.split(":")[0] for line in said] == ["12 of 12 pieces to make", "96 of 96 pieces to make"]
-    assert reproduce(["checkpoint-assisted"], Desk(tmp_path / "kept", say=said.append), quick=True) == rows
-    assert len(said) == 2  # nothing was made again
+    words = [str(Path(sys.executable).parent / "holdfast"), *COMMAND.split()[1:], "--json", "--out", "kept"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    rows = [row for row in json.loads(done.stdout) if row["study"] == "checkpoint-assisted"]
+    said = [line.split(":")[0] for line in done.stderr.splitlines()]
+    assert said == ["12 of 12 pieces to make", "96 of 96 pieces to make"]
+    again: list[str] = []
+    assert reproduce(["checkpoint-assisted"], Desk(tmp_path / "kept", say=again.append), quick=True) == rows
+    assert again == []  # nothing was made again
     assert len(rows) == 16
     assert {row["claim"] for row in rows if row["holds"] is not True} == {
         "airline-even-share-rise",
