@@ -67,8 +67,11 @@ def study_content(study: Study, inputs: RunInputs, *, command: str = "") -> Repo
     chosen = next((one for one in study.planned if one.method == study.method), study.planned[-1])
     page = run_content(study.run, inputs, command=command)
     profile = study.profile
+    compared = report_study.headline(study)
     return replace(
         page,
+        facts=(*report_study.facts(study), *(fact for fact in page.facts if fact.label != "replications")),
+        headline=compared + (page.headline[-1:] if compared else page.headline),
         question=(
             f"{_question(study.scenario)} Who should hold the checkpoints so that the key groups of a host in trouble "
             "have somewhere to go?"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from analysis.comparison import mean_over
-from analysis.report.content import AllocationRow, Correlation, Reason
+from analysis.report import text
+from analysis.report.content import AllocationRow, Correlation, Fact, Reason
 from models.correlation import pearson
 from models.workload import ProfileRate
 from optimizer.reasons import reasons
@@ -11,9 +12,15 @@ from scenarios.group_loads import GroupLoads
 from scenarios.planning import PlannedAllocation
 from scenarios.report_designs import DesignRuns, design_runs
 from scenarios.study import Study, profiled_source
-from scenarios.study_findings import P99, RECOVERY, replications_of
+from scenarios.study_findings import ASSISTED, P99, PAUSE, RECOVERY, USEABLE, differences, replications_of
 
 _SHOWN_REASONS = 6
+_HEADLINE = (  # measure, what it is called, how it is written, whether more of it is better
+    (USEABLE, "useable checkpoints", text.share, True),
+    (ASSISTED, "assisted moves", text.share, True),
+    (PAUSE, "mean pause of a move", text.seconds, False),
+    (P99, "99 % of tuples within", text.seconds, False),
+)
 
 
 def correlation(loads: GroupLoads) -> Correlation:
@@ -42,6 +49,32 @@ def allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
         mean_over(worth, P99).mean,
         used=one.method == study.method,
     )
+
+
+def facts(study: Study) -> tuple[Fact, ...]:
+    """How much is compared, and which design the rest of the page is about."""
+    other, runs = study.design_of(study.method), study.sweep.plan.scenario.replications
+    shown = () if other is None else (Fact("shown in full", f"{other.label}, first run"),)
+    return (Fact("compared", f"{len(study.designs)} designs, {runs} run{'s' if runs > 1 else ''} each"), *shown)
+
+
+def headline(study: Study) -> tuple[Fact, ...]:
+    """What the design that is looked at in full came to, beside the first one; nothing where they are one."""
+    first, other = study.designs[0], study.design_of(study.method)
+    if other is None or other is first:
+        return ()
+    facts = []
+    found = differences(study, first, other)
+    for measure, label, written, more_is_better in _HEADLINE:
+        one = found[measure]
+        if one.first.mean is None or one.second.mean is None:
+            continue
+        better = {"higher": more_is_better, "lower": not more_is_better}.get(one.shown)
+        unclear = " (may be chance)" if better is None and one.shown != "equal" else ""
+        facts.append(
+            Fact(label, written(one.second.mean), better, f"{first.label}: {written(one.first.mean)}{unclear}")
+        )
+    return tuple(facts)
 
 
 def compared(study: Study) -> list[DesignRuns]:

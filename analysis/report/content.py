@@ -14,7 +14,7 @@ from analysis.report.parts import Cost, Curve, Design, Looks, Moved, MoveKind
 class Fact:
     """A label and its value as the reader shall see it; `good` marks it (None: neither good nor bad).
 
-    `note` stands beside the mark, as in "target met".
+    `note` stands below, beside the mark if there is one, as in "target met".
     """
 
     label: str

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from profiled import GROUPS, raw_scenario, scenario, small_profile
 
+from analysis.report import text
 from holdfast.study_tables import designs_tables, gains_table
 from models.correlation import pearson
 from models.errors import InputError
@@ -108,6 +109,17 @@ def test_the_page_compares_the_designs(found: Study) -> None:
     assert [one.label for one in shown.designs] == [one.label for one in found.designs]
     assert len(shown.allocation) == len(found.planned)
     assert shown.decisions and shown.move_kinds
+    first, chosen = found.designs[0], found.design_of(found.method)
+    assert chosen is not None and chosen is not first
+    means = differences(found, first, chosen)[PAUSE]
+    (pause,) = (fact for fact in shown.headline if fact.label == "mean pause of a move")
+    assert pause.value == text.seconds(means.second.mean)
+    assert pause.note.startswith(f"{first.label}: {text.seconds(means.first.mean)}")
+    assert [(fact.label, fact.value) for fact in shown.facts[:2]] == [
+        ("compared", "4 designs, 2 runs each"),
+        ("shown in full", "exact, cpal, first run"),
+    ]
+    assert pause.good is {"lower": True, "higher": False}.get(means.shown)
 
 
 def test_the_directory_holds_what_can_be_read_again(kept: Study, tmp_path: Path) -> None:
