@@ -352,11 +352,15 @@ def _follow(
             there = known and table[k].flags & _THERE != 0
         operator = s.units[unit].operator
         if beyond != NONE:
-            lost[operator] += not known and gone[unit] > 0  # it is forgotten: as such it is taken off again
-        elif (known and not there) or (closed and not known and gone[unit] < 0):
-            if not closed:
-                continue
-            beyond = depth
+            lost[operator] += not there and gone[unit] > 0  # it is forgotten: as such it is taken off again
+        elif closed:  # it is not on its way; who is known to have it is not the owner, which may have forgotten it
+            if there or gone[unit] > 0 or (gone[unit] == 0 and not known):
+                expected[operator] += 1
+                lost[operator] += not there
+            else:
+                beyond = depth
+        elif known and not there:
+            continue
         else:
             expected[operator] += 1
             lost[operator] += not there

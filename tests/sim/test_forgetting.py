@@ -16,7 +16,7 @@ from small_jobs import random_job, scenario, storm, with_buffers, with_fair_link
 from test_planes import differences
 
 from models.inputs import RunInputs
-from models.records import RunRecords
+from models.records import NEVER, RunRecords
 from models.scenario import Scenario
 from sim.cluster import RunPlan
 from sim.compiled.forgetting import forget
@@ -143,6 +143,29 @@ def test_a_tuple_that_comes_after_its_id_was_forgotten_ends_the_run() -> None:
 def test_all_ids_are_kept_where_they_can_be_asked_for(changes: dict[str, Any]) -> None:
     assert compared(steady(duration="4 s", **changes)) == ([], 0)
     assert compared(steady(duration="4 s"))[1] > 0
+
+
+@pytest.mark.parametrize("protocol", ["cpal", "cpal_caught_up"])
+def test_ids_that_the_owner_forgot_are_not_lost_where_another_instance_still_knows_them(protocol: str) -> None:
+    # Key group 0 goes to h-3 and, before it has a checkpoint there, back to h-1: to what h-3 was handed by the instance
+    # that is over. The log of that gets shorter, and the new instance's does not, until h-3 dies.
+    move = {"kind": "migrate", "operator": "one", "key_group": 0}
+    made = steady(
+        duration="2420 ms",
+        service="200 us",
+        workload={"in": {"rate": "800 /s", "keys": {"distribution": "uniform", "count": 100}}},
+        network={"latency": "40 ms"},
+        events={
+            "there": move | {"at": "2 s", "host": "h-3", "protocol": "direct"},
+            "back": move | {"at": "2250 ms", "host": "h-1", "protocol": protocol},
+            "crash": {"kind": "host-failure", "at": "2410 ms", "host": "h-3"},
+        },
+    )
+    (kept, _), (rows, forgotten) = ran(made, Keeping), ran(made, Forgetting)
+    assert differences(kept, rows) == []
+    assert forgotten > 0
+    assert kept.tables["migrations"]["completed_ns"][1] == NEVER  # there are two instances, and the owner is down
+    assert kept.tables["ledger"]["lost"].tolist() == [0, 0]
 
 
 def steady(
