@@ -63,7 +63,8 @@ def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
         order = sorted(points, key=lambda number: (_or_last(found[number][place].second.mean), number))
         few = order[:_MOST_ROWS] if len(order) > _MOST_ROWS else list(points)
         rows = [_row(result, number, found[number][place]) for number in few]
-        title = f"{metric}, means of {_runs(result, found, place)} runs with 95 % intervals"
+        runs = _runs(result, found, place)
+        title = f"{metric}, of one run each" if runs == "1" else f"{metric}, means of {runs} runs with 95 % intervals"
         if len(few) < len(order):
             title += f": the {len(few)} least of {len(order):,}"
         columns = ("", *_names(list(result.plan.scenario.sweep)), "mean", "to design 0", "")
@@ -71,9 +72,14 @@ def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
     return made
 
 
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def sweep_line(result: SweepResult) -> str:
     """How many runs there are and where."""
-    text = f"{len(result.plan.points):,} designs, {len(result.rows):,} runs in {result.directory}"
+    many = (_many(len(result.plan.points), "design"), _many(len(result.rows), "run"))
+    text = f"{', '.join(many)} in {result.directory}"
     return f"{text}; digest {result.digest[:12]}"
 
 

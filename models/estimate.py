@@ -23,6 +23,7 @@ from models.whole_times import whole_time_faults
 SECONDS_PER_STEP = 1e-6
 SECONDS_PER_EVENT = 5e-6
 SECONDS_PER_HEARTBEAT = 2e-6  # that is drawn
+SECONDS_PER_PLANNED = 1e-4  # checkpoint, each time the allocation is compared with a fresh one
 BYTES_PER_STEP = 150.0
 BYTES_PER_LOGGED_STEP = 200.0  # where a host may fail: the ids of tuples of a unit, to know them again,
 LOGGED_INTERVALS = 8  # for so many intervals of checkpoints; with some that are not needed any more
@@ -70,7 +71,10 @@ def estimate(
         steps,
         events,
         control_bytes + (rows_bytes if detail == "tuples" else _histogram_bytes(scenario)),
-        steps * SECONDS_PER_STEP + events * SECONDS_PER_EVENT + _heartbeats(scenario) * SECONDS_PER_HEARTBEAT,
+        steps * SECONDS_PER_STEP
+        + events * SECONDS_PER_EVENT
+        + _heartbeats(scenario) * SECONDS_PER_HEARTBEAT
+        + _planned(scenario) * SECONDS_PER_PLANNED,
         detail,
         tuple(whole_time_faults(scenario, inputs)),
     )
@@ -107,6 +111,7 @@ def _control_rows(scenario: Scenario) -> float:
     if scenario.counts:
         units = sum(operator.groups for operator in scenario.operators.values())
         rows += units * scenario.duration_s / scenario.elasticity.period_s
+    rows += _comparisons(scenario)
     for group in scenario.hosts.values():
         if isinstance(group.failures, ExponentialFailures):
             cycles = scenario.duration_s / (group.failures.mtbf_s + group.failures.repair_s)
@@ -114,6 +119,20 @@ def _control_rows(scenario: Scenario) -> float:
     looked_at = tasks + sum(operator.groups for operator in scenario.operators.values())
     hosts = sum(group.count for group in scenario.hosts.values())
     return rows + hosts * scenario.detector.suspicions_per_s * scenario.duration_s * looked_at
+
+
+def _comparisons(scenario: Scenario) -> float:
+    """How often a replication compares the allocation of checkpoints with a fresh one."""
+    rules = scenario.fault_tolerance.maintenance
+    if rules is None or rules.begin_s > scenario.duration_s:
+        return 0.0
+    return 1 + (scenario.duration_s - rules.begin_s) / rules.every_s
+
+
+def _planned(scenario: Scenario) -> float:
+    """Checkpoints that all comparisons of all replications plan anew."""
+    groups = sum(operator.groups for operator in scenario.operators.values() if operator.keyed)
+    return _comparisons(scenario) * scenario.replications * groups
 
 
 def _heartbeats(scenario: Scenario) -> float:

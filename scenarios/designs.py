@@ -94,7 +94,7 @@ def read_design(
         return _of_sweep(point[1], point[2])
     folder = Path(text)
     if (folder / PLAN).is_file():
-        raise InputError.at(text, "", "is a sweep", f"say which design, as in {text}:0")
+        raise InputError.at(text, NO_VALUE, "is a sweep", f"say which design, as in {text}:0")
     if (folder / SUMMARY).is_file():
         return _of_run(folder)
     changes = [] if replications is None else [f"replications={replications}"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from models.errors import InputError
+from models.errors import NO_VALUE, InputError
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def new_directory(path: Path, *, force: bool = False, ours: Callable[[Path], boo
     try:
         written.mkdir(parents=True)
     except OSError as error:
-        raise InputError.at(str(target), "", "cannot be made", error.strerror or str(error)) from None
+        raise InputError.at(str(target), NO_VALUE, "cannot be made", error.strerror or str(error)) from None
     try:
         yield written
         check_place(target, force=force, ours=ours)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from models.errors import InputError
+from models.errors import NO_VALUE, InputError
 from models.records import NEVER
 
 _ARROW = {"int64": "int64", "int32": "int32", "float64": "float64", "bool": "bool_", "str": "string"}
@@ -55,7 +55,7 @@ def read_parquet(path: Path) -> dict[str, list[object]]:
     try:
         table = pq.read_table(_from(path), page_checksum_verification=True)
     except (OSError, pa.ArrowInvalid) as error:
-        raise InputError.at(str(path), "", "must be a Parquet file", str(error).splitlines()[0]) from None
+        raise InputError.at(str(path), NO_VALUE, "must be a Parquet file", str(error).splitlines()[0]) from None
     return {name: table.column(name).to_pylist() for name in table.column_names}
 
 

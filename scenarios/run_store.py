@@ -18,7 +18,7 @@ import numpy as np
 from analysis.metrics import Metrics
 from analysis.statistics import NS_PER_S
 from analysis.timelines import BinCounts, fitting_interval, latency_bin_parts, latency_timeline, throughput
-from models.errors import InputError
+from models.errors import NO_VALUE, InputError
 from models.histogram import bounds
 from models.records import FOLDED, TABLES, Column, RunRecords
 from scenarios.new_directory import check_place, new_directory
@@ -105,14 +105,14 @@ def read_run(directory: Path | str) -> StoredRun:
     """The run in the directory; raises InputError when there is none or a file of it is missing or broken."""
     folder = Path(directory)
     if not folder.is_dir():
-        raise InputError.at(str(folder), "", "must be the directory of a run", "made with --out")
+        raise InputError.at(str(folder), NO_VALUE, "must be the directory of a run", "made with --out")
     scenario, summary = _text(folder / SCENARIO), _text(folder / SUMMARY)
     try:
         content = json.loads(summary)
     except json.JSONDecodeError as error:
-        raise InputError.at(str(folder / SUMMARY), "", "must be JSON", str(error)) from None
+        raise InputError.at(str(folder / SUMMARY), NO_VALUE, "must be JSON", str(error)) from None
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise InputError.at(str(folder / SUMMARY), "", f"must be a summary of format {FORMAT}")
+        raise InputError.at(str(folder / SUMMARY), NO_VALUE, f"must be a summary of format {FORMAT}")
     more = [name for name in (*RAW, *OF_HISTOGRAMS) if (folder / f"{name}.parquet").exists()]
     names = [*DERIVED, *STORED, *more]
     return StoredRun(scenario, content, {name: read_parquet(folder / f"{name}.parquet") for name in names})
@@ -257,6 +257,6 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError.at(str(path), "", "is missing: this is not the directory of a run") from None
+        raise InputError.at(str(path), NO_VALUE, "is missing: this is not the directory of a run") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError.at(str(path), "", "cannot be read", str(error)) from None
+        raise InputError.at(str(path), NO_VALUE, "cannot be read", str(error)) from None

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from models.errors import InputError
+from models.errors import NO_VALUE, InputError
 from models.key_groups import PLAIN, SALTED
 from models.profile import Profile
 from scenarios.files import LoadedScenario
@@ -38,7 +38,7 @@ def place_of(directory: Path | str) -> Path:
         # What a process that was killed had begun to write; whoever writes next removes it.
         others = {name for name in others if not name.startswith(f".{PROFILE}.")}
     except OSError as error:
-        raise InputError.at(str(place), "", "cannot be made", (error.strerror or str(error)).lower()) from None
+        raise InputError.at(str(place), NO_VALUE, "cannot be made", (error.strerror or str(error)).lower()) from None
     if others:
         rule = "must be what is left of a study that was not finished"
         raise InputError.at(str(place), ", ".join(sorted(others)), rule, "move it away, or choose another --out")
@@ -53,7 +53,12 @@ def profile_in(place: Path, key_groups: int, copies: int, make: Callable[[], tup
         kept = None
     if kept is not None and _asked(kept) == (KEY, TIME, BIN_S, STREAMS, key_groups, copies):
         return kept
-    profile, quarantine = make()
+    try:
+        profile, quarantine = make()
+    except InputError:
+        if not any(place.iterdir()):
+            place.rmdir()  # nothing to go on with
+        raise
     write_profile(profile, place / PROFILE, quarantine, force=True)
     return profile
 
@@ -77,6 +82,6 @@ def begin_again(loaded: LoadedScenario, *, force: bool) -> None:
         differs = "that cannot be read"
     if differs and not force:
         hint = "use --force to begin again, or choose another --out"
-        raise InputError.at(str(loaded.folder), "", f"holds the runs of an unfinished study {differs}", hint)
+        raise InputError.at(str(loaded.folder), NO_VALUE, f"holds the runs of an unfinished study {differs}", hint)
     if differs:
         shutil.rmtree(stored)

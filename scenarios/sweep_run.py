@@ -65,7 +65,8 @@ class Runs:
             metrics = metrics_of(summary)
             text = json.dumps(summary, ensure_ascii=False, allow_nan=False) if whole else ""
         except InputError as error:
-            return {"status": "error", "stage": self._stage, "message": str(error), "metrics": {}}
+            message = "; ".join(map(str, error.faults))
+            return {"status": "error", "stage": self._stage, "message": message, "metrics": {}}
         except MemoryError:
             return {"status": "memory", "stage": self._stage, "message": "memory ran out", "metrics": {}}
         except FileChanged as error:

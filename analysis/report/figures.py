@@ -144,9 +144,9 @@ def _allocation_caption(rows: Sequence[AllocationRow]) -> str:
     best, worst = max(shares), min(shares)
     if best[0] == worst[0]:
         return f"All methods leave {text.share(best[0])} of the checkpoints useable."
+    named = [" and ".join(text.plain(method) for share, method in shares if share == end[0]) for end in (best, worst)]
     return (
-        f"{text.share(best[0])} of the checkpoints are useable with {text.plain(best[1])}, "
-        f"{text.share(worst[0])} with {text.plain(worst[1])}."
+        f"{text.share(best[0])} of the checkpoints are useable with {named[0]}, {text.share(worst[0])} with {named[1]}."
     )
 
 

@@ -76,6 +76,12 @@ def _allocation(content: ReportContent) -> Section | None:
             "The gap is the distance between the objective and a proven bound, relative to the bound: "
             "at 0 % no better allocation exists. A dash means that nothing is known."
         )
+        if any(row.useable is not None for row in content.allocation):
+            words += (
+                " Useable and assisted are reckoned from the rates alone, each window by itself and from the placement "
+                "at the start: runs, where moves last and tuples queue, come to other shares. The highest node load is "
+                "that of all key groups whose checkpoints one node holds."
+            )
     return Section(
         "allocation",
         "Where checkpoints go",

@@ -12,7 +12,7 @@ import pytest
 from pages import HOSTILE, Page, full
 
 from analysis.report import ReportContent, page, render_report, text
-from analysis.report.content import Guarantee, OperatorRow, Reason
+from analysis.report.content import AllocationRow, Guarantee, OperatorRow, Reason
 from models.errors import MissingTool
 
 pytestmark = pytest.mark.usefixtures("small_script")
@@ -236,3 +236,18 @@ def test_tables_scroll_by_keyboard_and_heads_have_a_scope():
             assert attributes["aria-label"]
         if tag == "th":
             assert attributes["scope"] in ("col", "row")
+
+
+def test_methods_that_are_equally_good_are_named_together():
+    rows = (("even", 0.2), ("sensitive-first", 1.0), ("exact", 1.0))
+    allocation = tuple(AllocationRow(name, "feasible", 1.0, 1.0, 0.0, share, share, 1.1, False) for name, share in rows)
+    words = " ".join("".join(Page(render_report(replace(full(), allocation=allocation))).words).split())
+    assert "100 % of the checkpoints are useable with sensitive-first and exact, 20 % with even." in words
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_shares_of_plans_are_told_apart_from_those_of_runs(known):
+    share = 0.5 if known else None
+    allocation = (AllocationRow("even", "feasible", 1.0, 1.0, 0.0, share, share, 1.1, False),)
+    words = " ".join("".join(Page(render_report(replace(full(), allocation=allocation))).words).split())
+    assert ("reckoned from the rates alone" in words) is known

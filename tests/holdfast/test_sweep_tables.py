@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from analysis.comparison import Difference, compare
 from analysis.statistics import Mean
-from holdfast.sweep_tables import comparison_table, with_interval
+from holdfast.sweep_tables import comparison_table, sweep_line, with_interval
 from scenarios.designs import Comparison, Design
 
 
@@ -61,3 +63,12 @@ def test_only_what_is_clearly_narrower_is_said_to_be(narrower: float | None, end
     mean = Mean(1.0, (0.5, 1.5))
     found = Comparison((design, design), (Difference("x", mean, mean, mean, True, (2, 2), narrower),))
     assert found.sentence().endswith(ends)
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(1, "1 design, 1 run in out;"), (1200, "1,200 designs, 1,200 runs in out;")]
+)
+def test_one_is_not_many(count: int, shown: str) -> None:
+    many = [None] * count
+    result: Any = SimpleNamespace(plan=SimpleNamespace(points=many), rows=many, directory="out", digest="0" * 64)
+    assert sweep_line(result).startswith(shown)

@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -198,6 +199,16 @@ def test_force_does_not_empty_a_directory_with_other_files(tmp_path: Path) -> No
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
+def test_bad_input_of_the_profile_leaves_no_empty_place_behind(tmp_path: Path) -> None:
+    def refused() -> NoReturn:
+        raise InputError.at("ingest.copies", 0, "must be at least 1")
+
+    place = place_of(tmp_path / "out")
+    with pytest.raises(InputError, match=r"ingest\.copies"):
+        profile_in(place, 8, 0, refused)
+    assert not place.exists()
+
+
 def test_runs_of_a_plain_sweep_have_no_summary_and_are_made_again(found: Study, tmp_path: Path) -> None:
     shutil.copytree(found.sweep.directory, tmp_path / "sweep")
     store, plan = SweepStore(tmp_path / "sweep"), found.sweep.plan
@@ -216,7 +227,9 @@ def test_runs_of_another_question_are_thrown_away_with_force_only(found: Study, 
     shutil.copytree(found.sweep.directory.parent, place)
     same, other = (in_place(LoadedScenario(one, tmp_path), place) for one in (moving(), moving(seed=9)))
     begin_again(same, force=False)
-    with pytest.raises(InputError, match="holds the runs of an unfinished study of another scenario: seed"):
+    with pytest.raises(
+        InputError, match=r"again\.unfinished: holds the runs of an unfinished study of another scenario: seed"
+    ):
         begin_again(other, force=False)
     assert (place / "sweep" / "plan.json").exists()
     begin_again(other, force=True)

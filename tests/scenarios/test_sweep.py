@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -103,6 +104,8 @@ def test_a_damaged_chunk_is_made_again(one_worker: SweepResult, tmp_path: Path) 
 def test_a_design_that_cannot_be_is_a_row_with_its_stage_and_reason(tmp_path: Path) -> None:
     settings = ["duration=40 s", "replications=1"]
     values = 'sweep={ warmup = ["1 s", "25 s"], duration = ["30 s", "24 s"], "limits.steps" = [1000000, 9] }'
+    result = sweep(tiny(*settings, "limits.memory=1 B", values), tmp_path / "two")
+    assert re.search(r"the limit\); limits\.(steps|memory) = ", result.rows[1].message)
     result = sweep(tiny(*settings, values), tmp_path / "out")
     assert [(row.point, row.status, row.stage) for row in result.rows] == [
         (0, "ok", "done"),
