@@ -46,10 +46,10 @@ class Difference:
     def shown(self) -> str:
         """`lower` or `higher` where the interval leaves out zero, `equal` where every pair is, else `unclear`."""
         interval = self.difference.ci95
-        if interval is None:
+        if self.paired and self.difference.mean == 0 and interval in (None, (0.0, 0.0)):  # None: a single pair
+            return "equal"
+        if interval is None or interval == (0.0, 0.0):
             return "unclear"
-        if interval == (0.0, 0.0):
-            return "equal" if self.paired else "unclear"
         return "lower" if interval[1] < 0 else "higher" if interval[0] > 0 else "unclear"
 
 

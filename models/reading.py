@@ -106,6 +106,9 @@ def _sweep_faults(scenario: Scenario) -> Iterator[InputFault]:
             yield InputFault(where, NO_VALUE, "must have a value at least")
         else:
             paths[path] = values
+            for index, value in enumerate(values):
+                if any(type(one) is type(value) and one == value for one in values[:index]):
+                    yield InputFault(path_text(("sweep", path, index)), value, "is there already: each value once")
     yield from _values_that_never_fit(base, paths)
 
 

@@ -61,6 +61,8 @@ def test_only_replications_that_both_have_are_pairs() -> None:
 def test_without_an_interval_nothing_is_shown() -> None:
     (found,) = compare(design([1.0]), design([2.0]), same_numbers=True, metrics=["x"])
     assert (found.difference.mean, found.difference.ci95, found.shown) == (1.0, None, "unclear")
+    (found,) = compare(design([2.0]), design([2.0]), same_numbers=True, metrics=["x"])
+    assert found.shown == "equal"  # the only pair is
     (found,) = compare(design([1.0, 1.0]), design([1.0, 1.0]), same_numbers=True, metrics=["x"])
     assert found.shown == "equal"
     assert found.relative == 0.0

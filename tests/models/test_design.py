@@ -81,3 +81,8 @@ def test_what_is_the_same_for_all_designs_cannot_be_varied(path: str) -> None:
 def test_a_path_without_values_is_bad_input() -> None:
     with pytest.raises(InputError, match=r"sweep\.seed: must have a value at least"):
         scenario_from(RAW | {"sweep": {"seed": []}})
+
+
+def test_a_value_that_is_there_twice_is_bad_input() -> None:
+    with pytest.raises(InputError, match=r"sweep\.seed\[2\] = 7: is there already"):
+        scenario_from(RAW | {"sweep": {"seed": [7, 8, 7]}})
