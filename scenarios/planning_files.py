@@ -12,7 +12,6 @@ import json
 import os
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -25,7 +24,7 @@ from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.solution import Status
 from scenarios.load_history import problem_of_history
 from scenarios.plan_archives import packed, unpacked
-from scenarios.planning_memory import refuse_too_large
+from scenarios.planning_memory import BROKEN, refuse_too_large
 
 PROBLEM_KEYS = (
     "cost",
@@ -239,7 +238,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
         raise
     except OSError as error:
         raise InputError.at("file", str(path), f"cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zipfile.LargeZipFile, MemoryError) as error:
+    except BROKEN as error:
         pickled = "pickle" in str(error).lower()
         reason = "holds pickled objects, which are not read" if pickled else "is broken"
         raise InputError.at("file", str(path), f"{reason}: an NPZ file of plain arrays is needed") from error

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 import os
+import tokenize
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
 
 from models.errors import InputError
 from models.estimate import rough
+
+_ZIP = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error)
+_HEAD = (SyntaxError, tokenize.TokenError, TypeError)  # numpy reads the head of an array as Python
+BROKEN = (ValueError, EOFError, KeyError, RuntimeError, MemoryError, *_ZIP, *_HEAD)
+"""What an archive that is no readable NPZ raises; RuntimeError where it is encrypted or packed in an unknown way."""
 
 _JSON = 8.0  # bytes of memory for each byte of a JSON file while it is read: Python's numbers are large
 _PAIR = 2.0  # bytes for each pair beside its cost: what is allowed, and what is looked at
@@ -34,7 +41,7 @@ def needed_bytes(path: Path) -> float:
             return _FIXED + _JSON * path.stat().st_size
         with zipfile.ZipFile(path) as archive:
             arrays = {name: _head(archive, name) for name in archive.namelist() if name.endswith(".npy")}
-    except (OSError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile):
+    except (OSError, *BROKEN):
         return 0.0
     total = float(sum(math.prod(shape) * size for shape, size in arrays.values()))
     shape, _ = arrays.get("cost.npy", ((0, 0), 0))

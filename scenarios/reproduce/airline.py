@@ -19,6 +19,7 @@ from models.checkpoint_correlation import allocation_from_correlation
 from models.correlation import pearson
 from models.maintenance import compare
 from optimizer.checkpoint_allocation.ties import level_ties
+from scenarios.maintenance import TIE_BAND
 from scenarios.planning import solve_by
 from scenarios.reproduce.flight_rates import (
     SAMPLERS,
@@ -124,8 +125,8 @@ def least_used(training: Training, seed: int) -> IntArray:
 
 
 def tie_band(training: Training, seed: int) -> IntArray:
-    """The paper's correlations, where all within 0.1 of the best count as equal and the least loaded is taken."""
-    made = problem(training, tie_band=0.1)
+    """The paper's correlations, where all within TIE_BAND of the best count as equal and the least loaded is taken."""
+    made = problem(training, tie_band=TIE_BAND)
     return level_ties(made, _holders(solve_by("exact", made)))
 
 

@@ -265,15 +265,21 @@ def note_positions(s: State) -> None:
     """A host dies for the first time: from now on a tuple may come twice, and its place is looked up by its id."""
     g = s.g[0]
     if g.clean and g.replays:
-        for unit in range(s.units.shape[0]):
-            u = s.units[unit]
-            chunk, pos = u.log_first, u.base
-            while chunk != NONE:
-                for k in range(min(CHUNK, u.applied - pos)):
-                    set_position(s, unit, s.log[chunk * CHUNK + k], pos + k)
-                pos += CHUNK
-                chunk = s.log_next[chunk]
+        note_all_positions(s)
     g.clean = 0
+
+
+@kernel
+def note_all_positions(s: State) -> None:
+    """The place of every tuple that is in a log, by its id."""
+    for unit in range(s.units.shape[0]):
+        u = s.units[unit]
+        chunk, pos = u.log_first, u.base
+        while chunk != NONE:
+            for k in range(min(CHUNK, u.applied - pos)):
+                set_position(s, unit, s.log[chunk * CHUNK + k], pos + k)
+            pos += CHUNK
+            chunk = s.log_next[chunk]
 
 
 @kernel

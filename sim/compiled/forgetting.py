@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.compiled.buffers import next_node
+from sim.compiled.buffers import next_node, note_all_positions
 from sim.compiled.compiling import kernel
 from sim.compiled.pointer import State
 from sim.compiled.state import CHUNK, NONE, TUPLE
-from sim.compiled.tables import set_position
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -134,11 +133,4 @@ def _rebuild_positions(s: State) -> None:
     for k in range(s.positions.shape[0]):
         s.positions[k].unit = NONE
     s.g[0].positions_used = 0
-    for unit in range(s.units.shape[0]):
-        u = s.units[unit]
-        chunk, pos = u.log_first, u.base
-        while chunk != NONE:
-            for k in range(min(CHUNK, u.applied - pos)):
-                set_position(s, unit, s.log[chunk * CHUNK + k], pos + k)
-            pos += CHUNK
-            chunk = s.log_next[chunk]
+    note_all_positions(s)

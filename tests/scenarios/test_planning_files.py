@@ -1,6 +1,7 @@
 """Planning files: round trips are identities, and every bad file is one clear error."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,3 +148,22 @@ def test_a_bad_plan_file_is_named(tmp_path, text, message):
     with pytest.raises(InputError) as caught:
         read_plan(tmp_path / "plan.json")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", ["encrypted", "unknown packing", "bits"])
+def test_an_archive_that_cannot_be_unpacked_is_bad_input(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "problem.npz"
+    np.savez_compressed(path, cost=np.arange(4000.0).reshape(200, 20), load=np.ones(200))
+    content = bytearray(path.read_bytes())
+    if damage == "bits":
+        content[200:260] = bytes(60)
+    else:
+        offsets = {b"PK\x03\x04": 6, b"PK\x01\x02": 8}  # of flags; the method of packing follows
+        for mark, flags in offsets.items():
+            at = content.find(mark)
+            while at >= 0:
+                content[at + flags + (0 if damage == "encrypted" else 2)] = 1 if damage == "encrypted" else 77
+                at = content.find(mark, at + 4)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="is broken"):
+        read_problem(path)
