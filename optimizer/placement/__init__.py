@@ -12,6 +12,7 @@ from models.placement import Placement, PlacementPlan
 from optimizer.placement.all_placed import AllPlaced
 from optimizer.placement.budget import Budget
 from optimizer.placement.first_fit import best_fit, first_fit
+from optimizer.placement.most_value import MostValue
 
 __all__ = ["best_fit", "first_fit", "solve"]
 
@@ -30,4 +31,5 @@ def solve(problem: Placement, *, time_limit_s: float = 60.0, seed: int = 0, work
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             check.add(name, value, f"must be a whole number, at least {least}")
     raise_if_any(check.faults)
-    return AllPlaced(problem, Budget(time_limit_s), int(seed)).solve()
+    made = MostValue if problem.goal == "value" else AllPlaced
+    return made(problem, Budget(time_limit_s), int(seed)).solve()

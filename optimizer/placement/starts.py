@@ -17,14 +17,14 @@ def start(problem: Placement, most_colours: int, is_open: BoolArray, running: In
     if running is None:
         host = best_fit(problem, max_colours=most_colours, open_hosts=is_open)
     else:
-        host = _staying(problem, is_open, running)
+        host = staying(problem, is_open, running)
     complete = _completed(problem, host, is_open)
     if complete is None or (problem.max_moves is not None and problem.moves(complete) > problem.max_moves):
         return None
     return complete
 
 
-def _staying(problem: Placement, is_open: BoolArray, running: IntArray) -> IntArray:
+def staying(problem: Placement, is_open: BoolArray, running: IntArray) -> IntArray:
     """What runs on open hosts, fixed instances where they must be; of two that must be apart, the first."""
     host = np.where((running >= 0) & is_open[running], running, -1)
     host = np.where(problem.fixed_hosts >= 0, problem.fixed_hosts, host)

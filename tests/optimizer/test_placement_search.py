@@ -13,7 +13,7 @@ from small_placements import keeps_rules, placements
 
 from models.placement import Placement
 from models.solution import Status
-from optimizer.placement import all_placed, solve
+from optimizer.placement import all_placed, most_value, solve
 from optimizer.placement.bounds import colour_bound, host_bound, impossible
 
 
@@ -91,3 +91,38 @@ def test_the_search_alone_keeps_every_rule_and_counts_moves(problem):
         assert not everything
     if plan.status is Status.UNKNOWN and plan.host is not None:
         assert keeps_rules(problem, plan.host)
+
+
+def all_that_may_be_left_out(problem: Placement) -> list[np.ndarray]:
+    choices = [range(-1, problem.n_hosts) if f < 0 else (f,) for f in problem.fixed_hosts.tolist()]
+    found = [np.array(one) for one in itertools.product(*choices)]
+    most = problem.max_moves
+    return [one for one in found if keeps_rules(problem, one) and (most is None or problem.moves(one) <= most)]
+
+
+@st.composite
+def of_most_value(draw):
+    problem = replace(draw(st.one_of(placements(most=5, hosts=3), running())), goal="value")
+    if draw(st.booleans()):
+        return replace(problem, value=problem.values / 7)
+    return problem
+
+
+@pytest.mark.parametrize("small", [3_000, 0])
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(problem=of_most_value())
+def test_most_value_of_all_that_can_be_placed(small, problem):
+    """With 0 no exact model of the whole is asked: then the bound is above and the value below the best."""
+    everything = all_that_may_be_left_out(problem)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(most_value, "_SMALL", small)
+        plan = solve(problem)
+    if not everything:
+        assert plan.status is Status.INFEASIBLE
+        return
+    best = max(problem.objective(one) for one in everything)
+    assert plan.objective <= best * (1 + 1e-12) <= plan.bound * (1 + 2e-12)
+    assert any((plan.host == one).all() for one in everything)
+    if small or plan.status is Status.OPTIMAL:
+        assert plan.status is Status.OPTIMAL
+        assert plan.objective == pytest.approx(best, rel=1e-9)
