@@ -6,7 +6,7 @@ hosts are closed and what they had is placed elsewhere. Small problems are decid
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from optimizer.placement.columns import column_bound
 from optimizer.placement.first_fit import best_fit
 from optimizer.placement.search import Search
 from optimizer.placement.small import decide, smallest_conflict, whole
-from optimizer.placement.starts import start
+from optimizer.placement.starts import sent_home, start
 
 _SMALL = 3_000  # instances times hosts up to which an exact model is asked about the whole problem
 _MODEL_FIRST = 300  # instances times hosts up to which it is asked before any search
@@ -68,6 +68,8 @@ class AllPlaced:
         if self.by_colours:
             self._fewer_colours()
         self._fewer_hosts()
+        if self.problem.current is not None:
+            self._fewer_moves()
         return self._plan()
 
     def _try(self, most_colours: int, is_open: BoolArray, work: int) -> IntArray | None:
@@ -125,7 +127,8 @@ class AllPlaced:
         while high > low:
             if self.small and self._model("colours", high) is Status.OPTIMAL:
                 high = problem.most_colours(known.host)
-                known.colours = Bound(high, "an exact model of the whole problem", np.arange(problem.n_instances))
+                if high > low:
+                    known.colours = Bound(high, _MODEL, np.arange(problem.n_instances))
                 return
             high = min(high, problem.most_colours(known.host))
             found = self._try(high - 1, self.open, self.budget.share(2 * _TRY)) if high > low else None
@@ -166,9 +169,23 @@ class AllPlaced:
             status = self._model("hosts", most)
             if known.host is not None and problem.hosts_used(known.host) > problem.hosts_used(before):
                 known.host = before
-            if status is Status.OPTIMAL:
-                hosts = problem.hosts_used(known.host)
-                known.hosts = Bound(hosts, "an exact model of the whole problem", np.arange(problem.n_instances))
+            hosts = problem.hosts_used(known.host)
+            if status is Status.OPTIMAL and hosts > known.hosts.value:
+                known.hosts = Bound(hosts, _MODEL, np.arange(problem.n_instances))
+
+    def _fewer_moves(self) -> None:
+        """Of as few colours and hosts, a placement nearer to what runs now: the nearest only of small problems."""
+        problem, known = self.problem, self.known
+        assert known.host is not None
+        most = problem.most_colours(known.host) if self.by_colours else self.top
+        hosts = problem.hosts_used(known.host)
+        nearer = sent_home(problem, known.host, most)
+        if self.small and problem.moves(nearer):
+            part = replace(whole(problem, "moves", most, nearer), most_hosts=hosts)
+            found = decide(problem, part, most_s=self.budget.model_s / 2, deadline=self.budget.deadline, seed=self.seed)
+            nearer = nearer if found.host is None else found.host
+        if problem.moves(nearer) < problem.moves(known.host):
+            known.host = nearer
 
     def _chosen(self, count: int) -> BoolArray:
         """So many hosts to stay open: those with fixed instances, then the largest, then those that have most."""
@@ -246,4 +263,5 @@ class AllPlaced:
         )
 
 
+_MODEL = "an exact model of the whole problem"
 _NOTHING = "no placement of all instances was found, nor is it proven that there is none"

@@ -41,6 +41,8 @@ def check_against_all(problem: Placement) -> None:
     assert keeps_rules(problem, plan.host)
     assert problem.fixed is None or (plan.host == problem.fixed)[problem.fixed >= 0].all()
     assert plan.moves == problem.moves(plan.host)
+    same = [one for one in everything if (int(problem.objective(one)), problem.hosts_used(one)) == best]
+    assert plan.moves == min(map(problem.moves, same))
     assert problem.max_moves is None or plan.moves <= problem.max_moves
     assert host_bound(problem, plan.colours).value <= plan.hosts
     if problem.goal == "colours":
