@@ -25,6 +25,7 @@ class LoadedQueries:
     queries: tuple[Query, ...]
     table: OperatorTable
     rates: FloatArray
+    members: Mapping[str, Mapping[str, int]]  # query -> its name of an operator -> node of the table
 
     @property
     def load(self) -> FloatArray:
@@ -49,10 +50,13 @@ def loaded(asked: QuerySet) -> LoadedQueries:
     """The queries of a description, or those that its templates give; raises InputError."""
     if asked.templates is not None:
         made = workload(asked.templates, asked.templates.seed)
-        return LoadedQueries(asked, made.queries, made.table, made.rates)
+        return LoadedQueries(asked, made.queries, made.table, made.rates, {})
     queries = queries_from(asked, _compiled)
-    table = table_of(QueryGraph(queries), {name: one.tuple_bytes for name, one in asked.streams.items()})
-    return LoadedQueries(asked, queries, table, table.rates({n: s.rate_per_s for n, s in asked.streams.items()}))
+    graph = QueryGraph(queries)
+    table = table_of(graph, {name: one.tuple_bytes for name, one in asked.streams.items()})
+    rates = table.rates({name: one.rate_per_s for name, one in asked.streams.items()})
+    members = {query: dict(graph.members(query)) for query in graph.queries}
+    return LoadedQueries(asked, queries, table, rates, members)
 
 
 def _compiled(path: str, text: str) -> Mapping[str, OperatorEntry]:
