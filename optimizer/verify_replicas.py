@@ -73,7 +73,7 @@ def _objective(problem: Replication, instances: Sequence[Sequence[int]]) -> tupl
 
 
 def _broken(clauses: frozenset[frozenset[int]], chances: list[float]) -> float | None:
-    """P(all hosts of some clause are down), by conditioning on one host after the other; None if that takes too long."""
+    """P(all hosts of some clause are down), by conditioning on one host after another; None if that takes too long."""
     states = 0
 
     @cache
