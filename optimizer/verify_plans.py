@@ -169,7 +169,7 @@ def _steps(problem: MigrationSteps, plan: StepsPlan) -> tuple[list[Violation], f
     ends = at + weights
     for node in range(len(problem.degrees)):
         here = np.flatnonzero((problem.ends == node).any(axis=1))
-        here = here[np.argsort(at[here], kind="stable")]
+        here = here[np.lexsort((ends[here], at[here]))]  # what takes no time may begin with another
         slack = 1e-9 * float(ends[here].max(initial=0.0))
         for first, second in zip(here[:-1].tolist(), here[1:].tolist(), strict=True):
             if ends[first] > at[second] + slack and len(found) < _MOST_LISTED:

@@ -94,7 +94,8 @@ def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
     from scipy.optimize import linprog  # noqa: PLC0415
 
     j, n = np.nonzero(fitting(problem))
-    shifted = problem.cost[j, n] - problem.cost[j, n].min()
+    cost = problem.cost[j, n].astype(np.float64)  # of float32 a unit of 1e-300 would be 0
+    shifted = cost - cost.min()
     unit = max(float(shifted.max(initial=0.0)), 1e-300)
     cap = np.maximum(problem.upper, 1e-300)
     columns = np.arange(len(j))
