@@ -13,6 +13,7 @@ jobs on two machines each: the time of the busiest host is the bound.
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ _PROGRAM_SIZE = 20_000  # moves times colours up to which CP-SAT is asked for a 
 _DETERMINISTIC_S = 5.0
 _SCHEDULED = 200_000  # moves times schedules that are tried
 _MOST_SCHEDULES = 200
+_PERMUTED = 6  # moves of which all orders are tried
 
 
 def solve(problem: MigrationSteps, *, time_limit_s: float = 60.0, seed: int = 0) -> StepsPlan:
@@ -130,6 +132,9 @@ def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float)
         if time.monotonic() > deadline:
             note = "the time limit struck"
             break
+    if not is_proven(end, bound) and problem.n_moves <= _PERMUTED:
+        start, end = _of_all_orders(problem.ends, durations)
+        bound = end
     proven = is_proven(end, bound)
     return StepsPlan(
         status=Status.OPTIMAL if proven else Status.FEASIBLE,
@@ -140,6 +145,22 @@ def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float)
         start_s=start,
         reason=_reason(problem, nodes, f"{bound:.6g} s"),
     )
+
+
+def _of_all_orders(ends: IntArray, durations: FloatArray) -> tuple[FloatArray, float]:
+    """The schedule that ends first, and when: in some order of the moves each begins as soon as its ends are free."""
+    best, first = np.zeros(len(ends)), math.inf
+    for order in itertools.permutations(range(len(ends))):
+        free = np.zeros(int(ends.max()) + 1)
+        start = np.zeros(len(ends))
+        for move in order:
+            start[move] = free[ends[move]].max()
+            free[ends[move]] = start[move] + durations[move]
+            if start[move] + durations[move] >= first:
+                break
+        else:
+            best, first = start, float((start + durations).max())
+    return best, first
 
 
 def _orders(problem: MigrationSteps, draw: np.random.Generator) -> Iterator[Callable[[int, FloatArray], float]]:

@@ -204,6 +204,6 @@ def _checked(
     former = hint if isinstance(hint, CheckpointPlan) else CheckpointPlan(status=Status.UNKNOWN)
     given = former.assignment if isinstance(hint, CheckpointPlan) else hint
     start = None if given is None else check.indices("hint", given, (problem.n_checkpoints,), (problem.n_nodes,))
-    prices = None if former.prices is None else check.floats("hint.prices", former.prices, (problem.n_nodes,), low=0.0)
+    prices = None if former.prices is None else check.floats("hint.prices", former.prices, (problem.n_nodes,))
     raise_if_any(check.faults)
-    return Hint(start, prices)
+    return Hint(start, None if prices is None else np.maximum(prices, 0.0))  # those of minima are no start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from dataclasses import dataclass
 
@@ -11,12 +12,14 @@ import numpy as np
 from models.checked_arrays import IntArray
 from models.selection import OperatorSelection, SelectionPlan
 from models.solution import Status, is_proven
+from optimizer.enumeration import better_levels, exact_sum
 from optimizer.selection.core import Searched, search_core
 from optimizer.selection.exchange import exchanged
 from optimizer.selection.relaxation import Options, Relaxation, counted, relax
 from optimizer.selection.scaling import Scaled, scaled
 
 _FIRST_STATES, _MOST_STATES = 400_000, 20_000_000
+_MOST_TRIED, _MOST_STEPS = 200, 200_000  # numbers of a problem, and steps, for which all is tried
 _MOST_COUNTED = 300_000  # operators up to which a price of being chosen is looked for
 
 
@@ -40,6 +43,8 @@ def select_operators(problem: OperatorSelection, *, time_limit_s: float) -> Sele
     level = answer.level
     objective, bound = problem.objective(level), numbers.real(answer.bound - answer.bound % options.grain)
     bound = max(bound, objective)  # of whole numbers both are exact, of others the objective may be rounded up
+    if not is_proven(objective, bound) and problem.level_values.size <= _MOST_TRIED:
+        level, objective, bound = _all_tried(problem, level, objective, bound)
     return SelectionPlan(
         status=Status.OPTIMAL if is_proven(objective, bound) else Status.FEASIBLE,
         objective=objective,
@@ -48,8 +53,29 @@ def select_operators(problem: OperatorSelection, *, time_limit_s: float) -> Sele
         note="" if is_proven(objective, bound) else answer.note,
         level=level,
         used=problem.used(level),
-        price=math.ldexp(answer.price, numbers.weight_bits - numbers.value_bits),
+        price=real_price(answer.price, numbers),
     )
+
+
+def real_price(price: float, numbers: Scaled) -> float:
+    """A price in the unit of the problem: the largest number where it is beyond that."""
+    try:
+        return math.ldexp(price, numbers.weight_bits - numbers.value_bits)
+    except OverflowError:
+        return sys.float_info.max
+
+
+def _all_tried(
+    problem: OperatorSelection, level: IntArray, objective: float, bound: float
+) -> tuple[IntArray, float, float]:
+    """Levels, objective and bound after all that is better was tried, where that ends soon."""
+    tried = better_levels(problem, objective, _MOST_STEPS)
+    if tried.best is not None:
+        level, objective = tried.best, problem.objective(tried.best)
+    if not tried.decided:
+        return level, objective, max(bound, objective)
+    exact = exact_sum(problem.level_values[np.arange(len(level)), level].tolist())
+    return level, objective, objective if exact <= objective else math.nextafter(objective, math.inf)
 
 
 def whole_numbers(problem: OperatorSelection) -> tuple[Scaled, Options]:
@@ -77,7 +103,9 @@ def _searched(given: Options, deadline: float) -> _Answer:
         answer = _with(options, relaxation, answer, deadline)
     if _open(options, answer):
         late = time.monotonic() > deadline
-        answer.note = "the time limit struck" if late else f"the search ended after {_MOST_STATES} states"
+        answer.note = (
+            "the time limit struck" if late else "the search ended undecided: too many states, or numbers too far apart"
+        )
     return answer
 
 
