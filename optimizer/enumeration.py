@@ -7,6 +7,7 @@ after so many steps, without an answer then. No solver is used, so `verify` asks
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, IntArray
+from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from models.selection import OperatorSelection, QuerySelection
 
 MOST_STEPS = 20_000
+MOST_ORDERED = 6  # moves of which all orders are tried
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,47 @@ def better_assignment(problem: CheckpointAllocation, than: float, most: int = MO
             here[node] = load
             stack.append((at + 1, 0, cost + more, here))
     return Tried(best, True)
+
+
+def colourable(ends: IntArray, n_colours: int, most: int = MOST_STEPS) -> bool | None:
+    """Whether edges (E, 2) have a colouring with so many colours; None where that takes more steps."""
+    pairs = ends.tolist()
+    degree = np.bincount(ends.ravel()) if len(pairs) else np.zeros(0, dtype=np.int64)
+    order = sorted(range(len(pairs)), key=lambda e: -int(degree[pairs[e]].sum()))
+    colour: list[int] = []
+    choice, steps = 0, 0
+    while len(colour) < len(order):
+        steps += 1
+        if steps > most:
+            return None
+        here = set(pairs[order[len(colour)]])
+        used = {c for e, c in zip(order, colour, strict=False) if here & set(pairs[e])}
+        limit = min(n_colours, max(colour, default=-1) + 2)  # colours are alike
+        free = next((c for c in range(choice, limit) if c not in used), None)
+        if free is not None:
+            colour.append(free)
+            choice = 0
+        elif colour:
+            choice = colour.pop() + 1
+        else:
+            return False
+    return True
+
+
+def first_of_all_orders(ends: IntArray, durations: FloatArray) -> tuple[FloatArray, float]:
+    """The schedule that ends first, and when: in some order of the moves each begins as soon as its ends are free."""
+    best, first = np.zeros(len(ends)), math.inf
+    for order in itertools.permutations(range(len(ends))):
+        free = np.zeros(int(ends.max()) + 1 if len(ends) else 0)
+        start = np.zeros(len(ends))
+        for move in order:
+            start[move] = free[ends[move]].max()
+            free[ends[move]] = start[move] + durations[move]
+            if start[move] + durations[move] >= first:
+                break
+        else:
+            best, first = start, float((start + durations).max(initial=0.0))
+    return best, first
 
 
 def exact_sum(numbers: list[float]) -> Fraction:

@@ -13,10 +13,10 @@ jobs on two machines each: the time of the busiest host is the bound.
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,17 +25,19 @@ from models.errors import raise_if_any
 from models.migration_steps import MigrationSteps, StepsPlan
 from models.solution import Status, is_proven
 from optimizer.edge_colouring import busiest, coloured, is_bipartite
+from optimizer.enumeration import MOST_ORDERED, first_of_all_orders
 from optimizer.quiet import quiet_stdout
 
 _PROGRAM_SIZE = 20_000  # moves times colours up to which CP-SAT is asked for a colouring
 _DETERMINISTIC_S = 5.0
 _SCHEDULED = 200_000  # moves times schedules that are tried
 _MOST_SCHEDULES = 200
-_PERMUTED = 6  # moves of which all orders are tried
 
 
-def solve(problem: MigrationSteps, *, time_limit_s: float = 60.0, seed: int = 0) -> StepsPlan:
-    """The steps, or with sizes the schedule, with its bound.
+def solve(
+    problem: MigrationSteps, *, time_limit_s: float = 60.0, seed: int = 0, hint: StepsPlan | None = None
+) -> StepsPlan:
+    """The steps, or with sizes the schedule, with its bound; never worse than a `hint` that is a plan of this problem.
 
     `seed` decides the orders that schedules are tried with. The time limit [s] is a last resort; the note says when it
     struck. Raises InputError for a bad argument.
@@ -49,7 +51,20 @@ def solve(problem: MigrationSteps, *, time_limit_s: float = 60.0, seed: int = 0)
     deadline = time.monotonic() + time_limit_s
     began = time.perf_counter()
     find = _steps if problem.durations_s is None else _schedule
-    return find(problem, deadline, seed, began)
+    found = find(problem, deadline, seed, began)
+    return found if hint is None or found.status is Status.OPTIMAL else _better(problem, found, hint)
+
+
+def _better(problem: MigrationSteps, found: StepsPlan, hint: StepsPlan) -> StepsPlan:
+    """The hint with the bound that was found, if it keeps the rules and ends earlier; else what was found."""
+    from optimizer.verify_plans import verify_plan  # noqa: PLC0415
+
+    objective = verify_plan(problem, replace(hint, bound=None)).objective
+    wrong = [one for one in verify_plan(problem, hint).violations if one.kind != "claim"]
+    if wrong or objective is None or found.objective is None or found.bound is None or objective >= found.objective:
+        return found
+    status = Status.OPTIMAL if is_proven(objective, found.bound) else Status.FEASIBLE
+    return replace(found, status=status, objective=objective, step=hint.step, start_s=hint.start_s)
 
 
 def _steps(problem: MigrationSteps, deadline: float, seed: int, began: float) -> StepsPlan:
@@ -132,8 +147,8 @@ def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float)
         if time.monotonic() > deadline:
             note = "the time limit struck"
             break
-    if not is_proven(end, bound) and problem.n_moves <= _PERMUTED:
-        start, end = _of_all_orders(problem.ends, durations)
+    if not is_proven(end, bound) and problem.n_moves <= MOST_ORDERED:
+        start, end = first_of_all_orders(problem.ends, durations)
         bound = end
     proven = is_proven(end, bound)
     return StepsPlan(
@@ -145,22 +160,6 @@ def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float)
         start_s=start,
         reason=_reason(problem, nodes, f"{bound:.6g} s"),
     )
-
-
-def _of_all_orders(ends: IntArray, durations: FloatArray) -> tuple[FloatArray, float]:
-    """The schedule that ends first, and when: in some order of the moves each begins as soon as its ends are free."""
-    best, first = np.zeros(len(ends)), math.inf
-    for order in itertools.permutations(range(len(ends))):
-        free = np.zeros(int(ends.max()) + 1)
-        start = np.zeros(len(ends))
-        for move in order:
-            start[move] = free[ends[move]].max()
-            free[ends[move]] = start[move] + durations[move]
-            if start[move] + durations[move] >= first:
-                break
-        else:
-            best, first = start, float((start + durations).max())
-    return best, first
 
 
 def _orders(problem: MigrationSteps, draw: np.random.Generator) -> Iterator[Callable[[int, FloatArray], float]]:

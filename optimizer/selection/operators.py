@@ -34,12 +34,14 @@ class _Answer:
     note: str = ""
 
 
-def select_operators(problem: OperatorSelection, *, time_limit_s: float) -> SelectionPlan:
-    """The best levels, with a bound."""
+def select_operators(
+    problem: OperatorSelection, *, time_limit_s: float, start: IntArray | None = None
+) -> SelectionPlan:
+    """The best levels, with a bound; `start` (n,) is improved as well where it fits."""
     began = time.perf_counter()
     deadline = time.monotonic() + time_limit_s
     numbers, options = whole_numbers(problem)
-    answer = _searched(options, deadline)
+    answer = _searched(options, deadline, _kept(problem, options, start))
     level = answer.level
     objective, bound = problem.objective(level), numbers.real(answer.bound - answer.bound % options.grain)
     bound = max(bound, objective)  # of whole numbers both are exact, of others the objective may be rounded up
@@ -88,11 +90,21 @@ def whole_numbers(problem: OperatorSelection) -> tuple[Scaled, Options]:
     return numbers, Options.of(numbers, allowed, problem.fits)
 
 
-def _searched(given: Options, deadline: float) -> _Answer:
+def _kept(problem: OperatorSelection, options: Options, start: IntArray | None) -> IntArray | None:
+    """A start with what is worth nothing left out, None where it does not fit this problem."""
+    if start is None or start.shape != (problem.n_operators,) or ((start < 0) | (start > problem.n_levels)).any():
+        return None
+    level = np.where(options.allowed[np.arange(len(start)), start], start, 0)
+    return level if problem.fits(level) else None
+
+
+def _searched(given: Options, deadline: float, start: IntArray | None) -> _Answer:
     """Prices, exchanges and the core; where that does not end soon, again with a price of being chosen."""
     relaxation = relax(given)
     options = given.with_step(relaxation.bound)
     level = exchanged(options, relaxation.base, relaxation)
+    if start is not None:
+        level = max(level, exchanged(options, start, relaxation), key=lambda one: options.total(one)[0])
     found = search_core(options, relaxation, level, most_states=_FIRST_STATES, deadline=deadline)
     answer = _Answer(found.level, found.value, found.bound, relaxation.price)
     if _open(options, found) and options.value.shape[1] == 2 and len(level) <= _MOST_COUNTED:

@@ -47,8 +47,13 @@ class _Best:
     note: str = ""
 
 
-def select_queries(problem: QuerySelection, *, time_limit_s: float = 60.0, seed: int = 0) -> QueryPlan:
-    """The best queries with a bound, and the best single operators for what they leave of the capacity."""
+def select_queries(
+    problem: QuerySelection, *, time_limit_s: float = 60.0, seed: int = 0, start: BoolArray | None = None
+) -> QueryPlan:
+    """The best queries with a bound, and the best single operators for what they leave of the capacity.
+
+    `start` (m,) is improved as well, what is too much of it left out.
+    """
     began = time.perf_counter()
     deadline = time.monotonic() + time_limit_s
     possible = _possible(problem)
@@ -56,7 +61,10 @@ def select_queries(problem: QuerySelection, *, time_limit_s: float = 60.0, seed:
     cuts, shares = best_cuts(closure)
     bound = closure.numbers.real(shares.bound - shares.bound % closure.numbers.grain)
     search = _Search(problem, possible, closure, shares, Filling(problem, possible))
-    best = _Best(_filled(problem, search.filling, [cut.queries for cut in cuts]), bound)
+    starts = [cut.queries for cut in cuts]
+    if start is not None and start.shape == (problem.n_queries,):
+        starts.append(start & possible)
+    best = _Best(_filled(problem, search.filling, starts), bound)
     best = _improved(search, best, seed)
     best = _proven(search, best, time_limit_s, deadline, seed)
     if not is_proven(problem.objective(best.queries), best.bound):

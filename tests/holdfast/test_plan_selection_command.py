@@ -128,7 +128,7 @@ def test_bad_problems_are_refused_with_path_value_and_rule(run, kind, changes, m
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "interval"}, "kind = interval: must be one of"),
+        ({"kind": "intervals"}, "kind = intervals: must be one of"),
         ({"level": [0.5, 0, 0, 0]}, "must be a whole number"),
         ({"objective": "much"}, "objective"),
         ({"status": "good"}, "status = good"),
