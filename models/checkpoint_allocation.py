@@ -202,7 +202,7 @@ class CheckpointPlan(Solution):
     assignment: IntArray | None = None
     method: str = ""
     violations: tuple[str, ...] = ()
-    prices: FloatArray | None = None  # (N,), that prove the bound, where they do; a later plan may start from them
+    prices: FloatArray | None = None  # (N,), that prove the bound or a lower one; a later plan may start from them
 
     def __post_init__(self) -> None:
         if self.assignment is not None:

@@ -19,11 +19,6 @@ def allowed_costs(problem: CheckpointAllocation) -> FloatArray:
     return np.where(problem.allowed, problem.cost, np.inf)
 
 
-def cheapest_sum(costs: FloatArray) -> float:
-    """What the cheapest allowed nodes cost together: no assignment costs less."""
-    return math.fsum(costs.min(axis=1).tolist())
-
-
 def cheap_assignments(problem: CheckpointAllocation, costs: FloatArray) -> Iterator[tuple[str, IntArray]]:
     """(how it was made, assignment (J,)): the cheapest nodes, then those repaired greedily, then no move."""
     yield "each checkpoint on its cheapest allowed node", costs.argmin(axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -15,17 +16,18 @@ class Colouring:
     def __init__(self, ends: IntArray, n_colours: int) -> None:
         self._ends = ends.tolist()
         n = int(ends.max()) + 1 if len(ends) else 0
-        self._at: list[list[int]] = [[-1] * n_colours for _ in range(n)]
-        self._free: list[set[int]] = [set(range(n_colours)) for _ in range(n)]
+        self._at: list[dict[int, int]] = [{} for _ in range(n)]
         self.colour = [-1] * len(self._ends)
         self.n_colours = n_colours
 
     def add_colour(self) -> None:
         """Allow one more colour."""
-        for node, row in enumerate(self._at):
-            row.append(-1)
-            self._free[node].add(self.n_colours)
         self.n_colours += 1
+
+    def _free(self, node: int, most: int) -> list[int]:
+        """The lowest colours that no edge has at a node."""
+        taken = self._at[node]
+        return list(itertools.islice((c for c in range(self.n_colours) if c not in taken), most))
 
     def paint(self, edge: int, tries: int) -> bool:
         """Colour one edge, if need be by swapping two colours along a path; False where `tries` paths all failed.
@@ -35,12 +37,14 @@ class Colouring:
         edges of colour a are entered on the side of the second end, and none with a is at the first (Koenig 1916).
         """
         u, v = self._ends[edge]
-        common = self._free[u] & self._free[v]
-        if common:
-            self._set(edge, min(common))
+        here, there = self._at[u], self._at[v]
+        common = next((c for c in range(self.n_colours) if c not in here and c not in there), None)
+        if common is not None:
+            self._set(edge, common)
             return True
-        for a in sorted(self._free[u])[:tries]:
-            for b in sorted(self._free[v])[:tries]:
+        others = self._free(v, tries)
+        for a in self._free(u, tries):
+            for b in others:
                 path = self._path(v, a, b)
                 if self._leads_to(path, v) != u:
                     self._swap(path, a, b)
@@ -52,12 +56,11 @@ class Colouring:
         self.colour[edge] = colour
         for node in self._ends[edge]:
             self._at[node][colour] = edge
-            self._free[node].discard(colour)
 
     def _path(self, start: int, first: int, second: int) -> list[int]:
         """The edges of a path from a node, of the first colour and the second in turn."""
         path, node, colour = [], start, first
-        while (edge := self._at[node][colour]) >= 0:
+        while (edge := self._at[node].get(colour, -1)) >= 0:
             path.append(edge)
             a, b = self._ends[edge]
             node = b if node == a else a
@@ -75,8 +78,7 @@ class Colouring:
         old = [self.colour[edge] for edge in path]
         for edge, colour in zip(path, old, strict=True):
             for node in self._ends[edge]:
-                self._at[node][colour] = -1
-                self._free[node].add(colour)
+                del self._at[node][colour]
         for edge, colour in zip(path, old, strict=True):
             self._set(edge, b if colour == a else a)
 

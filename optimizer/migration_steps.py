@@ -16,6 +16,7 @@ import heapq
 import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from models.errors import raise_if_any
 from models.migration_steps import MigrationSteps, StepsPlan
 from models.solution import Status, is_proven
 from optimizer.edge_colouring import busiest, coloured, is_bipartite
+from optimizer.enumeration import MOST_ORDERED, first_of_all_orders
 from optimizer.quiet import quiet_stdout
 
 _PROGRAM_SIZE = 20_000  # moves times colours up to which CP-SAT is asked for a colouring
@@ -32,8 +34,10 @@ _SCHEDULED = 200_000  # moves times schedules that are tried
 _MOST_SCHEDULES = 200
 
 
-def solve(problem: MigrationSteps, *, time_limit_s: float = 60.0, seed: int = 0) -> StepsPlan:
-    """The steps, or with sizes the schedule, with its bound.
+def solve(
+    problem: MigrationSteps, *, time_limit_s: float = 60.0, seed: int = 0, hint: StepsPlan | None = None
+) -> StepsPlan:
+    """The steps, or with sizes the schedule, with its bound; never worse than a `hint` that is a plan of this problem.
 
     `seed` decides the orders that schedules are tried with. The time limit [s] is a last resort; the note says when it
     struck. Raises InputError for a bad argument.
@@ -47,7 +51,20 @@ def solve(problem: MigrationSteps, *, time_limit_s: float = 60.0, seed: int = 0)
     deadline = time.monotonic() + time_limit_s
     began = time.perf_counter()
     find = _steps if problem.durations_s is None else _schedule
-    return find(problem, deadline, seed, began)
+    found = find(problem, deadline, seed, began)
+    return found if hint is None or found.status is Status.OPTIMAL else _better(problem, found, hint)
+
+
+def _better(problem: MigrationSteps, found: StepsPlan, hint: StepsPlan) -> StepsPlan:
+    """The hint with the bound that was found, if it keeps the rules and ends earlier; else what was found."""
+    from optimizer.verify_plans import verify_plan  # noqa: PLC0415
+
+    objective = verify_plan(problem, replace(hint, bound=None)).objective
+    wrong = [one for one in verify_plan(problem, hint).violations if one.kind != "claim"]
+    if wrong or objective is None or found.objective is None or found.bound is None or objective >= found.objective:
+        return found
+    status = Status.OPTIMAL if is_proven(objective, found.bound) else Status.FEASIBLE
+    return replace(found, status=status, objective=objective, step=hint.step, start_s=hint.start_s)
 
 
 def _steps(problem: MigrationSteps, deadline: float, seed: int, began: float) -> StepsPlan:
@@ -130,6 +147,9 @@ def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float)
         if time.monotonic() > deadline:
             note = "the time limit struck"
             break
+    if not is_proven(end, bound) and problem.n_moves <= MOST_ORDERED:
+        start, end = first_of_all_orders(problem.ends, durations)
+        bound = end
     proven = is_proven(end, bound)
     return StepsPlan(
         status=Status.OPTIMAL if proven else Status.FEASIBLE,

@@ -1,7 +1,8 @@
 """Checking an answer without any solver: objective recomputed, broken constraints listed.
 
-That no answer costs less than a bound, or that there is none, takes a solver to prove: such a claim is refuted
-where a cheap assignment does, and else named among what was not checked.
+That no answer costs less than a bound, or that there is none, is checked where the plan or the problem prove it
+(`verify_bounds`). Where they do not, that takes a solver: such a claim is refuted where a cheap assignment does, and
+else named among what was not checked.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.checked_arrays import BoolArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.solution import OPTIMAL_GAP, Status
-from optimizer.cheap_assignments import allowed_costs, cheap_assignments, cheapest_sum, improved
+from optimizer.cheap_assignments import allowed_costs, cheap_assignments, improved
+from optimizer.enumeration import better_assignment
+from optimizer.verify_bounds import Proof, proof_of_bound, why_no_assignment
 
 VALUE_TOLERANCE = 1e-9  # relative to the sum of the absolute costs: how far a claimed objective may be off
 GAP_TOLERANCE = 1e-6  # relative: how far a claimed gap may be from that of the claimed objective and bound
 _GAP_ROUNDING = 1e-12  # absolute: gaps below it are equal
+_REPAIRED_PAIRS = 5_000_000  # J * N up to which cheap assignments are looked for
 _MOST_LISTED = 20  # violations of one kind that are spelled out
 
 
@@ -81,18 +85,20 @@ def verify_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan, *, g
     broken = bool(found)
     found += _claim_violations(problem, plan, objective, broken=broken)
     found += _gap_violations(plan, gap)
-    costs = allowed_costs(problem)
-    proven = _how_proven(problem, plan, costs)
+    proof = proof_of_bound(problem, plan, VALUE_TOLERANCE)
+    proven = proof is not None and proof.enough
+    reason = why_no_assignment(problem) if plan.status is Status.INFEASIBLE and plan.assignment is None else ""
     own = plan.assignment if objective is not None and not broken else None
-    claims = plan.status is Status.INFEASIBLE or (plan.bound is not None and not proven)
-    example = _example(problem, own, costs) if claims else None
+    claims = (plan.status is Status.INFEASIBLE and not reason) or (plan.bound is not None and not proven)
+    below = plan.bound if plan.bound is not None and math.isfinite(plan.bound) else math.inf
+    example = _example(problem, own, below) if claims else None
     refuted = [] if example is None else _refuted(problem, plan, example)
-    checked = [] if plan.assignment is None else _checked(plan, gap, proven=proven)
+    checked = [] if plan.assignment is None else _checked(plan, gap, proof.how if proof and proven else "")
     return Verdict(
         objective,
         tuple(found + refuted),
-        tuple(checked),
-        () if refuted else tuple(_not_checked(plan, proven=proven)),
+        tuple(checked) if not reason else (f"the infeasibility: {reason}",),
+        () if refuted or reason else tuple(_not_checked(plan, proof, proven=proven)),
         tuple(example.assignment.tolist()) if example is not None and refuted else None,
     )
 
@@ -191,32 +197,20 @@ def _gap_violations(plan: CheckpointPlan, gap: float | None) -> list[Violation]:
     return []
 
 
-def _how_proven(problem: CheckpointAllocation, plan: CheckpointPlan, costs: FloatArray) -> str:
-    """What proves the bound: the cheapest allowed nodes, which no assignment beats, or the plan's prices; else "".
+def _example(problem: CheckpointAllocation, own: IntArray | None, below: float) -> _Example | None:
+    """The cheapest assignment at hand that keeps every constraint; None where none does.
 
-    Prices prove it when they are not negative: the sum over all pairs is computed here (`prices.price_bound`).
+    Of a small problem all are tried that cost less than `below`, of a large one only the plan's own.
     """
-    if plan.bound is None:
-        return ""
-    slack = VALUE_TOLERANCE * _magnitude(problem, costs.argmin(axis=1))
-    if plan.bound <= cheapest_sum(costs) + slack:
-        return "the cheapest allowed nodes"
-    prices = plan.prices
-    if prices is None or prices.shape != (problem.n_nodes,) or not (np.isfinite(prices) & (prices >= 0)).all():
-        return ""
-    if problem.capacity is None:
-        return ""
-    # not at the top: that package imports this module
-    from optimizer.checkpoint_allocation.prices import price_bound  # noqa: PLC0415
-
-    return "the node prices of the plan" if plan.bound <= price_bound(problem, prices) + slack else ""
-
-
-def _example(problem: CheckpointAllocation, own: IntArray | None, costs: FloatArray) -> _Example | None:
-    """The cheapest assignment at hand that keeps every constraint; None where none does."""
+    if problem.cost.size > _REPAIRED_PAIRS:
+        return None if own is None else _Example("the plan's own", own, problem.objective(own))
+    costs = allowed_costs(problem)
     tried = list(cheap_assignments(problem, costs))
     if own is not None:
         tried.append(("the plan's own", own))
+    all_tried = better_assignment(problem, below).best
+    if all_tried is not None:
+        tried.append(("all were tried", all_tried))
     best = None
     for how, assignment in tried:
         if constraint_violations(problem, assignment):
@@ -239,18 +233,19 @@ def _refuted(problem: CheckpointAllocation, plan: CheckpointPlan, example: _Exam
     return [Violation("claim", text) for text in found]
 
 
-def _checked(plan: CheckpointPlan, gap: float | None, *, proven: str) -> list[str]:
+def _checked(plan: CheckpointPlan, gap: float | None, how: str) -> list[str]:
     checked = ["every constraint", "the objective"]
     checked += [] if gap is None else ["the gap"]
-    if proven:
-        return [*checked, f"the bound, which {proven} prove"]
+    if how:
+        return [*checked, f"the bound, which {how} prove"]
     return checked if plan.bound is None else [*checked, "the bound against cheap assignments"]
 
 
-def _not_checked(plan: CheckpointPlan, *, proven: str) -> list[str]:
+def _not_checked(plan: CheckpointPlan, proof: Proof | None, *, proven: bool) -> list[str]:
     if plan.assignment is None and plan.status is Status.INFEASIBLE:
         return ["the infeasibility, which takes a solver"]
     if plan.bound is None or proven:
         return []
     so = ', and so "optimal"' if plan.status is Status.OPTIMAL else ""
-    return [f"the bound{so}, which takes a solver"]
+    less = "" if proof is None else f": {proof.how} prove {proof.value:.12g}"
+    return [f"the bound{so}, which takes a solver{less}"]

@@ -23,6 +23,9 @@ _JSON = 8.0  # bytes of memory for each byte of a JSON file while it is read: Py
 _PAIR = 2.0  # bytes for each pair beside its cost: what is allowed, and what is looked at
 _CHECKPOINT = 2_500.0  # bytes for each checkpoint: its best nodes with costs, loads and shares
 _FIXED = 250e6
+_EACH = {"selection": ("value", 300.0), "queries": ("uses", 1_500.0), "steps": ("moves", 700.0)}
+"""Bytes for each level of an operator, pair of query and operator, or move, while it is planned (measured)."""
+_SHORTEST = 20.0  # bytes in a JSON file of what one of these takes there
 _SHARE = 0.8  # of the machine's memory, when nothing is said
 
 
@@ -34,27 +37,32 @@ def machine_memory() -> float:
         return math.inf
 
 
-def needed_bytes(path: Path) -> float:
-    """The estimate for a problem file; a file that cannot be read is 0, the reader says what is wrong."""
+def needed_bytes(path: Path, kind: str = "checkpoints") -> float:
+    """The estimate for a problem file of a kind; a file that cannot be read is 0, the reader says what is wrong."""
+    array, each = _EACH.get(kind, ("", 0.0))
     try:
         if path.suffix != ".npz":
-            return _FIXED + _JSON * path.stat().st_size
+            return _FIXED + (_JSON + each / _SHORTEST) * path.stat().st_size
         with zipfile.ZipFile(path) as archive:
             arrays = {name: _head(archive, name) for name in archive.namelist() if name.endswith(".npy")}
     except (OSError, *BROKEN):
         return 0.0
     total = float(sum(math.prod(shape) * size for shape, size in arrays.values()))
+    if array:
+        shape, _ = arrays.get(f"{array}.npy", ((0,), 0))
+        return _FIXED + total + each * (math.prod(shape) if kind == "selection" else shape[0] if shape else 0)
     shape, _ = arrays.get("cost.npy", ((0, 0), 0))
     return _FIXED + total + _PAIR * math.prod(shape) + _CHECKPOINT * (shape[0] if shape else 0)
 
 
-def refuse_too_large(path: Path, memory_bytes: float | None = None) -> None:
+def refuse_too_large(path: Path, memory_bytes: float | None = None, kind: str = "checkpoints") -> None:
     """Raise InputError when the estimate is above the limit, which is a share of the machine's memory when None."""
     limit = machine_memory() if memory_bytes is None else memory_bytes
-    needed = needed_bytes(path)
+    needed = needed_bytes(path, kind)
     if needed > limit:
         rule = f"needs about {rough(needed, 'B')} of memory, {rough(limit, 'B')} may be taken"
-        hint = "write cost as float32 into an .npz file, or allow more with --memory"
+        smaller = "write cost as float32 into an .npz file" if kind == "checkpoints" else "write an .npz file"
+        hint = f"{smaller}, or allow more with --memory"
         raise InputError.at("file", path.name, rule, hint)
 
 

@@ -1,7 +1,7 @@
-"""Files of selections, steps and placements: problems in JSON, TOML or NPZ, plans in JSON, with every fault reported.
+"""Files of selections, steps, placements and intervals: problems in JSON, TOML or NPZ, plans in JSON, all faults told.
 
-A problem has the keys of `OperatorSelection`, `QuerySelection`, `MigrationSteps` or `Placement`; a plan says which by
-its `kind`.
+A problem has the keys of `OperatorSelection`, `QuerySelection`, `MigrationSteps`, `Placement` or `CheckpointInterval`;
+a plan says which by its `kind`. What would take more memory than is allowed is refused before it is read.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import CheckedArrays
+from models.checkpoint_interval import CheckpointInterval, IntervalPlan
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.migration_steps import MigrationSteps, StepsPlan
 from models.placement import Placement, PlacementPlan
@@ -22,29 +23,60 @@ from models.selection import OperatorSelection, QueryPlan, QuerySelection, Selec
 from models.solution import Solution, Status
 from scenarios.files import tables_of
 from scenarios.planning_files import read_fields
+from scenarios.planning_memory import refuse_too_large
 
-Problem = OperatorSelection | QuerySelection | MigrationSteps | Placement
-Plan = SelectionPlan | QueryPlan | StepsPlan | PlacementPlan
+Problem = OperatorSelection | QuerySelection | MigrationSteps | Placement | CheckpointInterval
+Plan = SelectionPlan | QueryPlan | StepsPlan | PlacementPlan | IntervalPlan
 
 PROBLEMS: dict[str, tuple[type[Problem], type[Plan]]] = {
     "selection": (OperatorSelection, SelectionPlan),
     "queries": (QuerySelection, QueryPlan),
     "steps": (MigrationSteps, StepsPlan),
     "placement": (Placement, PlacementPlan),
+    "interval": (CheckpointInterval, IntervalPlan),
 }
 _COMMON = ("status", "objective", "bound", "gap", "wall_s", "note")
 
 
-def read_problem_of(kind: str, path: str | Path) -> Problem:
-    """The problem of a kind (a key of PROBLEMS) in a file; raises InputError with every fault."""
-    made = PROBLEMS[kind][0]
-    given = tables_of(Path(path), f"problem of {kind}") if Path(path).suffix == ".toml" else read_fields(path)
-    found = {key: value for key, value in given.items() if value is not None}
+def read_problem_of(kind: str, path: str | Path, *, memory_bytes: float | None = None) -> Problem:
+    """The problem of a kind (a key of PROBLEMS) in a file; raises InputError with every fault.
+
+    What would take more than `memory_bytes` (None: a share of the machine's) is refused with the estimate.
+    """
+    refuse_too_large(Path(path), memory_bytes, kind)
+    if kind == "interval":
+        return interval_of(path, {})
+    found = {key: value for key, value in _given(path, kind).items() if value is not None}
+    made: Problem = _made(PROBLEMS[kind][0], kind, found)
+    return made
+
+
+def _given(path: str | Path, kind: str) -> dict[str, Any]:
+    """What the file says, by key."""
+    return tables_of(Path(path), f"problem of {kind}") if Path(path).suffix == ".toml" else read_fields(path)
+
+
+def _made(made: type[Any], kind: str, found: dict[str, Any]) -> Any:
+    """The problem of some values; raises InputError for keys that it has not, and that are missing."""
     keys = {field.name: field.default is MISSING for field in fields(made)}
     faults = [_unknown(key, kind, list(keys)) for key in found if key not in keys]
     faults += [InputFault(key, NO_VALUE, "is missing") for key, needed in keys.items() if needed and key not in found]
     raise_if_any(faults)
     return made(**found)
+
+
+def interval_of(path: str | Path | None, given: dict[str, float | None]) -> CheckpointInterval:
+    """The question for an interval of a file, or none, with given values in place of its own; None is not given."""
+    found = {} if path is None else {key: _number(value) for key, value in _given(path, "interval").items()}
+    found |= {key: value for key, value in given.items() if value is not None}
+    kept = {key: value for key, value in found.items() if value is not None}
+    made: CheckpointInterval = _made(CheckpointInterval, "interval", kept)
+    return made
+
+
+def _number(value: Any) -> Any:
+    """A number of an NPZ file, which is an array without dimensions, as a number."""
+    return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
 def _unknown(key: str, kind: str, keys: list[str]) -> InputFault:
@@ -55,7 +87,7 @@ def _unknown(key: str, kind: str, keys: list[str]) -> InputFault:
 
 def plan_document(plan: Solution) -> dict[str, Any]:
     """A plan as JSON writes it: its kind, what every answer has, and its own fields; infinite numbers are null."""
-    kind = next((kind for kind, (_, made) in PROBLEMS.items() if isinstance(plan, made)), "interval")
+    kind = next(kind for kind, (_, made) in PROBLEMS.items() if isinstance(plan, made))
     written: dict[str, Any] = {"kind": kind}
     for name in _COMMON:
         written[name] = _plain(getattr(plan, name))

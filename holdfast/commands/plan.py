@@ -45,7 +45,7 @@ def checkpoints(
     max_moves: Annotated[int | None, typer.Option(help="Most checkpoints that may leave where --from has them")] = None,
     reasons: Annotated[bool, typer.Option("--reasons", help="Say why, against the next two nodes")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the plan to this file as well: .json or .npz")] = None,
-    memory: Annotated[str, typer.Option(help="Most memory, as in 2 GB; else 80 % of the machine")] = "",
+    memory: plan_selection.Memory = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out")] = False,
 ) -> None:
     """Choose the node of every checkpoint.
@@ -64,7 +64,7 @@ def checkpoints(
 
     if out is not None:
         refuse_unwritable(out, force=force)  # before any work is done
-    problem = read_problem(file, method, memory_bytes=_bytes(memory))
+    problem = read_problem(file, method, memory_bytes=plan_selection.bytes_of(memory))
     hint = None if running is None else read_plan(running)
     if max_moves is not None:
         problem = with_few_moves(problem, hint, max_moves)
@@ -82,16 +82,6 @@ def checkpoints(
     if plan.status.value in _EXIT:
         typer.echo(f"{plan.status}: {plan.note}", err=True)
         raise typer.Exit(_EXIT[plan.status.value])
-
-
-def _bytes(memory: str) -> float | None:
-    from models.errors import InputError  # noqa: PLC0415
-    from models.units import UnitError, parse  # noqa: PLC0415
-
-    try:
-        return parse(memory, "B") if memory else None
-    except UnitError as error:
-        raise InputError.at("memory", memory, error.rule, error.hint) from error
 
 
 def _reason_to_dict(row: Reason) -> dict[str, object]:

@@ -25,6 +25,8 @@ Seed = Annotated[int, typer.Option(help="Decides the draws of local search")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
 Reasons = Annotated[bool, typer.Option("--reasons", help="Say of each why it is chosen, or not")]
 Out = Annotated[Path | None, typer.Option(help="Write the plan to this JSON file as well")]
+Memory = Annotated[str, typer.Option(help="Most memory, as in 2 GB; else 80 % of the machine")]
+From = Annotated[Path | None, typer.Option("--from", help="Start from this plan: the answer is never worse")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the file of --out")]
 
 
@@ -34,6 +36,8 @@ def selection(
     json: Json = False,
     reasons: Reasons = False,
     out: Out = None,
+    running: From = None,
+    memory: Memory = "",
     force: Force = False,
 ) -> None:
     """Choose operators, or levels of replication, of most value within a capacity.
@@ -43,8 +47,8 @@ def selection(
     from optimizer.selection import solve  # noqa: PLC0415
     from optimizer.selection.reasons import selection_reasons  # noqa: PLC0415
 
-    problem: Any = _read("selection", file, out, force)
-    plan = solve(problem, time_limit_s=time_limit)
+    problem, start = _read("selection", file, out, force, memory, running)
+    plan = solve(problem, time_limit_s=time_limit, hint=start)
     _write(plan, selection_reasons(problem, plan) if reasons else None, json, out, force)
 
 
@@ -55,6 +59,8 @@ def queries(
     json: Json = False,
     reasons: Reasons = False,
     out: Out = None,
+    running: From = None,
+    memory: Memory = "",
     force: Force = False,
 ) -> None:
     """Choose queries of most value whose operators all fit a capacity, then single operators for the rest.
@@ -64,8 +70,8 @@ def queries(
     from optimizer.selection import solve  # noqa: PLC0415
     from optimizer.selection.reasons import query_reasons  # noqa: PLC0415
 
-    problem: Any = _read("queries", file, out, force)
-    plan = solve(problem, time_limit_s=time_limit, seed=seed)
+    problem, start = _read("queries", file, out, force, memory, running)
+    plan = solve(problem, time_limit_s=time_limit, seed=seed, hint=start)
     _write(plan, query_reasons(problem, plan) if reasons else None, json, out, force)
 
 
@@ -75,6 +81,8 @@ def steps(
     seed: Seed = 0,
     json: Json = False,
     out: Out = None,
+    running: From = None,
+    memory: Memory = "",
     force: Force = False,
 ) -> None:
     """Arrange moves in the fewest steps, or with sizes in the shortest time, one move at a time per host.
@@ -83,51 +91,72 @@ def steps(
     """
     from optimizer.migration_steps import solve  # noqa: PLC0415
 
-    problem: Any = _read("steps", file, out, force)
-    _write(solve(problem, time_limit_s=time_limit, seed=seed), None, json, out, force)
+    problem, start = _read("steps", file, out, force, memory, running)
+    _write(solve(problem, time_limit_s=time_limit, seed=seed, hint=start), None, json, out, force)
 
 
 def interval(
-    checkpoint_s: Annotated[float, typer.Option(help="Pause of the work by a checkpoint [s]")],
-    mtbf_s: Annotated[float, typer.Option(help="Mean time between failures [s]")],
-    restart_s: Annotated[float, typer.Option(help="From a failure until work goes on [s]")] = 0.0,
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Problem: .json or .npz; else options")] = None,
+    checkpoint_s: Annotated[float | None, typer.Option(help="Pause of the work by a checkpoint [s]")] = None,
+    mtbf_s: Annotated[float | None, typer.Option(help="Mean time between failures [s]")] = None,
+    restart_s: Annotated[float | None, typer.Option(help="From a failure until work goes on [s]; else 0")] = None,
     complete_s: Annotated[float | None, typer.Option(help="Until a checkpoint can be used [s]; else its pause")] = None,
     utilisation: Annotated[float | None, typer.Option(help="Of a stream, before the failure: below 1")] = None,
     recovery_target_s: Annotated[float | None, typer.Option(help="Time until a failure is worked off [s]")] = None,
     rate_per_s: Annotated[float | None, typer.Option(help="Records per second, for the replay")] = None,
     json: Json = False,
+    out: Out = None,
+    force: Force = False,
 ) -> None:
     """Choose how often to make checkpoints: least slowdown, for streams under a recovery target.
 
-    Exit code 0: optimal or feasible; 2: bad input; 3: no interval meets the target.
+    Options take the place of what the file says. Exit code 0: optimal or feasible; 2: bad input; 3: no interval meets
+    the target.
     """
-    from models.checkpoint_interval import CheckpointInterval, daly_first, daly_higher, young  # noqa: PLC0415
+    from models.checkpoint_interval import daly_first, daly_higher, young  # noqa: PLC0415
     from optimizer.checkpoint_interval import solve  # noqa: PLC0415
-
-    problem = CheckpointInterval(
-        checkpoint_s=checkpoint_s,
-        mtbf_s=mtbf_s,
-        restart_s=restart_s,
-        complete_s=complete_s,
-        utilisation=utilisation,
-        recovery_target_s=recovery_target_s,
-        rate_per_s=rate_per_s,
-    )
-    useful = {
-        "young_s": young(checkpoint_s, mtbf_s),
-        "daly_first_s": daly_first(checkpoint_s, mtbf_s, restart_s),
-        "daly_higher_s": daly_higher(checkpoint_s, mtbf_s),
-    }
-    _write(solve(problem), None, json, None, False, useful)
-
-
-def _read(kind: str, file: Path, out: Path | None, force: bool) -> Any:
     from scenarios.planning_files import refuse_unwritable  # noqa: PLC0415
-    from scenarios.selection_files import read_problem_of  # noqa: PLC0415
+    from scenarios.selection_files import interval_of  # noqa: PLC0415
+
+    if out is not None:
+        refuse_unwritable(out, force=force)
+    given = {
+        "checkpoint_s": checkpoint_s,
+        "mtbf_s": mtbf_s,
+        "restart_s": restart_s,
+        "complete_s": complete_s,
+        "utilisation": utilisation,
+        "recovery_target_s": recovery_target_s,
+        "rate_per_s": rate_per_s,
+    }
+    problem = interval_of(file, given)
+    useful = {
+        "young_s": young(problem.checkpoint_s, problem.mtbf_s),
+        "daly_first_s": daly_first(problem.checkpoint_s, problem.mtbf_s, problem.restart_s),
+        "daly_higher_s": daly_higher(problem.checkpoint_s, problem.mtbf_s),
+    }
+    _write(solve(problem), None, json, out, force, useful)
+
+
+def bytes_of(memory: str) -> float | None:
+    from models.errors import InputError  # noqa: PLC0415
+    from models.units import UnitError, parse  # noqa: PLC0415
+
+    try:
+        return parse(memory, "B") if memory else None
+    except UnitError as error:
+        raise InputError.at("memory", memory, error.rule, error.hint) from error
+
+
+def _read(kind: str, file: Path, out: Path | None, force: bool, memory: str, running: Path | None) -> tuple[Any, Any]:
+    """The problem in a file, and the plan to start from, None without one."""
+    from scenarios.planning_files import refuse_unwritable  # noqa: PLC0415
+    from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
 
     if out is not None:
         refuse_unwritable(out, force=force)  # before any work is done
-    return read_problem_of(kind, file)
+    problem = read_problem_of(kind, file, memory_bytes=bytes_of(memory))
+    return problem, None if running is None else read_plan_of(kind, running)[0]
 
 
 def _write(

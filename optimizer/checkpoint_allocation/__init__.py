@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from models.errors import raise_if_any
 from models.solution import Status, is_proven
 from optimizer.checkpoint_allocation import prices, random_methods
 from optimizer.checkpoint_allocation.exact import exact
-from optimizer.checkpoint_allocation.infeasible import why_infeasible
+from optimizer.checkpoint_allocation.infeasible import explained, why_infeasible
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.verify import constraint_violations
@@ -42,6 +42,7 @@ __all__ = ["METHODS", "solve"]
 _EPS = float(np.finfo(np.float64).eps)
 _FALLBACK_SECONDS = 10.0
 _FALLBACK_PAIRS = 200_000
+_REASON_SHARE = 0.2  # of the time limit, for why there is no answer
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,15 @@ def solve(
     if reason:
         return CheckpointPlan(status=Status.INFEASIBLE, method=method, note=reason, wall_s=time.perf_counter() - began)
     outcome = METHODS[method](problem, time_limit_s, seed, start)
+    if outcome.assignment is None:
+        outcome = _with_reason(problem, outcome, time_limit_s)
     return _plan(problem, method, outcome, began)
+
+
+def _with_reason(problem: CheckpointAllocation, outcome: Outcome, time_limit_s: float) -> Outcome:
+    """An outcome without an answer, with the smallest reason for it; such a reason is a proof where there was none."""
+    reason = explained(problem, proven=outcome.infeasible, time_limit_s=_REASON_SHARE * time_limit_s)
+    return replace(outcome, infeasible=True, bound=None, note=reason) if reason else outcome
 
 
 def _baseline(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: Hint) -> Outcome:
@@ -195,6 +204,6 @@ def _checked(
     former = hint if isinstance(hint, CheckpointPlan) else CheckpointPlan(status=Status.UNKNOWN)
     given = former.assignment if isinstance(hint, CheckpointPlan) else hint
     start = None if given is None else check.indices("hint", given, (problem.n_checkpoints,), (problem.n_nodes,))
-    prices = None if former.prices is None else check.floats("hint.prices", former.prices, (problem.n_nodes,), low=0.0)
+    prices = None if former.prices is None else check.floats("hint.prices", former.prices, (problem.n_nodes,))
     raise_if_any(check.faults)
-    return Hint(start, prices)
+    return Hint(start, None if prices is None else np.maximum(prices, 0.0))  # those of minima are no start

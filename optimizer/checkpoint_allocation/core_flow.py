@@ -38,10 +38,12 @@ _CHUNK = 1_000_000
 _ENTER = 3  # pairs of one checkpoint that enter the core together
 
 
-def core_flow(problem: CheckpointAllocation, limit: flow.Counts) -> tuple[IntArray | None, float | None]:
-    """The optimal assignment (J,) and its proven bound; None for what was not found."""
+def core_flow(
+    problem: CheckpointAllocation, limit: flow.Counts
+) -> tuple[IntArray | None, float | None, FloatArray | None]:
+    """The optimal assignment (J,), its proven bound and the potentials (N,) for it; None for what was not found."""
     if not problem.allowed.any(axis=1).all():
-        return None, None
+        return None, None, None
     scale = scale_of(problem)
     start = first_prices(problem, scale)
     found = candidates(problem, start, _KEPT)
@@ -49,23 +51,24 @@ def core_flow(problem: CheckpointAllocation, limit: flow.Counts) -> tuple[IntArr
     p = prices * problem.weights[0]
     core = _Core(problem, limit, found, p, _MARGIN * scale * float(problem.weights[0].mean()))
     best: IntArray | None = None
-    bound = -math.inf
+    bound, proof = -math.inf, None
     for _ in range(_ROUNDS):
         assignment = core.flow(p)
         if assignment is None:
             if not core.widen():
-                return best, bound if math.isfinite(bound) else None
+                break
             continue
         best = assignment  # of a larger core: never worse
         p = core.potentials(assignment)
         value, rounding = flow.potential_bound(problem, limit, p)
         objective = problem.objective(assignment)
         if abs(objective - value) <= rounding:
-            return assignment, objective
-        bound = max(bound, value - rounding)
+            return assignment, objective, p
+        if value - rounding > bound:
+            bound, proof = value - rounding, p
         if not core.enter(_cheaper(problem, p, assignment)):
             break
-    return best, bound
+    return best, bound if math.isfinite(bound) else None, proof
 
 
 class _Core:

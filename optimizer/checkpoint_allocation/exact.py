@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,12 +27,14 @@ from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch
 from optimizer.checkpoint_allocation.search import Search
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.checkpoint_allocation.warm import few_moves
+from optimizer.enumeration import better_assignment
 from optimizer.verify import constraint_violations
 
 MIXED_INTEGER_PAIRS = 5_000  # J * N up to which a proof is attempted
 _FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the search finds nothing feasible
 _SENSITIVE_PAIRS = 2_000_000
 _ROUNDS = 3
+_FEW_STEPS, _MOST_STEPS = 2_000, 100_000  # of trying all that costs less, for problems of so few pairs:
 _TINY_PAIRS = 300  # J * N up to which the program alone is faster than a search before it
 _QUICK_WORK = 0.2  # of the search before a program; what it is worth is seen when the program does not end
 _AFTER_WORK = 0.15  # work of the search after programs that did not end, for each second of the limit
@@ -54,23 +57,42 @@ def exact(
     cheapest = separable.cheapest(problem)
     if not constraint_violations(problem, cheapest):
         return Outcome(cheapest, problem.objective(cheapest), note="the cheapest nodes keep every constraint")
-    if flow.is_count_problem(problem):
-        found = _by_count(problem)
-        if found is not None:
-            return found
-    return _coupled(problem, time_limit_s, hint, former)
+    found = _by_count(problem) if flow.is_count_problem(problem) else None
+    if found is None:
+        found = _coupled(problem, time_limit_s, hint, former)
+    return _all_tried(problem, found) if problem.cost.size <= _TINY_PAIRS else found
+
+
+def _all_tried(problem: CheckpointAllocation, found: Outcome) -> Outcome:
+    """The outcome after all that costs less was tried, where it was no proof and that ends soon."""
+    value = math.inf if found.assignment is None else problem.objective(found.assignment)
+    if found.infeasible:
+        return found
+    proven = found.bound is not None and is_proven(value, found.bound)  # up to rounding
+    tried = better_assignment(problem, value, _FEW_STEPS if proven else _MOST_STEPS)
+    answer = found.assignment if tried.best is None else np.asarray(tried.best, dtype=np.int64)
+    if not tried.decided:
+        return replace(found, assignment=answer)
+    if answer is None:
+        return Outcome(None, None, infeasible=True, note="no assignment keeps every constraint: all were tried")
+    note = found.note if proven else "all that costs less was tried"
+    return replace(found, assignment=answer, bound=problem.objective(answer), note=note)
 
 
 def _by_count(problem: CheckpointAllocation) -> Outcome | None:
     """The optimal flow, of all pairs or of a core of them; None when the core has none."""
     if problem.cost.size <= flow.FLOW_PAIRS:
-        answer, bound = flow.count_flow(problem)
-        return Outcome(answer, bound, infeasible=answer is None, note="minimum-cost flow")
+        answer, bound, potentials = flow.count_flow(problem)
+        prices = flow.as_prices(problem, potentials)
+        return Outcome(answer, bound, infeasible=answer is None, note="minimum-cost flow", prices=prices)
     limit = flow.counts(problem)
     if not flow.enough_room(problem, limit):
         return Outcome(None, None, infeasible=True, note="capacities hold fewer checkpoints than there are")
-    answer, bound = core_flow(problem, limit)
-    return None if answer is None else Outcome(answer, bound, note="minimum-cost flow on a core of the pairs")
+    answer, bound, potentials = core_flow(problem, limit)
+    if answer is None:
+        return None
+    note = "minimum-cost flow on a core of the pairs"
+    return Outcome(answer, bound, note=note, prices=flow.as_prices(problem, potentials))
 
 
 def _coupled(
@@ -97,7 +119,7 @@ def _coupled(
     value = math.inf if best is None else problem.objective(best)
     small = problem.cost.size <= MIXED_INTEGER_PAIRS
     if not small and (best is not None or problem.cost.size > _FALLBACK_PAIRS):
-        return Outcome(best, bound, note="node prices and local search, too large for a proof")
+        return Outcome(best, bound, note="node prices and local search, too large for a proof", prices=price)
     own_bound = prices.price_bound(problem, price)
     searchable = uncoupled and problem.cost.size > _TINY_PAIRS and not large
     share = _PROGRAM_SHARE if searchable else 1.0
@@ -118,7 +140,7 @@ def _coupled(
         better = searched.assignment
         if better is not None and not constraint_violations(problem, better) and problem.objective(better) < value:
             best = better
-    return Outcome(best, bound, note="; ".join(filter(None, ["mixed-integer program", found.note])))
+    return Outcome(best, bound, note="; ".join(filter(None, ["mixed-integer program", found.note])), prices=price)
 
 
 def large_with_few_moves(problem: CheckpointAllocation) -> bool:

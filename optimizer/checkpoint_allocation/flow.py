@@ -75,12 +75,12 @@ def integer_costs(cost: FloatArray, allowed: BoolArray, nodes: int) -> IntArray:
     return np.floor(np.ldexp(shifted, scale)).astype(np.int64)
 
 
-def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | None]:
-    """The optimal assignment (J,) and its proven bound; (None, None) when no flow exists."""
+def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | None, FloatArray | None]:
+    """The optimal assignment (J,), its proven bound and the potentials (N,) that prove it; None when no flow exists."""
     limit = counts(problem)
     j, n = problem.cost.shape
     if not enough_room(problem, limit):
-        return None, None
+        return None, None, None
     rows, columns = np.nonzero(problem.allowed)
     sink = j + n
     solver = min_cost_flow.SimpleMinCostFlow()
@@ -101,15 +101,25 @@ def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | 
     solver.set_nodes_supplies(np.arange(j + n + 1, dtype=np.int32), supplies)
     status = solver.solve()
     if status == solver.INFEASIBLE:
-        return None, None
+        return None, None, None
     if status != solver.OPTIMAL:
         raise RuntimeError(f"minimum-cost flow ended with status {status}")
     used = np.asarray(solver.flows(arcs)) > 0
     assignment = np.full(j, -1, dtype=np.int64)
     assignment[rows[used]] = columns[used]
-    bound, rounding = potential_bound(problem, limit, _potentials(problem, limit, assignment))
+    potentials = _potentials(problem, limit, assignment)
+    bound, rounding = potential_bound(problem, limit, potentials)
     objective = problem.objective(assignment)
-    return assignment, objective if abs(objective - bound) <= rounding else bound - rounding
+    return assignment, objective if abs(objective - bound) <= rounding else bound - rounding, potentials
+
+
+def as_prices(problem: CheckpointAllocation, potentials: FloatArray | None) -> FloatArray | None:
+    """Potentials, which are per checkpoint, as prices per load (N,); below 0 where a minimum decides."""
+    if potentials is None:
+        return None
+    weight = problem.weights[0]
+    found: FloatArray = np.where(weight > 0, potentials / np.where(weight > 0, weight, 1.0), 0.0)
+    return found
 
 
 def potential_bound(problem: CheckpointAllocation, limit: Counts, potentials: FloatArray) -> tuple[float, float]:

@@ -1,4 +1,9 @@
-"""Reasons, cheap to find, why no allocation can keep all constraints."""
+"""Why no allocation can keep all constraints: the smallest reason that is found, in words.
+
+Looked for are, in this order: a checkpoint that no node may store; copies that find too few nodes; nodes that cannot
+hold what only they may store, or cannot reach their minimum (`hall`); parts that not even divided checkpoints can keep,
+then parts that whole ones cannot (`conflict`).
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,130 @@ import math
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, FloatArray
+from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.conflict import Conflict, Parts, divided, undivided
+from optimizer.checkpoint_allocation.flow import counts, is_count_problem
+from optimizer.checkpoint_allocation.hall import SURE, HallSet, hall_set
 from optimizer.checkpoint_allocation.prices import fitting
 from optimizer.checkpoint_allocation.separable import cliques, is_clique
 
-_SURE = 1 + 1e-12  # sums are compared with room for their rounding
+_MOST_NAMED = 8
+_QUICK_PAIRS, _QUICK_ARCS = 2_000_000, 20_000  # looked at before any solver: milliseconds
 
 
 def why_infeasible(problem: CheckpointAllocation) -> str:
     """The reason as a sentence; "" when none of the cheap ones applies (it may still be infeasible)."""
     fits = fitting(problem)
-    for reason in (_nowhere, _too_much, _too_little, _crowded, _too_many_moves):
+    for reason in (_nowhere, _crowded, _too_much, _too_little, _too_many_moves, _narrow):
         text = reason(problem, fits)
         if text:
             return text
     return ""
+
+
+def explained(problem: CheckpointAllocation, *, proven: bool, time_limit_s: float) -> str:
+    """The smallest reason found for a problem without an answer; "" where none was found.
+
+    A reason is a proof. Only where it is `proven` that there is no allocation at all, whole checkpoints are looked at:
+    that takes mixed-integer programs, for at most `time_limit_s`.
+    """
+    found = _hall_text(problem)
+    if found:
+        return found
+    conflict = divided(problem)
+    if conflict is None and proven:
+        conflict = undivided(problem, time_limit_s=time_limit_s)
+    return "" if conflict is None else _conflict_text(problem, conflict)
+
+
+def _hall_text(problem: CheckpointAllocation) -> str:
+    """What a set of nodes cannot hold or reach, in load or in numbers of checkpoints."""
+    found = hall_set(problem)
+    if found is not None:
+        return _of_loads(problem, found)
+    if not is_count_problem(problem) or problem.cost.size == 0:
+        return ""
+    limit = counts(problem)
+    counted = CheckpointAllocation(
+        cost=problem.cost,
+        load=np.ones(problem.n_checkpoints),
+        capacity=np.maximum(limit.most, limit.least).astype(np.float64),
+        capacity_min=limit.least.astype(np.float64),
+        forbidden=problem.forbidden,
+    )
+    narrow = np.flatnonzero(limit.least > limit.most)
+    if len(narrow):
+        n = int(narrow[0])
+        return f"node {n} asks for at least {limit.least[n]} checkpoints and has room for {limit.most[n]}"
+    found = hall_set(counted)
+    return "" if found is None else _of_counts(found)
+
+
+def _of_loads(problem: CheckpointAllocation, found: HallSet) -> str:
+    if len(found.nodes) == problem.n_nodes and not (found.least and problem.n_nodes == 1):
+        if found.least:
+            return f"the minimum loads sum to {found.room:.6g}, the total load is {found.load:.6g}"
+        total = math.fsum(problem.load.tolist())
+        return f"the total load {total:.6g} exceeds the total capacity {found.room:.6g}"
+    nodes, single = _named("node", found.nodes), len(found.nodes) == 1
+    if found.least:
+        verb = "asks" if single else "ask"
+        return f"{nodes} {verb} for at least {found.room:.6g}, all that may go there is {found.load:.6g}"
+    who = _named("checkpoint", found.checkpoints)
+    which = f"{nodes}, which can hold" if single else f"{nodes}, which together can hold"
+    return f"{who} with load {found.load:.6g} may only go to {which} {found.room:.6g}"
+
+
+def _of_counts(found: HallSet) -> str:
+    nodes, single = _named("node", found.nodes), len(found.nodes) == 1
+    room = round(found.room)
+    if found.least:
+        verb = "asks" if single else "ask"
+        return f"{nodes} {verb} for at least {room} checkpoints, {len(found.checkpoints)} may go there"
+    who = _named("checkpoint", found.checkpoints)
+    return (
+        f"{who} may only go to {nodes}, with room for {room} whole checkpoint{'' if room == 1 else 's'} of their load"
+    )
+
+
+def _conflict_text(problem: CheckpointAllocation, conflict: Conflict) -> str:
+    """The parts of a conflict as a sentence."""
+    parts = Parts(problem)
+    stored, capacity, minimum = conflict.of("store"), conflict.of("capacity"), conflict.of("minimum")
+    said = []
+    if len(stored):
+        where = np.flatnonzero(parts.fits[stored].any(axis=0))
+        load = f" with load {_amounts(problem.load[stored])}" if problem.load.ndim == 1 and len(capacity) else ""
+        only = f" (only on {_named('node', where)})" if len(where) < problem.n_nodes or len(where) == 1 else ""
+        said.append(f"{_named('checkpoint', stored)}{load} must be stored{only}")
+    if len(capacity):
+        said.append(f"{_named('node', capacity)} can hold {_amounts(problem.upper[capacity])}")
+    if len(minimum):
+        verb = "asks" if len(minimum) == 1 else "ask"
+        said.append(f"{_named('node', minimum)} {verb} for at least {_amounts(problem.lower[minimum])}")
+    said += [
+        f"{_named('checkpoint', parts.apart[k])} must be apart" for k in conflict.of("apart").tolist()[:_MOST_NAMED]
+    ]
+    if len(conflict.of("moves")):
+        said.append(f"only {problem.max_moves} may move")
+    text = "these cannot all hold: " + "; ".join(said)
+    if conflict.whole:
+        text += ". Parts of checkpoints could be stored so, whole ones cannot"
+    return text if conflict.smallest else text + " (more than needed: the search for less was cut short)"
+
+
+def _named(noun: str, indices: IntArray) -> str:
+    shown = ", ".join(map(str, indices[:_MOST_NAMED].tolist()))
+    more = f" and {len(indices) - _MOST_NAMED} more" if len(indices) > _MOST_NAMED else ""
+    return f"{noun}{'' if len(indices) == 1 else 's'} {shown}{more}"
+
+
+def _amounts(values: FloatArray) -> str:
+    if len(values) > 1 and (values == values[0]).all():
+        return f"{values[0]:.6g} each"
+    shown = ", ".join(f"{value:.6g}" for value in values[:_MOST_NAMED].tolist())
+    return shown if len(values) <= _MOST_NAMED else f"{shown}, .. ({math.fsum(values.tolist()):.6g} together)"
 
 
 def _nowhere(problem: CheckpointAllocation, fits: BoolArray) -> str:
@@ -39,7 +152,9 @@ def _too_much(problem: CheckpointAllocation, fits: BoolArray) -> str:
         return ""
     least = math.fsum(_lightest(problem, fits).tolist())
     total = math.fsum(problem.upper.tolist())
-    return f"the total load {least:.6g} exceeds the total capacity {total:.6g}" if least > total * _SURE else ""
+    if least <= total * SURE:
+        return ""
+    return _hall_text(problem) or f"the total load {least:.6g} exceeds the total capacity {total:.6g}"
 
 
 def _too_little(problem: CheckpointAllocation, fits: BoolArray) -> str:
@@ -47,22 +162,54 @@ def _too_little(problem: CheckpointAllocation, fits: BoolArray) -> str:
         return ""
     weights = np.where(fits, problem.weights, 0.0)
     most = weights.sum(axis=0)
-    short = np.flatnonzero(most * _SURE < problem.lower)
+    short = np.flatnonzero(most * SURE < problem.lower)
     if len(short):
         n = int(short[0])
         asked = problem.capacity_min[n]
         return f"node {n} asks for at least {asked:.6g}, all that may go there is {most[n]:.6g}"
     largest = math.fsum(weights.max(axis=1).tolist())
     asked = math.fsum(problem.lower.tolist())
-    return f"the minimum loads sum to {asked:.6g}, the total load is {largest:.6g}" if largest * _SURE < asked else ""
+    if largest * SURE >= asked:
+        return ""
+    return _hall_text(problem) or f"the minimum loads sum to {asked:.6g}, the total load is {largest:.6g}"
 
 
 def _crowded(problem: CheckpointAllocation, fits: BoolArray) -> str:
+    """Copies, each apart from each, that find fewer nodes than they are: the fewest of them (Hall 1935)."""
     for members in cliques(problem):
-        nodes = int(fits[members].any(axis=0).sum())
-        if is_clique(problem, members) and len(members) > nodes:
-            return f"checkpoints {members.tolist()[:8]} must be apart, only {nodes} nodes may store them"
+        if fits[members].sum(axis=1).min() >= len(members) or not is_clique(problem, members):
+            continue  # in the first case each finds a node whatever the others do
+        few = _unmatched([np.flatnonzero(fits[j]).tolist() for j in members.tolist()])
+        if few:
+            chosen = members[sorted(few)]
+            nodes = int(fits[chosen].any(axis=0).sum())
+            verb = "node" if nodes == 1 else "nodes"
+            return f"checkpoints {chosen.tolist()[:_MOST_NAMED]} must be apart, only {nodes} {verb} may store them"
     return ""
+
+
+def _unmatched(choices: list[list[int]]) -> set[int]:
+    """Rows that have fewer choices together than they are; none where each row can have its own."""
+    owner: dict[int, int] = {}
+    for row in range(len(choices)):
+        parent: dict[int, tuple[int, int]] = {}  # choice -> (row that asks for it, choice that row has)
+        asking, seen, end = [(row, -1)], {row}, -1
+        while asking and end < 0:
+            asker, held = asking.pop()
+            for choice in choices[asker]:
+                if choice in parent:
+                    continue
+                parent[choice] = (asker, held)
+                if choice not in owner:
+                    end = choice
+                    break
+                seen.add(owner[choice])
+                asking.append((owner[choice], choice))
+        if end < 0:
+            return seen
+        while end >= 0:
+            owner[end], end = parent[end]
+    return set()
 
 
 def _too_many_moves(problem: CheckpointAllocation, fits: BoolArray) -> str:
@@ -70,6 +217,14 @@ def _too_many_moves(problem: CheckpointAllocation, fits: BoolArray) -> str:
         return ""
     must = int((~fits[np.arange(problem.n_checkpoints), problem.current]).sum())
     return f"{must} checkpoints cannot stay, only {problem.max_moves} may move" if must > problem.max_moves else ""
+
+
+def _narrow(problem: CheckpointAllocation, fits: BoolArray) -> str:
+    """What a few nodes cannot hold, where that is quick to see: few checkpoints with nodes of their own."""
+    if problem.capacity is None or problem.cost.size > _QUICK_PAIRS:
+        return ""
+    found = hall_set(problem, most_arcs=_QUICK_ARCS)
+    return "" if found is None else _of_loads(problem, found)
 
 
 def _lightest(problem: CheckpointAllocation, fits: BoolArray) -> FloatArray:

@@ -5,10 +5,10 @@ For prices lambda >= 0 on the capacities, with l the loads and u the capacities,
     L(lambda) = sum_j min_{n allowed} (c[j,n] + lambda[n] l[j,n]) - sum_n lambda[n] u[n]
 
 is at most the objective of every allocation that keeps the capacities: each of its terms is at least the
-minimum, and lambda (load - u) is not positive. Constraints that are left out (apart, capacity_min, moves)
-only make it weaker. L is always evaluated over the whole matrix in float64, minus an allowance for
-rounding, so that a poor price gives a weak bound and never a false one. Prices come from the linear
-relaxation at small sizes, else from subgradient steps.
+minimum, and lambda (load - u) is not positive. For lambda < 0 the same holds with the least load in the
+place of u. Constraints that are left out (apart, moves) only make it weaker. L is always evaluated over
+the whole matrix in float64, minus an allowance for rounding, so that a poor price gives a weak bound and
+never a false one. Prices come from the linear relaxation at small sizes, else from subgradient steps.
 """
 
 from __future__ import annotations
@@ -48,16 +48,19 @@ def fits_somewhere(problem: CheckpointAllocation) -> bool:
 
 
 def price_bound(problem: CheckpointAllocation, prices: FloatArray, fits: BoolArray | None = None) -> float:
-    """L(prices), (N,) >= 0; infinite when a checkpoint fits nowhere."""
+    """L(prices), (N,); infinite when a checkpoint fits nowhere. A price below 0 is one on the minimum of its node."""
     minima, at = reduced_minima(problem, prices, fits)
     if not np.isfinite(minima).all():
         return math.inf
-    paid = prices[prices > 0] * problem.upper[prices > 0]
+    used = prices != 0
+    paid = prices[used] * np.where(prices > 0, problem.upper, problem.lower)[used]
     value: float = math.fsum(minima.tolist()) - math.fsum(paid.tolist())
     if not len(paid):
         return value  # each minimum is an entry of the cost matrix: nothing was rounded
-    priced = prices[at] * problem.weights[np.arange(problem.n_checkpoints), at]
-    rounding: float = 4 * _EPS * (math.fsum(np.abs(minima).tolist()) + 2 * math.fsum(priced.tolist()) + paid.sum())
+    priced = np.abs(prices[at] * problem.weights[np.arange(problem.n_checkpoints), at])
+    rounding: float = (
+        4 * _EPS * (math.fsum(np.abs(minima).tolist()) + 2 * math.fsum(priced.tolist()) + np.abs(paid).sum())
+    )
     return value - rounding
 
 
@@ -94,7 +97,8 @@ def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
     from scipy.optimize import linprog  # noqa: PLC0415
 
     j, n = np.nonzero(fitting(problem))
-    shifted = problem.cost[j, n] - problem.cost[j, n].min()
+    cost = problem.cost[j, n].astype(np.float64)  # of float32 a unit of 1e-300 would be 0
+    shifted = cost - cost.min()
     unit = max(float(shifted.max(initial=0.0)), 1e-300)
     cap = np.maximum(problem.upper, 1e-300)
     columns = np.arange(len(j))

@@ -34,18 +34,36 @@ __all__ = ["select_operators", "select_queries", "solve"]
 
 @overload
 def solve(
-    problem: OperatorSelection, *, time_limit_s: float = 60.0, seed: int = 0, workers: int = 1
+    problem: OperatorSelection,
+    *,
+    time_limit_s: float = 60.0,
+    seed: int = 0,
+    workers: int = 1,
+    hint: SelectionPlan | None = None,
 ) -> SelectionPlan: ...
 @overload
-def solve(problem: QuerySelection, *, time_limit_s: float = 60.0, seed: int = 0, workers: int = 1) -> QueryPlan: ...
 def solve(
-    problem: OperatorSelection | QuerySelection, *, time_limit_s: float = 60.0, seed: int = 0, workers: int = 1
+    problem: QuerySelection,
+    *,
+    time_limit_s: float = 60.0,
+    seed: int = 0,
+    workers: int = 1,
+    hint: QueryPlan | None = None,
+) -> QueryPlan: ...
+def solve(
+    problem: OperatorSelection | QuerySelection,
+    *,
+    time_limit_s: float = 60.0,
+    seed: int = 0,
+    workers: int = 1,
+    hint: SelectionPlan | QueryPlan | None = None,
 ) -> SelectionPlan | QueryPlan:
     """The best selection of operators or queries, with objective, proven bound and price.
 
     `seed` decides the draws of the local search of queries; operators need none. Everything runs on one process:
-    `workers` never changes an answer. The time limit [s] is a last resort; the note says when it struck. Raises
-    InputError for a bad argument.
+    `workers` never changes an answer. A `hint` is a former plan to start from: one that does not fit this problem is
+    not used, and the answer is never worse than one that does. The time limit [s] is a last resort; the note says when
+    it struck. Raises InputError for a bad argument.
     """
     check = CheckedArrays()
     if not (time_limit_s > 0 and math.isfinite(time_limit_s)):
@@ -53,7 +71,12 @@ def solve(
     for name, value, least in (("seed", seed, 0), ("workers", workers, 1)):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             check.add(name, value, f"must be a whole number, at least {least}")
+    kind = SelectionPlan if isinstance(problem, OperatorSelection) else QueryPlan
+    if hint is not None and not isinstance(hint, kind):
+        check.add("hint", type(hint).__name__, f"must be a {kind.__name__}")
     raise_if_any(check.faults)
     if isinstance(problem, OperatorSelection):
-        return select_operators(problem, time_limit_s=time_limit_s)
-    return select_queries(problem, time_limit_s=time_limit_s, seed=seed)
+        level = hint.level if isinstance(hint, SelectionPlan) else None
+        return select_operators(problem, time_limit_s=time_limit_s, start=level)
+    queries = hint.queries if isinstance(hint, QueryPlan) else None
+    return select_queries(problem, time_limit_s=time_limit_s, seed=seed, start=queries)

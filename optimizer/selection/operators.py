@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from dataclasses import dataclass
 
@@ -11,12 +12,14 @@ import numpy as np
 from models.checked_arrays import IntArray
 from models.selection import OperatorSelection, SelectionPlan
 from models.solution import Status, is_proven
+from optimizer.enumeration import better_levels, exact_sum
 from optimizer.selection.core import Searched, search_core
 from optimizer.selection.exchange import exchanged
 from optimizer.selection.relaxation import Options, Relaxation, counted, relax
 from optimizer.selection.scaling import Scaled, scaled
 
 _FIRST_STATES, _MOST_STATES = 400_000, 20_000_000
+_MOST_TRIED, _MOST_STEPS = 200, 200_000  # numbers of a problem, and steps, for which all is tried
 _MOST_COUNTED = 300_000  # operators up to which a price of being chosen is looked for
 
 
@@ -31,15 +34,19 @@ class _Answer:
     note: str = ""
 
 
-def select_operators(problem: OperatorSelection, *, time_limit_s: float) -> SelectionPlan:
-    """The best levels, with a bound."""
+def select_operators(
+    problem: OperatorSelection, *, time_limit_s: float, start: IntArray | None = None
+) -> SelectionPlan:
+    """The best levels, with a bound; `start` (n,) is improved as well where it fits."""
     began = time.perf_counter()
     deadline = time.monotonic() + time_limit_s
     numbers, options = whole_numbers(problem)
-    answer = _searched(options, deadline)
+    answer = _searched(options, deadline, _kept(problem, options, start))
     level = answer.level
     objective, bound = problem.objective(level), numbers.real(answer.bound - answer.bound % options.grain)
     bound = max(bound, objective)  # of whole numbers both are exact, of others the objective may be rounded up
+    if not is_proven(objective, bound) and problem.level_values.size <= _MOST_TRIED:
+        level, objective, bound = _all_tried(problem, level, objective, bound)
     return SelectionPlan(
         status=Status.OPTIMAL if is_proven(objective, bound) else Status.FEASIBLE,
         objective=objective,
@@ -48,8 +55,29 @@ def select_operators(problem: OperatorSelection, *, time_limit_s: float) -> Sele
         note="" if is_proven(objective, bound) else answer.note,
         level=level,
         used=problem.used(level),
-        price=math.ldexp(answer.price, numbers.weight_bits - numbers.value_bits),
+        price=real_price(answer.price, numbers),
     )
+
+
+def real_price(price: float, numbers: Scaled) -> float:
+    """A price in the unit of the problem: the largest number where it is beyond that."""
+    try:
+        return math.ldexp(price, numbers.weight_bits - numbers.value_bits)
+    except OverflowError:
+        return sys.float_info.max
+
+
+def _all_tried(
+    problem: OperatorSelection, level: IntArray, objective: float, bound: float
+) -> tuple[IntArray, float, float]:
+    """Levels, objective and bound after all that is better was tried, where that ends soon."""
+    tried = better_levels(problem, objective, _MOST_STEPS)
+    if tried.best is not None:
+        level, objective = tried.best, problem.objective(tried.best)
+    if not tried.decided:
+        return level, objective, max(bound, objective)
+    exact = exact_sum(problem.level_values[np.arange(len(level)), level].tolist())
+    return level, objective, objective if exact <= objective else math.nextafter(objective, math.inf)
 
 
 def whole_numbers(problem: OperatorSelection) -> tuple[Scaled, Options]:
@@ -62,11 +90,21 @@ def whole_numbers(problem: OperatorSelection) -> tuple[Scaled, Options]:
     return numbers, Options.of(numbers, allowed, problem.fits)
 
 
-def _searched(given: Options, deadline: float) -> _Answer:
+def _kept(problem: OperatorSelection, options: Options, start: IntArray | None) -> IntArray | None:
+    """A start with what is worth nothing left out, None where it does not fit this problem."""
+    if start is None or start.shape != (problem.n_operators,) or ((start < 0) | (start > problem.n_levels)).any():
+        return None
+    level = np.where(options.allowed[np.arange(len(start)), start], start, 0)
+    return level if problem.fits(level) else None
+
+
+def _searched(given: Options, deadline: float, start: IntArray | None) -> _Answer:
     """Prices, exchanges and the core; where that does not end soon, again with a price of being chosen."""
     relaxation = relax(given)
     options = given.with_step(relaxation.bound)
     level = exchanged(options, relaxation.base, relaxation)
+    if start is not None:
+        level = max(level, exchanged(options, start, relaxation), key=lambda one: options.total(one)[0])
     found = search_core(options, relaxation, level, most_states=_FIRST_STATES, deadline=deadline)
     answer = _Answer(found.level, found.value, found.bound, relaxation.price)
     if _open(options, found) and options.value.shape[1] == 2 and len(level) <= _MOST_COUNTED:
@@ -77,7 +115,9 @@ def _searched(given: Options, deadline: float) -> _Answer:
         answer = _with(options, relaxation, answer, deadline)
     if _open(options, answer):
         late = time.monotonic() > deadline
-        answer.note = "the time limit struck" if late else f"the search ended after {_MOST_STATES} states"
+        answer.note = (
+            "the time limit struck" if late else "the search ended undecided: too many states, or numbers too far apart"
+        )
     return answer
 
 

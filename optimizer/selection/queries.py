@@ -12,9 +12,10 @@ import numpy as np
 from models.checked_arrays import BoolArray
 from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
 from models.solution import Status, is_proven
+from optimizer.enumeration import better_queries, exact_sum
 from optimizer.selection.closure import Closure, Shares, best_cuts, real_split
 from optimizer.selection.filling import Filling
-from optimizer.selection.operators import select_operators
+from optimizer.selection.operators import real_price, select_operators
 from optimizer.selection.query_program import Fixed, Found, fixed, searched
 from optimizer.selection.query_relaxation import branch_and_bound
 
@@ -22,6 +23,7 @@ _STEP_BITS = 38  # as for operators: only what is better by 2^-38 of the bound i
 _ROUND_PAIRS = 1_000_000  # rounds times undecided queries of the local search
 _MOST_ROUNDS = 5_000
 _MOST_STARTS = 6
+_MOST_STEPS = 100_000  # of trying all that is better
 _PROGRAM_USES = 60_000  # pairs of undecided query and operator up to which CP-SAT is asked
 
 
@@ -45,8 +47,13 @@ class _Best:
     note: str = ""
 
 
-def select_queries(problem: QuerySelection, *, time_limit_s: float = 60.0, seed: int = 0) -> QueryPlan:
-    """The best queries with a bound, and the best single operators for what they leave of the capacity."""
+def select_queries(
+    problem: QuerySelection, *, time_limit_s: float = 60.0, seed: int = 0, start: BoolArray | None = None
+) -> QueryPlan:
+    """The best queries with a bound, and the best single operators for what they leave of the capacity.
+
+    `start` (m,) is improved as well, what is too much of it left out.
+    """
     began = time.perf_counter()
     deadline = time.monotonic() + time_limit_s
     possible = _possible(problem)
@@ -54,11 +61,27 @@ def select_queries(problem: QuerySelection, *, time_limit_s: float = 60.0, seed:
     cuts, shares = best_cuts(closure)
     bound = closure.numbers.real(shares.bound - shares.bound % closure.numbers.grain)
     search = _Search(problem, possible, closure, shares, Filling(problem, possible))
-    best = _Best(_filled(problem, search.filling, [cut.queries for cut in cuts]), bound)
+    starts = [cut.queries for cut in cuts]
+    if start is not None and start.shape == (problem.n_queries,):
+        starts.append(start & possible)
+    best = _Best(_filled(problem, search.filling, starts), bound)
     best = _improved(search, best, seed)
     best = _proven(search, best, time_limit_s, deadline, seed)
+    if not is_proven(problem.objective(best.queries), best.bound):
+        best = _all_tried(problem, best)
     single = _left_over(problem, best.queries, max(0.01, deadline - time.monotonic()))
     return _plan(problem, closure, shares, best, single, began)
+
+
+def _all_tried(problem: QuerySelection, best: _Best) -> _Best:
+    """The best set and bound after all that is better was tried, where that ends soon."""
+    objective = problem.objective(best.queries)
+    tried = better_queries(problem, objective, _MOST_STEPS)
+    queries = best.queries if tried.best is None else np.asarray(tried.best, dtype=np.bool_)
+    if not tried.decided:
+        return _Best(queries, best.bound, best.note)
+    exact, objective = exact_sum(problem.value[queries].tolist()), problem.objective(queries)
+    return _Best(queries, objective if exact <= objective else math.nextafter(objective, math.inf))
 
 
 def _possible(problem: QuerySelection) -> BoolArray:
@@ -199,7 +222,7 @@ def _plan(
         queries=whole,
         operators=operators,
         used=math.fsum(problem.weight[operators].tolist()),
-        price=math.ldexp(float(shares.price), closure.numbers.weight_bits - closure.numbers.value_bits),
+        price=real_price(float(shares.price), closure.numbers),
         single_value=0.0 if single is None or single.objective is None else single.objective,
         single_bound=0.0 if single is None or single.bound is None else single.bound,
         split=real_split(shares, closure.numbers),

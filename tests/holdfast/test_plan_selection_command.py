@@ -1,4 +1,4 @@
-"""`plan selection`, `queries`, `steps`, `placement`, `interval` and `verify` of plans: documents, exit codes, errors."""
+"""`plan selection`, `queries`, `steps`, `interval`, and `verify` of all plans: documents, exit codes, errors."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_bad_problems_are_refused_with_path_value_and_rule(run, kind, changes, m
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "interval"}, "kind = interval: must be one of"),
+        ({"kind": "intervals"}, "kind = intervals: must be one of"),
         ({"level": [0.5, 0, 0, 0]}, "must be a whole number"),
         ({"objective": "much"}, "objective"),
         ({"status": "good"}, "status = good"),

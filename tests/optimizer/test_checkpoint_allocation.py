@@ -99,7 +99,7 @@ def test_flow_program_and_brute_force_agree_when_loads_are_equal(seed, capped, f
     )  # fmt: skip
     best = brute_force(problem)
     assert flow.is_count_problem(problem)
-    assignment, bound = flow.count_flow(problem)
+    assignment, bound, _ = flow.count_flow(problem)
     program = by_program(problem)
     assert (best is None) == (assignment is None) == program.infeasible
     if best is not None:

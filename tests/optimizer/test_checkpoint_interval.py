@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from models.checkpoint_interval import (
 from models.errors import InputError
 from models.solution import Status
 from optimizer.checkpoint_interval import solve
+from optimizer.verify_plans import verify_plan
 
 
 def exact_in_decimals(checkpoint_s: float, mtbf_s: float) -> float:
@@ -76,8 +78,12 @@ def test_no_interval_of_a_grid_that_meets_the_target_is_better(pause, mtbf, rho,
     plan = solve(problem)
     grid = np.geomspace(pause * longer, 1e9 * pause, 4001).tolist()
     meets = [t for t in grid if worst_recovery_s(problem, t) <= target]
+    verdict = verify_plan(problem, plan, gap=plan.gap)
+    assert (verdict.violations, verdict.not_checked) == ((), ())
     if plan.status is Status.INFEASIBLE:
-        assert meets == []
+        assert verdict.checked[0].startswith("the infeasibility: the shortest recovery is")
+        # a target of just the restart is missed by what float64 cannot add to it
+        assert not any(worst_recovery_s(problem, t) <= target * (1 - 1e-12) for t in grid)
         assert plan.worst_recovery_s <= min(worst_recovery_s(problem, t) for t in grid) * (1 + 1e-12)
         return
     if plan.status is Status.UNKNOWN:  # no float64 holds it
@@ -89,6 +95,29 @@ def test_no_interval_of_a_grid_that_meets_the_target_is_better(pause, mtbf, rho,
     costs = [slowdown(t - pause, pause, mtbf, restart) for t in meets if t > pause]
     assert plan.bound <= min(costs, default=math.inf)
     assert plan.objective <= min(costs, default=math.inf) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"objective": 1.001}, "says objective 1.001"),
+        ({"bound": 2.0}, "which the recomputed objective"),
+        ({"interval_s": 1e-3}, "a checkpoint must be complete"),
+        ({"interval_s": 5000.0, "useful_s": 4999.0}, "a failure may take"),
+        ({"useful_s": 7.0}, "says 7.0 s of work"),
+        ({"status": Status.INFEASIBLE}, "says infeasible"),
+    ],
+)
+def test_false_claims_about_an_interval_are_found(changes, text):
+    problem = CheckpointInterval(
+        checkpoint_s=1.0, mtbf_s=86_400.0, restart_s=30.0, utilisation=0.6, recovery_target_s=180.0
+    )
+    plan = solve(problem)
+    assert plan.note == "the recovery target decides"
+    assert verify_plan(problem, plan).not_checked == ()
+    assert text in " ".join(map(str, verify_plan(problem, replace(plan, **changes)).violations))
+    higher = verify_plan(problem, replace(plan, status=Status.FEASIBLE, bound=plan.bound + 1e-7))
+    assert higher.not_checked or not higher.ok
 
 
 def test_without_pause_the_target_gives_the_formula_of_the_streams():

@@ -60,10 +60,12 @@ def test_prices_prove_the_bound_of_a_plan_and_no_higher_one(running):
     value = price_bound(problem, plan.prices)
     assert plan.bound == pytest.approx(value, rel=1e-12)
     higher = dataclasses.replace(plan, bound=(plan.bound + plan.objective) / 2)
-    assert verify_checkpoints(problem, higher).not_checked == ("the bound, which takes a solver",)
+    proved = f"the bound, which takes a solver: the node prices of the plan prove {value:.12g}"
+    assert verify_checkpoints(problem, higher).not_checked == (proved,)
     for prices in (-plan.prices, plan.prices[:-1], np.full(20, np.nan), np.zeros(20)):
         claimed = dataclasses.replace(plan, prices=prices)
-        assert verify_checkpoints(problem, claimed).not_checked == ("the bound, which takes a solver",)
+        (left,) = verify_checkpoints(problem, claimed).not_checked
+        assert left.startswith("the bound, which takes a solver: the cheapest allowed nodes prove")
 
 
 def test_prices_of_a_hint_are_checked(running):

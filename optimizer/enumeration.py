@@ -1,0 +1,203 @@
+"""Trying all that could be better, in whole numbers: for small problems, whatever their numbers are like.
+
+The other methods work with 40 to 60 bits; numbers of 1e15 beside others of 1e-12 are too much for them. Here numbers
+are whole multiples of one power of two, of any length, and nothing is rounded. The searches are depth first and end
+after so many steps, without an answer then. No solver is used, so `verify` asks them too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.checkpoint_allocation import CheckpointAllocation
+from models.selection import OperatorSelection, QuerySelection
+
+MOST_STEPS = 20_000
+MOST_ORDERED = 6  # moves of which all orders are tried
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What is better than was asked for, the best there is (None: nothing); `decided`: whether all was tried."""
+
+    best: Any
+    decided: bool
+
+
+def exact_integers(*groups: list[float]) -> list[list[int]]:
+    """Each group of numbers as whole multiples of one power of two, the same for all groups."""
+    ratios = [[number.as_integer_ratio() for number in group] for group in groups]
+    common = max((below for group in ratios for _, below in group), default=1)
+    return [[above * (common // below) for above, below in group] for group in ratios]
+
+
+def better_levels(problem: OperatorSelection, than: float, most: int = MOST_STEPS) -> Tried:
+    """The best levels (n,) that fit and are worth more than a value."""
+    n, width = problem.level_values.shape
+    flat, (goal,) = exact_integers(problem.level_values.ravel().tolist(), [than])
+    weights, (room,) = exact_integers(problem.level_weights.ravel().tolist(), [problem.limit])
+    options = [
+        sorted(
+            ((flat[o * width + k], weights[o * width + k], k) for k in np.flatnonzero(problem.allowed[o]).tolist()),
+            key=lambda one: (-one[0], one[1]),
+        )
+        for o in range(n)
+    ]
+    order = sorted(range(n), key=lambda o: -options[o][0][0])
+    rest = _sums_after([options[o][0][0] for o in order])
+    level, best = [0] * n, None
+    steps, stack = 0, [(0, 0, 0, 0)]  # place in the order, next option, value, weight
+    while stack:
+        at, choice, value, weight = stack.pop()
+        if at == n:
+            best, goal = np.array(level, dtype=np.int64), value
+            continue
+        if choice == len(options[order[at]]):
+            continue
+        stack.append((at, choice + 1, value, weight))
+        more, heavier, k = options[order[at]][choice]
+        steps += 1
+        if steps > most:
+            return Tried(best, False)
+        if value + more + rest[at + 1] <= goal:
+            stack.pop()  # later options are worth less
+        elif weight + heavier <= room:
+            level[order[at]] = k
+            stack.append((at + 1, 0, value + more, weight + heavier))
+    return Tried(best, True)
+
+
+def better_queries(problem: QuerySelection, than: float, most: int = MOST_STEPS) -> Tried:
+    """The best queries (m,) that fit together and are worth more than a value."""
+    values, (goal,) = exact_integers(problem.value.tolist(), [than])
+    weights, (room,) = exact_integers(problem.weight.tolist(), [problem.limit])
+    needs = [problem.operators_of(q).tolist() for q in range(problem.n_queries)]
+    order = [q for q in range(problem.n_queries) if sum(weights[o] for o in needs[q]) <= room]
+    order.sort(key=lambda q: -values[q])
+    rest = _sums_after([values[q] for q in order])
+    best: BoolArray | None = None
+    steps = 0
+    stack: list[tuple[int, int, int, frozenset[int], tuple[int, ...]]] = [(0, 0, 0, frozenset(), ())]
+    while stack:
+        at, value, weight, taken, chosen = stack.pop()
+        steps += 1
+        if steps > most:
+            return Tried(best, False)
+        if value + rest[at] <= goal:
+            continue
+        if at == len(order):
+            best, goal = np.zeros(problem.n_queries, dtype=np.bool_), value
+            best[list(chosen)] = True
+            continue
+        new = [o for o in needs[order[at]] if o not in taken]
+        heavier = weight + sum(weights[o] for o in new)
+        stack.append((at + 1, value, weight, taken, chosen))
+        if heavier <= room:
+            stack.append((at + 1, value + values[order[at]], heavier, taken.union(new), (*chosen, order[at])))
+    return Tried(best, True)
+
+
+def better_assignment(problem: CheckpointAllocation, than: float, most: int = MOST_STEPS) -> Tried:
+    """The cheapest assignment (J,) that keeps every constraint and costs less than a value (infinity: any)."""
+    from optimizer.verify import constraint_violations  # noqa: PLC0415 - that module asks this one
+
+    j, n = problem.cost.shape
+    if j * n > most:
+        return Tried(None, False)
+    finite = math.isfinite(than)
+    flat, (goal,) = exact_integers(problem.cost.astype(np.float64).ravel().tolist(), [than if finite else 0.0])
+    fits = problem.allowed & (problem.weights <= problem.upper)
+    if not fits.any(axis=1).all():
+        return Tried(None, True)
+    options = [sorted((flat[k * n + m], m) for m in np.flatnonzero(fits[k]).tolist()) for k in range(j)]
+    order = sorted(range(j), key=lambda k: -(options[k][1][0] - options[k][0][0]) if len(options[k]) > 1 else -math.inf)
+    rest = _sums_after([options[k][0][0] for k in order])
+    weights, upper = problem.weights.tolist(), (problem.upper * (1 + 1e-9)).tolist()  # sums in another order differ
+    best: IntArray | None = None
+    found = np.full(j, -1, dtype=np.int64)
+    steps = 0
+    stack: list[tuple[int, int, int, list[float]]] = [(0, 0, 0, [0.0] * n)]
+    while stack:
+        at, choice, cost, loads = stack.pop()
+        if at == j:
+            if not constraint_violations(problem, found):
+                best, goal, finite = found.copy(), cost, True
+            continue
+        found[order[at]] = -1
+        if choice == len(options[order[at]]):
+            continue
+        steps += 1
+        if steps > most:
+            return Tried(best, False)
+        more, node = options[order[at]][choice]
+        if finite and cost + more + rest[at + 1] >= goal:
+            continue  # later options cost more
+        stack.append((at, choice + 1, cost, loads))
+        load = loads[node] + weights[order[at]][node]
+        if load <= upper[node] and all(found[k] != node for k in problem.neighbours.get(order[at], ())):
+            found[order[at]] = node
+            here = loads.copy()
+            here[node] = load
+            stack.append((at + 1, 0, cost + more, here))
+    return Tried(best, True)
+
+
+def colourable(ends: IntArray, n_colours: int, most: int = MOST_STEPS) -> bool | None:
+    """Whether edges (E, 2) have a colouring with so many colours; None where that takes more steps."""
+    pairs = ends.tolist()
+    degree = np.bincount(ends.ravel()) if len(pairs) else np.zeros(0, dtype=np.int64)
+    order = sorted(range(len(pairs)), key=lambda e: -int(degree[pairs[e]].sum()))
+    colour: list[int] = []
+    choice, steps = 0, 0
+    while len(colour) < len(order):
+        steps += 1
+        if steps > most:
+            return None
+        here = set(pairs[order[len(colour)]])
+        used = {c for e, c in zip(order, colour, strict=False) if here & set(pairs[e])}
+        limit = min(n_colours, max(colour, default=-1) + 2)  # colours are alike
+        free = next((c for c in range(choice, limit) if c not in used), None)
+        if free is not None:
+            colour.append(free)
+            choice = 0
+        elif colour:
+            choice = colour.pop() + 1
+        else:
+            return False
+    return True
+
+
+def first_of_all_orders(ends: IntArray, durations: FloatArray) -> tuple[FloatArray, float]:
+    """The schedule that ends first, and when: in some order of the moves each begins as soon as its ends are free."""
+    best, first = np.zeros(len(ends)), math.inf
+    for order in itertools.permutations(range(len(ends))):
+        free = np.zeros(int(ends.max()) + 1 if len(ends) else 0)
+        start = np.zeros(len(ends))
+        for move in order:
+            start[move] = free[ends[move]].max()
+            free[ends[move]] = start[move] + durations[move]
+            if start[move] + durations[move] >= first:
+                break
+        else:
+            best, first = start, float((start + durations).max(initial=0.0))
+    return best, first
+
+
+def exact_sum(numbers: list[float]) -> Fraction:
+    """The sum, not rounded."""
+    return sum((Fraction(number) for number in numbers), Fraction(0))
+
+
+def _sums_after(numbers: list[int]) -> list[int]:
+    """The sum of what is from each place on, and 0 at the end."""
+    sums = [0]
+    for number in reversed(numbers):
+        sums.append(sums[-1] + number)
+    return sums[::-1]

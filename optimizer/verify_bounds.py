@@ -1,0 +1,122 @@
+"""Proofs of a bound that need no solver: what a plan carries, and what follows from the problem alone.
+
+Each value is at most what any assignment that keeps the constraints costs:
+
+- the cheapest nodes that may store each checkpoint and have room for it alone;
+- with a limit on moves, staying and the moves that save most;
+- of copies that are apart, as many different nodes as there are copies, each at its cheapest;
+- prices of the nodes (`prices.price_bound`), of either sign; where capacities only count, in numbers of checkpoints
+  (`flow.potential_bound`);
+- for small problems, that nothing is found below the bound when all is tried (`enumeration`).
+
+All is summed over all pairs, some rows at a time in float64, less what rounding may add.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.checked_arrays import FloatArray
+from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from optimizer.enumeration import better_assignment
+
+_TRIED_PAIRS = 2_000
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A value that no assignment that keeps the constraints is below, what proves it, and whether it is the bound."""
+
+    value: float
+    how: str
+    enough: bool = False
+
+
+def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, tolerance: float) -> Proof | None:
+    """The first proof of the plan's bound; else the best proof of less; None without a bound, or without any proof.
+
+    The tolerance is a share of what the cheapest nodes cost.
+    """
+    from optimizer.checkpoint_allocation.prices import fits_somewhere, reduced_minima  # noqa: PLC0415
+
+    if plan.bound is None or not math.isfinite(plan.bound) or not fits_somewhere(problem):
+        return None
+    minima, _ = reduced_minima(problem, np.zeros(problem.n_nodes))
+    slack = tolerance * math.fsum(np.abs(minima).tolist())
+    best: Proof | None = None
+    for proof in _proofs(problem, plan, minima):
+        if plan.bound <= proof.value + slack:
+            return replace(proof, enough=True)
+        best = proof if best is None or proof.value > best.value else best
+    if problem.cost.size <= _TRIED_PAIRS:
+        tried = better_assignment(problem, plan.bound)
+        if tried.decided and (tried.best is None or problem.objective(tried.best) + slack >= plan.bound):
+            return Proof(plan.bound, "all assignments that may cost less", enough=True)
+    return best
+
+
+def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatArray) -> Iterator[Proof]:
+    from optimizer.checkpoint_allocation.prices import price_bound  # noqa: PLC0415
+
+    yield Proof(math.fsum(minima.tolist()), "the cheapest allowed nodes")
+    if problem.max_moves is not None:
+        yield Proof(_few_moves(problem, minima), "the moves that save most")
+    if problem.neighbours:
+        yield Proof(_different_nodes(problem, minima), "different nodes for copies")
+    prices = plan.prices
+    if prices is not None and prices.shape == (problem.n_nodes,) and np.isfinite(prices).all():
+        yield Proof(price_bound(problem, prices), "the node prices of the plan")
+        yield from _counted(problem, prices)
+
+
+def _counted(problem: CheckpointAllocation, prices: FloatArray) -> Iterator[Proof]:
+    """The bound of prices for numbers of checkpoints, where all weigh the same on a node."""
+    from optimizer.checkpoint_allocation.flow import counts, is_count_problem, potential_bound  # noqa: PLC0415
+
+    if is_count_problem(problem):
+        value, rounding = potential_bound(problem, counts(problem), prices * problem.weights[0])
+        yield Proof(value - rounding, "the node prices of the plan")
+
+
+def _few_moves(problem: CheckpointAllocation, minima: FloatArray) -> float:
+    """What all cost where they are, less the most that so many moves save; those that cannot stay move first."""
+    assert problem.current is not None and problem.max_moves is not None
+    rows = np.arange(problem.n_checkpoints)
+    here = problem.cost[rows, problem.current].astype(np.float64)
+    fits = problem.weights[rows, problem.current] <= problem.upper[problem.current]
+    stays = problem.allowed[rows, problem.current] & fits
+    saved = np.sort(np.where(stays, here - minima, 0.0))[::-1]
+    left = max(problem.max_moves - int((~stays).sum()), 0)
+    terms = [*np.where(stays, here, minima).tolist(), *(-saved[:left]).tolist()]
+    return math.fsum(terms) - 2 * _EPS * math.fsum(np.abs(saved).tolist())
+
+
+def _different_nodes(problem: CheckpointAllocation, minima: FloatArray) -> float:
+    """The cheapest nodes, but of copies that are all apart as many different ones as there are copies."""
+    from optimizer.checkpoint_allocation.prices import fits_in  # noqa: PLC0415
+    from optimizer.checkpoint_allocation.separable import cliques, is_clique  # noqa: PLC0415
+
+    terms = minima.copy()
+    for members in cliques(problem):
+        if is_clique(problem, members) and len(members) <= problem.n_nodes:
+            costs = np.where(fits_in(problem, members), problem.cost[members], np.inf).min(axis=0)
+            different = np.sort(costs)[: len(members)]
+            if different.sum() > minima[members].sum():
+                terms[members] = different
+    return math.fsum(terms.tolist())
+
+
+def why_no_assignment(problem: CheckpointAllocation) -> str:
+    """Why nothing keeps the constraints, where sums, or trying all, prove it; else ""."""
+    from optimizer.checkpoint_allocation.infeasible import why_infeasible  # noqa: PLC0415
+
+    reason = why_infeasible(problem)
+    if reason or problem.cost.size > _TRIED_PAIRS:
+        return reason
+    tried = better_assignment(problem, math.inf)
+    return "all assignments break something" if tried.decided and tried.best is None else ""

@@ -1,0 +1,223 @@
+"""Why there is no allocation: each reason is refuted without its parts, by trying all assignments and by programs."""
+
+from __future__ import annotations
+
+import itertools
+
+import nasty_problems as nasty
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from models.checkpoint_allocation import CheckpointAllocation
+from models.solution import Status
+from optimizer.checkpoint_allocation import solve
+from optimizer.checkpoint_allocation.conflict import Conflict, Parts, divided, filtered, undivided
+from optimizer.checkpoint_allocation.hall import hall_set
+
+
+def possible(problem: CheckpointAllocation, parts: set[tuple[str, int]]) -> bool:
+    """Whether whole checkpoints can keep the parts: every assignment is tried, -1 for what need not be stored.
+
+    That few move says that all others are stored.
+    """
+    found = Parts(problem)
+    all_stored = ("moves", 0) in parts
+    choices = [
+        np.flatnonzero(found.fits[j]).tolist() + ([] if all_stored or ("store", j) in parts else [-1])
+        for j in range(problem.n_checkpoints)
+    ]
+    return any(_kept(problem, found, parts, np.array(one)) for one in itertools.product(*choices))
+
+
+def _kept(problem: CheckpointAllocation, found: Parts, parts: set[tuple[str, int]], assignment: np.ndarray) -> bool:
+    loads = problem.node_loads(assignment)
+    over = [n for n in np.flatnonzero(loads > problem.upper).tolist() if ("capacity", n) in parts]
+    under = [n for n in np.flatnonzero(loads < problem.lower).tolist() if ("minimum", n) in parts]
+    together = [
+        k
+        for k, members in enumerate(found.apart)
+        if ("apart", k) in parts
+        for here in [assignment[members][assignment[members] >= 0].tolist()]
+        if len(set(here)) < len(here)
+    ]
+    away = 0
+    if ("moves", 0) in parts:
+        away = int(((assignment != problem.current) & (assignment >= 0)).sum()) - problem.max_moves
+    return not (over or under or together or away > 0)
+
+
+def divisible(problem: CheckpointAllocation, parts: set[tuple[str, int]]) -> bool:
+    """Whether checkpoints can keep the parts when they may be divided: a dense linear program."""
+    found = Parts(problem)
+    j, n = np.nonzero(found.fits)
+    rows, limits = [(j == k) * 1.0 for k in range(problem.n_checkpoints)], [1.0] * problem.n_checkpoints
+    for kind, at in parts:
+        if kind == "store":
+            rows.append(-1.0 * (j == at))
+            limits.append(-1.0)
+        elif kind in ("capacity", "minimum"):
+            limit, sign = (problem.upper[at], 1.0) if kind == "capacity" else (problem.lower[at], -1.0)
+            unit = max(limit, problem.weights[found.fits[:, at], at].max(initial=0.0), 1e-300)
+            rows.append(sign * np.where(n == at, problem.weights[j, n] / unit, 0.0))
+            limits.append(sign * limit / unit)
+        elif kind == "apart":
+            for node in range(problem.n_nodes):
+                rows.append(1.0 * ((n == node) & np.isin(j, found.apart[at])))
+                limits.append(1.0)
+        else:
+            rows.append(1.0 * (problem.current[j] != n))
+            limits.append(float(problem.max_moves))
+    if not len(j):
+        return min(limits) >= 0
+    return linprog(np.zeros(len(j)), A_ub=np.array(rows), b_ub=limits).status == 0
+
+
+def check(problem: CheckpointAllocation, conflict: Conflict) -> None:
+    """The parts cannot hold, and without any of them they can: whole, or in parts of checkpoints."""
+    parts = set(conflict.parts)
+    assert not possible(problem, parts)
+    can = possible if conflict.whole else divisible
+    assert not can(problem, parts)
+    assert conflict.smallest
+    for part in conflict.parts:
+        assert can(problem, parts - {part}), (conflict, part)
+    if conflict.whole:
+        assert divisible(problem, parts)
+
+
+def tame(seed: int) -> CheckpointAllocation:
+    """A problem that tolerances of programs do not matter for: loads and capacities are small whole numbers."""
+    draw = np.random.default_rng([seed, 11])
+    if draw.random() < 0.3:  # room enough, to be divided
+        j, n = int(draw.integers(3, 6)), int(draw.integers(2, 4))
+        load = draw.integers(3, 8, j)
+        return CheckpointAllocation(cost=np.zeros((j, n)), load=load, capacity=np.full(n, -(-load.sum() // n)))
+    j, n = int(draw.integers(2, 6)), int(draw.integers(1, 5))
+    load = draw.integers(1, 8, (j, n) if draw.random() < 0.3 else j)
+    capacity = np.maximum(draw.integers(3, 14, n), np.rint(load.sum() / load.size * j / n * draw.choice([0.8, 1.1])))
+    moves = {"current": draw.integers(0, n, j), "max_moves": int(draw.integers(0, 3))} if draw.random() < 0.3 else {}
+    least = np.minimum(draw.integers(0, 7, n), capacity) if draw.random() < 0.4 else None
+    pairs = [(a, b) for a in range(j) for b in range(a) if draw.random() < draw.choice([0.0, 0.3])]
+    return CheckpointAllocation(
+        cost=np.zeros((j, n)), load=load, capacity=capacity, capacity_min=least,
+        forbidden=np.argwhere(draw.random((j, n)) < 0.15), apart=pairs, **moves,
+    )  # fmt: skip
+
+
+def campaign(seeds: range) -> dict[str, int]:
+    """How many conflicts of each kind were checked."""
+    met = {"divided": 0, "undivided": 0, "hall": 0}
+    for seed in seeds:
+        problem = tame(seed)
+        conflict = divided(problem)
+        if conflict is not None:
+            met["divided"] += 1
+            check(problem, conflict)
+        elif (found := undivided(problem, time_limit_s=30.0)) is not None:
+            met["undivided"] += 1
+            check(problem, found)
+        else:
+            assert possible(problem, set(Parts(problem).every))
+        hall = hall_set(problem)
+        if hall is not None:
+            met["hall"] += 1
+            limits = [("minimum" if hall.least else "capacity", n) for n in hall.nodes.tolist()]
+            stored = [] if hall.least else [("store", j) for j in hall.checkpoints.tolist()]
+            assert not divisible(problem, {*limits, *stored})
+            check(problem, Conflict((*limits, *stored), False, True))
+        elif problem.load.ndim == 1 and not problem.neighbours and problem.max_moves is None:
+            assert conflict is None or not Parts(problem).fits.any(axis=1).all()
+    return met
+
+
+def test_every_part_of_a_reason_is_needed_and_all_of_them_are_enough():
+    met = campaign(range(80))
+    assert min(met.values()) >= 5, met
+
+
+@pytest.mark.slow
+def test_every_part_of_many_more_reasons_is_needed():
+    met = campaign(range(1_000, 6_000))
+    assert min(met.values()) >= 250, met
+
+
+def test_a_problem_is_called_infeasible_only_where_nothing_keeps_the_rules():
+    met = 0
+    for seed in range(150):
+        problem = nasty.allocation(seed)
+        plan = solve(problem)
+        assert (plan.status is Status.INFEASIBLE) == (nasty.true_allocation(problem).best is None)
+        met += plan.status is Status.INFEASIBLE
+        assert plan.note or plan.status is not Status.INFEASIBLE
+    assert met > 40
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        (  # three heavy ones on two nodes, among forty that fit elsewhere
+            {
+                "cost": np.zeros((43, 5)), "load": [4.0] * 3 + [0.5] * 40, "capacity": [5.0, 5, 9, 9, 9],
+                "forbidden": [(j, n) for j in range(3) for n in (2, 3, 4)],
+            },
+            "checkpoints 0, 1, 2 with load 12 may only go to nodes 0, 1, which together can hold 10",
+        ),
+        (
+            {"cost": np.zeros((3, 2)), "load": [2.0, 2.1, 2.2], "capacity": [3.5, 3.5]},
+            "these cannot all hold: checkpoints 0, 1, 2 with load 2, 2.1, 2.2 must be stored; nodes 0, 1 can hold 3.5 "
+            "each. Parts of checkpoints could be stored so, whole ones cannot",
+        ),
+        (
+            {"cost": np.zeros((5, 2)), "load": [2.0] * 5, "capacity": [5.0, 5.0]},
+            "checkpoints 0, 1, 2, 3, 4 may only go to nodes 0, 1, with room for 4 whole checkpoints of their load",
+        ),
+        (  # two copies of each of two large states: room enough together, but not on different nodes
+            {
+                "cost": np.zeros((4, 3)), "load": [3.0] * 4, "capacity": [9.0, 2, 3],
+                "apart": [(0, 1), (2, 3)], "forbidden": np.zeros((0, 2)),
+            },
+            "these cannot all hold: checkpoints 0, 1, 2, 3 with load 3 each must be stored (only on nodes 0, 2); "
+            "node 2 can hold 3; checkpoints 0, 1 must be apart; checkpoints 2, 3 must be apart",
+        ),
+        (
+            {"cost": np.zeros((4, 4)), "load": [1.0] * 4, "apart": [(0, 1), (0, 2), (1, 2)],
+             "forbidden": [(0, 1), (0, 2), (0, 3), (2, 1), (2, 2), (2, 3)]},
+            "checkpoints [0, 2] must be apart, only 1 node may store them",
+        ),
+        (
+            {"cost": np.zeros((3, 3)), "load": [1.0, 1, 1], "capacity": [9.0] * 3, "capacity_min": [0.0, 2, 2],
+             "forbidden": [(0, 1), (0, 2)]},
+            "nodes 1, 2 ask for at least 4, all that may go there is 2",
+        ),
+        (
+            {"cost": np.zeros((3, 2)), "load": [3.0, 3, 1], "capacity": [6.0, 6], "current": [0, 0, 0], "max_moves": 0},
+            "these cannot all hold: checkpoints 0, 1, 2 with load 3, 3, 1 must be stored; node 0 can hold 6; "
+            "only 0 may move",
+        ),
+    ],
+)  # fmt: skip
+def test_the_smallest_reason_is_named(fields, reason):
+    plan = solve(CheckpointAllocation(**fields))
+    assert (plan.status, plan.note) == (Status.INFEASIBLE, reason)
+
+
+def test_a_large_problem_names_the_few_checkpoints_that_do_not_fit():
+    draw = np.random.default_rng(1)
+    load = draw.uniform(0.5, 1.5, 3_000)
+    load[:7] = 25.0
+    capacity = np.full(100, 1.3 * load.sum() / 100)
+    bad = [(j, n) for j in range(7) for n in range(3, 100)]
+    problem = CheckpointAllocation(cost=draw.random((3_000, 100)), load=load, capacity=capacity, forbidden=bad)
+    plan = solve(problem)
+    assert plan.status is Status.INFEASIBLE
+    assert plan.note.startswith("checkpoints 0, 1, 2, 3, 4 with load 125 may only go to nodes 0, 1, 2, which together")
+
+
+def test_filtering_ends_at_its_limit_and_says_that_more_could_go():
+    parts = tuple(("store", k) for k in range(40))
+    needed = {3, 17, 18}
+    kept, smallest = filtered(parts, lambda some: needed <= {k for _, k in some})
+    assert ({k for _, k in kept}, smallest) == (needed, True)
+    kept, smallest = filtered(parts, lambda some: needed <= {k for _, k in some}, most=3)
+    assert (needed <= {k for _, k in kept}, smallest) == (True, False)
