@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from sim.compiled.compiling import kernel
-from sim.compiled.draws import service_ns, time_ns
+from sim.compiled.draws import service_ns
 from sim.compiled.scan_books import books_fit, keep_books, next_cut, take_turns
+from sim.compiled.scan_draws import draw_times
 from sim.compiled.scan_kept import log_fits, note_arrival, note_start
 from sim.compiled.scan_order import put_in_order
 from sim.compiled.scan_send import (
@@ -249,11 +250,10 @@ def _go_on(s: ScanState, operator: int) -> int:
 @kernel
 def _draw(s: ScanState, operator: int, first: int, n: int) -> None:
     """The service times of n of those that arrive, from number `first` on."""
-    draws, place = s.draws[operator], s.boxes[operator].first
-    law, a, b, stream = draws.law, draws.a, draws.b, draws.stream
-    fixed_ns, inverse = draws.fixed_ns, draws.inverse
+    place = s.boxes[operator].first
     for k in range(n):
-        s.drawn[k] = time_ns(law, a, b, stream, fixed_ns, inverse, s.box[place + s.order[first + k]].id)
+        s.ids[k] = s.box[place + s.order[first + k]].id
+    draw_times(s, operator, n)
     if s.stages[operator].scaled:
         for k in range(n):
             speed = s.servers[s.unit_task[s.box[place + s.order[first + k]].unit]].speed

@@ -77,6 +77,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, in_order: bool) -> ScanSt
         servers=servers,
         slots=np.zeros(threads, SLOT),
         frees=np.zeros(threads, np.int64),
+        ids=np.zeros(BATCH, np.uint64),
         drawn=np.zeros(BATCH, np.int64),
         done=np.zeros(BATCH, SLOT),
         outputs=np.zeros(4 * BATCH, PARCEL),

@@ -199,6 +199,7 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "servers": SERVER,
     "slots": SLOT,
     "frees": np.dtype("i8"),
+    "ids": np.dtype("u8"),  # of a batch
     "drawn": np.dtype("i8"),  # service times of a batch
     "done": SLOT,  # `origin` is the task
     "outputs": PARCEL,  # of a batch; `unit` and `origin` are those that send
