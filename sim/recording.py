@@ -7,7 +7,7 @@ operator, birth_ns, delivered_ns. A block is not kept: the engine may use its me
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,7 @@ Tables = dict[str, Mapping[str, np.ndarray]]
 
 _FIRST_PAGES = 64
 _FIRST_ROWS = 2**12
+_MOST_ROWS_AHEAD = 2**24  # memory that is not written yet is not taken yet, but of it may be too much to ask for
 _AT_ONCE = 64  # intervals
 _NOTHING = 2**63 - 1  # the least of no values
 _LOW_BITS = 0xFFFFFFFF
@@ -49,10 +50,11 @@ class Recording(Protocol):
         """The tables visits and deliveries, and those of FOLDED where histograms are kept."""
 
 
-def recording_of(scenario: Scenario, inputs: RunInputs) -> Recording:
+def recording_of(scenario: Scenario, inputs: RunInputs) -> TupleRecording | HistogramRecording:
     """An empty recording of one replication, of the kind that the scenario asks for."""
-    if estimate(scenario, inputs.rates, inputs.shares).detail == "tuples":
-        return TupleRecording()
+    expected = estimate(scenario, inputs.rates, inputs.shares)
+    if expected.detail == "tuples":
+        return TupleRecording(int(min(1.05 * expected.steps, _MOST_ROWS_AHEAD)))
     return HistogramRecording(
         len(scenario.operators),
         [index for index, operator in enumerate(scenario.operators.values()) if operator.kind == "sink"],
@@ -62,12 +64,12 @@ def recording_of(scenario: Scenario, inputs: RunInputs) -> Recording:
 
 
 class TupleRecording:
-    """Every row, in the order in which they came."""
+    """Every row, in the order in which they came; room for more than `expected` of them is made when they come."""
 
     detail: Detail = "tuples"
 
-    def __init__(self) -> None:
-        self._visits, self._deliveries = _Columns("visits"), _Columns("deliveries")
+    def __init__(self, expected: int = 0) -> None:
+        self._visits, self._deliveries = _Columns("visits", expected), _Columns("deliveries", expected)
 
     def add_visits(self, block: np.ndarray) -> None:
         """Keep a copy of the block."""
@@ -77,6 +79,11 @@ class TupleRecording:
         """Keep a copy of the block."""
         self._deliveries.add(_rows(block, _DELIVERY))
 
+    def add_columns(self, visits: Sequence[np.ndarray], deliveries: Sequence[np.ndarray]) -> None:
+        """Keep a copy of rows that come as the columns of their tables."""
+        self._visits.add_columns(visits)
+        self._deliveries.add_columns(deliveries)
+
     def tables(self) -> Tables:
         """The tables visits and deliveries."""
         return {"visits": self._visits.table(), "deliveries": self._deliveries.table()}
@@ -85,19 +92,29 @@ class TupleRecording:
 class _Columns:
     """The columns of a table that grows by blocks of rows."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, expected: int) -> None:
         self._name, self._count = name, 0
         self._split = folds.split_visits if name == "visits" else folds.split_deliveries
-        self._arrays = [np.empty(_FIRST_ROWS, column.dtype) for column in TABLES[name]]
+        self._arrays = [np.empty(_FIRST_ROWS + expected, column.dtype) for column in TABLES[name]]
 
     def add(self, rows: np.ndarray) -> None:
         """Append rows (n, columns)."""
-        room, end = self._arrays[0].size, self._count + len(rows)
-        if end > room:
-            # Memory that is not written yet is not taken yet.
-            self._arrays = [_longer(array, self._count, max(4 * room, end)) for array in self._arrays]
-        self._split(rows, self._count, tuple(self._arrays))
-        self._count = end
+        self._split(rows, self._more(len(rows)), tuple(self._arrays))
+
+    def add_columns(self, columns: Sequence[np.ndarray]) -> None:
+        """Append rows by column."""
+        count = len(columns[0])
+        first = self._more(count)
+        for array, column in zip(self._arrays, columns, strict=True):
+            array[first : first + count] = column
+
+    def _more(self, count: int) -> int:
+        """The place of the first of so many more rows."""
+        first, room = self._count, self._arrays[0].size
+        self._count += count
+        if self._count > room:
+            self._arrays = [_longer(array, first, max(4 * room, self._count)) for array in self._arrays]
+        return first
 
     def table(self) -> dict[str, np.ndarray]:
         """The rows so far."""
@@ -164,15 +181,44 @@ class HistogramRecording:
             )
             if wrong:
                 raise ValueError(f"a delivery cannot be {rows[done].tolist()}: operator, birth, delivered [ns]")
-            if self._used[0] == len(self._pages):
-                # New zeros take no memory before they are written.
-                more = np.zeros((2 * len(self._pages), PAGE), self._pages.dtype)
-                more[: len(self._pages)] = self._pages
-                self._pages = more
+            self.make_room(1)
         _carry(self._latency_sums)
+
+    def make_room(self, pages: int) -> None:
+        """Let so many pages of histograms be free."""
+        if len(self._pages) - self._used[0] < pages:
+            # New zeros take no memory before they are written.
+            more = np.zeros((2 * len(self._pages) + pages, PAGE), self._pages.dtype)
+            more[: len(self._pages)] = self._pages
+            self._pages = more
+
+    def shared(self) -> dict[str, np.ndarray]:
+        """All arrays, flat, for who adds to them in place of blocks; `pages` is another one after `make_room`."""
+        return {
+            "sums": self._sums.reshape(-1),
+            "extremes": self._extremes.reshape(-1),
+            "waits": self._waits.reshape(-1),
+            "sojourns": self._sojourns.reshape(-1),
+            "ended": self._ended.reshape(-1),
+            "sink_of": self._sink_of,
+            "latency_sums": self._latency_sums.reshape(-1),
+            "latency_extremes": self._latency_extremes.reshape(-1),
+            "latencies": self._latencies.reshape(-1),
+            "intervals": self._intervals.reshape(-1),
+            "directory": self._directory.reshape(-1),
+            "pages": self._pages.reshape(-1),
+            "used": self._used,
+        }
+
+    @property
+    def window(self) -> tuple[int, int, int]:
+        """Warm-up, duration and length of an interval [ns]."""
+        return self._window
 
     def tables(self) -> Tables:
         """Empty tables visits and deliveries, and all of FOLDED, sorted by their first columns."""
+        _carry(self._sums[:, folds.WAIT :])
+        _carry(self._latency_sums)
         made: dict[str, Any] = {
             "times": self._times(),
             "time_bins": self._time_bins(),

@@ -13,9 +13,9 @@ from sim.cluster import Cluster, RunPlan
 from sim.compiled import pools, scan, scan_saving, scan_setup
 from sim.compiled.no_actions import NoActions
 from sim.compiled.scan_send import copy_queue
-from sim.compiled.scan_state import PARCEL, ScanState
+from sim.compiled.scan_state import DELIVERY_COLUMNS, PARCEL, VISIT_COLUMNS, ScanState
 from sim.data_plane import Key, Listener, Row, Statistic
-from sim.recording import recording_of
+from sim.recording import HistogramRecording, TupleRecording, recording_of
 
 _BIRTHS = 2**18  # in the buffers of all sources together
 
@@ -44,7 +44,7 @@ class ScanPlane(NoActions):
             for unit, operator in enumerate(cluster.unit_operator)
             if plan.operators[operator].is_source
         ]
-        self.s: ScanState = scan_setup.state(plan, cluster, block, self.recording.detail == "tuples")
+        self.s: ScanState = scan_setup.state(plan, cluster, block, self.recording)
         self._messages: dict[int, np.ndarray] = {}
 
     # -- time
@@ -70,14 +70,20 @@ class ScanPlane(NoActions):
                 scan_saving.grow(self.s)
             else:
                 scan_setup.grow(self.s, self._flush)
+                if isinstance(self.recording, HistogramRecording):
+                    self.recording.make_room(int(self.s.g["need"][0]))
+                    self.s.pages = self.recording.shared()["pages"]
 
     def _flush(self) -> None:
         """Hand the rows of tuples over."""
         s, g = self.s, self.s.g
-        rows, count = (s.sorted_rows, "sorted_rows") if g["sorted"][0] else (s.visit_rows, "visit_rows")
-        self.recording.add_visits(_plain(rows[: int(g[count][0])]))
-        self.recording.add_deliveries(_plain(s.delivery_rows[: int(g["delivery_rows"][0])]))
-        g[count] = g["delivery_rows"] = 0
+        if isinstance(self.recording, TupleRecording):
+            visits, deliveries = int(g["sorted_rows"][0]), int(g["delivery_rows"][0])
+            self.recording.add_columns(
+                [getattr(s, name)[:visits] for name in VISIT_COLUMNS],
+                [getattr(s, name)[:deliveries] for name in DELIVERY_COLUMNS],
+            )
+            g["sorted_rows"] = g["delivery_rows"] = 0
         for row in s.message_rows[: int(g["message_rows"][0])]:
             second, *numbers = row.tolist()
             self._messages[second] = self._messages.get(second, 0) + np.array(numbers, np.int64)
@@ -290,8 +296,3 @@ def _rows(operator: int, task: int, *columns: np.ndarray) -> np.ndarray:
 
 def _impossible() -> RuntimeError:
     return RuntimeError("the scan was chosen for a run in which hosts fail")
-
-
-def _plain(rows: np.ndarray) -> np.ndarray:
-    """Records of 64-bit integers as a matrix with a column for each field."""
-    return rows.view(np.int64).reshape(-1, len(rows.dtype.names or ()))

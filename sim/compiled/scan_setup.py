@@ -13,17 +13,23 @@ from sim.compiled.scan_state import (
     BATCH,
     BOX,
     CHUNK,
+    FOLDED_COUNTS,
+    FOLDED_PAGES,
+    FOLDING,
     LINK,
     MESSAGES,
     PARCEL,
     QUEUE,
+    ROW_COLUMNS,
     SCAN,
     SERVER,
     SLOT,
+    SPAN_ROW,
     STAGE,
     ScanState,
 )
-from sim.compiled.state import BROADCAST, DELIVERY_ROW, NONE, VISIT_ROW
+from sim.compiled.state import BROADCAST, NONE
+from sim.recording import HistogramRecording, TupleRecording
 
 _ROOM = 4096
 _ROWS = 2**15
@@ -33,8 +39,8 @@ _AIM = 4096
 _SCRATCH = ("times", "ranks", "refs", "kept", "order", "spare")
 
 
-def state(plan: RunPlan, cluster: Cluster, block: int, in_order: bool) -> ScanState:
-    """The state at instant 0; `block` births of a source are drawn at a time, `in_order` asks for rows in order."""
+def state(plan: RunPlan, cluster: Cluster, block: int, recording: TupleRecording | HistogramRecording) -> ScanState:
+    """The state at instant 0; `block` births of a source are drawn at a time."""
     operators = setup.operator_records(plan)
     edges, key_tables = setup.edge_records(plan)
     draws, cumulative = setup.draw_records(plan)
@@ -55,7 +61,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, in_order: bool) -> ScanSt
     g["length"] = max(1_000_000, int(g["shortest"][0]))
     g["aim"] = max(_AIM, 2 * len(servers))
     g["latency"], g["operators"], g["tasks"] = plan.latency_ns, len(operators), len(servers)
-    g["sorted"], g["block"], g["free_chunk"] = in_order, block, NONE
+    g["folds"], g["block"], g["free_chunk"] = isinstance(recording, HistogramRecording), block, NONE
     saves = plan.scenario.fault_tolerance.method == "checkpoint"
     made = ScanState(
         g=g,
@@ -93,11 +99,8 @@ def state(plan: RunPlan, cluster: Cluster, block: int, in_order: bool) -> ScanSt
         kept=np.zeros(_ROOM, np.int32),
         order=np.zeros(_ROOM, np.int64),
         spare=np.zeros(_ROOM, np.int64),
-        counts=np.zeros(2**12, np.int32),
-        visit_rows=np.zeros(_ROWS, VISIT_ROW),
-        visit_births=np.zeros(_ROWS, np.int64),
-        delivery_rows=np.zeros(2 * _ROWS, DELIVERY_ROW),
-        sorted_rows=np.zeros(2 * _ROWS if in_order else 0, VISIT_ROW),
+        counts=np.zeros(2**15, np.int32),
+        **_recorded(recording),
         messages=np.zeros(_SECONDS, MESSAGES),
         message_rows=np.zeros(4 * _SECONDS, MESSAGES),
         **(scan_saving.arrays(plan, cluster) if saves else scan_saving.empty()),
@@ -105,6 +108,23 @@ def state(plan: RunPlan, cluster: Cluster, block: int, in_order: bool) -> ScanSt
     if saves:
         made.save()
     return made
+
+
+def _recorded(recording: TupleRecording | HistogramRecording) -> dict[str, np.ndarray]:
+    """The arrays of what is recorded: rows, or those of the recording."""
+    folding = np.zeros(1, FOLDING)
+    rows, shared = _ROWS, dict.fromkeys(FOLDED_COUNTS, np.zeros(0, np.int64))
+    shared |= dict.fromkeys(FOLDED_PAGES, np.zeros(0, np.int32))
+    if isinstance(recording, HistogramRecording):
+        rows, shared = 0, recording.shared()
+        warmup, duration, length = recording.window
+        folding["warmup"], folding["length"], folding["intervals"] = warmup, length, max(1, -(-duration // length))
+    return {
+        "visit_rows": np.zeros(rows, SPAN_ROW),
+        **{name: np.zeros(2 * rows, kind) for name, kind in ROW_COLUMNS.items()},
+        "folding": folding,
+        **shared,
+    }
 
 
 def _servers(plan: RunPlan, cluster: Cluster) -> np.ndarray:
@@ -169,26 +189,19 @@ def _longer(array: np.ndarray, room: int) -> np.ndarray:
 
 
 def _more_rows(s: ScanState, need: int, flush: Callable[[], None]) -> None:
+    """Rows of a span stay together until they are sorted."""
     g = s.g
+    if g["folds"][0]:
+        return
     rows, room = int(g["visit_rows"][0]), s.visit_rows.shape[0]
-    if g["sorted"][0]:
-        # Rows of a span stay together until they are sorted.
-        if room - rows < max(need, room // 8):
-            s.visit_rows, s.visit_births = (
-                _longer(s.visit_rows, 2 * room + need),
-                _longer(s.visit_births, 2 * room + need),
-            )
-        flush_rows = s.sorted_rows.shape[0] - int(g["sorted_rows"][0])
-        if flush_rows < rows or s.delivery_rows.shape[0] - int(g["delivery_rows"][0]) < rows:
-            flush()
-        if s.sorted_rows.shape[0] < s.visit_rows.shape[0]:
-            s.sorted_rows = _longer(s.sorted_rows, 2 * s.visit_rows.shape[0])
-            s.delivery_rows = _longer(s.delivery_rows, 2 * s.visit_rows.shape[0])
-    elif room - rows < max(need, room // 8) or s.delivery_rows.shape[0] - int(g["delivery_rows"][0]) < need:
+    if room - rows < max(need, room // 8):
+        s.visit_rows = _longer(s.visit_rows, 2 * room + need)
+    if s.row_end.shape[0] - max(int(g["sorted_rows"][0]), int(g["delivery_rows"][0])) <= rows:
         flush()
-        if room < need:
-            s.visit_rows, s.visit_births = _longer(s.visit_rows, 2 * need), _longer(s.visit_births, 2 * need)
-            s.delivery_rows = _longer(s.delivery_rows, 2 * need)
+    if s.row_end.shape[0] < 2 * s.visit_rows.shape[0]:
+        flush()
+        for name, kind in ROW_COLUMNS.items():
+            setattr(s, name, np.zeros(2 * s.visit_rows.shape[0], kind))
 
 
 def _more_boxes(s: ScanState, wanted: dict[int, int], need: int) -> None:
