@@ -7,7 +7,7 @@ operator, birth_ns, delivered_ns. A block is not kept: the engine may use its me
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,10 +79,18 @@ class TupleRecording:
         """Keep a copy of the block."""
         self._deliveries.add(_rows(block, _DELIVERY))
 
-    def add_columns(self, visits: Sequence[np.ndarray], deliveries: Sequence[np.ndarray]) -> None:
-        """Keep a copy of rows that come as the columns of their tables."""
-        self._visits.add_columns(visits)
-        self._deliveries.add_columns(deliveries)
+    def shared(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The columns of both tables, for who writes rows in place of handing over blocks; others after `make_room`."""
+        return self._visits.arrays, self._deliveries.arrays
+
+    def make_room(self, rows: int) -> None:
+        """Let there be room for so many more rows."""
+        self._visits.make_room(rows)
+        self._deliveries.make_room(rows)
+
+    def take(self, visits: int, deliveries: int) -> None:
+        """So many rows have been written into the columns, all counted."""
+        self._visits.count, self._deliveries.count = visits, deliveries
 
     def tables(self) -> Tables:
         """The tables visits and deliveries."""
@@ -93,33 +101,26 @@ class _Columns:
     """The columns of a table that grows by blocks of rows."""
 
     def __init__(self, name: str, expected: int) -> None:
-        self._name, self._count = name, 0
+        self._name, self.count = name, 0
         self._split = folds.split_visits if name == "visits" else folds.split_deliveries
-        self._arrays = [np.empty(_FIRST_ROWS + expected, column.dtype) for column in TABLES[name]]
+        self.arrays = [np.empty(_FIRST_ROWS + expected, column.dtype) for column in TABLES[name]]
 
     def add(self, rows: np.ndarray) -> None:
         """Append rows (n, columns)."""
-        self._split(rows, self._more(len(rows)), tuple(self._arrays))
+        self.make_room(len(rows))
+        self._split(rows, self.count, tuple(self.arrays))
+        self.count += len(rows)
 
-    def add_columns(self, columns: Sequence[np.ndarray]) -> None:
-        """Append rows by column."""
-        count = len(columns[0])
-        first = self._more(count)
-        for array, column in zip(self._arrays, columns, strict=True):
-            array[first : first + count] = column
-
-    def _more(self, count: int) -> int:
-        """The place of the first of so many more rows."""
-        first, room = self._count, self._arrays[0].size
-        self._count += count
-        if self._count > room:
-            self._arrays = [_longer(array, first, max(4 * room, self._count)) for array in self._arrays]
-        return first
+    def make_room(self, rows: int) -> None:
+        """Let there be room for so many more."""
+        room = self.arrays[0].size
+        if self.count + rows > room:
+            self.arrays = [_longer(array, self.count, max(4 * room, self.count + rows)) for array in self.arrays]
 
     def table(self) -> dict[str, np.ndarray]:
         """The rows so far."""
-        columns = zip(TABLES[self._name], self._arrays, strict=True)
-        return table(self._name, {column.name: array[: self._count] for column, array in columns})
+        columns = zip(TABLES[self._name], self.arrays, strict=True)
+        return table(self._name, {column.name: array[: self.count] for column, array in columns})
 
 
 class HistogramRecording:

@@ -37,7 +37,6 @@ from sim.compiled.scan_state import BATCH, CHUNK, ScanState
 
 DONE, GROW, REFILL, FLUSH, BOOKS = range(5)  # why the scan stops
 _NS = 1e9
-_FULL = 1 << 14
 _SECOND = 1_000_000_000
 _LONGEST = 998 * _SECOND  # seconds of a span are counted one by one
 # Phases of an operator.
@@ -84,8 +83,6 @@ def advance(s: ScanState, until: int) -> int:
     g = s.g[0]
     while g.begin < until:
         if g.end == g.begin:
-            if g.sorted_rows >= _FULL:
-                return FLUSH
             if g.message_rows + s.messages.shape[0] > s.message_rows.shape[0]:
                 return FLUSH
             if s.saves:

@@ -10,12 +10,12 @@ from models.records import NEVER, table
 from sim.birth_stream import BirthStream
 from sim.clock import Clock
 from sim.cluster import Cluster, RunPlan
-from sim.compiled import pools, scan, scan_saving, scan_setup
+from sim.compiled import pools, scan, scan_recording, scan_saving, scan_setup
 from sim.compiled.no_actions import NoActions
 from sim.compiled.scan_send import copy_queue
-from sim.compiled.scan_state import DELIVERY_COLUMNS, PARCEL, VISIT_COLUMNS, ScanState
+from sim.compiled.scan_state import PARCEL, ScanState
 from sim.data_plane import Key, Listener, Row, Statistic
-from sim.recording import HistogramRecording, TupleRecording, recording_of
+from sim.recording import recording_of
 
 _BIRTHS = 2**18  # in the buffers of all sources together
 
@@ -65,25 +65,15 @@ class ScanPlane(NoActions):
                 source = int(self.s.g["refill"][0])
                 pools.refilled(self.s, source, self._streams[source])
             elif why == scan.FLUSH:
-                self._flush()
+                self._sum_up()
             elif why == scan.BOOKS:
                 scan_saving.grow(self.s)
             else:
-                scan_setup.grow(self.s, self._flush)
-                if isinstance(self.recording, HistogramRecording):
-                    self.recording.make_room(int(self.s.g["need"][0]))
-                    self.s.pages = self.recording.shared()["pages"]
+                scan_setup.grow(self.s, self.recording)
 
-    def _flush(self) -> None:
-        """Hand the rows of tuples over."""
+    def _sum_up(self) -> None:
+        """Add up the messages of the last seconds."""
         s, g = self.s, self.s.g
-        if isinstance(self.recording, TupleRecording):
-            visits, deliveries = int(g["sorted_rows"][0]), int(g["delivery_rows"][0])
-            self.recording.add_columns(
-                [getattr(s, name)[:visits] for name in VISIT_COLUMNS],
-                [getattr(s, name)[:deliveries] for name in DELIVERY_COLUMNS],
-            )
-            g["sorted_rows"] = g["delivery_rows"] = 0
         for row in s.message_rows[: int(g["message_rows"][0])]:
             second, *numbers = row.tolist()
             self._messages[second] = self._messages.get(second, 0) + np.array(numbers, np.int64)
@@ -216,7 +206,7 @@ class ScanPlane(NoActions):
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
         """(begin of the second, kind) -> (messages, bytes)."""
-        self._flush()
+        self._sum_up()
         found = scan_saving.messages(self.s) if self.s.saves else {}
         for second, numbers in self._messages.items():
             local, data, local_bytes, data_bytes = numbers.tolist()
@@ -271,7 +261,7 @@ class ScanPlane(NoActions):
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
         """The tables of tuples."""
-        self._flush()
+        scan_recording.hand_over(self.s, self.recording)
         serving, waiting = [np.zeros((0, 5), np.int64)], [np.zeros((0, 3), np.int64)]
         for task, operator in enumerate(self._cluster.task_operator):
             slots, queue = self._serving(task), self._queued(task)

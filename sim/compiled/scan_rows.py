@@ -19,9 +19,9 @@ def add_births(s: ScanState, operator: int, task: Any, first: int, n: int) -> No
         row.arrival = at
         row.start = at
         row.end = at
-        row.operator = operator
         row.task = task
-        row.rank = task
+        row.operator = operator
+        row.at_once = 0
         row.sink = 0
     g.visit_rows = rows + n
 
@@ -31,17 +31,16 @@ def add_done(s: ScanState, operator: int, n: int) -> None:
     """Rows of what is done; there must be room for them."""
     g, op = s.g[0], s.operators[operator]
     rows = g.visit_rows
-    # What takes no time is done by the arrival, after all services that end then.
-    later = 0 if op.has_service else g.tasks
+    at_once = not op.has_service
     for k in range(n):
         e, row = s.done[k], s.visit_rows[rows + k]
         row.arrival = e.at
         row.start = e.start
         row.end = e.end
         row.birth = e.birth
-        row.operator = operator
         row.task = e.origin
-        row.rank = e.origin + later
+        row.operator = operator
+        row.at_once = at_once
         row.sink = op.is_sink
     g.visit_rows = rows + n
 
@@ -51,7 +50,7 @@ def sort_rows(s: ScanState) -> bool:
     """Put the rows of the span behind those of earlier ones; False if there is no room for them."""
     g = s.g[0]
     n = g.visit_rows
-    if s.times.shape[0] < n or max(g.sorted_rows, g.delivery_rows) + n >= s.row_end.shape[0]:
+    if s.times.shape[0] < n or g.sorted_rows + n > s.row_end.shape[0] or g.delivery_rows + n >= s.delivered_at.shape[0]:
         g.need = 1
         return False
     _order_rows(s, n)
@@ -75,16 +74,21 @@ def sort_rows(s: ScanState) -> bool:
 
 @kernel
 def _order_rows(s: ScanState, n: int) -> None:
-    """Make `order` the numbers of the rows by end and rank."""
+    """Make `order` the numbers of the rows by end and task.
+
+    What takes no time is done by the arrival, after all services that end then.
+    """
     g = s.g[0]
     if fits(g.end - g.begin, 2 * g.tasks, n):
         numbers, ranks = bits_of(n), bits_of(2 * g.tasks)
         for k in range(n):
             row = s.visit_rows[k]
-            s.times[k] = ((((row.end - g.begin) << ranks) | row.rank) << numbers) | k
+            rank = row.task + row.at_once * g.tasks
+            s.times[k] = ((((row.end - g.begin) << ranks) | rank) << numbers) | k
         order_by_keys(s, n, bits_of(g.end - g.begin) + ranks + numbers, numbers)
         return
     for k in range(n):
-        s.times[k] = s.visit_rows[k].end
-        s.ranks[k] = s.visit_rows[k].rank
+        row = s.visit_rows[k]
+        s.times[k] = row.end
+        s.ranks[k] = row.task + row.at_once * g.tasks
     put_in_order(s, n, g.begin, g.end)

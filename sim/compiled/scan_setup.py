@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from models.layout import topological
 from sim.cluster import Cluster, RunPlan
-from sim.compiled import pools, scan_saving, setup
+from sim.compiled import pools, scan_recording, scan_saving, setup
 from sim.compiled.scan_state import (
     BATCH,
     BOX,
     CHUNK,
-    FOLDED_COUNTS,
-    FOLDED_PAGES,
-    FOLDING,
     LINK,
     MESSAGES,
     PARCEL,
     QUEUE,
-    ROW_COLUMNS,
     SCAN,
     SERVER,
     SLOT,
-    SPAN_ROW,
     STAGE,
     ScanState,
 )
 from sim.compiled.state import BROADCAST, NONE
-from sim.recording import HistogramRecording, TupleRecording
 
 _ROOM = 4096
-_ROWS = 2**15
 _SECONDS = 1000  # most of them in a span
 _SECOND = 1_000_000_000
-_AIM = 4096
+_AIM = 2048
 _SCRATCH = ("times", "ranks", "refs", "kept", "order", "spare")
 
 
-def state(plan: RunPlan, cluster: Cluster, block: int, recording: TupleRecording | HistogramRecording) -> ScanState:
+def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording.Kept) -> ScanState:
     """The state at instant 0; `block` births of a source are drawn at a time."""
     operators = setup.operator_records(plan)
     edges, key_tables = setup.edge_records(plan)
@@ -61,7 +52,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: TupleRecording
     g["length"] = max(1_000_000, int(g["shortest"][0]))
     g["aim"] = max(_AIM, 2 * len(servers))
     g["latency"], g["operators"], g["tasks"] = plan.latency_ns, len(operators), len(servers)
-    g["folds"], g["block"], g["free_chunk"] = isinstance(recording, HistogramRecording), block, NONE
+    g["folds"], g["block"], g["free_chunk"] = recording.detail == "histograms", block, NONE
     saves = plan.scenario.fault_tolerance.method == "checkpoint"
     made = ScanState(
         g=g,
@@ -100,7 +91,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: TupleRecording
         order=np.zeros(_ROOM, np.int64),
         spare=np.zeros(_ROOM, np.int64),
         counts=np.zeros(2**15, np.int32),
-        **_recorded(recording),
+        **scan_recording.arrays(recording),
         messages=np.zeros(_SECONDS, MESSAGES),
         message_rows=np.zeros(4 * _SECONDS, MESSAGES),
         **(scan_saving.arrays(plan, cluster) if saves else scan_saving.empty()),
@@ -108,23 +99,6 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: TupleRecording
     if saves:
         made.save()
     return made
-
-
-def _recorded(recording: TupleRecording | HistogramRecording) -> dict[str, np.ndarray]:
-    """The arrays of what is recorded: rows, or those of the recording."""
-    folding = np.zeros(1, FOLDING)
-    rows, shared = _ROWS, dict.fromkeys(FOLDED_COUNTS, np.zeros(0, np.int64))
-    shared |= dict.fromkeys(FOLDED_PAGES, np.zeros(0, np.int32))
-    if isinstance(recording, HistogramRecording):
-        rows, shared = 0, recording.shared()
-        warmup, duration, length = recording.window
-        folding["warmup"], folding["length"], folding["intervals"] = warmup, length, max(1, -(-duration // length))
-    return {
-        "visit_rows": np.zeros(rows, SPAN_ROW),
-        **{name: np.zeros(2 * rows, kind) for name, kind in ROW_COLUMNS.items()},
-        "folding": folding,
-        **shared,
-    }
 
 
 def _servers(plan: RunPlan, cluster: Cluster) -> np.ndarray:
@@ -162,11 +136,11 @@ def _fan(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return made.astype(np.int64)
 
 
-def grow(s: ScanState, flush: Callable[[], None]) -> None:
-    """Give the kernel more room where it may have stopped for want of it; `flush` empties the rows."""
+def grow(s: ScanState, recording: scan_recording.Kept) -> None:
+    """Give the kernel more room where it may have stopped for want of it."""
     g = s.g
     need = max(1, int(g["need"][0]))
-    _more_rows(s, need, flush)
+    scan_recording.grow(s, recording, need)
     operator = int(s.topological[min(int(g["place"][0]), int(g["operators"][0]) - 1)])
     stage = s.stages[operator]
     edges = range(int(stage["first_edge"]), int(stage["first_edge"] + stage["edges"]))
@@ -186,22 +160,6 @@ def _longer(array: np.ndarray, room: int) -> np.ndarray:
     made = np.zeros(room, array.dtype)
     made[: array.shape[0]] = array
     return made
-
-
-def _more_rows(s: ScanState, need: int, flush: Callable[[], None]) -> None:
-    """Rows of a span stay together until they are sorted."""
-    g = s.g
-    if g["folds"][0]:
-        return
-    rows, room = int(g["visit_rows"][0]), s.visit_rows.shape[0]
-    if room - rows < max(need, room // 8):
-        s.visit_rows = _longer(s.visit_rows, 2 * room + need)
-    if s.row_end.shape[0] - max(int(g["sorted_rows"][0]), int(g["delivery_rows"][0])) <= rows:
-        flush()
-    if s.row_end.shape[0] < 2 * s.visit_rows.shape[0]:
-        flush()
-        for name, kind in ROW_COLUMNS.items():
-            setattr(s, name, np.zeros(2 * s.visit_rows.shape[0], kind))
 
 
 def _more_boxes(s: ScanState, wanted: dict[int, int], need: int) -> None:

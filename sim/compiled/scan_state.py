@@ -59,17 +59,17 @@ BATCH = (
     1024  # tuples that are done together: one short loop after the other overlaps what waits for memory and logarithms
 )
 
-# A service that ended in the span; `rank` says who comes first at one instant.
+# A service that ended in the span.
 SPAN_ROW = np.dtype(
     [
         ("arrival", _i8),
         ("start", _i8),
         ("end", _i8),
         ("birth", _i8),
-        ("operator", _i4),
         ("task", _i4),
-        ("rank", _i4),
-        ("sink", _i4),
+        ("operator", "i2"),
+        ("at_once", _b),  # it takes no time
+        ("sink", _b),
     ],
     align=True,
 )
@@ -197,7 +197,7 @@ HAPPENING = np.dtype(
     align=True,
 )
 
-# Columns of the rows in order, and arrays of `sim.recording`, flat.
+# Columns of the rows in order, and arrays of histograms, flat: those of `sim.recording`.
 VISIT_COLUMNS = ("row_operator", "row_task", "row_arrival", "row_start", "row_end")
 DELIVERY_COLUMNS = ("delivered_operator", "delivered_birth", "delivered_at")
 ROW_COLUMNS = {
