@@ -73,10 +73,10 @@ class BirthStream:
     def _block_at(self, counts: np.ndarray) -> Block:
         """The tuples that are born when the cumulative rate reaches `counts`."""
         times_ns = birth_times(counts, *self._inverse)
-        inside = times_ns < self._end_ns
-        times_ns = times_ns[inside]
+        inside = int(np.searchsorted(times_ns, self._end_ns))  # they never fall
+        times_ns = times_ns[:inside]
         # Not read off the rounded times: a rounded birth may stand on the edge of a bin that has no keys.
-        bins = self._curve.segments(counts)[inside] if self._by_bin else times_ns
+        bins = self._curve.segments(counts)[:inside] if self._by_bin else times_ns
         return times_ns, self._key_of(bins, self._key_rng.random(times_ns.size))
 
     def _counts(self) -> Iterator[np.ndarray]:
@@ -84,7 +84,8 @@ class BirthStream:
         size = max(1, int(self._block / self._mean_batch))
         batches = self._batches(size)
         for points in self._points(size):
-            yield np.repeat(np.minimum(points * self._mean_batch, self._most), batches(points.size))
+            counts = np.minimum(points * self._mean_batch, self._most)
+            yield counts if self._workload.batch == 1 else np.repeat(counts, batches(points.size))
 
     def _points(self, size: int) -> Iterator[np.ndarray]:
         """Points at rate 1 for all tasks together, `size` at a time."""
@@ -152,7 +153,7 @@ def _in_blocks(parts: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
     for part in parts:
         rest = part
         while rest.size >= missing:
-            yield np.concatenate([*held, rest[:missing]])
+            yield np.concatenate([*held, rest[:missing]]) if held else rest[:missing]
             rest, held, missing = rest[missing:], [], size
         if rest.size:
             held.append(rest)

@@ -26,6 +26,7 @@ Tables = dict[str, Mapping[str, np.ndarray]]
 
 _FIRST_PAGES = 64
 _FIRST_ROWS = 2**12
+_MOST_ROWS_AHEAD = 2**24  # memory that is not written yet is not taken yet, but of it may be too much to ask for
 _AT_ONCE = 64  # intervals
 _NOTHING = 2**63 - 1  # the least of no values
 _LOW_BITS = 0xFFFFFFFF
@@ -49,10 +50,11 @@ class Recording(Protocol):
         """The tables visits and deliveries, and those of FOLDED where histograms are kept."""
 
 
-def recording_of(scenario: Scenario, inputs: RunInputs) -> Recording:
+def recording_of(scenario: Scenario, inputs: RunInputs) -> TupleRecording | HistogramRecording:
     """An empty recording of one replication, of the kind that the scenario asks for."""
-    if estimate(scenario, inputs.rates, inputs.shares).detail == "tuples":
-        return TupleRecording()
+    expected = estimate(scenario, inputs.rates, inputs.shares)
+    if expected.detail == "tuples":
+        return TupleRecording(int(min(1.05 * expected.steps, _MOST_ROWS_AHEAD)))
     return HistogramRecording(
         len(scenario.operators),
         [index for index, operator in enumerate(scenario.operators.values()) if operator.kind == "sink"],
@@ -62,12 +64,12 @@ def recording_of(scenario: Scenario, inputs: RunInputs) -> Recording:
 
 
 class TupleRecording:
-    """Every row, in the order in which they came."""
+    """Every row, in the order in which they came; room for more than `expected` of them is made when they come."""
 
     detail: Detail = "tuples"
 
-    def __init__(self) -> None:
-        self._visits, self._deliveries = _Columns("visits"), _Columns("deliveries")
+    def __init__(self, expected: int = 0) -> None:
+        self._visits, self._deliveries = _Columns("visits", expected), _Columns("deliveries", expected)
 
     def add_visits(self, block: np.ndarray) -> None:
         """Keep a copy of the block."""
@@ -77,6 +79,19 @@ class TupleRecording:
         """Keep a copy of the block."""
         self._deliveries.add(_rows(block, _DELIVERY))
 
+    def shared(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The columns of both tables, for who writes rows in place of handing over blocks; others after `make_room`."""
+        return self._visits.arrays, self._deliveries.arrays
+
+    def make_room(self, rows: int) -> None:
+        """Let there be room for so many more rows."""
+        self._visits.make_room(rows)
+        self._deliveries.make_room(rows)
+
+    def take(self, visits: int, deliveries: int) -> None:
+        """So many rows have been written into the columns, all counted."""
+        self._visits.count, self._deliveries.count = visits, deliveries
+
     def tables(self) -> Tables:
         """The tables visits and deliveries."""
         return {"visits": self._visits.table(), "deliveries": self._deliveries.table()}
@@ -85,24 +100,27 @@ class TupleRecording:
 class _Columns:
     """The columns of a table that grows by blocks of rows."""
 
-    def __init__(self, name: str) -> None:
-        self._name, self._count = name, 0
+    def __init__(self, name: str, expected: int) -> None:
+        self._name, self.count = name, 0
         self._split = folds.split_visits if name == "visits" else folds.split_deliveries
-        self._arrays = [np.empty(_FIRST_ROWS, column.dtype) for column in TABLES[name]]
+        self.arrays = [np.empty(_FIRST_ROWS + expected, column.dtype) for column in TABLES[name]]
 
     def add(self, rows: np.ndarray) -> None:
         """Append rows (n, columns)."""
-        room, end = self._arrays[0].size, self._count + len(rows)
-        if end > room:
-            # Memory that is not written yet is not taken yet.
-            self._arrays = [_longer(array, self._count, max(4 * room, end)) for array in self._arrays]
-        self._split(rows, self._count, tuple(self._arrays))
-        self._count = end
+        self.make_room(len(rows))
+        self._split(rows, self.count, tuple(self.arrays))
+        self.count += len(rows)
+
+    def make_room(self, rows: int) -> None:
+        """Let there be room for so many more."""
+        room = self.arrays[0].size
+        if self.count + rows > room:
+            self.arrays = [_longer(array, self.count, max(4 * room, self.count + rows)) for array in self.arrays]
 
     def table(self) -> dict[str, np.ndarray]:
         """The rows so far."""
-        columns = zip(TABLES[self._name], self._arrays, strict=True)
-        return table(self._name, {column.name: array[: self._count] for column, array in columns})
+        columns = zip(TABLES[self._name], self.arrays, strict=True)
+        return table(self._name, {column.name: array[: self.count] for column, array in columns})
 
 
 class HistogramRecording:
@@ -164,15 +182,44 @@ class HistogramRecording:
             )
             if wrong:
                 raise ValueError(f"a delivery cannot be {rows[done].tolist()}: operator, birth, delivered [ns]")
-            if self._used[0] == len(self._pages):
-                # New zeros take no memory before they are written.
-                more = np.zeros((2 * len(self._pages), PAGE), self._pages.dtype)
-                more[: len(self._pages)] = self._pages
-                self._pages = more
+            self.make_room(1)
         _carry(self._latency_sums)
+
+    def make_room(self, pages: int) -> None:
+        """Let so many pages of histograms be free."""
+        if len(self._pages) - self._used[0] < pages:
+            # New zeros take no memory before they are written.
+            more = np.zeros((2 * len(self._pages) + pages, PAGE), self._pages.dtype)
+            more[: len(self._pages)] = self._pages
+            self._pages = more
+
+    def shared(self) -> dict[str, np.ndarray]:
+        """All arrays, flat, for who adds to them in place of blocks; `pages` is another one after `make_room`."""
+        return {
+            "sums": self._sums.reshape(-1),
+            "extremes": self._extremes.reshape(-1),
+            "waits": self._waits.reshape(-1),
+            "sojourns": self._sojourns.reshape(-1),
+            "ended": self._ended.reshape(-1),
+            "sink_of": self._sink_of,
+            "latency_sums": self._latency_sums.reshape(-1),
+            "latency_extremes": self._latency_extremes.reshape(-1),
+            "latencies": self._latencies.reshape(-1),
+            "intervals": self._intervals.reshape(-1),
+            "directory": self._directory.reshape(-1),
+            "pages": self._pages.reshape(-1),
+            "used": self._used,
+        }
+
+    @property
+    def window(self) -> tuple[int, int, int]:
+        """Warm-up, duration and length of an interval [ns]."""
+        return self._window
 
     def tables(self) -> Tables:
         """Empty tables visits and deliveries, and all of FOLDED, sorted by their first columns."""
+        _carry(self._sums[:, folds.WAIT :])
+        _carry(self._latency_sums)
         made: dict[str, Any] = {
             "times": self._times(),
             "time_bins": self._time_bins(),

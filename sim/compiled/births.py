@@ -7,6 +7,7 @@ import numpy as np
 from sim.compiled.compiling import helper
 
 _NS = 1e9
+_TINY, _HUGE = 1e-150, 1e150  # squares between are numbers of full length
 
 
 @helper
@@ -23,6 +24,9 @@ def birth_times(
             segment += 1
         missing = count - cumulative[segment]
         begin = begin_per_s[segment]
+        if slope[segment] == 0 and _TINY < begin < _HUGE:  # the same bits: the root of a square is exact, and so is 2
+            found[k] = max(np.int64(1), np.int64(np.rint((edges_s[segment] + missing / begin) * _NS)))
+            continue
         root = np.sqrt(max(begin * begin + 2 * slope[segment] * missing, 0.0))
         denominator = begin + root
         offset = 2 * missing / denominator if denominator > 0 else 0.0

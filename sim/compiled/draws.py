@@ -22,6 +22,7 @@ from models.distributions import Deterministic, Erlang, Exponential, Gamma, LogN
 from models.job import Operator
 from models.workload import ZipfKeys
 from sim.compiled.compiling import kernel
+from sim.compiled.exponential import UNSURE, exponential_ns
 from sim.draws import at_least_one_ns, code_of, cumulative_weights
 
 NO_SERVICE, DETERMINISTIC, EXPONENTIAL, UNIFORM, GAMMA, LOGNORMAL = range(-1, 5)  # Erlang is a gamma law
@@ -123,6 +124,9 @@ def time_ns(law: Any, a: Any, b: Any, stream: Any, fixed_ns: Any, inverse: Any, 
         return np.int64(fixed_ns)
     u = uniform(tuple_id, stream)
     if law == EXPONENTIAL:
+        ns = exponential_ns(a * _NS, u)
+        if ns != UNSURE:
+            return ns
         seconds = -a * math.log1p(-u)
     elif law == UNIFORM:
         seconds = a + b * u

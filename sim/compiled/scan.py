@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from sim.compiled.compiling import kernel
-from sim.compiled.draws import service_ns, time_ns
+from sim.compiled.draws import service_ns
 from sim.compiled.scan_books import books_fit, keep_books, next_cut, take_turns
+from sim.compiled.scan_draws import draw_times
 from sim.compiled.scan_kept import log_fits, note_arrival, note_start
-from sim.compiled.scan_order import put_in_order
+from sim.compiled.scan_order import bits_of, fits, order_by_keys, put_in_order
+from sim.compiled.scan_rows import sort_rows
 from sim.compiled.scan_send import (
     append,
     complete,
@@ -35,7 +37,6 @@ from sim.compiled.scan_state import BATCH, CHUNK, ScanState
 
 DONE, GROW, REFILL, FLUSH, BOOKS = range(5)  # why the scan stops
 _NS = 1e9
-_FULL = 1 << 14
 _SECOND = 1_000_000_000
 _LONGEST = 998 * _SECOND  # seconds of a span are counted one by one
 # Phases of an operator.
@@ -82,8 +83,6 @@ def advance(s: ScanState, until: int) -> int:
     g = s.g[0]
     while g.begin < until:
         if g.end == g.begin:
-            if (g.sorted_rows if g.sorted else g.visit_rows) >= _FULL:
-                return FLUSH
             if g.message_rows + s.messages.shape[0] > s.message_rows.shape[0]:
                 return FLUSH
             if s.saves:
@@ -107,7 +106,7 @@ def advance(s: ScanState, until: int) -> int:
             g.place += 1
             g.phase = 0
             g.next = 0
-        if g.sorted and not _sort_rows(s):
+        if not g.folds and not sort_rows(s):
             return GROW
         sum_up_messages(s)
         if s.saves:
@@ -249,11 +248,10 @@ def _go_on(s: ScanState, operator: int) -> int:
 @kernel
 def _draw(s: ScanState, operator: int, first: int, n: int) -> None:
     """The service times of n of those that arrive, from number `first` on."""
-    draws, place = s.draws[operator], s.boxes[operator].first
-    law, a, b, stream = draws.law, draws.a, draws.b, draws.stream
-    fixed_ns, inverse = draws.fixed_ns, draws.inverse
+    place = s.boxes[operator].first
     for k in range(n):
-        s.drawn[k] = time_ns(law, a, b, stream, fixed_ns, inverse, s.box[place + s.order[first + k]].id)
+        s.ids[k] = s.box[place + s.order[first + k]].id
+    draw_times(s, operator, n)
     if s.stages[operator].scaled:
         for k in range(n):
             speed = s.servers[s.unit_task[s.box[place + s.order[first + k]].unit]].speed
@@ -320,6 +318,9 @@ def _pass_on(s: ScanState, operator: int) -> int:
 def _gather(s: ScanState, place: int) -> None:
     """Make `order` the places in the box of what arrives in the span, and `kept` those of the rest."""
     g, b = s.g[0], s.boxes[place]
+    if fits(g.end - g.begin, g.tasks, b.n):
+        _gather_by_keys(s, place, bits_of(g.tasks), bits_of(b.n))
+        return
     due, kept = 0, 0
     for k in range(b.n):
         e = s.box[b.first + k]
@@ -335,6 +336,27 @@ def _gather(s: ScanState, place: int) -> None:
     put_in_order(s, due, g.begin, g.end)
     for k in range(due):
         s.order[k] = s.refs[s.order[k]]
+
+
+@kernel
+def _gather_by_keys(s: ScanState, place: int, ranks: int, numbers: int) -> None:
+    """`_gather` where instant, rank and place fit into one number."""
+    g, b = s.g[0], s.boxes[place]
+    due, kept = 0, 0
+    for k in range(b.n):
+        e = s.box[b.first + k]
+        rank = s.unit_task[e.origin] if s.saves else e.origin
+        s.times[due] = ((((e.at - g.begin) << ranks) | rank) << numbers) | k
+        s.kept[kept] = k
+        late = e.at >= g.end
+        kept += late
+        due += 1 - late
+    g.due = due
+    if g.folds and not s.saves and place < g.operators and not s.operators[place].has_service:
+        for k in range(due):  # nobody can tell in which order they come
+            s.order[k] = s.times[k] & ((1 << numbers) - 1)
+    else:
+        order_by_keys(s, due, bits_of(g.end - g.begin) + ranks + numbers, numbers)
 
 
 @kernel
@@ -404,36 +426,3 @@ def _transmit(s: ScanState, operator: int, host: int, e: Any) -> None:
     link = s.links[host]
     link.free = max(link.free, e.at) + np.int64(np.rint(s.operators[operator].bytes * _NS / link.rate))
     post(s, s.unit_operator[e.unit], link.free + s.g[0].latency, e.id, e.birth, e.key, e.unit, e.origin)
-
-
-@kernel
-def _sort_rows(s: ScanState) -> bool:
-    """The rows of the span in the order in which services ended; False if there is no room for them."""
-    g = s.g[0]
-    n = g.visit_rows
-    if s.times.shape[0] < n or g.sorted_rows + n > s.sorted_rows.shape[0]:
-        s.g[0].need = 1
-        return False
-    if g.delivery_rows + n > s.delivery_rows.shape[0]:
-        s.g[0].need = 1
-        return False
-    for k in range(n):
-        row = s.visit_rows[k]
-        s.times[k] = row.end
-        op = s.operators[row.operator]
-        at_once = not op.is_source and not op.has_service  # done by the arrival, after all services that end then
-        s.ranks[k] = row.task + g.tasks if at_once else row.task
-    put_in_order(s, n, g.begin, g.end)
-    for k in range(n):
-        number = s.order[k]
-        row = s.visit_rows[number]
-        s.sorted_rows[g.sorted_rows + k] = row
-        if s.operators[row.operator].is_sink:
-            delivery = s.delivery_rows[g.delivery_rows]
-            g.delivery_rows += 1
-            delivery.operator = row.operator
-            delivery.birth = s.visit_births[number]
-            delivery.delivered = row.end
-    g.sorted_rows += n
-    g.visit_rows = 0
-    return True

@@ -8,6 +8,88 @@ from sim.compiled.scan_state import ScanState
 _FEW = 24  # what is so short is sorted by insertion alone
 _LEAST_BITS, _MOST_BITS = 4, 11
 _MOST_MOVES = 16  # per tuple
+_MOST_CELL_BITS = 15
+_WORD = 62  # bits of a key
+
+
+@kernel
+def bits_of(n: int) -> int:
+    """How many bits the numbers below n have."""
+    bits = 0
+    while n - 1 >> bits > 0:
+        bits += 1
+    return bits
+
+
+@kernel
+def fits(span: int, ranks: int, n: int) -> bool:
+    """Whether an instant in the span, a rank and a number below n are one number: a key to sort by."""
+    return bits_of(span) + bits_of(ranks) + bits_of(n) <= _WORD
+
+
+@kernel
+def order_by_keys(s: ScanState, n: int, bits: int, number_bits: int) -> None:
+    """Make `s.order` the last bits, their numbers, of the n keys `s.times` in order; all keys have so many bits.
+
+    One pass of a radix sort over about as many cells as there are keys; insertion, or a merge sort where many are
+    crowded into one cell, does the rest.
+    """
+    cells = min(_MOST_CELL_BITS, bits, max(_LEAST_BITS, bits_of(n)))
+    shift = bits - cells
+    for k in range(1 << cells):
+        s.counts[k] = 0
+    for k in range(n):
+        s.counts[s.times[k] >> shift] += 1
+    below = 0
+    for k in range(1 << cells):
+        there = s.counts[k]
+        s.counts[k] = below
+        below += there
+    for k in range(n):
+        key = s.times[k]
+        place = s.counts[key >> shift]
+        s.counts[key >> shift] = place + 1
+        s.spare[place] = key
+    if not _keys_by_insertion(s, n, _MOST_MOVES * n):
+        _keys_by_merging(s, n)
+    mask = (1 << number_bits) - 1
+    for k in range(n):
+        s.order[k] = s.spare[k] & mask
+
+
+@kernel
+def _keys_by_insertion(s: ScanState, n: int, moves: int) -> bool:
+    """Sort `s.spare`; False if that takes more moves, and is not done."""
+    for k in range(1, n):
+        key = s.spare[k]
+        place = k - 1
+        while place >= 0 and s.spare[place] > key:
+            s.spare[place + 1] = s.spare[place]
+            place -= 1
+        s.spare[place + 1] = key
+        moves -= k - 1 - place
+        if moves < 0:
+            return False
+    return True
+
+
+@kernel
+def _keys_by_merging(s: ScanState, n: int) -> None:
+    width = 1
+    while width < n:
+        for begin in range(0, n, 2 * width):
+            middle, end = min(begin + width, n), min(begin + 2 * width, n)
+            one, other = begin, middle
+            for k in range(begin, end):
+                if other >= end or (one < middle and s.spare[one] < s.spare[other]):
+                    s.times[k] = s.spare[one]
+                    one += 1
+                else:
+                    s.times[k] = s.spare[other]
+                    other += 1
+        for k in range(n):
+            s.spare[k] = s.times[k]
+        width *= 2
 
 
 @kernel

@@ -10,7 +10,7 @@ from models.records import NEVER, table
 from sim.birth_stream import BirthStream
 from sim.clock import Clock
 from sim.cluster import Cluster, RunPlan
-from sim.compiled import pools, scan, scan_saving, scan_setup
+from sim.compiled import pools, scan, scan_recording, scan_saving, scan_setup
 from sim.compiled.no_actions import NoActions
 from sim.compiled.scan_send import copy_queue
 from sim.compiled.scan_state import PARCEL, ScanState
@@ -44,7 +44,7 @@ class ScanPlane(NoActions):
             for unit, operator in enumerate(cluster.unit_operator)
             if plan.operators[operator].is_source
         ]
-        self.s: ScanState = scan_setup.state(plan, cluster, block, self.recording.detail == "tuples")
+        self.s: ScanState = scan_setup.state(plan, cluster, block, self.recording)
         self._messages: dict[int, np.ndarray] = {}
 
     # -- time
@@ -65,19 +65,15 @@ class ScanPlane(NoActions):
                 source = int(self.s.g["refill"][0])
                 pools.refilled(self.s, source, self._streams[source])
             elif why == scan.FLUSH:
-                self._flush()
+                self._sum_up()
             elif why == scan.BOOKS:
                 scan_saving.grow(self.s)
             else:
-                scan_setup.grow(self.s, self._flush)
+                scan_setup.grow(self.s, self.recording)
 
-    def _flush(self) -> None:
-        """Hand the rows of tuples over."""
+    def _sum_up(self) -> None:
+        """Add up the messages of the last seconds."""
         s, g = self.s, self.s.g
-        rows, count = (s.sorted_rows, "sorted_rows") if g["sorted"][0] else (s.visit_rows, "visit_rows")
-        self.recording.add_visits(_plain(rows[: int(g[count][0])]))
-        self.recording.add_deliveries(_plain(s.delivery_rows[: int(g["delivery_rows"][0])]))
-        g[count] = g["delivery_rows"] = 0
         for row in s.message_rows[: int(g["message_rows"][0])]:
             second, *numbers = row.tolist()
             self._messages[second] = self._messages.get(second, 0) + np.array(numbers, np.int64)
@@ -210,7 +206,7 @@ class ScanPlane(NoActions):
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
         """(begin of the second, kind) -> (messages, bytes)."""
-        self._flush()
+        self._sum_up()
         found = scan_saving.messages(self.s) if self.s.saves else {}
         for second, numbers in self._messages.items():
             local, data, local_bytes, data_bytes = numbers.tolist()
@@ -265,7 +261,7 @@ class ScanPlane(NoActions):
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
         """The tables of tuples."""
-        self._flush()
+        scan_recording.hand_over(self.s, self.recording)
         serving, waiting = [np.zeros((0, 5), np.int64)], [np.zeros((0, 3), np.int64)]
         for task, operator in enumerate(self._cluster.task_operator):
             slots, queue = self._serving(task), self._queued(task)
@@ -290,8 +286,3 @@ def _rows(operator: int, task: int, *columns: np.ndarray) -> np.ndarray:
 
 def _impossible() -> RuntimeError:
     return RuntimeError("the scan was chosen for a run in which hosts fail")
-
-
-def _plain(rows: np.ndarray) -> np.ndarray:
-    """Records of 64-bit integers as a matrix with a column for each field."""
-    return rows.view(np.int64).reshape(-1, len(rows.dtype.names or ()))

@@ -8,7 +8,10 @@ import numpy as np
 
 from sim.compiled.compiling import kernel
 from sim.compiled.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
+from sim.compiled.folds import PAGE
+from sim.compiled.scan_folds import fold_births, fold_delivered, fold_passed, fold_served
 from sim.compiled.scan_kept import count_applied, count_sent
+from sim.compiled.scan_rows import add_births, add_done
 from sim.compiled.scan_state import CHUNK, ScanState
 from sim.compiled.state import BROADCAST, FORWARD, GROUPED, KEYED, NONE, SHUFFLE
 
@@ -19,9 +22,7 @@ _SECOND = 1_000_000_000
 def room(s: ScanState, operator: int) -> int:
     """How many more services of the operator there is room for: rows and outputs."""
     g, stage = s.g[0], s.stages[operator]
-    found = s.visit_rows.shape[0] - g.visit_rows
-    if not g.sorted:
-        found = min(found, s.delivery_rows.shape[0] - g.delivery_rows)
+    found = s.pages.shape[0] // PAGE - s.used[0] if g.folds else s.visit_rows.shape[0] - g.visit_rows
     together = 0
     for k in range(stage.first_edge, stage.first_edge + stage.edges):
         b = s.boxes[s.edges[k].down]
@@ -145,29 +146,6 @@ def sum_up_messages(s: ScanState) -> None:
 
 
 @kernel
-def record(s: ScanState, operator: int, task: Any, arrival: int, start: int, end: int, birth: int, sink: bool) -> None:
-    """A row of `visits`, and one of `deliveries`; the second comes later where rows are sorted."""
-    g = s.g[0]
-    n = g.visit_rows
-    g.visit_rows = n + 1
-    row = s.visit_rows[n]
-    row.operator = operator
-    row.task = task
-    row.arrival = arrival
-    row.start = start
-    row.end = end
-    if sink:
-        if g.sorted:
-            s.visit_births[n] = birth
-        else:
-            delivery = s.delivery_rows[g.delivery_rows]
-            g.delivery_rows += 1
-            delivery.operator = operator
-            delivery.birth = birth
-            delivery.delivered = end
-
-
-@kernel
 def complete(s: ScanState, operator: int) -> bool:
     """Effects and outputs of all services that are done; False if there is no room for them yet."""
     g, op = s.g[0], s.operators[operator]
@@ -178,14 +156,13 @@ def complete(s: ScanState, operator: int) -> bool:
         g.need = n
         return False
     total = np.uint64(0)
-    sink = op.is_sink != 0
     for k in range(n):
         e = s.done[k]
         s.servers[e.origin].busy += e.end - e.start
         total += e.id
-        record(s, operator, e.origin, e.at, e.start, e.end, e.birth, sink)
         if s.saves:
             count_applied(s, e.unit, e.key, e.end)
+    _keep(s, operator, n)
     op.applied += n
     op.sum += total
     if op.edges > 0:
@@ -196,6 +173,21 @@ def complete(s: ScanState, operator: int) -> bool:
             _emit_one_by_one(s, operator, n)
     g.done = 0
     return True
+
+
+@kernel
+def _keep(s: ScanState, operator: int, n: int) -> None:
+    """What the recording keeps of all that is done."""
+    op = s.operators[operator]
+    if not s.g[0].folds:
+        add_done(s, operator, n)
+        return
+    if op.has_service:
+        fold_served(s, operator, n)
+    else:
+        fold_passed(s, operator, n)
+    if op.is_sink:
+        fold_delivered(s, operator, n)
 
 
 @kernel
@@ -308,9 +300,12 @@ def send_births(s: ScanState, operator: int, source: int, upto: int) -> None:
     place = b.offset - b.base
     fast = within_a_second(s) and not s.stages[operator].limited
     made = 0
+    if s.g[0].folds:
+        fold_births(s, operator, place + b.emitted, upto - b.emitted)
+    else:
+        add_births(s, operator, task, place + b.emitted, upto - b.emitted)
     for k in range(b.emitted, upto):
         birth = s.births[place + k]
-        record(s, operator, task, birth.time, birth.time, birth.time, 0, False)
         if fast:
             out = s.outputs[made]
             made += 1

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from models.layout import topological
 from sim.cluster import Cluster, RunPlan
-from sim.compiled import pools, scan_saving, setup
+from sim.compiled import pools, scan_recording, scan_saving, setup
 from sim.compiled.scan_state import (
     BATCH,
     BOX,
@@ -23,18 +21,17 @@ from sim.compiled.scan_state import (
     STAGE,
     ScanState,
 )
-from sim.compiled.state import BROADCAST, DELIVERY_ROW, NONE, VISIT_ROW
+from sim.compiled.state import BROADCAST, NONE
 
 _ROOM = 4096
-_ROWS = 2**15
 _SECONDS = 1000  # most of them in a span
 _SECOND = 1_000_000_000
-_AIM = 4096
+_AIM = 2048
 _SCRATCH = ("times", "ranks", "refs", "kept", "order", "spare")
 
 
-def state(plan: RunPlan, cluster: Cluster, block: int, in_order: bool) -> ScanState:
-    """The state at instant 0; `block` births of a source are drawn at a time, `in_order` asks for rows in order."""
+def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording.Kept) -> ScanState:
+    """The state at instant 0; `block` births of a source are drawn at a time."""
     operators = setup.operator_records(plan)
     edges, key_tables = setup.edge_records(plan)
     draws, cumulative = setup.draw_records(plan)
@@ -55,7 +52,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, in_order: bool) -> ScanSt
     g["length"] = max(1_000_000, int(g["shortest"][0]))
     g["aim"] = max(_AIM, 2 * len(servers))
     g["latency"], g["operators"], g["tasks"] = plan.latency_ns, len(operators), len(servers)
-    g["sorted"], g["block"], g["free_chunk"] = in_order, block, NONE
+    g["folds"], g["block"], g["free_chunk"] = recording.detail == "histograms", block, NONE
     saves = plan.scenario.fault_tolerance.method == "checkpoint"
     made = ScanState(
         g=g,
@@ -77,6 +74,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, in_order: bool) -> ScanSt
         servers=servers,
         slots=np.zeros(threads, SLOT),
         frees=np.zeros(threads, np.int64),
+        ids=np.zeros(BATCH, np.uint64),
         drawn=np.zeros(BATCH, np.int64),
         done=np.zeros(BATCH, SLOT),
         outputs=np.zeros(4 * BATCH, PARCEL),
@@ -92,11 +90,8 @@ def state(plan: RunPlan, cluster: Cluster, block: int, in_order: bool) -> ScanSt
         kept=np.zeros(_ROOM, np.int32),
         order=np.zeros(_ROOM, np.int64),
         spare=np.zeros(_ROOM, np.int64),
-        counts=np.zeros(2**12, np.int32),
-        visit_rows=np.zeros(_ROWS, VISIT_ROW),
-        visit_births=np.zeros(_ROWS, np.int64),
-        delivery_rows=np.zeros(2 * _ROWS, DELIVERY_ROW),
-        sorted_rows=np.zeros(2 * _ROWS if in_order else 0, VISIT_ROW),
+        counts=np.zeros(2**15, np.int32),
+        **scan_recording.arrays(recording),
         messages=np.zeros(_SECONDS, MESSAGES),
         message_rows=np.zeros(4 * _SECONDS, MESSAGES),
         **(scan_saving.arrays(plan, cluster) if saves else scan_saving.empty()),
@@ -141,11 +136,11 @@ def _fan(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return made.astype(np.int64)
 
 
-def grow(s: ScanState, flush: Callable[[], None]) -> None:
-    """Give the kernel more room where it may have stopped for want of it; `flush` empties the rows."""
+def grow(s: ScanState, recording: scan_recording.Kept) -> None:
+    """Give the kernel more room where it may have stopped for want of it."""
     g = s.g
     need = max(1, int(g["need"][0]))
-    _more_rows(s, need, flush)
+    scan_recording.grow(s, recording, need)
     operator = int(s.topological[min(int(g["place"][0]), int(g["operators"][0]) - 1)])
     stage = s.stages[operator]
     edges = range(int(stage["first_edge"]), int(stage["first_edge"] + stage["edges"]))
@@ -165,29 +160,6 @@ def _longer(array: np.ndarray, room: int) -> np.ndarray:
     made = np.zeros(room, array.dtype)
     made[: array.shape[0]] = array
     return made
-
-
-def _more_rows(s: ScanState, need: int, flush: Callable[[], None]) -> None:
-    g = s.g
-    rows, room = int(g["visit_rows"][0]), s.visit_rows.shape[0]
-    if g["sorted"][0]:
-        # Rows of a span stay together until they are sorted.
-        if room - rows < max(need, room // 8):
-            s.visit_rows, s.visit_births = (
-                _longer(s.visit_rows, 2 * room + need),
-                _longer(s.visit_births, 2 * room + need),
-            )
-        flush_rows = s.sorted_rows.shape[0] - int(g["sorted_rows"][0])
-        if flush_rows < rows or s.delivery_rows.shape[0] - int(g["delivery_rows"][0]) < rows:
-            flush()
-        if s.sorted_rows.shape[0] < s.visit_rows.shape[0]:
-            s.sorted_rows = _longer(s.sorted_rows, 2 * s.visit_rows.shape[0])
-            s.delivery_rows = _longer(s.delivery_rows, 2 * s.visit_rows.shape[0])
-    elif room - rows < max(need, room // 8) or s.delivery_rows.shape[0] - int(g["delivery_rows"][0]) < need:
-        flush()
-        if room < need:
-            s.visit_rows, s.visit_births = _longer(s.visit_rows, 2 * need), _longer(s.visit_births, 2 * need)
-            s.delivery_rows = _longer(s.delivery_rows, 2 * need)
 
 
 def _more_boxes(s: ScanState, wanted: dict[int, int], need: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.compiled.draws import OPERATOR_DRAWS
 from sim.compiled.pointer import State
-from sim.compiled.state import BIRTH, CHECKPOINT, DELIVERY_ROW, EDGE, MESSAGE_ROW, OPERATOR, SOURCE, UNIT, VISIT_ROW
+from sim.compiled.state import BIRTH, CHECKPOINT, EDGE, MESSAGE_ROW, OPERATOR, SOURCE, UNIT
 
 CHUNK = 64  # tuples in one piece of a queue
 LOG_CHUNK = 64  # arrivals in one piece of a log
@@ -26,7 +26,7 @@ SCAN = np.dtype(
         ("latency", _i8),
         ("operators", _i8),
         ("tasks", _i8),
-        ("sorted", _b),  # rows are handed over in the order in which services end
+        ("folds", _b),  # histograms are kept; else a row of each service, in the order in which they end
         ("place", _i8),  # in the order of operators
         ("phase", _i8),
         ("next", _i8),  # what the phase comes to next
@@ -36,9 +36,9 @@ SCAN = np.dtype(
         ("need", _i8),  # completed services that there must be room for
         ("refill", _i8),
         ("block", _i8),  # births that a source has at hand at the most
-        ("visit_rows", _i8),
-        ("delivery_rows", _i8),
+        ("visit_rows", _i8),  # of the span
         ("sorted_rows", _i8),
+        ("delivery_rows", _i8),
         ("message_rows", _i8),
         ("free_chunk", _i4),
         ("local", _i8),  # messages of the current operator and second
@@ -58,6 +58,24 @@ SLOT = np.dtype([*_PARCEL, ("start", _i8), ("end", _i8)], align=True)
 BATCH = (
     1024  # tuples that are done together: one short loop after the other overlaps what waits for memory and logarithms
 )
+
+# A service that ended in the span.
+SPAN_ROW = np.dtype(
+    [
+        ("arrival", _i8),
+        ("start", _i8),
+        ("end", _i8),
+        ("birth", _i8),
+        ("task", _i4),
+        ("operator", "i2"),
+        ("at_once", _b),  # it takes no time
+        ("sink", _b),
+    ],
+    align=True,
+)
+
+# What the histograms are about: instants from the warm-up on, intervals of a length.
+FOLDING = np.dtype([("warmup", _i8), ("length", _i8), ("intervals", _i8)])
 
 SERVER = np.dtype(
     [
@@ -179,6 +197,27 @@ HAPPENING = np.dtype(
     align=True,
 )
 
+# Columns of the rows in order, and arrays of histograms, flat: those of `sim.recording`.
+VISIT_COLUMNS = ("row_operator", "row_task", "row_arrival", "row_start", "row_end")
+DELIVERY_COLUMNS = ("delivered_operator", "delivered_birth", "delivered_at")
+ROW_COLUMNS = {
+    name: np.dtype("i4" if name.endswith(("operator", "task")) else "i8") for name in VISIT_COLUMNS + DELIVERY_COLUMNS
+}
+FOLDED_PAGES = ("directory", "pages")
+FOLDED_COUNTS = (
+    "sums",
+    "extremes",
+    "waits",
+    "sojourns",
+    "ended",
+    "sink_of",
+    "latency_sums",
+    "latency_extremes",
+    "latencies",
+    "intervals",
+    "used",
+)
+
 SCAN_ARRAYS: dict[str, np.dtype] = {
     "g": SCAN,
     "stages": STAGE,
@@ -199,6 +238,7 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "servers": SERVER,
     "slots": SLOT,
     "frees": np.dtype("i8"),
+    "ids": np.dtype("u8"),  # of a batch
     "drawn": np.dtype("i8"),  # service times of a batch
     "done": SLOT,  # `origin` is the task
     "outputs": PARCEL,  # of a batch; `unit` and `origin` are those that send
@@ -215,10 +255,11 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "order": np.dtype("i8"),
     "spare": np.dtype("i8"),
     "counts": np.dtype("i4"),
-    "visit_rows": VISIT_ROW,
-    "visit_births": np.dtype("i8"),
-    "delivery_rows": DELIVERY_ROW,
-    "sorted_rows": VISIT_ROW,
+    "visit_rows": SPAN_ROW,
+    **ROW_COLUMNS,
+    "folding": FOLDING,
+    **dict.fromkeys(FOLDED_COUNTS, np.dtype("i8")),
+    **dict.fromkeys(FOLDED_PAGES, np.dtype("i4")),
     "messages": MESSAGES,  # of each second of the span
     "message_rows": MESSAGES,
     "books": BOOKS,

@@ -25,9 +25,10 @@ from sim.cluster import Cluster, RunPlan
 from sim.compiled import scan_setup
 from sim.compiled.choice import kernel_for
 from sim.compiled.plane import CompiledPlane
-from sim.compiled.scan_order import put_in_order
+from sim.compiled.scan_order import bits_of, fits, order_by_keys, put_in_order
 from sim.compiled.scan_plane import ScanPlane
 from sim.engine import build, records, simulate
+from sim.recording import TupleRecording
 
 
 def made(raw: dict[str, Any]) -> Scenario:
@@ -134,6 +135,27 @@ def test_many_tuples_in_a_span_fill_batches_and_boxes(detail: str) -> None:
     assert differences(cut_up(asked, Random(1), 7), found) == []
 
 
+SLOW = {"rate": {"steps": [{"at": "0 s", "rate": "0.05 /s"}, {"at": "1 h", "rate": "300 /s"}]}}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"warmup": "500.5 ms"},
+        {"duration": "3601.5 s", "warmup": "30.5 s", "network": {"latency": "7 s"}},
+        {"duration": "3601.5 s", "warmup": "3600.9 s"},
+    ],
+    ids=["warm-up", "spans of several intervals", "a long warm-up"],
+)
+def test_histograms_are_equal_where_a_warm_up_ends_or_a_span_has_several_intervals(changed: dict[str, Any]) -> None:
+    raw = WIDE | {"recording": {"detail": "histograms"}} | changed
+    if "duration" in changed:
+        raw["workload"] = {"in": WIDE["workload"]["in"] | SLOW | {"batch": 2}}
+    found = simulate(made(raw), plane=ScanPlane)
+    assert differences(simulate(made(raw), plane=CompiledPlane), found) == []
+    assert found.tables["times"]["count"].sum() > 1000
+
+
 @pytest.mark.parametrize("crowded", [0, 1])
 def test_tuples_that_crowd_into_one_instant_are_put_in_order(crowded: int) -> None:
     """More than insertion would take, in one cell of a span that is long because nothing else happens."""
@@ -144,9 +166,30 @@ def test_tuples_that_crowd_into_one_instant_are_put_in_order(crowded: int) -> No
     assert state.order[:n].tolist() == np.lexsort((np.arange(n), ranks, times)).tolist()
 
 
+@pytest.mark.parametrize("bits", [13, 20, 40, 62])
+@pytest.mark.parametrize("n", [0, 1, 2, 17, 5000])
+@pytest.mark.parametrize("few", [False, True])
+def test_keys_are_put_in_order_however_they_crowd(bits: int, n: int, few: bool) -> None:
+    state = crowd(n, 0)
+    upper = 2 ** (bits - 13)
+    above = np.random.default_rng(n).integers(0, min(3, upper) if few else upper, n)
+    state.times[:] = above << 13 | np.arange(n)
+    if few and n and bits > 13:
+        state.times[0] |= (upper - 1) << 13
+    expected = np.argsort(state.times).tolist()
+    order_by_keys(state, n, bits, 13)
+    assert state.order[:n].tolist() == expected
+
+
+def test_what_does_not_fit_into_a_key_is_said_to_do_so() -> None:
+    assert [bits_of(n) for n in (0, 1, 2, 3, 4, 5, 2**40, 2**40 + 1)] == [0, 0, 1, 2, 2, 3, 40, 41]
+    assert fits(2**40, 2**10, 2**12)
+    assert not fits(2**40 + 1, 2**10, 2**12)
+
+
 def crowd(n: int, crowded: int) -> Any:
     plan = RunPlan.of(queue({"distribution": "exponential", "mean": "1 ms"}), RunInputs(), 0)
-    state = scan_setup.state(plan, Cluster(plan), 256, True)
+    state = scan_setup.state(plan, Cluster(plan), 256, TupleRecording())
     for name in ("times", "ranks", "refs", "kept", "order", "spare"):
         setattr(state, name, np.zeros(n, getattr(state, name).dtype))
     rng = np.random.default_rng(5)

@@ -1,0 +1,31 @@
+"""What is drawn for a batch of tuples at once: short loops without calls, several tuples at a time."""
+
+from __future__ import annotations
+
+from sim.compiled.compiling import kernel
+from sim.compiled.draws import EXPONENTIAL, time_ns, uniform
+from sim.compiled.exponential import UNSURE, exponential_ns
+from sim.compiled.scan_state import ScanState
+
+_NS = 1e9
+
+
+@kernel
+def draw_times(s: ScanState, operator: int, n: int) -> None:
+    """Make the first n of `drawn` the service times of the first `ids` on a host of speed 1."""
+    draws = s.draws[operator]
+    law, a, b, stream = draws.law, draws.a, draws.b, draws.stream
+    fixed_ns, inverse = draws.fixed_ns, draws.inverse
+    if law != EXPONENTIAL:
+        for k in range(n):
+            s.drawn[k] = time_ns(law, a, b, stream, fixed_ns, inverse, s.ids[k])
+        return
+    unsure = 0
+    for k in range(n):
+        ns = exponential_ns(a * _NS, uniform(s.ids[k], stream))
+        s.drawn[k] = ns
+        unsure += ns == UNSURE
+    if unsure > 0:
+        for k in range(n):
+            if s.drawn[k] == UNSURE:
+                s.drawn[k] = time_ns(law, a, b, stream, fixed_ns, inverse, s.ids[k])
