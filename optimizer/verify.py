@@ -192,21 +192,28 @@ def _gap_violations(plan: CheckpointPlan, gap: float | None) -> list[Violation]:
 
 
 def _how_proven(problem: CheckpointAllocation, plan: CheckpointPlan, costs: FloatArray) -> str:
-    """What proves the bound: the cheapest allowed nodes, which no assignment beats, or the plan's prices; else "".
+    """What proves the bound: the cheapest allowed nodes, which nothing beats, the plan's prices, or its multipliers.
+
+    "" when none of them does.
 
     Prices prove it when they are not negative: the sum over all pairs is computed here (`prices.price_bound`).
+    Multipliers prove it by one knapsack problem per node (`packings.bound`), solved here as well.
     """
     if plan.bound is None:
         return ""
     slack = VALUE_TOLERANCE * _magnitude(problem, costs.argmin(axis=1))
     if plan.bound <= cheapest_sum(costs) + slack:
         return "the cheapest allowed nodes"
+    # not at the top: that package imports this module
+    from optimizer.checkpoint_allocation.packings.certificate import multipliers_prove  # noqa: PLC0415
+
+    if multipliers_prove(problem, plan.multipliers, plan.bound, slack):
+        return "the multipliers of the plan"
     prices = plan.prices
     if prices is None or prices.shape != (problem.n_nodes,) or not (np.isfinite(prices) & (prices >= 0)).all():
         return ""
     if problem.capacity is None:
         return ""
-    # not at the top: that package imports this module
     from optimizer.checkpoint_allocation.prices import price_bound  # noqa: PLC0415
 
     return "the node prices of the plan" if plan.bound <= price_bound(problem, prices) + slack else ""

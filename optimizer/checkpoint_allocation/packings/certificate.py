@@ -1,0 +1,18 @@
+"""Whether the multipliers of a plan prove its bound: what a verifier asks, without any solver."""
+
+from __future__ import annotations
+
+from models.checked_arrays import FloatArray
+from models.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.packings.bound import packing_bound
+
+LARGEST_CHECKED = 2_000_000  # J * N above which tables of all loads would take too long; no plan has multipliers there
+
+
+def multipliers_prove(
+    problem: CheckpointAllocation, multipliers: FloatArray | None, bound: float, slack: float
+) -> bool:
+    """True when the bound is at most that of the multipliers (J,), up to `slack`; False for any that cannot be used."""
+    if multipliers is None or multipliers.shape != (problem.n_checkpoints,) or problem.cost.size > LARGEST_CHECKED:
+        return False
+    return bool(bound <= packing_bound(problem, multipliers) + slack)
