@@ -203,6 +203,7 @@ class CheckpointPlan(Solution):
     method: str = ""
     violations: tuple[str, ...] = ()
     prices: FloatArray | None = None  # (N,), that prove the bound or a lower one; a later plan may start from them
+    multipliers: FloatArray | None = None  # (J,), that prove the bound where prices do not
 
     def __post_init__(self) -> None:
         if self.assignment is not None:

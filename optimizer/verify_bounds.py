@@ -7,6 +7,7 @@ Each value is at most what any assignment that keeps the constraints costs:
 - of copies that are apart, as many different nodes as there are copies, each at its cheapest;
 - prices of the nodes (`prices.price_bound`), of either sign; where capacities only count, in numbers of checkpoints
   (`flow.potential_bound`);
+- multipliers of the checkpoints, with one knapsack problem per node (`packings.bound`);
 - for small problems, that nothing is found below the bound when all is tried (`enumeration`).
 
 All is summed over all pairs, some rows at a time in float64, less what rounding may add.
@@ -61,6 +62,7 @@ def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, toleranc
 
 
 def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatArray) -> Iterator[Proof]:
+    from optimizer.checkpoint_allocation.packings.certificate import multiplier_bound  # noqa: PLC0415
     from optimizer.checkpoint_allocation.prices import price_bound  # noqa: PLC0415
 
     yield Proof(math.fsum(minima.tolist()), "the cheapest allowed nodes")
@@ -68,6 +70,9 @@ def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatAr
         yield Proof(_few_moves(problem, minima), "the moves that save most")
     if problem.neighbours:
         yield Proof(_different_nodes(problem, minima), "different nodes for copies")
+    packed = multiplier_bound(problem, plan.multipliers)
+    if packed is not None:
+        yield Proof(packed, "the multipliers of the plan")
     prices = plan.prices
     if prices is not None and prices.shape == (problem.n_nodes,) and np.isfinite(prices).all():
         yield Proof(price_bound(problem, prices), "the node prices of the plan")

@@ -10,7 +10,7 @@ import numpy as np
 
 from models.errors import InputError
 
-_ARRAYS = ("assignment", "node_loads", "prices")
+_ARRAYS = ("assignment", "node_loads", "prices", "multipliers")
 _NOWHERE = -1
 
 

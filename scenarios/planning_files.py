@@ -19,6 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from analysis.expected_useable import EXPECTED
+from models.checked_arrays import FloatArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.solution import Status
@@ -118,6 +119,7 @@ def plan_to_dict(plan: CheckpointPlan, problem: CheckpointAllocation | None = No
         "note": plan.note or None,
         "violations": list(plan.violations),
         "prices": None if plan.prices is None else plan.prices.tolist(),
+        "multipliers": None if plan.multipliers is None else plan.multipliers.tolist(),
     }
     if problem is not None:
         written["node_loads"] = None if assignment is None else problem.node_loads(assignment).tolist()
@@ -146,9 +148,10 @@ def read_plan_and_gap(path: str | Path) -> tuple[CheckpointPlan, float | None]:
             faults.append(InputFault(key, found[key], "must be a number or null"))
     nodes = found.get("assignment")
     faults += _assignment_faults(nodes)
-    prices = found.get("prices")
-    if prices is not None and not (isinstance(prices, list) and all(map(_is_number, prices))):
-        faults.append(InputFault("prices", NO_VALUE, "must be a list with one number per node, or null"))
+    for key, each in (("prices", "node"), ("multipliers", "checkpoint")):
+        values = found.get(key)
+        if values is not None and not (isinstance(values, list) and all(map(_is_number, values))):
+            faults.append(InputFault(key, NO_VALUE, f"must be a list with one number per {each}, or null"))
     raise_if_any(faults)
     objective, bound, gap = (None if found.get(key) is None else float(found[key]) for key in _VALUES)
     plan = CheckpointPlan(
@@ -158,10 +161,15 @@ def read_plan_and_gap(path: str | Path) -> tuple[CheckpointPlan, float | None]:
         wall_s=float(found.get("wall_s") or 0.0),
         note=str(found.get("note") or ""),
         method=str(found.get("method") or ""),
-        prices=None if prices is None else np.array(prices, dtype=np.float64),
+        prices=_numbers(found.get("prices")),
+        multipliers=_numbers(found.get("multipliers")),
         assignment=None if nodes is None else np.array([-1 if n is None else n for n in nodes], dtype=np.int64),
     )
     return plan, gap
+
+
+def _numbers(values: list[float] | None) -> FloatArray | None:
+    return None if values is None else np.array(values, dtype=np.float64)
 
 
 def write_text(path: Path, text: str, *, force: bool = False) -> None:

@@ -181,6 +181,7 @@ def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, began: f
         method=method,
         violations=tuple(map(str, broken)),
         prices=outcome.prices,
+        multipliers=outcome.multipliers,
     )
 
 

@@ -5,6 +5,7 @@
 | nothing couples the checkpoints | their minima, a small assignment per set of copies |
 | the minima happen to keep everything | they are the answer |
 | capacities only count | minimum-cost flow, proved by its potentials |
+| load capacities alone | node prices, whole packings and a program in turn (`uncoupled`) |
 | J * N up to MIXED_INTEGER_PAIRS | mixed-integer program |
 | larger | node prices: a feasible answer with a proven bound |
 """
@@ -22,23 +23,19 @@ from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import is_proven
 from optimizer.checkpoint_allocation import flow, prices, separable
 from optimizer.checkpoint_allocation.core_flow import core_flow
-from optimizer.checkpoint_allocation.large import priced_search
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.search import Search
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
+from optimizer.checkpoint_allocation.uncoupled import MIXED_INTEGER_PAIRS, uncoupled
 from optimizer.checkpoint_allocation.warm import few_moves
 from optimizer.enumeration import better_assignment
 from optimizer.verify import constraint_violations
 
-MIXED_INTEGER_PAIRS = 5_000  # J * N up to which a proof is attempted
 _FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the search finds nothing feasible
 _SENSITIVE_PAIRS = 2_000_000
 _ROUNDS = 3
 _FEW_STEPS, _MOST_STEPS = 2_000, 100_000  # of trying all that costs less, for problems of so few pairs:
 _TINY_PAIRS = 300  # J * N up to which the program alone is faster than a search before it
-_QUICK_WORK = 0.2  # of the search before a program; what it is worth is seen when the program does not end
-_AFTER_WORK = 0.15  # work of the search after programs that did not end, for each second of the limit
-_PROGRAM_SHARE = 0.6  # of the time limit, for the programs where a search may follow
 
 
 def exact(
@@ -104,15 +101,11 @@ def _coupled(
         if moved.assignment is not None and not constraint_violations(problem, moved.assignment):
             note = "the running plan improved with few moves"
             return Outcome(moved.assignment, moved.bound, note=note, prices=moved.prices)
-    uncoupled = not problem.neighbours and problem.max_moves is None and problem.capacity is not None
-    large = problem.cost.size > MIXED_INTEGER_PAIRS
-    if uncoupled and problem.cost.size > _TINY_PAIRS:
-        work = None if large else _QUICK_WORK
-        searched = priced_search(problem, time_limit_s=time_limit_s, start=_start(problem, hint), work=work)
-        if large and searched.assignment is not None and not constraint_violations(problem, searched.assignment):
-            note = "node prices and large-neighbourhood search" + ("; time limit struck" if searched.struck else "")
-            return Outcome(searched.assignment, searched.bound, note=note, prices=searched.prices)
-        hint = hint if searched.assignment is None else searched.assignment
+    alone = not problem.neighbours and problem.max_moves is None and problem.capacity is not None
+    if alone and problem.cost.size > _TINY_PAIRS:
+        answered = uncoupled(problem, time_limit_s=time_limit_s, start=_start(problem, hint))
+        if answered is not None:
+            return answered
     price = prices.node_prices(problem)
     bound = max(prices.price_bound(problem, price), prices.price_bound(problem, np.zeros(problem.n_nodes)))
     best = _best_known(problem, price, hint)
@@ -121,10 +114,8 @@ def _coupled(
     if not small and (best is not None or problem.cost.size > _FALLBACK_PAIRS):
         return Outcome(best, bound, note="node prices and local search, too large for a proof", prices=price)
     own_bound = prices.price_bound(problem, price)
-    searchable = uncoupled and problem.cost.size > _TINY_PAIRS and not large
-    share = _PROGRAM_SHARE if searchable else 1.0
     for _ in range(_ROUNDS):  # a better known answer leaves out more pairs, which makes the proof sharper
-        left = max(share * time_limit_s - (time.perf_counter() - began), 0.0)
+        left = max(time_limit_s - (time.perf_counter() - began), 0.0)
         found = branch_and_bound(problem, Known(best, value, price, own_bound), time_limit_s=left)
         if found.infeasible:
             return Outcome(None, None, infeasible=True, note="the mixed-integer program has no solution")
@@ -133,13 +124,6 @@ def _coupled(
         bound = bound if found.bound is None else max(bound, found.bound)
         if found.note or best is None or is_proven(value, bound):
             break
-    if searchable and best is not None and not is_proven(value, bound):
-        left = max(time_limit_s - (time.perf_counter() - began), 1e-3)
-        searched = priced_search(problem, time_limit_s=left, start=best, work=_AFTER_WORK * time_limit_s)
-        bound = max(bound, searched.bound)
-        better = searched.assignment
-        if better is not None and not constraint_violations(problem, better) and problem.objective(better) < value:
-            best = better
     return Outcome(best, bound, note="; ".join(filter(None, ["mixed-integer program", found.note])), prices=price)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import FloatArray, IntArray
+from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import prices as node_price
 from optimizer.checkpoint_allocation.separable import cliques, is_clique
@@ -32,19 +32,23 @@ _NODES_PER_SECOND = 2_000  # the deterministic limit: branch-and-bound nodes per
 
 @dataclass(frozen=True)
 class Known:
-    """What is known before: an answer with its objective (or None), prices and the bound they prove."""
+    """What is known before: an answer with its objective (or None), prices, and a proven bound.
+
+    `pairs` (J, N) is False where no better answer uses the pair; None leaves nothing out.
+    """
 
     assignment: IntArray | None
     objective: float
     prices: FloatArray
     bound: float
+    pairs: BoolArray | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
     """An assignment or None, a proven bound or None, whether infeasibility is proven, and what struck.
 
-    `prices` (N,) prove the bound where they are given.
+    `prices` (N,), or `multipliers` (J,) of the checkpoints, prove the bound where they are given.
     """
 
     assignment: IntArray | None
@@ -52,6 +56,7 @@ class Outcome:
     infeasible: bool = False
     note: str = ""
     prices: FloatArray | None = None
+    multipliers: FloatArray | None = None
 
 
 @dataclass
@@ -86,9 +91,17 @@ class _Rows:
 
 
 def branch_and_bound(
-    problem: CheckpointAllocation, known: Known, *, time_limit_s: float, spread: IntArray | None = None
+    problem: CheckpointAllocation,
+    known: Known,
+    *,
+    time_limit_s: float,
+    spread: IntArray | None = None,
+    most_nodes: int | None = None,
 ) -> Outcome:
-    """The best assignment found, with a bound. `spread` (n_groups,) caps each operator's count per node."""
+    """The best assignment found, with a bound. `spread` (n_groups,) caps each operator's count per node.
+
+    `most_nodes` of branch and bound are allowed at most; None follows from the time limit [s].
+    """
     began = time.perf_counter()
     j, n = _pairs(problem, known)
     if len(np.unique(j)) < problem.n_checkpoints:
@@ -103,7 +116,7 @@ def branch_and_bound(
     base, bound, nodes = (
         math.fsum(row_minimum.tolist()),
         -math.inf,
-        int(_NODES_PER_SECOND * time_limit_s) + 1_000,
+        int(_NODES_PER_SECOND * time_limit_s) + 1_000 if most_nodes is None else most_nodes,
     )
     while True:
         left = time_limit_s - (time.perf_counter() - began)
@@ -168,6 +181,7 @@ def _pairs(problem: CheckpointAllocation, known: Known) -> tuple[IntArray, IntAr
             extra = problem.cost + prices * problem.weights - minima[:, None]
             slack = 1e-9 * (abs(known.objective) + math.fsum(np.abs(minima).tolist()))
             fits = fits & (bound + extra <= known.objective + slack)
+        fits = fits if known.pairs is None else fits & known.pairs
     j, n = np.nonzero(fits)
     return j.astype(np.int64), n.astype(np.int64)
 

@@ -12,7 +12,7 @@ from ortools.sat.python import cp_model
 from models.checkpoint_allocation import CheckpointAllocation
 from models.errors import InputError
 from models.solution import Status
-from optimizer.checkpoint_allocation import METHODS, flow, large, separable, solve
+from optimizer.checkpoint_allocation import METHODS, flow, large, separable, solve, uncoupled
 from optimizer.checkpoint_allocation.mixed_integer import Known, branch_and_bound
 from optimizer.checkpoint_allocation.prices import node_prices, price_bound
 from optimizer.verify import constraint_violations, verify_checkpoints
@@ -216,6 +216,7 @@ def test_prices_bound_the_optimum_and_close_on_it():
 @pytest.mark.parametrize(("j", "n"), [(400, 40), (1500, 30)])
 def test_large_problems_get_a_feasible_answer_with_an_honest_bound(j, n, monkeypatch):
     monkeypatch.setattr(large, "_WORK_PER_S", 0.005)
+    monkeypatch.setattr(uncoupled, "LARGEST_PAIRS", 0)  # no whole packings, which prove it optimal
     random = np.random.default_rng(5)
     load = random.lognormal(0, 0.7, j)
     problem = CheckpointAllocation(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import Status
-from optimizer.checkpoint_allocation import large, solve
+from optimizer.checkpoint_allocation import large, solve, uncoupled
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.exchange import Exchange, _apart, _joined
 from optimizer.checkpoint_allocation.large import priced_search
@@ -81,6 +81,7 @@ def test_prices_of_the_core_are_as_good_as_the_dual_prices_of_the_whole_linear_p
 
 
 def test_large_problems_are_near_their_bound_and_the_same_every_time(monkeypatch):
+    monkeypatch.setattr(uncoupled, "LARGEST_PAIRS", 0)
     monkeypatch.setattr(large, "_WORK_PER_S", 0.01)  # of 100 s: limits of work decide, not the clock
     problem = tight_problem(7, 400, 20, slack=1.1)
     plans = [solve(problem, time_limit_s=100.0, workers=w) for w in (1, 2)]

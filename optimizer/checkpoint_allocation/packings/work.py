@@ -1,0 +1,39 @@
+"""How much a search may do: deterministic work decides, the clock is the last resort."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+_KNAPSACK, _ENTRY = 1e-4, 2.5e-9  # of one knapsack problem, and of each entry of its tables
+_PROGRAM, _PAIR = 0.02, 2.5e-5  # of a small program, and of each of its pairs and branch-and-bound nodes
+
+
+@dataclass
+class Work:
+    """What may be done, in units that take about a second on a quiet machine, what is done, and the clock."""
+
+    limit: float
+    until: float = math.inf
+    done: float = 0.0
+    struck: bool = False
+
+    @property
+    def over(self) -> bool:
+        """True when nothing more may be done."""
+        self.struck = self.struck or time.perf_counter() > self.until
+        return self.struck or self.done >= self.limit
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the clock strikes."""
+        return max(min(self.until - time.perf_counter(), 1e6), 0.01)
+
+    def knapsack(self, entries: int) -> None:
+        """Count one knapsack problem with so many entries in its tables."""
+        self.done += _KNAPSACK + _ENTRY * entries
+
+    def program(self, pairs: int, nodes: int) -> None:
+        """Count a small program."""
+        self.done += _PROGRAM + _PAIR * pairs * nodes
