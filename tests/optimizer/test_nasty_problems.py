@@ -33,7 +33,7 @@ def check(best: Fraction | None, plan: Solution, sign: int) -> None:
     assert plan.status is Status.OPTIMAL
     rounded = Fraction(float(best))
     assert sign * (Fraction(plan.bound) - rounded) <= 0
-    assert sign * (Fraction(plan.objective) - best) >= -abs(best) * Fraction(2) ** -52
+    assert sign * (Fraction(plan.objective) - best) >= -abs(best) * Fraction(2) ** -50  # a schedule adds up in float64
     assert abs(Fraction(plan.objective) - best) <= Fraction(OPTIMAL_GAP) * abs(Fraction(plan.bound))
 
 
