@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/selection.py [operators] [levels] [queries] [steps] [--scale 1] [--limit 60]
 
-Each line: our status, proven gap, processor and wall time; then what a generic solver reaches in the same time limit
-(of OR-Tools or, for queries, HiGHS through SciPy), as the distance of its answer from our bound, and its time. The
-memory is the peak of the process so far, generic solvers included.
+Each line: our status, proven gap, processor and wall time; then what generic solvers reach in the same time limit (of
+OR-Tools or, for queries, HiGHS through SciPy and then CP-SAT), as the distance of the answer from our bound, and the
+time. The memory is the peak of the process so far, generic solvers included.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from ortools.algorithms.python import knapsack_solver
+from ortools.sat.python import cp_model
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, vstack
 
@@ -34,12 +35,12 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
     return found, time.process_time() - cpu, time.perf_counter() - wall
 
 
-def line(name: str, ours: Callable[[], Any], generic: Callable[[], float | None] | None) -> None:
-    """Print one case."""
+def line(name: str, ours: Callable[[], Any], *generic: Callable[[], float | None] | None) -> None:
+    """Print one case: ours, then how far the answers of generic solvers are from our bound."""
     plan, cpu, wall = timed(ours)
     text = f"{name:<30} {plan.status.value:<9} gap {plan.gap:8.1e}  cpu {cpu:6.2f} s  wall {wall:6.2f} s"
-    if generic is not None:
-        value, other_cpu, _ = timed(generic)
+    for other in filter(None, generic):
+        value, other_cpu, _ = timed(other)
         off = relative_gap(value, plan.bound)
         text += f"  generic {'nothing' if off is None else f'{off:.1e}':>8}  cpu {other_cpu:6.2f} s"
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -135,20 +136,39 @@ def queries_by_highs(problem: QuerySelection, limit_s: float) -> float | None:
     return None if found.x is None else problem.objective(found.x[:m] > 0.5)
 
 
+def queries_by_cp_sat(problem: QuerySelection, limit_s: float) -> float | None:
+    """The value that CP-SAT finds of the program as it stands, on one worker."""
+    model = cp_model.CpModel()
+    whole = [model.new_bool_var("") for _ in range(problem.n_queries)]
+    taken = [model.new_bool_var("") for _ in range(problem.n_operators)]
+    for q, o in problem.uses.tolist():
+        model.add_implication(whole[q], taken[o])
+    weights = problem.weight.astype(int).tolist()
+    model.add(cp_model.LinearExpr.weighted_sum(taken, weights) <= int(problem.capacity))
+    model.maximize(cp_model.LinearExpr.weighted_sum(whole, problem.value.astype(int).tolist()))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_time_in_seconds = limit_s
+    status = solver.solve(model)
+    return solver.objective_value if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) else None
+
+
 def queries(scale: float, limit_s: float) -> None:
-    """Query selections, sparse and dense."""
+    """Query selections, sparse and dense; beside them HiGHS, then CP-SAT."""
     cases = {
         "200 on 150": sparse_queries(200, 150, 1),
         "5,000 on 16,000": sparse_queries(int(5_000 * scale), int(16_000 * scale), 1, 0.0),
         "5,000 on 8,000": sparse_queries(int(5_000 * scale), int(8_000 * scale), 1),
         "5,000 on 4,000": sparse_queries(int(5_000 * scale), int(4_000 * scale), 1),
         "dense, 100 on 100, 12 each": dense_queries(100, 100, 12, 1),
+        "dense, 100 on 100, 15 each": dense_queries(100, 100, 15, 2),
     }
     for name, problem in cases.items():
         line(
             f"queries, {name}",
             lambda p=problem: solve(p, time_limit_s=limit_s),
             lambda p=problem: queries_by_highs(p, limit_s),
+            lambda p=problem: queries_by_cp_sat(p, limit_s),
         )
 
 

@@ -34,7 +34,7 @@ from optimizer.verify import constraint_violations
 _FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the search finds nothing feasible
 _SENSITIVE_PAIRS = 2_000_000
 _ROUNDS = 3
-_FEW_STEPS, _MOST_STEPS = 2_000, 100_000  # of trying all that costs less, for problems of so few pairs:
+_FEW_STEPS, _MOST_STEPS = 500, 50_000  # of trying all that costs less, for problems of so few pairs:
 _TINY_PAIRS = 300  # J * N up to which the program alone is faster than a search before it
 
 

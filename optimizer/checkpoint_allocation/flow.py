@@ -118,8 +118,9 @@ def as_prices(problem: CheckpointAllocation, potentials: FloatArray | None) -> F
     if potentials is None:
         return None
     weight = problem.weights[0]
-    found: FloatArray = np.where(weight > 0, potentials / np.where(weight > 0, weight, 1.0), 0.0)
-    return found
+    with np.errstate(over="ignore"):  # of a load that weighs next to nothing
+        found: FloatArray = np.where(weight > 0, potentials / np.where(weight > 0, weight, 1.0), 0.0)
+    return np.where(np.isfinite(found), found, 0.0)
 
 
 def potential_bound(problem: CheckpointAllocation, limit: Counts, potentials: FloatArray) -> tuple[float, float]:

@@ -119,7 +119,8 @@ class _Search:
 
     def _unfit(self, states: _States) -> int:
         """The highest value of a state at the end: those left within the capacity are too heavy by rounding only."""
-        return self._relaxation.value + int(states.more.max()) if len(states.more) else 0
+        within = states.more[states.heavier <= self._room]
+        return self._relaxation.value + int(within.max()) if len(within) else 0
 
     def _goal(self) -> float:
         return float(self._known + self._options.step - self._relaxation.value) - self._margin

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from models.solution import Status, is_proven
 from optimizer.enumeration import better_levels, exact_sum
 from optimizer.selection.core import Searched, search_core
 from optimizer.selection.exchange import exchanged
-from optimizer.selection.relaxation import Options, Relaxation, counted, relax
+from optimizer.selection.relaxation import Options, Relaxation, branched, counted, relax
 from optimizer.selection.scaling import Scaled, scaled
 
 _FIRST_STATES, _MOST_STATES = 400_000, 20_000_000
@@ -111,6 +111,8 @@ def _searched(given: Options, deadline: float, start: IntArray | None) -> _Answe
         priced = counted(options, found.value)
         if priced is not None:
             answer = _with(options, priced, answer, deadline)
+    if _open(options, answer) and options.value.shape[1] == 2 and len(level) <= _MOST_COUNTED:
+        answer = _of_both_branches(options, answer, deadline)
     if _open(options, answer):
         answer = _with(options, relaxation, answer, deadline)
     if _open(options, answer):
@@ -118,6 +120,17 @@ def _searched(given: Options, deadline: float, start: IntArray | None) -> _Answe
         answer.note = (
             "the time limit struck" if late else "the search ended undecided: too many states, or numbers too far apart"
         )
+    return answer
+
+
+def _of_both_branches(options: Options, answer: _Answer, deadline: float) -> _Answer:
+    """The answer after a search of the selections of few operators and of those of many, each with its own prices."""
+    bounds = []
+    for relaxation in branched(options):
+        found = _with(options, relaxation, replace(answer, bound=relaxation.bound), deadline)
+        answer.level, answer.value = found.level, found.value
+        bounds.append(found.bound)
+    answer.bound = min(answer.bound, max(bounds))
     return answer
 
 

@@ -23,7 +23,7 @@ _STEP_BITS = 38  # as for operators: only what is better by 2^-38 of the bound i
 _ROUND_PAIRS = 1_000_000  # rounds times undecided queries of the local search
 _MOST_ROUNDS = 5_000
 _MOST_STARTS = 6
-_MOST_STEPS = 100_000  # of trying all that is better
+_MOST_TRIED, _MOST_STEPS = 40, 50_000  # queries, and steps, for which all that is better is tried
 _PROGRAM_USES = 60_000  # pairs of undecided query and operator up to which CP-SAT is asked
 
 
@@ -67,7 +67,7 @@ def select_queries(
     best = _Best(_filled(problem, search.filling, starts), bound)
     best = _improved(search, best, seed)
     best = _proven(search, best, time_limit_s, deadline, seed)
-    if not is_proven(problem.objective(best.queries), best.bound):
+    if problem.n_queries <= _MOST_TRIED and not is_proven(problem.objective(best.queries), best.bound):
         best = _all_tried(problem, best)
     single = _left_over(problem, best.queries, max(0.01, deadline - time.monotonic()))
     return _plan(problem, closure, shares, best, single, began)

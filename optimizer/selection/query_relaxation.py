@@ -19,6 +19,7 @@ from optimizer.selection.query_program import Fixed, Found
 from optimizer.selection.scaling import Scaled
 
 _ALLOWANCE = 1e-6
+_LARGEST_WHOLE = 1e4
 _WORK_PER_S = 200_000  # branch-and-bound nodes times pairs per second of the time limit
 
 
@@ -49,12 +50,15 @@ def branch_and_bound(
     room = math.fsum([problem.limit, *(-problem.weight[known.operator_in]).tolist()])
     if room <= 0:
         return Found(None, None, False)
-    weights = problem.weight[open_operators] / room
+    # whole weights stay as they are, for cover cuts; others are relative to the room, for the tolerance of rows
+    whole = bool((problem.weight == np.rint(problem.weight)).all()) and problem.weight.max() <= _LARGEST_WHOLE
+    unit_weight = 1.0 if whole else room
+    weights = problem.weight[open_operators] / unit_weight
     capacity = coo_array((weights, (np.zeros(len(weights), int), column[open_operators])), shape=(1, n))
     value = (numbers.value // numbers.grain).astype(np.float64)
     unit = 1.0 if numbers.exact else max(1.0, value[open_queries].sum() / 2.0**30)
     cost = np.concatenate([-value[open_queries] / unit, np.zeros(len(open_operators))])
-    upper = np.concatenate([np.zeros(len(pairs)), [1.0]])
+    upper = np.concatenate([np.zeros(len(pairs)), [room / unit_weight]])
     with quiet_stdout():
         found = milp(
             cost,

@@ -207,6 +207,16 @@ def counted(options: Options, lower: int) -> Relaxation | None:
     return _best_count(options, least, -1.0) if -start.slope < least else None
 
 
+def branched(options: Options) -> tuple[Relaxation, Relaxation]:
+    """Two relaxations for 0-1 problems: at most k operators chosen, and at least k + 1; every selection is in one.
+
+    k is the number that the linear relaxation chooses, rounded down. Each bound holds for the selections of its branch,
+    so the higher one holds for all.
+    """
+    at_most = math.floor(-_line(options, 0.0, 0).slope)
+    return _best_count(options, at_most, 1.0), _best_count(options, at_most + 1, -1.0)
+
+
 @dataclass(frozen=True)
 class _Line:
     """The bound as a function of mu, at most: at + slope * mu, which touches it at `mu`; and the choices there."""
@@ -230,10 +240,12 @@ def _best_count(options: Options, k: int, sign: float) -> Relaxation:
     """The relaxation at the best mu of a sign: where a falling and a rising line meet, until nothing is below."""
     falls = _line(options, 0.0, k)
     rises = _line(options, sign * float(options.value.max()), k)
+    found, mu = falls, 0.0
     for _ in range(_MOST_PRICES):
         if falls.slope == rises.slope:
             break
-        mu = float((falls.at - rises.at) / (rises.slope - falls.slope))
+        between = float((falls.at - rises.at) / (rises.slope - falls.slope))
+        mu = sign * max(0.0, sign * between)  # of the other sign it would prove nothing
         found = _line(options, mu, k)
         if mu in (falls.mu, rises.mu):
             break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -11,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import optimizer.selection.operators as module
+from models.errors import InputError
 from models.selection import OperatorSelection
 from models.solution import OPTIMAL_GAP, Status
-from optimizer.selection import select_operators
+from optimizer.selection import select_operators, solve
+from optimizer.selection.relaxation import _line, branched
 
 WHOLE = st.integers(0, 12)
 DECIMAL = st.integers(0, 40).map(lambda k: k / 10)
@@ -198,3 +201,40 @@ def test_the_same_problem_has_the_same_answer():
     first, second = (select_operators(problem, time_limit_s=60.0) for _ in range(2))
     assert first.level.tolist() == second.level.tolist()
     assert (first.status, first.bound) == (second.status, second.bound)
+
+
+@pytest.mark.parametrize("kind", ["strongly", "inverse", "almost"])
+def test_each_branch_bounds_the_selections_of_its_size_and_both_bound_all(kind):
+    """The best value for each number of operators, by trying all selections, against the bound of the branch."""
+    for seed in range(12):
+        value, weight = correlated(kind, 11, seed)
+        problem = OperatorSelection(value, weight, float(int(weight.sum() * 0.45)))
+        numbers, options = module.whole_numbers(problem)
+        few, many = branched(options)
+        sets = np.array(list(itertools.product([0, 1], repeat=11)))
+        good = sets[sets @ weight <= problem.capacity]
+        worth, count = good @ value, good.sum(axis=1)
+        k = math.floor(-_line(options, 0.0, 0).slope)
+        assert numbers.real(few.bound) >= worth[count <= k].max()
+        assert numbers.real(many.bound) >= worth[count > k].max(initial=0)
+        assert numbers.real(max(few.bound, many.bound)) >= worth.max()
+        plan = select_operators(problem, time_limit_s=60.0)
+        assert (plan.status, plan.objective) == (Status.OPTIMAL, worth.max())
+
+
+def test_almost_strongly_correlated_weights_of_a_million_are_proven():
+    _, weight = correlated("almost", 2_000, 1, 10**6)
+    value = weight + 10**5 + np.random.default_rng(1).integers(-2000, 2001, 2_000)
+    plan = select_operators(OperatorSelection(value, weight, float(weight.sum() // 2)), time_limit_s=60.0)
+    assert (plan.status, plan.bound) == (Status.OPTIMAL, plan.objective)
+
+
+def test_a_former_plan_is_improved_and_one_that_does_not_fit_is_not_used():
+    value, weight = correlated("weakly", 200, 1)
+    problem = OperatorSelection(value, weight, float(weight.sum() // 3))
+    plan = solve(problem)
+    assert solve(problem, hint=plan).objective == plan.objective
+    smaller = OperatorSelection(value, weight, float(weight.sum() // 4))
+    assert solve(smaller, hint=plan).objective == solve(smaller).objective
+    with pytest.raises(InputError, match="hint"):
+        solve(problem, hint="plan")
