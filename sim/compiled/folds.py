@@ -32,9 +32,17 @@ _LOW_BITS = 0xFFFFFFFF
 @helper
 def bin_of_one(value: int) -> int:
     """`models.histogram.bin_of` of one value [ns] that is not negative."""
+    if value == 0:
+        return 0
+    return bin_of_more(value)
+
+
+@helper
+def bin_of_more(value: int) -> int:
+    """`bin_of_one` of a value above 0; of 0 some number that is no bin."""
     if value >= _EXACT_FLOAT:
         value &= _CUT
-    return max(0, int((np.float64(value).view(np.int64) >> _SHIFT) - _FIRST + 1))  # 0 for 0, as often as not: no branch
+    return int((np.float64(value).view(np.int64) >> _SHIFT) - _FIRST + 1)
 
 
 @helper

@@ -21,6 +21,7 @@ from sim.compiled.scan_kept import log_fits, note_arrival, note_start
 from sim.compiled.scan_order import bits_of, fits, order_by_keys, put_in_order
 from sim.compiled.scan_rows import sort_rows
 from sim.compiled.scan_send import (
+    absorb,
     append,
     complete,
     count_second,
@@ -184,7 +185,9 @@ def _time(s: ScanState, operator: int, task: Any, tuple_id: Any) -> Any:
 @kernel
 def _operator(s: ScanState, operator: int) -> int:
     """Services of an operator in the span: those under way, the queues, then what arrives."""
-    g = s.g[0]
+    g, op = s.g[0], s.operators[operator]
+    if g.folds and not s.saves and op.is_sink and not op.has_service:
+        return DONE if absorb(s, operator) else GROW
     if g.phase == _OLD:
         why = _go_on(s, operator)
         if why != DONE:
@@ -352,11 +355,7 @@ def _gather_by_keys(s: ScanState, place: int, ranks: int, numbers: int) -> None:
         kept += late
         due += 1 - late
     g.due = due
-    if g.folds and not s.saves and place < g.operators and not s.operators[place].has_service:
-        for k in range(due):  # nobody can tell in which order they come
-            s.order[k] = s.times[k] & ((1 << numbers) - 1)
-    else:
-        order_by_keys(s, due, bits_of(g.end - g.begin) + ranks + numbers, numbers)
+    order_by_keys(s, due, bits_of(g.end - g.begin) + ranks + numbers, numbers)
 
 
 @kernel

@@ -13,6 +13,7 @@ from sim.compiled.scan_folds import fold_births, fold_delivered, fold_passed, fo
 from sim.compiled.scan_kept import count_applied, count_sent
 from sim.compiled.scan_rows import add_births, add_done
 from sim.compiled.scan_state import CHUNK, ScanState
+from sim.compiled.scan_straight import is_straight, send_straight
 from sim.compiled.state import BROADCAST, FORWARD, GROUPED, KEYED, NONE, SHUFFLE
 
 _SECOND = 1_000_000_000
@@ -160,14 +161,19 @@ def complete(s: ScanState, operator: int) -> bool:
         e = s.done[k]
         s.servers[e.origin].busy += e.end - e.start
         total += e.id
-        if s.saves:
+    if s.saves:
+        for k in range(n):
+            e = s.done[k]
             count_applied(s, e.unit, e.key, e.end)
     _keep(s, operator, n)
     op.applied += n
     op.sum += total
     if op.edges > 0:
         whole = s.draws[operator].whole + (s.draws[operator].rest > 0)
-        if within_a_second(s) and not s.stages[operator].limited and whole * n <= s.outputs.shape[0]:
+        if within_a_second(s) and is_straight(s, operator):
+            _count_second_of_span(s, operator)
+            send_straight(s, operator, n)
+        elif within_a_second(s) and not s.stages[operator].limited and whole * n <= s.outputs.shape[0]:
             _send_outputs(s, operator, _make_outputs(s, operator, n))
         else:
             _emit_one_by_one(s, operator, n)
@@ -182,12 +188,53 @@ def _keep(s: ScanState, operator: int, n: int) -> None:
     if not s.g[0].folds:
         add_done(s, operator, n)
         return
+    for k in range(n):
+        s.times[k] = s.done[k].end
+        s.spare[k] = s.done[k].birth
     if op.has_service:
         fold_served(s, operator, n)
     else:
         fold_passed(s, operator, n)
     if op.is_sink:
         fold_delivered(s, operator, n)
+
+
+@kernel
+def has_room_to_fold(s: ScanState, n: int) -> bool:
+    """Whether so many deliveries find pages."""
+    if s.pages.shape[0] // PAGE - s.used[0] < n:
+        s.g[0].need = n
+        return False
+    return True
+
+
+@kernel
+def absorb(s: ScanState, operator: int) -> bool:
+    """Deliver what comes to a sink in the span and takes no time, in no order; False if there is no room."""
+    g, b, op = s.g[0], s.boxes[operator], s.operators[operator]
+    if s.times.shape[0] < b.n or not has_room_to_fold(s, b.n):
+        return False
+    due, kept = 0, 0
+    total = np.uint64(0)
+    for k in range(b.n):
+        e = s.box[b.first + k]
+        if e.at < g.end:
+            s.times[due] = e.at
+            s.spare[due] = e.birth
+            due += 1
+            total += e.id
+        else:
+            if kept < k:
+                s.box[b.first + kept] = e
+            kept += 1
+    b.n = kept
+    if due > 0:
+        fold_passed(s, operator, due)
+        fold_delivered(s, operator, due)
+    op.applied += due
+    op.sum += total
+    g.most = max(g.most, due)
+    return True
 
 
 @kernel
@@ -233,11 +280,17 @@ def _make_outputs(s: ScanState, operator: int, n: int) -> int:
 @kernel
 def _send_outputs(s: ScanState, operator: int, n: int) -> None:
     """Send the first `outputs` over each edge, all in one second and over links without a bandwidth."""
-    g, stage = s.g[0], s.stages[operator]
-    if g.begin < g.second or g.begin >= g.second + _SECOND:
-        count_second(s, operator, g.begin)
+    stage = s.stages[operator]
+    _count_second_of_span(s, operator)
     for k in range(stage.first_edge, stage.first_edge + stage.edges):
         _send_over(s, k, n)
+
+
+@kernel
+def _count_second_of_span(s: ScanState, operator: int) -> None:
+    g = s.g[0]
+    if g.begin < g.second or g.begin >= g.second + _SECOND:
+        count_second(s, operator, g.begin)
 
 
 @kernel

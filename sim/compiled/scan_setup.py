@@ -17,10 +17,12 @@ from sim.compiled.scan_state import (
     QUEUE,
     SCAN,
     SERVER,
+    SHUFFLING,
     SLOT,
     STAGE,
     ScanState,
 )
+from sim.compiled.scan_straight import reciprocal
 from sim.compiled.state import BROADCAST, NONE
 
 _ROOM = 4096
@@ -62,6 +64,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
         draws=draws,
         edges=edges,
         fan=_fan(plan, operators, edges),
+        shuffles=np.array([reciprocal(max(1, units)) for units in edges["units"].tolist()], SHUFFLING),
         key_tables=key_tables,
         cumulative=cumulative,
         sources=sources,
@@ -75,6 +78,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
         slots=np.zeros(threads, SLOT),
         frees=np.zeros(threads, np.int64),
         ids=np.zeros(BATCH, np.uint64),
+        keys=np.zeros(BATCH, np.int64),
         drawn=np.zeros(BATCH, np.int64),
         done=np.zeros(BATCH, SLOT),
         outputs=np.zeros(4 * BATCH, PARCEL),

@@ -113,6 +113,8 @@ STAGE = np.dtype(
     align=True,
 )
 
+SHUFFLING = np.dtype([("factor", _u8), ("shift", _i8)])  # of an edge: how to divide by its units
+
 MESSAGES = np.dtype([("second", _i8), ("local", _i8), ("data", _i8), ("local_bytes", _i8), ("data_bytes", _i8)])
 
 # Where checkpoints are taken. One record:
@@ -226,6 +228,7 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "draws": OPERATOR_DRAWS,
     "edges": EDGE,
     "fan": np.dtype("i8"),  # most tuples that one service sends over an edge
+    "shuffles": SHUFFLING,
     "key_tables": np.dtype("i4"),
     "cumulative": np.dtype("f8"),
     "sources": SOURCE,
@@ -238,7 +241,8 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "servers": SERVER,
     "slots": SLOT,
     "frees": np.dtype("i8"),
-    "ids": np.dtype("u8"),  # of a batch
+    "ids": np.dtype("u8"),  # of a batch: those that are served, or those of its outputs
+    "keys": np.dtype("i8"),  # of its outputs
     "drawn": np.dtype("i8"),  # service times of a batch
     "done": SLOT,  # `origin` is the task
     "outputs": PARCEL,  # of a batch; `unit` and `origin` are those that send

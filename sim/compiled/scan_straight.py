@@ -1,0 +1,121 @@
+"""The outputs of a batch on their way, where each tuple has one for one receiver: short loops without branches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from sim.compiled.compiling import kernel
+from sim.compiled.draws import SAME_KEY, UNIFORM_KEYS, child_id, mix, output_key, uniform
+from sim.compiled.scan_state import ScanState
+from sim.compiled.state import BROADCAST, GROUPED, KEYED, SHUFFLE
+
+
+@kernel
+def is_straight(s: ScanState, operator: int) -> bool:
+    """Whether each tuple of the operator has one output, which goes over one edge to one unit."""
+    if s.saves:
+        return False
+    stage, draws = s.stages[operator], s.draws[operator]
+    if stage.limited or stage.edges != 1 or draws.whole != 1 or draws.rest > 0:
+        return False
+    edge = s.edges[stage.first_edge]
+    return edge.kind != BROADCAST and edge.takes >= 1.0
+
+
+@kernel
+def send_straight(s: ScanState, operator: int, n: int) -> None:
+    """Send the outputs of all that is done, all in one second and over links without a bandwidth."""
+    _make_ids(s, operator, n)
+    _make_keys(s, operator, n)
+    g, number = s.g[0], s.stages[operator].first_edge
+    edge = s.edges[number]
+    b = s.boxes[edge.down]
+    kind, first, units, code, table = edge.kind, edge.first_unit, edge.units, edge.code, edge.table
+    factor, shift = s.shuffles[number].factor, s.shuffles[number].shift
+    place, latency = b.first + b.n, g.latency
+    local = 0
+    total = np.uint64(0)
+    for k in range(n):
+        made, tuple_id, key = s.done[k], s.ids[k], s.keys[k]
+        if kind == KEYED:
+            unit = first + s.key_tables[table + key]
+        elif kind == SHUFFLE:
+            unit = first + np.int64(remainder(mix(tuple_id ^ code), units, factor, shift))
+        elif kind == GROUPED:
+            unit = first + key
+        else:
+            unit = first + s.unit_index[made.unit] % units
+        same = s.task_host[s.unit_task[unit]] == s.task_host[made.origin]
+        local += same
+        e = s.box[place + k]
+        e.at = made.end + (0 if same else latency)
+        e.id = tuple_id
+        e.birth = made.birth
+        e.key = key
+        e.unit = unit
+        e.origin = made.origin
+        total += tuple_id
+    b.n += n
+    b.sent += n
+    b.sum += total
+    g.local += local
+    g.data += n - local
+
+
+@kernel
+def _make_ids(s: ScanState, operator: int, n: int) -> None:
+    code = s.operators[operator].code
+    for k in range(n):
+        s.ids[k] = child_id(s.done[k].id, code, 0)
+
+
+@kernel
+def _make_keys(s: ScanState, operator: int, n: int) -> None:
+    draws = s.draws[operator]
+    if draws.key_law == SAME_KEY:
+        for k in range(n):
+            s.keys[k] = s.done[k].key
+    elif draws.key_law == UNIFORM_KEYS:
+        keys, stream = draws.keys, draws.key_stream
+        for k in range(n):
+            s.keys[k] = min(keys - 1, np.int64(uniform(s.ids[k], stream) * keys))
+    else:
+        for k in range(n):
+            s.keys[k] = output_key(draws, s.cumulative, s.ids[k], 0)
+
+
+@kernel
+def remainder(x: Any, divisor: Any, factor: Any, shift: Any) -> Any:
+    """x modulo the divisor by a multiplication (Granlund and Montgomery 1994, figure 4.1), all unsigned.
+
+    `factor` and `shift` are those of `reciprocal`.
+    """
+    upper = _upper(x, factor)
+    more = np.uint64(min(1, shift))
+    quotient = (upper + ((x - upper) >> more)) >> (np.uint64(shift) - more)
+    return x - quotient * np.uint64(divisor)
+
+
+def reciprocal(divisor: int) -> tuple[int, int]:
+    """(factor, shift) of a divisor from 1 to 2^63."""
+    shift = (divisor - 1).bit_length()
+    return (2**64 * (2**shift - divisor)) // divisor + 1, shift
+
+
+def _upper_of(_context: Any, x: Any, y: Any) -> Any:
+    """The upper half of a product."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(values[0], wide), builder.zext(values[1], wide))
+        return builder.trunc(builder.lshr(product, wide(64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+_upper: Any = intrinsic(_upper_of)
