@@ -76,7 +76,7 @@ def _chosen(found: SizingAnswer) -> list[str]:
     lines = [
         ("plan", f"{plan.chosen.plan.text}, a checkpoint every {duration_text(at.interval_s)}"),
         ("cost", f"{(plan.objective or 0) * scale:.6g} {unit}; {proof}: {plan.note}"),
-        ("availability", f"{1 - at.unavailability:.10g}, asked {target.availability:.10g}"),
+        ("availability", f"{1 - at.unavailability:.7g}, asked {target.availability:.10g}"),
         ("down a month", f"{_month(at.unavailability)} of {_month(problem.allowed)} allowed"),
         ("most of it", ", ".join(f"{name} {_month(share)}" for name, share in shares if share)),
         ("recovery", f"{duration_text(promised)} by {by} for {target.recovery_share:.6g} of failures{asked}"),

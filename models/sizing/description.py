@@ -219,4 +219,4 @@ def faults(asked: Sizing) -> Iterator[InputFault]:
         yield InputFault("checkpoints.complete", points.complete_s, "must be at least the pause")
     budget = asked.target.budget_per_s
     if budget is not None and hosts.price_per_s is None:
-        yield InputFault("target.budget", budget, "needs hosts.price")
+        yield InputFault("target.budget", NO_VALUE, "needs hosts.price")
