@@ -29,6 +29,7 @@ def pages() -> dict[str, str]:
     return {
         "scenario.md": scenario_page(),
         "availability.md": availability_page(),
+        "sizing.md": sizing_page(),
         "cli.md": cli_page(),
         "records.md": records_page(),
     }
@@ -44,6 +45,13 @@ def availability_page() -> str:
     from models.availability.description import Availability  # noqa: PLC0415
 
     return _keys_page("Keys of an availability file", Availability)
+
+
+def sizing_page() -> str:
+    """Every key of a file that asks for the size of a system."""
+    from models.sizing.description import Sizing  # noqa: PLC0415
+
+    return _keys_page("Keys of a sizing file", Sizing)
 
 
 def _keys_page(title_of_page: str, root: type[BaseModel]) -> str:

@@ -129,6 +129,20 @@ def show(value: float, dimension: str) -> str:
     return f"{value!r} {_base_unit(dimension)}"
 
 
+def duration_text(seconds: float | None) -> str:
+    """A time with three digits in a unit that reads well; a dash for none.
+
+    >>> duration_text(5400.0), duration_text(86_400.0 * 40), duration_text(None)
+    ('1.5 h', '40 d', '-')
+    """
+    if seconds is None:
+        return "-"
+    for unit, length in (("y", 365.25 * 86_400), ("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
 def _short(number: float, unit: str) -> bool:
     """Whether a fraction reads well: 0.4 ms and 0.12 USD/h do, 0.5 h and 0.1 kB do not."""
     if unit == "USD/h":

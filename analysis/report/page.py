@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.util
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from markupsafe import Markup
 from analysis.report import text
 from analysis.report.content import ReportContent
 from analysis.report.figure import PHASES
+from analysis.report.section import Section
 from analysis.report.sections import sections_of
 from models.errors import MissingTool
 
@@ -25,11 +27,15 @@ _TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 
 
 def render_report(content: ReportContent) -> str:
-    """The page as HTML: figures, styles and scripts inside, no request at view time, the same text each time.
+    """The page of runs as HTML; raises MissingTool when the plotly package has no script to put in."""
+    return render_page(content, sections_of(content))
+
+
+def render_page(content: ReportContent, sections: Sequence[Section]) -> str:
+    """A page of these sections as HTML: all inside, no request at view time, the same text each time.
 
     Raises MissingTool when the plotly package has no script to put in.
     """
-    sections = sections_of(content)
     # Without a figure the page is small; a table that can be searched has a script of its own.
     drawn = any(section.figures for section in sections)
     searched = any(table.searched for section in sections for table in section.tables)

@@ -14,12 +14,12 @@ import numpy as np
 
 from analysis.spark import rows
 from analysis.spark.copies import in_copies
+from analysis.spark.files import linked, session_for, spark_errors
 from analysis.spark.question import MOST_CELLS, Question
 from analysis.spark.rows import KEY_TYPES, TIME_TYPES, read_all
 from analysis.spark.schema import INTEGERS, parse_schema
-from analysis.spark.session import spark_session
 from analysis.spark.sources import Source, check_columns, open_sources
-from analysis.spark.sql import condition, first_line
+from analysis.spark.sql import condition
 from models.correlation import pearson
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.key_groups import PLAIN, SALTED
@@ -38,13 +38,6 @@ _STATUS, _KEY, _GROUP, _BIN, _US, _MINUTES = (
 )
 _IN_AIR = ("minutes", "flights")
 _BAD, _UNWANTED, _NO_KEY, _KEPT = range(4)
-_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.caseSensitive": "false",
-    "spark.sql.legacy.parquet.nanosAsLong": "true",
-    "spark.sql.timeType.enabled": "true",  # a column of a type that we do not use must not be in the way
-}
 
 
 def ingest(
@@ -80,9 +73,9 @@ def ingest(
     if columns is None and streams is None:
         question = question.with_flight_streams(sources)
     talk("starting Spark")
-    with _session(spark) as session, tempfile.TemporaryDirectory(prefix="holdfast-ingest-") as folder:
-        links = _link(sources, Path(folder))
-        with _spark_errors():
+    with session_for(spark) as session, tempfile.TemporaryDirectory(prefix="holdfast-ingest-") as folder:
+        links = linked(sources, Path(folder))
+        with spark_errors("ingest"):
             frame, fields = read_all(session, Path(folder), links, columns)
             _check_types(fields, key, time)
             marked = frame.transform(rows.instant(fields, time, _US)).transform(_marked(question, fields))
@@ -99,37 +92,7 @@ def ingest(
     return profile, quarantine
 
 
-def _link(sources: Sequence[Source], folder: Path) -> dict[str, Source]:
-    """Link name -> source: to Spark some names are patterns or hidden files, ours are not."""
-    links = {f"{number:06}{source.suffix}": source for number, source in enumerate(sources)}
-    for link, source in links.items():
-        (folder / link).symlink_to(source.path.resolve())
-    return links
-
-
 # ------------------------------------------------------------------------------------------------ on Spark
-
-
-@contextlib.contextmanager
-def _session(given: SparkSession | None) -> Iterator[SparkSession]:
-    with contextlib.nullcontext(given) if given is not None else spark_session() as session:
-        own = session.newSession()  # our settings are not the caller's
-        for name, value in _SETTINGS.items():
-            own.conf.set(name, value)
-        yield own
-
-
-@contextlib.contextmanager
-def _spark_errors() -> Iterator[None]:
-    """What Spark could not do with the input as an InputError: a broken file, a division by zero in SQL."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
-    from pyspark.errors import PySparkException  # noqa: PLC0415
-
-    try:
-        yield
-    except (PySparkException, Py4JJavaError) as error:
-        text = str(getattr(error, "java_exception", "")) if isinstance(error, Py4JJavaError) else error
-        raise InputError.at("ingest", NO_VALUE, f"the rows cannot be read: {first_line(text)}") from error
 
 
 @contextlib.contextmanager

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Step = Callable[["DataFrame"], "DataFrame"]
 
 WHY, RAW, FILE = "_hf_why", "_hf_raw", "_hf_file"
-_CORRUPT = "_hf_corrupt"
-_NANOS = "timestamp[ns"
+CORRUPT = "_hf_corrupt"
+NANOS = "timestamp[ns"
 KEY_TYPES = ("string", *INTEGERS, "boolean")
 TIME_TYPES = ("timestamp", "timestamp_ntz", "date", "string")
 _SIMPLE_TYPES = (*KEY_TYPES, *TIME_TYPES, "float", "double")
@@ -52,7 +52,7 @@ def read_all(
     frames = []
     for (is_parquet, columns, types), paths in alike.items():
         if is_parquet:
-            frames.append(read_parquet(spark, paths, names, [n for n, kind in types if str(kind).startswith(_NANOS)]))
+            frames.append(read_parquet(spark, paths, names, [n for n, kind in types if str(kind).startswith(NANOS)]))
         else:
             frames.append(read_csv(spark, paths, columns))
     own = frames[0].schema
@@ -66,9 +66,9 @@ def read_csv(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) 
     """All fields of the files as text, and the line in `_hf_corrupt` where it has not all of them."""
     from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
 
-    schema = StructType([StructField(name, StringType()) for name in (*columns, _CORRUPT)])
+    schema = StructType([StructField(name, StringType()) for name in (*columns, CORRUPT)])
     reader = spark.read.schema(schema).options(
-        **_CSV, mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT, columnPruning="false",
+        **_CSV, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, columnPruning="false",
         maxCharsPerColumn="-1",
     )  # fmt: skip
     return reader.csv(list(paths)).transform(_with_file)
@@ -94,13 +94,13 @@ def typed(schema: StructType) -> Step:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def step(frame: DataFrame) -> DataFrame:
-        is_text = _CORRUPT in frame.columns
+        is_text = CORRUPT in frame.columns
         source = {field.name: field.dataType for field in frame.schema}
         # Of Parquet only simple columns: not every type can be shown as text.
-        names = [n for n in frame.columns if n not in (_CORRUPT, FILE) and (is_text or n in schema.names)]
+        names = [n for n in frame.columns if n not in (CORRUPT, FILE) and (is_text or n in schema.names)]
         values, reasons = [], []
         if is_text:
-            reasons.append(F.when(F.col(_CORRUPT).isNotNull(), "malformed line"))
+            reasons.append(F.when(F.col(CORRUPT).isNotNull(), "malformed line"))
         for field in schema:
             column = F.col(quoted(field.name))
             present, value = _converted(column, source[field.name], field.dataType)
@@ -110,7 +110,7 @@ def typed(schema: StructType) -> Step:
             if is_text and kind == "STRING":
                 reasons.append(F.when(column.contains("\ufffd"), F.lit(f"{field.name}: not UTF-8")))
         whole = F.struct(*[F.col(quoted(name)) for name in names])
-        raw = F.coalesce(F.col(_CORRUPT), F.to_csv(whole, {"escape": '"'})) if is_text else F.to_json(whole)
+        raw = F.coalesce(F.col(CORRUPT), F.to_csv(whole, {"escape": '"'})) if is_text else F.to_json(whole)
         why = F.coalesce(*reasons, F.lit(None).cast("string"))
         return frame.select(*values, why.alias(WHY), raw.alias(RAW), FILE)
 

@@ -15,38 +15,45 @@ import numpy as np
 from models.checked_arrays import FloatArray
 from models.errors import InputError
 
+Rate = float | FloatArray
 MOST_WORK = 50_000_000  # pairs of neighbours that are touched
 
 
-def stationary(n_states: int, rates: Mapping[tuple[int, int], float]) -> FloatArray:
+def stationary(n_states: int, rates: Mapping[tuple[int, int], Rate]) -> FloatArray:
     """P(state) in the long run, (n_states,), for `rates` (from, to) > 0.
+
+    Rates that are arrays (n,) ask for n chains at once, (n_states, n); there a rate may be 0 in some of them.
 
     Number the states so that the frequent ones come first. State 0 has to be reached from all others; states that
     cannot be reached from it get 0. Raises InputError for a chain that has no such law, or that is too dense.
     """
-    into: list[dict[int, float]] = [{} for _ in range(n_states)]
-    out: list[dict[int, float]] = [{} for _ in range(n_states)]
+    into: list[dict[int, Rate]] = [{} for _ in range(n_states)]
+    out: list[dict[int, Rate]] = [{} for _ in range(n_states)]
+    shape: tuple[int, ...] = ()
     for (start, end), rate in rates.items():
-        if not rate > 0 or not np.isfinite(rate):
+        shape = np.shape(rate)
+        good = np.all(np.isfinite(rate)) and (np.min(rate) >= 0 if shape else rate > 0)
+        if not good:
             raise InputError.at(f"rates[{start}, {end}]", rate, "must be positive and finite")
         if start != end:
-            out[start][end] = into[end][start] = float(rate)
+            out[start][end] = into[end][start] = rate if shape else float(rate)
     leaving = _taken_out(into, out)
-    found = np.zeros(n_states)
+    found = np.zeros((n_states, *shape))
     found[0] = 1.0
     for state in range(1, n_states):
         found[state] = sum(found[start] * rate for start, rate in into[state].items()) / leaving[state]
-    result: FloatArray = found / found.sum()
+    result: FloatArray = found / found.sum(axis=0)
     return result
 
 
-def _taken_out(into: list[dict[int, float]], out: list[dict[int, float]]) -> list[float]:
+def _taken_out(into: list[dict[int, Rate]], out: list[dict[int, Rate]]) -> list[Rate]:
     """Take out all states but 0, the last first; leaves the rates from lower states, and each one's rate to them."""
-    leaving, work = [0.0] * len(into), 0
+    leaving: list[Rate] = [0.0] * len(into)
+    work = 0
     for state in range(len(into) - 1, 0, -1):
         targets, sources = out[state], into[state]
         total = sum(targets.values())
-        if not total:
+        if not np.all(total):
             raise InputError.at("rates", state, "a state from which state 0 is not reached", "the chain has no one law")
         leaving[state] = total
         work += len(sources) * len(targets)

@@ -1,0 +1,191 @@
+"""Failure logs without Spark: row by row, for logs that fit the memory; what the reader with Spark has to equal."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import gzip
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from analysis import failure_records as words
+from analysis.failure_records import LANL, LogQuestion, Records
+from analysis.spark.sources import Source
+from models.errors import InputError
+from models.failure_log import STILL_DOWN, merged
+
+_MOST_EXAMPLES = 20
+
+
+@dataclass
+class _Found:
+    """One record that may be used."""
+
+    file: str
+    raw: str
+    host: str
+    down: int
+    up: int
+
+
+@dataclass
+class _Books:
+    """What became of the records so far."""
+
+    read: int = 0
+    unwanted: int = 0
+    bad: Counter[str] = field(default_factory=Counter)
+    examples: list[tuple[str, str, str]] = field(default_factory=list)
+    causes: Counter[str] = field(default_factory=Counter)
+    watched: dict[str, tuple[str, str]] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def refuse(self, file: str, why: str, raw: str) -> None:
+        self.bad[why] += 1
+        self.examples.append((file, why, raw))
+
+
+def read_plain(sources: Sequence[Source], kind: str, question: LogQuestion) -> Records:
+    """The records of the files; all have the format `kind`. Raises InputError for a file that breaks off."""
+    books, found, causes = _Books(), [], []
+    for source in sources:
+        for values, raw in _rows(source):
+            books.read += 1
+            cause = _cause(values, kind) if values else words.NO_CAUSE
+            if values and kind == LANL and question.systems and _text(values["System"]) not in question.systems:
+                books.unwanted += 1
+                continue
+            one = _record(source.name, raw, values, kind, question.zone)
+            if isinstance(one, str):
+                books.refuse(source.name, one, raw)
+                continue
+            if kind == LANL:  # whatever the cause: the host was there
+                books.watched[one.host] = (_text(values["node prod"]), _text(values["node decom"]))
+                books.sizes[_text(values["System"])] = int(_text(values["nodes"]))
+            if question.causes and cause not in question.causes:
+                books.unwanted += 1
+                continue
+            found.append(one)
+            causes.append(cause)
+    return _records(kind, books, found, causes)
+
+
+def _records(kind: str, books: _Books, found: Sequence[_Found], causes: Sequence[str]) -> Records:
+    last: dict[str, int] = {}
+    for one in found:
+        last[one.host] = max(last.get(one.host, 0), one.down)
+    used = []
+    for one, cause in zip(found, causes, strict=True):
+        if one.up == STILL_DOWN and last[one.host] > one.down:
+            books.refuse(one.file, words.FAILS_AGAIN, one.raw)
+        else:
+            used.append(one)
+            books.causes[cause] += 1
+    names = sorted({one.host for one in used})
+    number = {name: index for index, name in enumerate(names)}
+    columns = [(number[one.host], one.down, one.up) for one in used]
+    host, down, up = (
+        merged(*(np.array(column, dtype=np.int64) for column in zip(*columns, strict=True)))
+        if used
+        else (np.zeros(0, dtype=np.int64),) * 3
+    )
+    return Records(
+        kind, tuple(names[index] for index in host.tolist()), down, up, books.read, len(used), books.unwanted,
+        dict(sorted(books.bad.items())), sorted(books.examples)[:_MOST_EXAMPLES], dict(sorted(books.causes.items())),
+        dict(sorted(books.watched.items())), dict(sorted(books.sizes.items())),
+    )  # fmt: skip
+
+
+def _rows(source: Source) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Column -> value of each record, and the record as text; no columns where the line has not all of them."""
+    if source.suffix == ".parquet":
+        yield from _parquet_rows(source)
+        return
+    try:
+        with gzip.open(source.path, "rb") if source.suffix == ".csv.gz" else source.path.open("rb") as file:
+            next(file)
+            for line in file:
+                text = line.decode("utf-8", errors="replace").rstrip("\r\n")
+                if text.strip():
+                    yield _fields(text, source.columns), text
+    except (OSError, EOFError) as error:
+        raise InputError.at("FILE", source.name, f"cannot be read to its end: {error}") from None
+
+
+def _fields(text: str, columns: Sequence[str]) -> Mapping[str, Any]:
+    try:
+        values = next(csv.reader([text], strict=True))
+    except (csv.Error, StopIteration):
+        return {}
+    return dict(zip(columns, values, strict=True)) if len(values) == len(columns) else {}
+
+
+def _parquet_rows(source: Source) -> Iterator[tuple[Mapping[str, Any], str]]:
+    import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed for CSV
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    table = pq.read_table(source.path)
+    columns: dict[str, list[Any]] = {}
+    for name in table.column_names:
+        column = table.column(name)
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+        columns[name] = column.to_pylist()
+    for values in zip(*columns.values(), strict=True):
+        row = dict(zip(columns, values, strict=True))
+        yield row, ",".join(_text(value) for value in values)
+
+
+def _record(file: str, raw: str, values: Mapping[str, Any], kind: str, zone: str) -> _Found | str:
+    """The record, or why it cannot be used."""
+    if not values:
+        return words.MALFORMED
+    if kind == LANL:
+        system, node, nodes = (_text(values[name]) for name in ("System", "nodenumz", "nodes"))
+        if not (system and node.isdecimal() and nodes.isdecimal()):
+            return words.NO_HOST
+        if int(node) >= int(nodes):
+            return words.NO_NODE
+        host, down, up = f"{system}-{int(node)}", values["Prob Started"], values["Prob Fixed"]
+    else:
+        host, down, up = _text(values["host"]), values["down"], values["up"]
+        if not host:
+            return words.NO_HOST
+    begin = _instant(down, kind, zone)
+    if begin is None:
+        return words.NO_DOWN
+    end = STILL_DOWN if _is_missing(up) else _instant(up, kind, zone)
+    if end is None:
+        return words.NO_UP
+    return words.BACKWARDS if STILL_DOWN < end < begin else _Found(file, raw, host, begin, end)
+
+
+def _instant(value: Any, kind: str, zone: str) -> int | None:
+    if isinstance(value, datetime.datetime):
+        return words.datetime_us(value, zone)
+    text = _text(value)
+    if kind == LANL:
+        return words.lanl_us(text, zone)
+    found = words.number_us(text)
+    return words.iso_us(text, zone) if found is None else found
+
+
+def _is_missing(value: Any) -> bool:
+    return _text(value) == ""
+
+
+def _text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return str(value).strip(" ")
+
+
+def _cause(values: Mapping[str, Any], kind: str) -> str:
+    if kind == LANL:
+        return next((cause for cause in words.CAUSES if _text(values[cause])), words.NO_CAUSE)
+    return _text(values.get("cause")) or words.NO_CAUSE

@@ -1,0 +1,55 @@
+"""Files and a session for what reads them with Spark: names that Spark takes, our settings, its errors as ours."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.spark.session import spark_session
+from analysis.spark.sources import Source
+from analysis.spark.sql import first_line
+from models.errors import NO_VALUE, InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    "spark.sql.timeType.enabled": "true",  # a column of a type that we do not use must not be in the way
+}
+
+
+def linked(sources: Sequence[Source], folder: Path) -> dict[str, Source]:
+    """Link name -> source: to Spark some names are patterns or hidden files, ours are not."""
+    links = {f"{number:06}{source.suffix}": source for number, source in enumerate(sources)}
+    for name, source in links.items():
+        (folder / name).symlink_to(source.path.resolve())
+    return links
+
+
+@contextlib.contextmanager
+def session_for(given: SparkSession | None, zone: str = "UTC") -> Iterator[SparkSession]:
+    """A session with our settings beside the given one, or beside one that is started; times are of the zone."""
+    with contextlib.nullcontext(given) if given is not None else spark_session() as session:
+        own = session.newSession()  # our settings are not the caller's
+        for name, value in _SETTINGS.items():
+            own.conf.set(name, value)
+        own.conf.set("spark.sql.session.timeZone", zone)
+        yield own
+
+
+@contextlib.contextmanager
+def spark_errors(path: str) -> Iterator[None]:
+    """What Spark could not do with the input as an InputError: a broken file, a division by zero in SQL."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        text = str(getattr(error, "java_exception", "")) if isinstance(error, Py4JJavaError) else error
+        raise InputError.at(path, NO_VALUE, f"the rows cannot be read: {first_line(text)}") from error

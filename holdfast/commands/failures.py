@@ -1,0 +1,161 @@
+"""`holdfast failures`: what a failure log says of up times, repairs and their laws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from models.units import duration_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from analysis.lifetimes import Fit
+    from scenarios.failure_logs import FailureAnswer
+
+_MOST_HOSTS = 10
+_DOUBTFUL = 0.01  # p below which hosts are said to differ
+
+
+def failures(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Logs: .csv, .csv.gz or .parquet")],
+    zone: Annotated[str, typer.Option(help="Zone of times without one")] = "UTC",
+    begin: Annotated[str | None, typer.Option(help="Begin of the window, ISO 8601; else what the log tells")] = None,
+    end: Annotated[str | None, typer.Option(help="End of the window; else what the log tells")] = None,
+    hosts: Annotated[int | None, typer.Option(help="How many hosts there were, with those that never failed")] = None,
+    cause: Annotated[list[str] | None, typer.Option(help="Count these causes alone; repeatable")] = None,
+    system: Annotated[list[str] | None, typer.Option(help="Of LANL's log these systems alone; repeatable")] = None,
+    refuse_overlaps: Annotated[
+        bool, typer.Option("--refuse-overlaps", help="Records of a host that overlap are an error")
+    ] = False,
+    max_bad_share: Annotated[float, typer.Option(help="Share of bad records above which nothing is said")] = 0.05,
+    engine: Annotated[str, typer.Option(help="plain, spark (needs Java), or auto: Spark above 64 MiB")] = "auto",
+    draws: Annotated[int | None, typer.Option(help="Bootstrap draws for each law, 0 for none; else 99 or 19")] = None,
+    seed: Annotated[int, typer.Option(help="Decides these draws")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Write a .json that run, availability and size take")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write a page with the curves")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace --out and --page")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
+) -> None:
+    """Read a failure log: time down by host, MTTF and MTTR with intervals, and which laws fit them.
+
+    A log is a table with the columns host, down, up and perhaps cause, or has the format of the failure data of Los
+    Alamos National Laboratory. Exit code 0: answered; 2: bad input.
+    """
+    from analysis.failure_records import LogQuestion  # noqa: PLC0415
+    from holdfast import terminal  # noqa: PLC0415
+    from holdfast.progress import progress  # noqa: PLC0415
+    from scenarios.failure_logs import document, read_failures, write_failures  # noqa: PLC0415
+    from scenarios.planning_files import refuse_unwritable, write_text  # noqa: PLC0415
+    from scenarios.report_failures import failures_page  # noqa: PLC0415
+
+    question = LogQuestion(
+        zone, begin, end, hosts, tuple(cause or ()), tuple(system or ()), max_bad_share, merge=not refuse_overlaps
+    )
+    for path in (out, page):
+        if path is not None:
+            refuse_unwritable(path, force=force)
+    with progress() as talk:
+        found = read_failures(
+            files, question, engine=engine, draws=draws, seed=seed, talk=lambda text: talk(text, None)
+        )
+    if out is not None:
+        write_failures(found, out, force=force)
+    if page is not None:
+        write_text(page, failures_page(found), force=force)
+    if as_json:
+        terminal.print_json(document(found))
+    else:
+        terminal.show(*_facts(found), *_tables(found), *_verdicts(found))
+
+
+def _facts(found: FailureAnswer) -> list[str]:
+    from scenarios.failure_logs import document  # noqa: PLC0415
+
+    said, log = document(found, hosts=False), found.log
+    records = said["records"]
+    bad = ", ".join(f"{n} {why}" for why, n in records["bad"].items()) or "none"
+    low, high = said["mttf_interval_s"]
+    interval = f"{duration_text(low)} .. {duration_text(high)}"
+    lines = [
+        ("window", f"{said['window']['begin']} .. {said['window']['end']}"),
+        ("hosts", f"{said['hosts']}, {said['hosts_without_failure']} of them without a failure"),
+        ("records", f"{records['used']} of {records['read']} used; {records['merged_into_others']} overlap or touch"),
+        ("bad records", bad),
+        ("failures", f"{log.failures}, {said['failures_per_host_year']:.4g} a year and host"),
+        ("mean up time (MTTF)", f"{duration_text(said['mttf_s'])}, 95 % {interval} if failures are Poisson"),
+        ("mean repair (MTTR)", _mean(said["mttr_s"], said["mttr_interval_s"])),
+        ("unavailability", f"{said['unavailability']:.4g}"),
+    ]
+    if said["causes"] and set(said["causes"]) != {"not given"}:
+        shown = sorted(said["causes"].items(), key=lambda pair: (-pair[1], pair[0]))
+        lines.append(("causes", ", ".join(f"{name} {n}" for name, n in shown[:8])))
+    return [f"{name:<21}{text}" for name, text in lines]
+
+
+def _small(p: float) -> str:
+    return "< 1e-12" if p < 1e-12 else f"= {p:.1g}"
+
+
+def _mean(value: float | None, interval: Sequence[float] | None) -> str:
+    shown = duration_text(value)
+    return shown if interval is None else f"{shown}, 95 % {duration_text(interval[0])} .. {duration_text(interval[1])}"
+
+
+def _tables(found: FailureAnswer) -> list[Table]:
+    from holdfast.terminal import table  # noqa: PLC0415
+
+    tables = [
+        table(title, ("law", "parameters", "mean", "AIC", "off by", "p", ""), _law_rows(laws), text_columns=2)
+        for title, laws in (("Up times, best first", found.up), ("Repair times, best first", found.repair))
+        if laws
+    ]
+    log = found.log
+    order = sorted(range(len(log.hosts)), key=lambda host: (-log.down_s_of[host], log.hosts[host]))[:_MOST_HOSTS]
+    rows = [
+        (
+            log.hosts[host],
+            int(log.failures_of[host]),
+            duration_text(log.down_s_of[host]),
+            duration_text(log.up_s_of[host]),
+        )
+        for host in order
+    ]
+    title = f"Hosts, {len(rows)} of {len(log.hosts)} that were down longest"
+    return [*tables, table(title, ("host", "failures", "down", "up"), rows)]
+
+
+def _law_rows(laws: Sequence[Fit]) -> list[tuple[str, ...]]:
+    return [
+        (
+            fit.law,
+            ", ".join(f"{_parameter(name, value)}" for name, value in fit.parameters.items()),
+            duration_text(fit.mean_s),
+            f"{fit.aic:.1f}",
+            f"{fit.distance:.3f}",
+            "-" if fit.p is None else f"{fit.p:.2g}",
+            {True: "rejected", False: "", None: ""}[fit.rejected],
+        )
+        for fit in laws
+    ]
+
+
+def _parameter(name: str, value: float) -> str:
+    return f"{name.removesuffix('_s')} {duration_text(value) if name.endswith('_s') else f'{value:.3g}'}"
+
+
+def _verdicts(found: FailureAnswer) -> list[str]:
+    """What may be concluded, in sentences."""
+    from analysis.lifetimes import verdict  # noqa: PLC0415
+
+    lines = [verdict(noun, laws) for noun, laws in (("Up times", found.up), ("Repair times", found.repair))]
+    spread = found.spread
+    if spread.p is not None and spread.p < _DOUBTFUL:
+        lines.append(
+            f"Hosts differ: failures by host spread {spread.ratio:.3g} times as much as equal hosts would let them "
+            f"(p {_small(spread.p)}), so one MTTF for all is a mean, and its interval too narrow."
+        )
+    return lines

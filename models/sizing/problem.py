@@ -1,0 +1,188 @@
+"""A sizing problem in numbers: its plans, what each costs, and how long a recovery takes with it.
+
+With f of N hosts down, the load of r copies of all work on N - f hosts is rho = load (1 + (r - 1) phi) / (N - f), with
+phi the share that a copy takes. A checkpoint of pause delta every T leaves u = 1 - delta / T of the time for work. A
+recovery from it takes, with D until work goes on and L = T / 2 + C rolled back on average,
+
+    R = D + rho (L + D) / (u - rho)
+
+(models.checkpoint_interval). As a function of T it falls until T_q and rises after it, where with a = 1 - rho
+
+    a T^2 / 2 - delta T - delta (C + D) = 0
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from models.checked_arrays import FloatArray
+from models.sizing.description import Sizing
+
+_FITS = 1 + 1e-12  # so much more than all may be taken: rounding
+
+
+@dataclass(frozen=True, order=True)
+class SystemPlan:
+    """So many hosts, copies of each task, and crews (0: one for each host)."""
+
+    hosts: int
+    copies: int
+    crews: int = 0
+
+    @property
+    def text(self) -> str:
+        """As a reader shall see it."""
+        said = f"{self.hosts} host{'s' if self.hosts > 1 else ''}"
+        said += f", {self.copies} cop{'ies' if self.copies > 1 else 'y'}"
+        return said + (f", {self.crews} crew{'s' if self.crews > 1 else ''}" if self.crews else "")
+
+
+@dataclass(frozen=True)
+class SizingProblem:
+    """The question in SI units; `asked` is where it comes from, mttf_s and mttr_s perhaps from a log."""
+
+    asked: Sizing
+    mttf_s: float
+    mttr_s: float
+
+    @property
+    def allowed(self) -> float:
+        """The unavailability that the target allows, as it is written: of 0.9999 it is 0.0001."""
+        return float(1 - Decimal(repr(self.asked.target.availability)))
+
+    @property
+    def down_s(self) -> float:
+        """D: from a failure until work goes on [s]."""
+        return self.asked.checkpoints.detection_s + self.asked.checkpoints.restart_s
+
+    @property
+    def complete_s(self) -> float:
+        """C: from the beginning of a checkpoint until it can be used [s]."""
+        points = self.asked.checkpoints
+        return points.pause_s if points.complete_s is None else points.complete_s
+
+    def plans(self) -> list[SystemPlan]:
+        """All plans by rising cost; of equal cost those with fewer copies, then fewer crews, first."""
+        hosts, crews = self.asked.hosts, self.asked.crews
+        every = [
+            SystemPlan(n, r, min(c or 0, n))
+            for n in range(hosts.least, hosts.most + 1)
+            for r in self.asked.levels
+            for c in crews
+            if r <= n
+        ]
+        return sorted(set(every), key=lambda plan: (self.cost(plan), plan.copies, plan.crews, plan.hosts))
+
+    def cost(self, plan: SystemPlan) -> float:
+        """USD/s, or hosts where these have no price."""
+        price = self.asked.hosts.price_per_s
+        crews = plan.crews * self.asked.failures.crew_price_per_s
+        return plan.hosts + crews if price is None else plan.hosts * price + crews
+
+    def load(self, plan: SystemPlan) -> float:
+        """Hosts that the work and its copies keep busy."""
+        return self.asked.load * (1 + (plan.copies - 1) * self.asked.copies.load)
+
+    def busy(self, plan: SystemPlan, down: int) -> float:
+        """rho with so many hosts down."""
+        left = plan.hosts - down
+        return self.load(plan) / left if left > 0 else math.inf
+
+    def spare(self, plan: SystemPlan) -> int:
+        """The most hosts that may be down while the work and its copies fit; -1 where they never do."""
+        return max(-1, plan.hosts - self.fewest_hosts(plan.copies))
+
+    def fewest_hosts(self, copies: int) -> int:
+        """So many hosts are needed while none is down."""
+        load = self.load(SystemPlan(1, copies))
+        found = max(copies, math.ceil(load / (self.asked.work.utilisation * _FITS)))
+        return found + 1 if load / found >= 1 else found
+
+    def quantile(self, plan: SystemPlan) -> float:
+        """Of the single failures that checkpoints recover, the share that must be in time; 0 where none must.
+
+        Failures that are taken over count as in time: coverage + (1 - coverage) quantile = share.
+        """
+        share = self.asked.target.recovery_share
+        if plan.copies == 1:
+            return share
+        coverage = self.asked.copies.coverage
+        return max(0.0, (share - coverage) / (1 - coverage)) if coverage < 1 else 0.0
+
+    def recovery_s(self, plan: SystemPlan, interval_s: float, quantile: float) -> float:
+        """Recovery by a checkpoint [s] that this share of single failures of a whole system does not exceed.
+
+        Failures strike at any instant alike, so that quantile T + C is rolled back.
+        """
+        busy, pause = self._busy_after_one(plan), self.asked.checkpoints.pause_s
+        left = 1 - pause / interval_s - busy
+        back = quantile * interval_s + self.complete_s + self.down_s
+        return self.down_s + busy * back / left if left > 0 else math.inf
+
+    def quickest_recovery_s(self, plan: SystemPlan) -> float:
+        """The shortest that any interval makes it [s]."""
+        pause, free = self.asked.checkpoints.pause_s, 1 - self._busy_after_one(plan)
+        quantile = self.quantile(plan)
+        back = (self.complete_s + self.down_s) / quantile
+        interval_s = (pause + math.sqrt(pause * pause + free * back * pause)) / free
+        return self.recovery_s(plan, max(interval_s, self.complete_s), quantile)
+
+    def intervals(self, plan: SystemPlan) -> tuple[float, float] | None:
+        """The shortest and longest interval that are allowed [s]; None where no interval recovers in time.
+
+        The shortest leaves time for the work of a system that is whole, and is no shorter than a checkpoint takes. With
+        S = target - D and the quantile k the target asks k rho T^2 + (rho (C + D) - (1 - rho) S) T + delta S <= 0.
+        """
+        pause, target, part = self.asked.checkpoints.pause_s, self.asked.target.recovery_s, self.quantile(plan)
+        least = max(self.complete_s, pause / (1 - self.busy(plan, 0)) * (1 + 1e-9))
+        if target is None or part == 0:
+            return least, math.inf
+        busy, time = self._busy_after_one(plan), target - self.down_s
+        slope = (1 - busy) * time - busy * (self.complete_s + self.down_s)
+        under = slope * slope - 4 * part * busy * pause * time
+        if slope <= 0 or under < 0:
+            return None
+        longest = (slope + math.sqrt(under)) / (2 * part * busy)
+        shortest = max(least, pause * time / (part * busy * longest))
+        return (shortest, longest) if shortest <= longest else None
+
+    def _busy_after_one(self, plan: SystemPlan) -> float:
+        return self.busy(plan, min(1, self.spare(plan)))
+
+    def recoveries(self, plan: SystemPlan, interval_s: FloatArray, more_s: float = 0.0) -> FloatArray:
+        """Mean recovery [s], (spare + 1, n): with 0 .. spare hosts down, for intervals (n,) or (spare + 1, n).
+
+        `more_s` of work has piled up besides. Infinite where checkpoints leave too little time to catch up.
+        """
+        busy = self._all_busy(plan)[:, None]
+        left = 1 - self.asked.checkpoints.pause_s / interval_s - busy
+        back = interval_s / 2 + self.complete_s + self.down_s + more_s
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: FloatArray = np.where(left > 0, self.down_s + busy * back / left, np.inf)
+        return found
+
+    def quickest(self, plan: SystemPlan, more_s: float = 0.0) -> FloatArray:
+        """T_q [s], (spare + 1,): the interval of the shortest mean recovery, with so many hosts down."""
+        pause = self.asked.checkpoints.pause_s
+        free = 1 - self._all_busy(plan)
+        back = self.complete_s + self.down_s + more_s
+        found: FloatArray = (pause + np.sqrt(pause * pause + 2 * free * back * pause)) / free
+        return found
+
+    def _all_busy(self, plan: SystemPlan) -> FloatArray:
+        """rho, (spare + 1,), with so many hosts down."""
+        found: FloatArray = self.load(plan) / (plan.hosts - np.arange(self.spare(plan) + 1))
+        return found
+
+    def standing_s(self, plan: SystemPlan) -> float:
+        """Mean time [s] from too many hosts down to few enough: a passage of the chain of failures and repairs."""
+        crews = plan.crews or plan.hosts
+        passage = 0.0
+        for down in range(plan.hosts, self.spare(plan), -1):
+            repair = min(down, crews) / self.mttr_s
+            passage = (1 + (plan.hosts - down) / self.mttf_s * passage) / repair
+        return passage

@@ -1,0 +1,186 @@
+"""Whether any interval lets a plan meet its target: branch and bound on the checkpoint interval.
+
+With R_f(T) the mean recovery with f hosts down, P(not serving) rises with each R_f apart (models.sizing.chain). Each
+R_f falls up to its own T_f and rises after it. So below the least T_f shorter intervals are worse for all f, above the
+greatest longer ones are: the best interval lies between, within what the recovery target allows. On a cell [a, b] of
+that, R_f >= R_f(T_f moved into [a, b]), and these together give a lower bound for all intervals of the cell. Cells
+whose bound is above the best that was found, or above the target, are done; the others are split.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from models.availability.times import downtime_s
+from models.checked_arrays import FloatArray
+from models.checkpoint_interval import exact
+from models.sizing.answer import Judged, PlanFigures, Verdict
+from models.sizing.chain import NotThere, not_there
+from models.sizing.problem import SizingProblem, SystemPlan
+
+_CELLS = 32
+_ROUNDS = 8
+_CLOSE = 1e-7  # relative: bounds so near to what was found need no further cells
+_ROUNDING = 1e-9  # relative: what a chain of some hundred states may be off by
+_STEPS = 60
+
+
+def judge(problem: SizingProblem, plan: SystemPlan, allowed: float | None = None) -> Judged:
+    """The verdict on a plan beside an unavailability (None: that of the target)."""
+    allowed = problem.allowed if allowed is None else allowed
+    cost = problem.cost(plan)
+    if problem.spare(plan) < 0:
+        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=_too_small(problem, plan))
+    late = _too_late(problem, plan)
+    if late is not None:
+        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=late[0], worst_recovery_s=late[1])
+    interval, least = _best_interval(problem, plan, allowed)
+    return _judged(problem, plan, allowed, interval, least)
+
+
+def tightened(problem: SizingProblem, one: Judged, allowed: float) -> Judged:
+    """The verdict again, with the best interval found to its last digits."""
+    return _judged(problem, one.plan, allowed, *_best_interval(problem, one.plan, None)) if one.best else one
+
+
+def _judged(problem: SizingProblem, plan: SystemPlan, allowed: float, interval: float, least: float) -> Judged:
+    cost, best = problem.cost(plan), figures(problem, plan, interval)
+    if best.unavailability <= allowed * (1 + _ROUNDING):
+        verdict, why = Verdict.MEETS, ""
+    elif least > allowed:
+        verdict, why = Verdict.FAILS, _why(best, allowed)
+    else:
+        verdict, why = Verdict.OPEN, "the bound of its unavailability is below the target, and no interval was found"
+    return Judged(plan=plan, cost=cost, verdict=verdict, why=why, least=min(least, best.unavailability), best=best)
+
+
+def figures(problem: SizingProblem, plan: SystemPlan, interval_s: float) -> PlanFigures:
+    """The plan at an interval."""
+    found = _at(problem, plan, np.array([interval_s]))
+    part = problem.quantile(plan)
+    used = float(found.recoveries_per_s[0])
+    one_down = min(1, problem.spare(plan))
+    return PlanFigures(
+        interval_s=interval_s,
+        unavailability=float(found.total[0]),
+        standing=float(found.standing[0]),
+        recovering=float(found.recovering[0]),
+        switching=float(found.switching[0]),
+        utilisation=problem.busy(plan, 0) + problem.asked.checkpoints.pause_s / interval_s,
+        worst_recovery_s=problem.recovery_s(plan, interval_s, 1.0),
+        promised_recovery_s=problem.recovery_s(plan, interval_s, part) if part else None,
+        mean_recovery_s=float(problem.recoveries(plan, np.array([interval_s]))[one_down, 0]),
+        mean_between_recoveries_s=1 / used if used else None,
+    )
+
+
+def chosen_interval(problem: SizingProblem, plan: SystemPlan, best: PlanFigures) -> tuple[PlanFigures, str]:
+    """The interval of least slowdown that still meets the target, and what decides it.
+
+    The least slowdown is at the exact optimum for the mean time between recoveries, within what is allowed. Where that
+    misses the target, the interval next to it that does not, on the way to the best one.
+    """
+    between = best.mean_between_recoveries_s or problem.mttf_s
+    limits = problem.intervals(plan)
+    assert limits is not None
+    pause = problem.asked.checkpoints.pause_s
+    free = exact(pause, between) + pause
+    wanted = min(max(free, limits[0]), limits[1])
+    found = figures(problem, plan, wanted)
+    if found.unavailability <= problem.allowed:
+        note = "costs least work" if wanted == free else "the recovery target decides"
+        return found, note if wanted <= free else "the shortest that is possible"
+    inside, outside = best.interval_s, wanted
+    for _ in range(_STEPS):
+        middle = math.sqrt(inside * outside)
+        if float(_at(problem, plan, np.array([middle])).total[0]) <= problem.allowed:
+            inside = middle
+        else:
+            outside = middle
+    return figures(problem, plan, inside), "the availability decides"
+
+
+def _at(problem: SizingProblem, plan: SystemPlan, interval_s: FloatArray) -> NotThere:
+    resume = problem.recoveries(plan, interval_s, problem.standing_s(plan))
+    return not_there(problem, plan, problem.recoveries(plan, interval_s), resume)
+
+
+def _best_interval(problem: SizingProblem, plan: SystemPlan, allowed: float | None) -> tuple[float, float]:
+    """(an interval, a lower bound of the unavailability of all intervals): close together, or clear of `allowed`."""
+    limits = problem.intervals(plan)
+    assert limits is not None
+    first, last = _span(problem, plan, limits)
+    cells = [(first, last)]  # often enough to tell
+    best, at, done = math.inf, first, math.inf
+    for _ in range(_ROUNDS):
+        ends = np.array(cells)
+        points = np.unique(ends)
+        found = _at(problem, plan, points).total
+        if float(found.min()) < best:
+            best, at = float(found.min()), float(points[int(found.argmin())])
+        least = _least(problem, plan, ends) * (1 - _ROUNDING)
+        open_ = least < best * (1 - _CLOSE)
+        if allowed is not None and best > allowed:
+            open_ &= least <= allowed
+        done = min(done, float(least[~open_].min(initial=math.inf)))
+        bound = min(done, float(least[open_].min(initial=math.inf)))
+        if not open_.any() or (allowed is not None and (best <= allowed or bound > allowed)):
+            return at, min(bound, best)
+        kept = ends[open_]
+        pieces = max(2, _CELLS // len(kept))
+        cells = [cell for a, b in kept.tolist() for cell in _split(a, b, pieces)]
+    return at, min(bound, best)
+
+
+def _span(problem: SizingProblem, plan: SystemPlan, limits: tuple[float, float]) -> tuple[float, float]:
+    """Between which intervals the best one is."""
+    quickest = np.concatenate([problem.quickest(plan), problem.quickest(plan, problem.standing_s(plan))])
+    first, last = (min(max(float(one), limits[0]), limits[1]) for one in (quickest.min(), quickest.max()))
+    return first, last
+
+
+def _split(first: float, last: float, pieces: int = _CELLS) -> list[tuple[float, float]]:
+    edges = np.geomspace(first, last, pieces + 1)
+    edges[0], edges[-1] = first, last
+    return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+
+
+def _least(problem: SizingProblem, plan: SystemPlan, cells: FloatArray) -> FloatArray:
+    """A lower bound of the unavailability in each cell (n, 2)."""
+    below, above = cells.T[:, None, :]
+
+    def shortest(more_s: float) -> FloatArray:
+        nearest = np.clip(problem.quickest(plan, more_s)[:, None], below, above)
+        return problem.recoveries(plan, nearest, more_s)
+
+    return not_there(problem, plan, shortest(0.0), shortest(problem.standing_s(plan))).total
+
+
+def _too_small(problem: SizingProblem, plan: SystemPlan) -> str:
+    return f"the work needs {problem.fewest_hosts(plan.copies)} hosts"
+
+
+def _too_late(problem: SizingProblem, plan: SystemPlan) -> tuple[str, float] | None:
+    """Why no interval recovers a single failure in time, and the shortest time; None where one does."""
+    target = problem.asked.target.recovery_s
+    if target is None and problem.intervals(plan) is not None:
+        return None
+    if target is not None and problem.spare(plan) == 0:
+        return "with one host down the work does not fit: it stands until the repair", problem.mttr_s
+    if target is not None and plan.copies > 1 and problem.asked.copies.take_over_s > target:
+        return f"the take-over takes {problem.asked.copies.take_over_s:g} s", problem.asked.copies.take_over_s
+    if problem.intervals(plan) is not None:
+        return None
+    possible = problem.quickest_recovery_s(plan)
+    return f"recovery takes {possible:.3g} s at best", possible
+
+
+def _why(best: PlanFigures, allowed: float) -> str:
+    parts = {"too few hosts": best.standing, "recoveries": best.recovering, "take-overs": best.switching}
+    name = max(parts, key=lambda key: parts[key])
+    spans = (downtime_s(best.unavailability), downtime_s(allowed))
+    pairs = (tuple(f"{span / 60:.{digits}g}" for span in spans) for digits in range(3, 17))
+    shown = next((pair for pair in pairs if pair[0] != pair[1]), ("more", "that"))
+    return f"down {shown[0]} min a month at best, {shown[1]} allowed; most of it: {name}"

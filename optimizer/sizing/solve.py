@@ -1,0 +1,148 @@
+"""The cheapest system of hosts, copies and crews for which some checkpoint interval meets the target.
+
+    minimise   cost(N, r, c)    subject to   recovery of a single failure <= target,
+                                             P(not serving; N, r, c, T) <= 1 - availability   for some interval T
+
+There are few plans (N, r, c): all are gone through by rising cost, each with a verdict that holds for every interval
+(`judge`). The first that meets the target is the cheapest, as all before it were shown to fail: that list is the proof.
+More hosts are not always better (each one more fails too), so nothing is skipped by monotony.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+from models.sizing.answer import CurvePoint, Judged, SizingPlan, Verdict
+from models.sizing.problem import SizingProblem
+from models.solution import Status
+from optimizer.sizing.judge import chosen_interval, judge, tightened
+
+NINES = tuple(
+    float(f"{10 ** (-half / 2):.3g}") for half in range(2, 13)
+)  # the unavailabilities of the curve: 0.1 down to 1e-6
+_ROUNDING = 1e-9
+
+
+def solve(
+    problem: SizingProblem, *, curve: bool = True, on_plan: Callable[[int], None] = lambda number: None
+) -> SizingPlan:
+    """The cheapest plan; infeasible, with the best that is possible, where none meets the target.
+
+    `curve`: also the cheapest plan for other availabilities. `on_plan` hears of each plan that is looked at.
+    """
+    began = time.perf_counter()
+    judged: list[Judged] = []
+    chosen: Judged | None = None
+    for number, plan in enumerate(problem.plans()):
+        on_plan(number)
+        if _too_dear(problem, problem.cost(plan)):
+            break  # and all that follow
+        judged.append(judge(problem, plan))
+        if judged[-1].verdict is Verdict.MEETS:
+            chosen = judged[-1]
+            break
+    line = _curve(problem, judged) if curve else ()
+    spent = time.perf_counter() - began
+    if chosen is None:
+        return _without(problem, judged, line, spent)
+    assert chosen.best is not None
+    at, note = chosen_interval(problem, chosen.plan, chosen.best)
+    bound = next((one.cost for one in judged if one.verdict is not Verdict.FAILS), chosen.cost)
+    return SizingPlan(
+        status=Status.OPTIMAL if bound == chosen.cost else Status.FEASIBLE,
+        objective=chosen.cost,
+        bound=bound,
+        wall_s=spent,
+        note=f"{len(judged) - 1} cheaper plans were gone through",
+        chosen=chosen,
+        figures=at,
+        next_cheaper=_next_cheaper(problem, judged[:-1]),
+        judged=tuple(judged),
+        curve=line,
+        interval_note=note,
+    )
+
+
+def _too_dear(problem: SizingProblem, cost: float) -> bool:
+    budget = problem.asked.target.budget_per_s
+    return budget is not None and cost > budget * (1 + _ROUNDING)
+
+
+def _without(
+    problem: SizingProblem, judged: Sequence[Judged], line: tuple[CurvePoint, ...], spent: float
+) -> SizingPlan:
+    """No plan meets the target: the best that is possible within the limits."""
+    judged = _with_best(problem, judged)
+    open_ = [one for one in judged if one.verdict is Verdict.OPEN]
+    there = [one for one in judged if one.best is not None]
+    late = [one for one in judged if one.worst_recovery_s is not None]
+    possible: Judged | None = None
+    if there:
+        possible = min(there, key=lambda one: (one.best.unavailability if one.best else 1.0, one.cost))
+    elif late:
+        possible = min(late, key=lambda one: (one.worst_recovery_s or 0.0, one.cost))
+    return SizingPlan(
+        status=Status.UNKNOWN if open_ else Status.INFEASIBLE,
+        bound=min((one.cost for one in open_), default=None),
+        wall_s=spent,
+        note=f"none of {len(judged)} plans meets the target",
+        judged=tuple(judged),
+        curve=line,
+        possible=possible,
+    )
+
+
+def _with_best(problem: SizingProblem, judged: Sequence[Judged]) -> list[Judged]:
+    """The verdicts with the least unavailability of all found to its last digits: no other plan's bound is below it."""
+    found = list(judged)
+    least = math.inf
+    for index in sorted(range(len(found)), key=lambda k: math.inf if found[k].least is None else found[k].least or 0.0):
+        one = found[index]
+        if one.best is None or one.least is None or one.least >= least:
+            break
+        found[index] = tightened(problem, one, problem.allowed)
+        least = min(least, found[index].best.unavailability)  # type: ignore[union-attr]
+    return found
+
+
+def _next_cheaper(problem: SizingProblem, cheaper: Sequence[Judged]) -> tuple[Judged, ...]:
+    """Of each number of copies and crews the dearest plan that is cheaper: one unit less of each."""
+    asked = [crews or 0 for crews in problem.asked.crews]
+    found: dict[tuple[int, int], Judged] = {}
+    for one in cheaper:
+        if one.plan.crews in asked:
+            found[one.plan.copies, one.plan.crews] = one  # by rising cost: the last one stays
+    return tuple(sorted(found.values(), key=lambda one: (-one.cost, one.plan)))
+
+
+def _curve(problem: SizingProblem, judged: Sequence[Judged]) -> tuple[CurvePoint, ...]:
+    """The cheapest plan for each of NINES and the target; plans beyond those judged are looked at as they are needed.
+
+    The budget does not count: the curve says what more would cost.
+    """
+    known = {one.plan: one for one in judged}
+    wanted = sorted({*NINES, problem.allowed}, reverse=True)
+    points: list[CurvePoint] = []
+    for plan in problem.plans():
+        one = known.get(plan)
+        while len(points) < len(wanted):
+            allowed = wanted[len(points)]
+            if one is None or not _settles(one, allowed):
+                one = judge(problem, plan, allowed)
+            if one.best is None or one.best.unavailability > allowed * (1 + _ROUNDING):
+                break
+            points.append(CurvePoint(unavailability=allowed, plan=plan, cost=one.cost, bound=one.cost))
+        if len(points) == len(wanted):
+            break
+    left = wanted[len(points) :]
+    return (*points, *(CurvePoint(unavailability=one, plan=None, cost=None, bound=None) for one in left))
+
+
+def _settles(one: Judged, allowed: float) -> bool:
+    """Whether what is known of the plan says if it meets another target."""
+    if one.best is None:
+        return True
+    assert one.least is not None
+    return one.best.unavailability <= allowed or one.least > allowed

@@ -1,0 +1,137 @@
+"""The page of a failure log: how long hosts stay up and are repaired, beside the laws fitted to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.lifetimes import Fit, seen_survival, survival_of, verdict
+from analysis.report.content import Fact, ReportContent
+from analysis.report.figure import Figure, Spec, plain_list
+from analysis.report.page import render_page
+from analysis.report.scales import log_ticks
+from analysis.report.section import Section
+from analysis.report.tables import Table
+from analysis.report.text import plain
+from models.failure_log import Spans
+from models.units import duration_text
+from scenarios.failure_logs import FailureAnswer
+from scenarios.report_content import versions
+
+_POINTS = 300
+_MOST_HOSTS = 1000
+_DASHES = ("dash", "dot", "dashdot", "longdash")
+_ASSUMPTIONS = (
+    "Hosts are watched in the window that the log or `--begin` and `--end` give; without these it begins with the "
+    "first record and ends with the last.",
+    "A host is as new when it begins to be watched, and after each repair.",
+    "`p` is from a parametric bootstrap that draws the same hosts and windows, and fits again; all hosts have one law.",
+    "The interval of the MTTF takes failures for a Poisson process.",
+)
+
+
+def failures_page(found: FailureAnswer) -> str:
+    """The page as HTML."""
+    up, repair = found.log.up_times(), found.log.repair_times()
+    sections = [
+        _laws("up", "Up times", "From being up until the failure.", up, found.up),
+        _laws("repair", "Repair times", "From the failure until the host is up again.", repair, found.repair),
+        Section("hosts", "Hosts", "Hosts", tables=(_hosts(found),)),
+    ]
+    low, high = found.mttf_interval_s
+    content = ReportContent(
+        title=f"Failures in {', '.join(found.files)}",
+        question="How often do hosts fail, how long are they down, and by which laws?",
+        headline=(
+            Fact(
+                "mean up time (MTTF)",
+                duration_text(found.mttf_s),
+                note=f"{duration_text(low)} to {duration_text(high)}",
+            ),
+            Fact("mean repair (MTTR)", duration_text(found.mttr_s)),
+            Fact("unavailability", f"{found.unavailability:.4g}"),
+            Fact("failures", f"{found.log.failures:,}", note=f"of {len(found.log.hosts):,} hosts"),
+        ),
+        assumptions=_ASSUMPTIONS,
+        versions=versions(),
+    )
+    return render_page(content, [section for section in sections if section.figures or section.tables])
+
+
+def _laws(name: str, title: str, words: str, spans: Spans, laws: Sequence[Fit]) -> Section:
+    if not laws:
+        return Section(name, title, title, words=words)
+    heads = ("law", "parameters", "mean", "AIC", "distance", "p", "at 5 %")
+    rows = tuple(
+        (
+            fit.law,
+            ", ".join(_parameter(*pair) for pair in fit.parameters.items()),
+            duration_text(fit.mean_s),
+            f"{fit.aic:.1f}",
+            f"{fit.distance:.4f}",
+            "–" if fit.p is None else f"{fit.p:.2g}",
+            {True: "rejected", False: "not rejected", None: "–"}[fit.rejected],
+        )
+        for fit in laws
+    )
+    table = Table(f"{name}-laws", f"Laws of {title.lower()}", heads, rows, (False, False, *(True,) * 5), marked=0)
+    return Section(name, title, title, words=words, figures=(_figure(name, title, spans, laws),), tables=(table,))
+
+
+def _parameter(name: str, value: float) -> str:
+    return f"{name.removesuffix('_s')} {duration_text(value) if name.endswith('_s') else f'{value:.3g}'}"
+
+
+def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:
+    """Which share is longer than each time: what was seen, and every law."""
+    at, seen = seen_survival(spans)
+    chosen = np.unique(np.linspace(0, at.size - 1, min(at.size, _POINTS)).astype(int))
+    at, seen = at[chosen], seen[chosen]
+    curves = [(fit.law, survival_of(fit, at)) for fit in laws]
+    data: list[Spec] = [_line("seen", at, seen, "var:--ink", "solid", "hv")]
+    data += [
+        _line(law, at, share, f"var:--c{index + 1}", _DASHES[index], "linear")
+        for index, (law, share) in enumerate(curves)
+    ]
+    layout: Spec = {
+        "xaxis": {"title": {"text": "time (log scale)"}, "type": "log", **log_ticks(at, at)},
+        "yaxis": {"title": {"text": "share that is longer"}, "range": [0, 1.02]},
+        "hovermode": "x unified",
+    }
+    few = np.unique(np.linspace(0, at.size - 1, min(at.size, 24)).astype(int)).tolist()
+    rows = tuple(
+        (duration_text(float(at[k])), f"{seen[k]:.4f}", *(f"{share[k]:.4f}" for _, share in curves)) for k in few
+    )
+    heads = ("longer than", "seen", *(law for law, _ in curves))
+    return Figure(
+        f"{name}-curve", f"{title}: which share is longer", verdict(title, laws), data, layout, 400, heads, rows
+    )
+
+
+def _line(name: str, at: np.ndarray, share: np.ndarray, colour: str, dash: str, shape: str) -> Spec:
+    return {
+        "type": "scatter", "mode": "lines", "name": name, "x": plain_list(at), "y": plain_list(share),
+        "line": {"color": colour, "width": 2, "dash": dash, "shape": shape},
+    }  # fmt: skip
+
+
+def _hosts(found: FailureAnswer) -> Table:
+    log = found.log
+    order = sorted(range(len(log.hosts)), key=lambda host: (-log.down_s_of[host], log.hosts[host]))
+    rows = tuple(
+        (
+            plain(log.hosts[host]),
+            f"{int(log.failures_of[host]):,}",
+            duration_text(float(log.down_s_of[host])),
+            duration_text(float(log.up_s_of[host])),
+        )
+        for host in order[:_MOST_HOSTS]
+    )
+    note = f"The first {_MOST_HOSTS:,} of {len(order):,} rows." if len(order) > _MOST_HOSTS else ""
+    heads = ("host", "failures", "down", "up")
+    facets = tuple("failed" if int(log.failures_of[host]) else "never failed" for host in order[:_MOST_HOSTS])
+    return Table(
+        "hosts-down", "Hosts, those that were down longest first", heads, rows, (False, True, True, True),
+        note=note, facet="host", facets=facets,
+    )  # fmt: skip

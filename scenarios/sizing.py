@@ -1,0 +1,145 @@
+"""Answers what size a system must have: reads the file and the failure log it names, and writes the document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from models.availability.times import downtime_s
+from models.errors import InputError, named
+from models.sizing.answer import Judged, SizingPlan
+from models.sizing.description import Sizing, sizing_from
+from models.sizing.problem import SizingProblem
+from models.solution import Status
+from optimizer.sizing import solve
+from scenarios.failure_logs import KeptLog, read_kept
+from scenarios.files import tables_of
+from scenarios.planning_files import read_json
+
+EXIT = {Status.INFEASIBLE: 3, Status.UNKNOWN: 4}
+_SHORTEST_UP = 1e-3  # MTTF over MTTR below which no question of availability is meant
+
+
+@dataclass(frozen=True, eq=False)
+class SizingAnswer:
+    """The problem, with MTTF and MTTR perhaps from a log, and its plan."""
+
+    problem: SizingProblem
+    plan: SizingPlan
+    notes: tuple[str, ...] = ()
+
+
+def read_sizing(path: str | Path) -> tuple[SizingProblem, tuple[str, ...]]:
+    """The problem in a .toml or .json file, and what a log in it lets doubt; raises InputError with all its faults."""
+    path = Path(path)
+    if path.suffix not in (".toml", ".json"):
+        raise InputError.at("file", path.name, "must end in .toml or .json")
+    asked = sizing_from(read_json(path) if path.suffix == ".json" else tables_of(path, "sizing"))
+    return problem_of(asked, path.parent)
+
+
+def problem_of(asked: Sizing, folder: Path) -> tuple[SizingProblem, tuple[str, ...]]:
+    """The question in numbers; `folder` is where the path of a log starts from."""
+    said, kept, notes = asked.failures, None, []
+    if said.log is not None:
+        with named("failures.log"):
+            kept = read_kept(folder / said.log)
+        notes = list(_doubts(kept))
+    mttf_s = asked.mttf_s if kept is None else kept.mttf_s
+    mttr_s = said.mttr_s if said.mttr_s is not None or kept is None else kept.mttr_s
+    if mttf_s is None:
+        raise InputError.at("failures.log", said.log, "has no failure: its MTTF is not known")
+    if mttr_s is None:
+        raise InputError.at("failures.log", said.log, "has no repair that ended", "say failures.mttr beside it")
+    if mttf_s < _SHORTEST_UP * mttr_s:
+        raise InputError.at("failures.mttr", mttr_s, f"must be at most {1 / _SHORTEST_UP:g} times the MTTF")
+    return SizingProblem(asked, mttf_s, mttr_s), tuple(notes)
+
+
+def _doubts(kept: KeptLog) -> list[str]:
+    """Where the exponential times of the model are not those of the log."""
+    doubts = []
+    for key, noun in (("up_time_laws", "up times"), ("repair_time_laws", "repair times")):
+        for fit in kept.said.get(key) or ():
+            if fit["law"] == "exponential" and fit["rejected"]:
+                doubts.append(f"The {noun} of the log are not exponential, as the model has them: only their mean is.")
+    spread = (kept.said.get("hosts_alike") or {}).get("p")
+    if spread is not None and spread < 0.01:
+        doubts.append("The hosts of the log do not fail alike: a system of its worst hosts needs more.")
+    return doubts
+
+
+def answer(path: str | Path, *, curve: bool = True, talk: Callable[[str], None] = lambda text: None) -> SizingAnswer:
+    """The cheapest system that the file asks for, or the best that is possible; raises InputError."""
+    problem, notes = read_sizing(path)
+    every = len(problem.plans())
+    plan = solve(problem, curve=curve, on_plan=lambda number: talk(f"plan {number + 1} of at most {every}"))
+    return SizingAnswer(problem, plan, notes)
+
+
+def document(found: SizingAnswer) -> dict[str, Any]:
+    """The answer as one JSON document; costs in USD/h, or in hosts where these have no price."""
+    problem, plan = found.problem, found.plan
+    return {
+        "name": problem.asked.name,
+        "status": plan.status.value,
+        "cost": _cost(problem, plan.objective),
+        "bound": _cost(problem, plan.bound),
+        "cost_unit": cost_unit(problem),
+        "note": plan.note,
+        "notes": list(found.notes),
+        "mttf_s": problem.mttf_s,
+        "mttr_s": problem.mttr_s,
+        "load": problem.asked.load,
+        "target": {
+            "availability": problem.asked.target.availability,
+            "allowed_s_per_month": downtime_s(problem.allowed),
+            "recovery_s": problem.asked.target.recovery_s,
+            "recovery_share": problem.asked.target.recovery_share,
+        },
+        "plan": None if plan.chosen is None else asdict(plan.chosen.plan),
+        "at": None if plan.figures is None else _figures(plan),
+        "interval_decided_by": plan.interval_note or None,
+        "next_cheaper": [_judged(problem, one) for one in plan.next_cheaper],
+        "possible": None if plan.possible is None else _judged(problem, plan.possible),
+        "judged": [_judged(problem, one) for one in plan.judged],
+        "curve": [
+            {
+                "unavailability": point.unavailability,
+                "cost": _cost(problem, point.cost),
+                "bound": _cost(problem, point.bound),
+                "plan": None if point.plan is None else asdict(point.plan),
+            }
+            for point in plan.curve
+        ],
+    }
+
+
+def _figures(plan: SizingPlan) -> dict[str, Any]:
+    assert plan.figures is not None
+    said = asdict(plan.figures)
+    return said | {
+        "availability": 1 - plan.figures.unavailability,
+        "down_s_per_month": downtime_s(plan.figures.unavailability),
+    }
+
+
+def _judged(problem: SizingProblem, one: Judged) -> dict[str, Any]:
+    said = asdict(one)
+    return said | {"verdict": one.verdict.value, "cost": _cost(problem, one.cost)}
+
+
+def cost_unit(problem: SizingProblem) -> str:
+    """What costs are counted in."""
+    return "hosts" if problem.asked.hosts.price_per_s is None else "USD/h"
+
+
+def _cost(problem: SizingProblem, value: float | None) -> float | None:
+    return None if value is None else value * scale_of(problem)
+
+
+def scale_of(problem: SizingProblem) -> float:
+    """What a cost is multiplied with to be in `cost_unit`."""
+    return 1.0 if problem.asked.hosts.price_per_s is None else 3600.0
