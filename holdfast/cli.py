@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "plan": ("plan", "app", "Find the best plan for a problem file."),
     "verify": ("verify", "verify", "Check a plan against its problem without any solver."),
     "availability": ("availability", "availability", "Say how often queries are broken by hosts that are down."),
+    "dynamics": ("dynamics", "dynamics", "Simulate hosts that fail under queries that come and go."),
     "ingest": ("ingest", "ingest", "Make a profile of a trace (needs Java)."),
     "validate": ("scenario", "validate", "Check a scenario file and say what deserves a second look."),
     "show": ("scenario", "show", "Show a scenario: topology, placement, expected load, size."),
