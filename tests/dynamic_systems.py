@@ -74,3 +74,49 @@ AT_ONE_INSTANT: dict[str, dict[str, Any]] = {
         ]
     },
 }
+
+
+def random_script(seed: int) -> dict[str, Any]:
+    """A small busy file: hosts that fail often, moves that take hours, rates and queries that change, promises."""
+    rng = np.random.default_rng(seed)
+    n_hosts, n_ops, n_queries = int(rng.integers(3, 6)), int(rng.integers(3, 7)), int(rng.integers(2, 5))
+    hosts = [f"h{k}" for k in range(n_hosts)]
+
+    def operator() -> dict[str, Any]:
+        placed = rng.permutation(n_hosts - 1)[: rng.integers(0, 3)]  # the last host may be spare
+        costs = {name: f"{int(rng.integers(0, 400))} us" for name in ("x", "y")}
+        return {"hosts": [hosts[k] for k in placed], "cost": costs, "split": bool(rng.random() < 0.8)}
+
+    def query() -> dict[str, Any]:
+        ops = rng.permutation(n_ops)[: rng.integers(1, min(4, n_ops + 1))]
+        found: dict[str, Any] = {"operators": [f"o{k}" for k in ops]}
+        if rng.random() < 0.7:
+            found["promise"] = float(rng.choice([0.8, 0.89, 0.95, 0.975, 0.98]))
+        if rng.random() < 0.4:
+            found |= {"arrives": f"{int(rng.integers(0, 30))} d", "leaves": f"{int(rng.integers(40, 100))} d"}
+        return found
+
+    return {
+        "duration": "60 d",
+        "seed": seed,
+        "capacity": 1.5,
+        "times": {"mttf": "9 d", "mttr": "1 d"},
+        "hosts": {name: {"spare": bool(name == hosts[-1] and rng.random() < 0.7)} for name in hosts},
+        "sources": {
+            "x": {"rate": "1000 /s", "varies": {"every": "7 h", "cv": 0.8}},
+            "y": {"rate": "800 /s", "steps": [{"at": "20 d", "rate": "3000 /s"}, {"at": "35 d", "rate": "100 /s"}]},
+        },
+        "operators": {f"o{k}": operator() for k in range(n_ops)},
+        "queries": {f"q{k}": query() for k in range(n_queries)},
+        **({"churn": {"stay": "6 d", "away": "3 d"}} if rng.random() < 0.6 else {}),
+        "manager": {
+            "period": "1 h",
+            "move": str(rng.choice(["5 min", "10 h", "30 h"])),
+            "high": 0.8,
+            "low": float(rng.choice([0.1, 0.5])),
+            "budget": float(rng.choice([0.0, 1.0, 5.0])),
+            "replicas": int(rng.integers(0, 3)),
+            "importance": str(rng.choice(["gain", "degree", "utilisation", "product", "random", "given"])),
+            "spare": str(rng.choice(["hosts", "replicas"])),
+        },
+    }

@@ -24,6 +24,7 @@ class Admitting:
         self.system, self.capacity = manager.system, manager.capacity
         self.admission, self.changes = manager.admission, manager.changes
         self.manager, self.shares, self.plan = manager, manager.at_most(), Deployment()
+        self.taken: dict[int, str] = {}  # hosts that are not in use yet, and why they will be
 
     def admit(self, missing: list[int]) -> bool:
         """Whether it is there now: new operators where the file says, else where they fit near each other."""
@@ -31,11 +32,15 @@ class Admitting:
             self.plan.hosts[op] = list(self.system.placed[op]) or [self._home(op)]
             for slot, host in enumerate(self.plan.hosts[op]):
                 self._takes(op, 1.0, host, slot)
+                if not self.books.in_use[host]:
+                    self.taken.setdefault(host, f"the file has {self.system.operators[op]} there")
         promise = self.system.promised[self.query]
         if promise is not None and self.changes.guarded:
             self._strengthen(promise)
         if not self.admission.arrive(self.query, self.plan, ", with all replicas that there is room for"):
             return False
+        for host, why in self.taken.items():
+            self.changes.acquire(host, why)
         self._write_down("" if promise is None else f"it keeps {promise:g}")
         return True
 
@@ -69,16 +74,17 @@ class Admitting:
         """Of the hosts where it fits the one with most of the query; a spare one; else the least loaded."""
         load = self._load(op, 1.0, 0)
         fits = self.shares + load / self.capacity <= self.rules.high + _TIE
-        up = [host for host in range(len(self.capacity)) if self.manager.is_up(host)]
+        up = [host for host in range(len(self.capacity)) if self.manager.is_up(host) or host in self.taken]
         near = self._near()
         room = [host for host in up if fits[host]]
         if room:
             return max(room, key=lambda host: (near[host], -host))
         for host, used in enumerate(self.books.in_use):
             if not used and fits[host] and self.changes.service.up[host]:
-                self.changes.acquire(host, f"room for {self.system.operators[op]}")
+                self.taken[host] = f"room for {self.system.operators[op]}"
                 return host
-        return min(up or range(len(self.capacity)), key=lambda host: (self.shares[host], host))
+        used_ones = [host for host, used in enumerate(self.books.in_use) if used]
+        return min(up or used_ones, key=lambda host: (self.shares[host], host))
 
     def _strengthen(self, promise: float) -> None:
         """Add replicas until the promise is kept, or no room is left: each time the best one.

@@ -201,6 +201,12 @@ class Books:
         live = sum(self.instance_load(part, slot) for part in self.parts.values() for slot in range(1, len(part.hosts)))
         return live + sum(self.pending_load(one.change) for one in self.pending if isinstance(one.change, Add))
 
+    def can_split(self, part: Part) -> bool:
+        """Whether the operator may have one part more, by what the file says."""
+        rules = self.system.asked.manager
+        may = self.system.asked.operator(self.system.operators[part.op]).split
+        return may and rules is not None and len(self.of_op[part.op]) < rules.parts
+
     def busy(self) -> set[int]:
         """The parts that something is under way for: one change at a time."""
         return {one.change.part for one in self.pending}

@@ -128,20 +128,16 @@ class Manager:
             room = self.rules.high * float(self.capacity[one])
             for part, slot, load in self._movable(host):
                 ways: list[tuple[Change, float]] = [(Move(part.number, host, one), load)]
-                ways += [(Split(part.number, one), load / 2)] if slot == 0 and self._can_split(part) else []
+                ways += [(Split(part.number, one), load / 2)] if slot == 0 and self.books.can_split(part) else []
                 if any(0 < needs <= room + _TIE and self.changes.would_do(change) for change, needs in ways):
                     self.changes.acquire(one, why)
                     tried.clear()
                     return True
         return False
 
-    def _can_split(self, part: Part) -> bool:
-        whole = len(self.books.of_op[part.op])
-        return self.system.asked.operator(self.system.operators[part.op]).split and whole < self.rules.parts
-
     def _split_one(self, host: int, why: str, tried: set[tuple[str, int]]) -> bool:
         """The largest primary first."""
-        here = [one for one in self._movable(host) if one[1] == 0 and one[2] > 0 and self._can_split(one[0])]
+        here = [one for one in self._movable(host) if one[1] == 0 and one[2] > 0 and self.books.can_split(one[0])]
         for part, _, load in sorted(here, key=lambda one: (-one[2], one[0].number)):
             if ("split", part.number) in tried:
                 continue

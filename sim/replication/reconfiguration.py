@@ -90,6 +90,8 @@ class Reconfiguration:
             return None if change.host in part.hosts[1:] else "is not the host of a replica"
         if isinstance(change, Move) and change.origin not in part.hosts:
             return "there is no instance to move"
+        if isinstance(change, Split) and not books.can_split(part):
+            return "it is not to be split, or not into more parts"
         if change.target in part.hosts:
             return "a replica on the host of its primary goes down with it"
         if not books.in_use[change.target] or change.target in books.draining:
