@@ -75,9 +75,9 @@ def kind_of_plan(path: str | Path) -> str | None:
     if Path(path).suffix != ".json":
         return None
     kind = read_fields(path).get("kind")
-    if kind is not None and kind not in PROBLEMS:
+    if kind is not None and kind not in (*PROBLEMS, "replicas"):
         raise InputError.at(
-            "kind", kind, "must be one of " + ", ".join(PROBLEMS), "only these plans have a problem file"
+            "kind", kind, "must be one of " + ", ".join((*PROBLEMS, "replicas")), "only these plans have a problem file"
         )
     return None if kind is None else str(kind)
 

@@ -12,10 +12,12 @@ import typer
 if TYPE_CHECKING:
     from optimizer.verify import Verdict
 
+REPLICAS = "replicas"
+
 
 def verify(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan, as `plan --json` prints it")],
-    problem_file: Annotated[Path, typer.Argument(metavar="PROBLEM", help="Problem: .json or .npz")],
+    problem_file: Annotated[Path, typer.Argument(metavar="PROBLEM", help="Problem: .json or .npz; of replicas .toml")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
 ) -> None:
     """Recompute a plan's objective and gap and list every constraint and claim that does not hold.
@@ -45,11 +47,21 @@ def _of_checkpoints(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
 
 
 def _of(kind: str, plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
+    if kind == REPLICAS:
+        return _of_replicas(plan_file, problem_file)
     from optimizer.verify_plans import verify_plan  # noqa: PLC0415
     from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
 
     plan, gap = read_plan_of(kind, plan_file)
     return verify_plan(read_problem_of(kind, problem_file), plan, gap=gap), plan.status
+
+
+def _of_replicas(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
+    from optimizer.verify_replicas import verify_replicas  # noqa: PLC0415
+    from scenarios.replication import read_plan_of_replicas  # noqa: PLC0415
+
+    problem, plan, gap = read_plan_of_replicas(plan_file, problem_file)
+    return verify_replicas(problem, plan, gap=gap), plan.status
 
 
 def _document(verdict: Verdict) -> dict[str, Any]:

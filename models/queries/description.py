@@ -1,0 +1,246 @@
+"""What a file of queries says: streams, queries or the templates to draw them from, hosts, and what replicas may take.
+
+Shapes are checked when the value is made; `models.queries.reading` makes queries of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.fields import (
+    FROM_FILE,
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Description,
+    PerSecond,
+    PositiveSeconds,
+    ReadOnlyMap,
+    Seconds,
+    Share,
+)
+from models.queries.operators import KINDS, Kind
+from models.words import faults_of, nearest, path_text
+
+Label = Annotated[str, Field(min_length=1, max_length=64)]
+Text = Annotated[str, Field(max_length=1000)]
+Weight = Annotated[float, Field(gt=0, le=1e9, strict=True)]
+Factor = Annotated[float, Field(ge=0, le=1e6, strict=True)]
+Cpus = Annotated[float, Field(gt=0, le=1e9, strict=True)]
+Budget = Annotated[float, Field(ge=0, le=1e9, strict=True)]
+
+
+class Stream(Description):
+    """A stream of events that sources read."""
+
+    rate_per_s: PerSecond = Field(alias="rate")
+    """Events that arrive."""
+    tuple_bytes: Bytes = Field(default=100.0, alias="tuple")
+    """Size of an event."""
+
+
+class OperatorEntry(Description):
+    """One operator of a query."""
+
+    kind: Kind
+    """What it is."""
+    stream: Text = ""
+    """Of a source what it reads, of a destination what it writes."""
+    predicate: Text = ""
+    """What it does; operators of one kind with equal predicates and inputs are one."""
+    inputs: tuple[Label, ...] = ()
+    """The operators of this query that feed it; of a sequence in this order."""
+    window_s: PositiveSeconds | None = Field(default=None, alias="window")
+    """How far back an aggregation, sequence or join looks."""
+    cost_s: Seconds | None = Field(default=None, alias="cost")
+    """CPU time of a tuple; else that of its kind."""
+    selectivity: Factor | None = None
+    """Tuples out for each tuple in; else that of its kind."""
+    tuple_bytes: Bytes | None = Field(default=None, alias="tuple")
+    """Size of a tuple that it sends; else that of its kind."""
+
+
+class QueryEntry(Description):
+    """A query: its operators, or its text."""
+
+    operators: ReadOnlyMap[OperatorEntry] = Field(default_factory=dict, validate_default=True)
+    """Its operators by name."""
+    text: Annotated[str, Field(max_length=10_000)] = ""
+    """In place of operators: INSERT INTO ... SELECT ... FROM ... WITHIN ... GROUP BY ... WHERE ..."""
+    weight: Weight = 1.0
+    """What it counts in means."""
+
+
+class KindDefaults(Description):
+    """What operators of a kind have that do not say otherwise."""
+
+    cost_s: Seconds = Field(default=0.0, alias="cost")
+    """CPU time of a tuple."""
+    selectivity: Factor = 1.0
+    """Tuples out for each tuple in."""
+    tuple_bytes: Bytes = Field(default=100.0, alias="tuple")
+    """Size of a tuple that goes out."""
+
+
+Pair = tuple[float, float]
+Six = Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=6, max_length=6)]
+
+
+class Predicates(Description):
+    """How many predicates there are for each kind and input."""
+
+    projection: Count = 3
+    filter: Count = 2
+    aggregation: Count = 7
+    join: Count = 2
+    sequence: Count = 4
+
+
+class Costs(Description):
+    """CPU time of a tuple by kind, before it is spread."""
+
+    source: Seconds = 12e-6
+    projection: Seconds = 200e-6
+    filter: Seconds = 3e-6
+    aggregation: Seconds = 800e-6
+    join: Seconds = 800e-6
+    sequence: Seconds = 200e-6
+    destination: Seconds = 3e-6
+
+
+class Selectivities(Description):
+    """From and to which selectivities are drawn, by kind."""
+
+    source: Pair = (1.0, 1.0)
+    projection: Pair = (1.0, 1.0)
+    filter: Pair = (0.1, 0.5)
+    aggregation: Pair = (0.02, 0.1)
+    join: Pair = (0.2, 0.6)
+    sequence: Pair = (0.1, 0.4)
+    destination: Pair = (1.0, 1.0)
+
+
+class Templates(Description):
+    """Queries to be drawn from six templates: S-F-D, S-F-A-D, S-P-F-A-D, (S-F, S'-F') before J-D, Q-A-D and J-F-A-D."""
+
+    load: Cpus = 100.0
+    """What all operators take together [CPUs]."""
+    seed: Annotated[int, Field(ge=0, le=2**31, strict=True)] = 1
+    """Decides what is drawn."""
+    weights: Six = (0.30, 0.23, 0.13, 0.25, 0.05, 0.04)
+    """How likely each template is, relative to the others."""
+    streams: Annotated[int, Field(ge=2, le=1000, strict=True)] = 6
+    """How many streams there are."""
+    popularity: Annotated[float, Field(ge=0, le=10)] = 0.2
+    """Zipf exponent of streams and of predicates: 0 is uniform."""
+    rate_per_s: Pair = (2_000.0, 10_000.0)
+    """From and to which rates of streams are drawn [1/s]."""
+    tuple_bytes: Bytes = Field(default=100.0, alias="tuple")
+    """Size of a tuple."""
+    predicates: Predicates = Field(default_factory=Predicates)
+    """How many predicates there are for each kind and input."""
+    cost_s: Costs = Field(default_factory=Costs, alias="cost")
+    """CPU time of a tuple by kind."""
+    spread: Pair = (0.5, 1.5)
+    """By which factors costs are spread."""
+    selectivity: Selectivities = Field(default_factory=Selectivities)
+    """From and to which selectivities are drawn."""
+    largest: Cpus | None = 1.0
+    """The largest load of an operator before all are scaled: dearer ones are made cheaper."""
+
+
+class Hosts(Description):
+    """The hosts, all alike."""
+
+    count: Count
+    """How many there are for primaries; without `spare` for replicas too."""
+    cpu: Cpus = 1.0
+    """What each can take [CPUs]."""
+    network_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="network")
+    """What each can receive and send together; without it there is no limit."""
+    spare: Annotated[int, Field(ge=0, le=10**6, strict=True)] | None = None
+    """Further hosts that replicas alone may use, as they alone use no other; without it they may use all."""
+
+
+class Replicas(Description):
+    """What replicas may take, and how they are chosen; options of the command go before it."""
+
+    budget: Budget | None = None
+    """What all replicas may take together [CPUs]; else what primaries leave."""
+    level: Annotated[int, Field(ge=0, le=10, strict=True)] = 1
+    """The most replicas of an operator."""
+
+
+class QuerySet(Description):
+    """Queries and what they run on."""
+
+    format: Literal[1] = 1
+    """Version of this description."""
+    name: str = Field(default="", max_length=200)
+    """One line that says what is asked."""
+    streams: ReadOnlyMap[Stream] = Field(default_factory=dict, validate_default=True)
+    """What sources read."""
+    kinds: ReadOnlyMap[KindDefaults] = Field(default_factory=dict, validate_default=True)
+    """What operators of a kind have that do not say otherwise."""
+    queries: ReadOnlyMap[QueryEntry] = Field(default_factory=dict, validate_default=True)
+    """The queries by name, in the order in which they came."""
+    templates: Templates | None = None
+    """Queries to be drawn, in place of `streams` and `queries`."""
+    hosts: Hosts | None = None
+    """The hosts; plans need them."""
+    p: Share | Annotated[tuple[Share, ...], Field(min_length=1)] = 0.01
+    """Probability that a host is down; with several values each is answered, plans are made for the first."""
+    placed: ReadOnlyMap[Annotated[int, Field(ge=0, strict=True)]] = Field(default_factory=dict, validate_default=True)
+    """A running system: the host, counted from 0, of the primary of each operator, as QUERY.OPERATOR."""
+    replicas: Replicas = Field(default_factory=Replicas)
+    """What replicas may take."""
+
+    @property
+    def chances(self) -> tuple[float, ...]:
+        """The values of p."""
+        return self.p if isinstance(self.p, tuple) else (self.p,)
+
+
+def query_set_from(raw: object) -> QuerySet:
+    """The description that the tables of a file hold; raises InputError with all its faults."""
+    if not isinstance(raw, Mapping):
+        raise InputError.at("file", raw, "must be a table")
+    try:
+        found = QuerySet.model_validate(raw, by_alias=True, by_name=False, context=_context())
+    except ValidationError as error:
+        raise InputError(*faults_of(error.errors(include_url=False), raw, QuerySet)) from None
+    raise_if_any(_faults(found))
+    return found
+
+
+def _context() -> dict[str, Any]:
+    return dict(FROM_FILE)
+
+
+def _faults(found: QuerySet) -> Iterator[InputFault]:
+    if found.templates is None and not found.queries:
+        yield InputFault("queries", NO_VALUE, "must have a query at least", "or [templates] to draw some")
+    if found.templates is not None:
+        for name in ("queries", "streams", "kinds", "placed"):
+            if getattr(found, name):
+                yield InputFault(name, len(getattr(found, name)), "must not be given beside templates")
+        yield from _template_faults(found.templates)
+    for name in found.kinds:
+        if name not in KINDS:
+            yield InputFault(path_text(("kinds", name)), name, "is no kind of operator", nearest(name, KINDS))
+
+
+def _template_faults(made: Templates) -> Iterator[InputFault]:
+    pairs = {"rate_per_s": made.rate_per_s, "spread": made.spread}
+    pairs |= {f"selectivity.{kind}": getattr(made.selectivity, kind) for kind in KINDS}
+    for name, (low, high) in pairs.items():
+        if not 0 <= low <= high:
+            yield InputFault(f"templates.{name}", [low, high], "must go up, from 0 at least")
+    if not sum(made.weights) > 0:
+        yield InputFault("templates.weights", list(made.weights), "must not all be zero")
+    if made.rate_per_s[0] <= 0:
+        yield InputFault("templates.rate_per_s", list(made.rate_per_s), "must be more than zero")

@@ -1,0 +1,138 @@
+"""What an operator of a continuous query is, and which of its graphs are queries.
+
+Source: Adaptive selective replication (VLDB PhD workshop 2013), section 2.1. An operator has a type, a predicate and
+one or two inputs; a source has a stream in place of them, a destination ends a query.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from models.errors import NO_VALUE, InputFault, raise_if_any
+from models.words import nearest, path_text
+
+Kind = Literal["source", "projection", "filter", "aggregation", "sequence", "join", "destination"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+INPUTS: dict[str, int] = {
+    "source": 0,
+    "projection": 1,
+    "filter": 1,
+    "aggregation": 1,
+    "sequence": 2,
+    "join": 2,
+    "destination": 1,
+}
+WINDOWED = ("aggregation", "sequence", "join")
+NO_PREDICATE = ("source", "destination")  # what stands there is the name of a stream
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of a query; `inputs` are names of operators of the same query.
+
+    predicate: what it does with tuples; of a source and a destination the stream. cost_s: CPU time of a tuple [s];
+    selectivity: tuples out for each that comes in, on all inputs together; tuple_bytes: size of one that goes out.
+    """
+
+    kind: Kind
+    predicate: str = ""
+    inputs: tuple[str, ...] = ()
+    window_s: float | None = None
+    cost_s: float = 0.0
+    selectivity: float = 1.0
+    tuple_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query: its operators by name, and what it counts in means.
+
+    Raises InputError with every fault: unknown types and inputs, wrong numbers of inputs, cycles, operators whose
+    tuples nobody takes, numbers out of range.
+    """
+
+    name: str
+    operators: Mapping[str, Operator]
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        raise_if_any(self._faults())
+
+    def order(self) -> list[str]:
+        """The operators breadth-first from the sources: each after all its inputs, nearest to the sources first."""
+        level: dict[str, int] = {}
+        waiting = list(self.operators)
+        while waiting:
+            ready = [name for name in waiting if all(one in level for one in self.operators[name].inputs)]
+            for name in ready:
+                level[name] = 1 + max((level[one] for one in self.operators[name].inputs), default=-1)
+            waiting = [name for name in waiting if name not in level]
+        return sorted(level, key=lambda name: level[name])
+
+    def _faults(self) -> Iterator[InputFault]:
+        path = path_text(("queries", self.name))
+        if not (0 < self.weight < math.inf):
+            yield InputFault(f"{path}.weight", self.weight, "must be positive and finite")
+        if not self.operators:
+            yield InputFault(f"{path}.operators", NO_VALUE, "must have an operator at least")
+            return
+        taken = {one for operator in self.operators.values() for one in operator.inputs}
+        for name, operator in self.operators.items():
+            where = path_text(("queries", self.name, "operators", name))
+            yield from _own_faults(where, operator)
+            yield from self._input_faults(where, operator)
+            if operator.kind != "destination" and name not in taken:
+                yield InputFault(
+                    where, operator.kind, "has no one to send its tuples to", "end the query in a destination"
+                )
+        yield from self._cycle(path)
+
+    def _input_faults(self, where: str, operator: Operator) -> Iterator[InputFault]:
+        needed = INPUTS.get(operator.kind)
+        if needed is not None and len(operator.inputs) != needed:
+            rule = f"of a {operator.kind} must be {needed}"
+            yield InputFault(f"{where}.inputs", len(operator.inputs), rule)
+        for index, one in enumerate(operator.inputs):
+            if one not in self.operators:
+                yield InputFault(f"{where}.inputs[{index}]", one, "is no operator", nearest(one, self.operators))
+            elif self.operators[one].kind == "destination":
+                yield InputFault(f"{where}.inputs[{index}]", one, "is a destination, which sends nothing on")
+
+    def _cycle(self, path: str) -> Iterator[InputFault]:
+        done: set[str] = set()
+        left = list(self.operators)
+        while left:
+            ready = [
+                name for name in left if all(one in done or one not in self.operators for one in self._inputs(name))
+            ]
+            if not ready:
+                yield InputFault(f"{path}.operators", ", ".join(left), "must not feed each other in a circle")
+                return
+            done.update(ready)
+            left = [name for name in left if name not in done]
+
+    def _inputs(self, name: str) -> tuple[str, ...]:
+        return self.operators[name].inputs
+
+
+def _own_faults(where: str, operator: Operator) -> Iterator[InputFault]:
+    if operator.kind not in KINDS:
+        yield InputFault(
+            f"{where}.kind", operator.kind, "must be one of " + ", ".join(KINDS), nearest(operator.kind, KINDS)
+        )
+    if operator.kind == "source" and not operator.predicate:
+        yield InputFault(f"{where}.stream", NO_VALUE, "is missing: a source needs one")
+    if operator.window_s is not None and operator.kind not in WINDOWED:
+        yield InputFault(f"{where}.window", operator.window_s, "is for " + ", ".join(WINDOWED))
+    if operator.window_s is not None and not (0 < operator.window_s < math.inf):
+        yield InputFault(f"{where}.window", operator.window_s, "must be longer than zero")
+    for name, value in (
+        ("cost", operator.cost_s),
+        ("selectivity", operator.selectivity),
+        ("tuple", operator.tuple_bytes),
+    ):
+        if not (0 <= value < math.inf):
+            yield InputFault(f"{where}.{name}", value, "must be finite and not negative")

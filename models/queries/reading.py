@@ -1,0 +1,67 @@
+"""From the description of a file to queries, with the numbers of their kinds where operators say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.queries.description import KindDefaults, OperatorEntry, QueryEntry, QuerySet
+from models.queries.operators import NO_PREDICATE, Operator, Query
+from models.words import nearest, path_text
+
+Compile = Callable[[str, str], Mapping[str, OperatorEntry]]  # (path, text of a query) -> its operators
+
+
+def queries_from(asked: QuerySet, compiled: Compile) -> tuple[Query, ...]:
+    """The queries of a file in its order; `compiled` makes operators of the text of a query.
+
+    Raises InputError with the faults of all queries.
+    """
+    faults: list[InputFault] = []
+    found: list[Query] = []
+    for name, entry in asked.queries.items():
+        path = path_text(("queries", name))
+        try:
+            raise_if_any(_entry_faults(path, entry))
+            entries = compiled(f"{path}.text", entry.text) if entry.text else entry.operators
+            raise_if_any(_stream_faults(path, entries, asked))
+            operators = {key: _operator(one, asked) for key, one in entries.items()}
+            found.append(Query(name, operators, entry.weight))
+        except InputError as error:
+            faults += error.faults
+    raise_if_any(faults)
+    return tuple(found)
+
+
+def _entry_faults(path: str, entry: QueryEntry) -> Iterator[InputFault]:
+    if entry.operators and entry.text:
+        yield InputFault(f"{path}.text", entry.text, "must not be given beside operators")
+    if not entry.operators and not entry.text:
+        yield InputFault(path, NO_VALUE, "is empty: it must have operators or a text")
+
+
+def _stream_faults(path: str, entries: Mapping[str, OperatorEntry], asked: QuerySet) -> Iterator[InputFault]:
+    for name, entry in entries.items():
+        where = f"{path}.operators.{name}"
+        if entry.kind == "source" and entry.stream and entry.stream not in asked.streams:
+            yield InputFault(f"{where}.stream", entry.stream, "is no stream", nearest(entry.stream, asked.streams))
+        if entry.stream and entry.kind not in NO_PREDICATE:
+            yield InputFault(f"{where}.stream", entry.stream, "is for sources and destinations")
+        if entry.predicate and entry.kind in NO_PREDICATE:
+            yield InputFault(f"{where}.predicate", entry.predicate, f"is not for a {entry.kind}")
+
+
+def _operator(entry: OperatorEntry, asked: QuerySet) -> Operator:
+    own = asked.kinds.get(entry.kind, KindDefaults())
+    size = own.tuple_bytes if entry.tuple_bytes is None else entry.tuple_bytes
+    if entry.kind == "source" and entry.tuple_bytes is None and entry.stream in asked.streams:
+        size = asked.streams[entry.stream].tuple_bytes
+    return Operator(
+        entry.kind,
+        entry.stream if entry.kind in NO_PREDICATE else entry.predicate,
+        entry.inputs,
+        entry.window_s,
+        own.cost_s if entry.cost_s is None else entry.cost_s,
+        own.selectivity if entry.selectivity is None else entry.selectivity,
+        size,
+    )

@@ -1,0 +1,142 @@
+"""First fit in a given order, and best fit of what is largest first: placements without a search.
+
+First fit is what the paper does: instances by decreasing importance, hosts by the neighbour factor (how many
+predecessors and successors they already have), and of equal ones the lowest. Best fit takes the largest share of
+any resource first, and prefers a host that already has the colour, then the one that is left with least.
+
+What finds no host is left out (-1). Both keep every constraint, also `max_colours`; neither counts moves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.placement import Placement
+
+
+class Hosts:
+    """What is left of each host while instances are placed one by one; starts with those that are fixed."""
+
+    def __init__(self, problem: Placement, max_colours: int | None = None, open_hosts: BoolArray | None = None) -> None:
+        self.problem = problem
+        self.free = problem.rooms.copy()
+        self.host = np.full(problem.n_instances, -1, dtype=np.int64)
+        self.max_colours = problem.max_colours if max_colours is None else max_colours
+        self.open = np.ones(problem.n_hosts, dtype=np.bool_) if open_hosts is None else open_hosts
+        self.n_colours = np.zeros(problem.n_hosts, dtype=np.int64)
+        self._with_colour: dict[int, set[int]] = {}
+        self._zones_of: dict[int, set[int]] = {}
+        self._hosts_of_operator: dict[int, list[int]] = {}
+        for i in np.flatnonzero(problem.fixed_hosts >= 0).tolist():
+            self.place(i, int(problem.fixed_hosts[i]))
+
+    def place(self, i: int, h: int) -> None:
+        """Put instance i on host h, whether or not that keeps the constraints."""
+        problem = self.problem
+        self.host[i] = h
+        self.free[h] -= problem.loads[i]
+        colour, operator = int(problem.colours[i]), int(problem.operators[i])
+        if colour >= 0 and h not in self._with_colour.setdefault(colour, set()):
+            self._with_colour[colour].add(h)
+            self.n_colours[h] += 1
+        self._zones_of.setdefault(operator, set()).add(int(problem.zones[h]))
+        self._hosts_of_operator.setdefault(operator, []).append(h)
+
+    def having_colour(self, i: int) -> BoolArray:
+        """Which hosts already have the colour of instance i, (H,)."""
+        having = np.zeros(self.problem.n_hosts, dtype=np.bool_)
+        having[list(self._with_colour.get(int(self.problem.colours[i]), ()))] = True
+        return having
+
+    def allowed(self, i: int) -> BoolArray:
+        """Which hosts may take instance i, (H,)."""
+        problem = self.problem
+        allowed: BoolArray = self.open & (self.free >= problem.loads[i]).all(axis=1)
+        taken = self._zones_of.get(int(problem.operators[i]))
+        if taken:
+            if problem.apart == "host":
+                allowed[list(taken)] = False
+            else:
+                allowed &= ~np.isin(problem.zones, list(taken))
+        if self.max_colours is not None and problem.colours[i] >= 0:
+            allowed &= self.having_colour(i) | (self.n_colours < self.max_colours)
+        return allowed
+
+    def neighbour_factor(self, i: int, around: dict[int, list[int]]) -> IntArray:
+        """How many predecessors and successors of instance i each host has, (H,)."""
+        factor = np.zeros(self.problem.n_hosts, dtype=np.int64)
+        for operator in around.get(int(self.problem.operators[i]), ()):
+            np.add.at(factor, self._hosts_of_operator.get(operator, []), 1)
+        return factor
+
+
+def first_fit(problem: Placement, order: IntArray | None = None, *, max_colours: int | None = None) -> IntArray:
+    """The host of each instance (n,), -1 for one that found none; `order` None is by decreasing value.
+
+    `max_colours` replaces that of the problem. Fixed instances are placed first.
+    """
+    hosts = Hosts(problem, max_colours)
+    around = neighbours_of(problem)
+    for i in _order(np.argsort(-problem.values, kind="stable") if order is None else order):
+        if hosts.host[i] >= 0:
+            continue
+        allowed = hosts.allowed(i)
+        if allowed.any():
+            hosts.place(i, int(np.where(allowed, hosts.neighbour_factor(i, around), -1).argmax()))
+    return hosts.host
+
+
+def best_fit(
+    problem: Placement,
+    order: IntArray | None = None,
+    *,
+    max_colours: int | None = None,
+    open_hosts: BoolArray | None = None,
+) -> IntArray:
+    """The host of each instance (n,), -1 for one that found none; `order` None is by decreasing largest share.
+
+    `max_colours` replaces that of the problem; only `open_hosts` (H,) take instances that are not fixed.
+    """
+    hosts = Hosts(problem, max_colours, open_hosts)
+    used = np.zeros(problem.n_hosts, dtype=np.bool_)
+    used[hosts.host[hosts.host >= 0]] = True
+    for i in _order(np.argsort(-largest_shares(problem), kind="stable") if order is None else order):
+        if hosts.host[i] >= 0:
+            continue
+        allowed = hosts.allowed(i)
+        if not allowed.any():
+            continue
+        left = ((hosts.free - problem.loads[i]) / np.maximum(problem.rooms, 1)).max(axis=1)
+        rank = np.where(hosts.having_colour(i), 0, np.where(used, 1, 2))
+        rank[~allowed] = 3
+        h = _least(rank, left)
+        hosts.place(i, h)
+        used[h] = True
+    return hosts.host
+
+
+def _least(rank: IntArray, left: FloatArray) -> int:
+    """The first host of least rank, and of these of least left: without sorting them all."""
+    candidates = np.flatnonzero(rank == rank.min())
+    return int(candidates[left[candidates].argmin()])
+
+
+def largest_shares(problem: Placement) -> FloatArray:
+    """The largest share of any resource of a mean host that each instance takes, (n,)."""
+    mean = np.maximum(problem.rooms.mean(axis=0), 1.0)
+    return np.asarray((problem.loads / mean).max(axis=1), dtype=np.float64)
+
+
+def neighbours_of(problem: Placement) -> dict[int, list[int]]:
+    """Operator -> its predecessors and successors; a pair that is given twice counts once."""
+    around: dict[int, set[int]] = {}
+    for a, b in () if problem.neighbours is None else problem.neighbours.tolist():
+        if a != b:
+            around.setdefault(a, set()).add(b)
+            around.setdefault(b, set()).add(a)
+    return {operator: sorted(others) for operator, others in around.items()}
+
+
+def _order(order: IntArray) -> list[int]:
+    return [int(i) for i in np.asarray(order).tolist()]

@@ -1,0 +1,11 @@
+"""Replicas of operators: see `models.replication.problem` for the program.
+
+`heuristic.plan` does what the paper does: importance, then selection, then placement.
+"""
+
+from __future__ import annotations
+
+from optimizer.replication.heuristic import SELECTIONS, plan
+from optimizer.replication.placing import PLACEMENTS
+
+__all__ = ["PLACEMENTS", "SELECTIONS", "plan"]

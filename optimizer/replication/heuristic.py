@@ -1,0 +1,113 @@
+"""The paper's three steps: what operators are worth, which of them get replicas, and where these go.
+
+Source: Adaptive selective replication (VLDB PhD workshop 2013), section 3. Every plan is evaluated exactly.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+from models.errors import InputError
+from models.replication.importance import IMPORTANCE, importance
+from models.replication.problem import Replication, ReplicationPlan
+from models.solution import Status
+from models.words import nearest
+from optimizer.replication.placing import PLACEMENTS, Placed, place_primaries, place_replicas
+from optimizer.replication.selection import SELECTIONS
+
+__all__ = ["SELECTIONS", "evaluated", "plan", "without_room"]
+
+
+def plan(
+    problem: Replication,
+    *,
+    by: str = "product",
+    selection: str = "stepwise",
+    placement: str = "first-fit",
+    noise: FloatArray | None = None,
+    primaries: Placed | None = None,
+) -> ReplicationPlan:
+    """The plan of the three steps; `noise` (n,) between 0 and 1 decides ties, and what `random` means.
+
+    Without noise ties go to the first operator. `primaries`: those of `place_primaries`, where they are known. Where
+    primaries find no host the status is unknown: another packing may. Raises InputError for an unknown name.
+    """
+    for name, given, known in (
+        ("importance", by, IMPORTANCE),
+        ("selection", selection, tuple(SELECTIONS)),
+        ("placement", placement, tuple(PLACEMENTS)),
+    ):
+        if given not in known:
+            raise InputError.at(name, given, "must be one of " + ", ".join(known), nearest(given, known))
+    if by == "random" and noise is None:
+        raise InputError.at("importance", by, "needs random numbers")
+    began = time.perf_counter()
+    start = primaries or place_primaries(problem, placement)
+    if not start.whole:
+        return without_room(problem, start, time.perf_counter() - began)
+    drawn = np.zeros(problem.n_operators) if noise is None else noise
+    worth = importance(by, problem, start.instances, drawn)
+    order = np.lexsort((drawn, -worth)).astype(np.int64)
+    level = SELECTIONS[selection](problem, worth, order, most_levels(problem))
+    ranked = np.empty(problem.n_operators)
+    ranked[order] = np.arange(problem.n_operators, 0, -1)
+    placed = place_replicas(problem, start.instances, level, ranked, placement)
+    return evaluated(problem, placed, (by, selection, placement), time.perf_counter() - began)
+
+
+def most_levels(problem: Replication) -> IntArray:
+    """How many replicas an operator can have at most: hosts that take them and have room for it, (n,)."""
+    assert problem.replica_hosts is not None
+    open_hosts = np.flatnonzero(problem.replica_hosts)
+    room = problem.host_cpu[open_hosts] + problem.slack >= problem.load[:, None]
+    others = room.sum(axis=1) - np.isin(problem.primaries, open_hosts)
+    return np.asarray(np.maximum(others, 0), dtype=np.int64)
+
+
+def evaluated(
+    problem: Replication,
+    placed: Placed,
+    methods: Sequence[str],
+    wall_s: float,
+    bound: float | None = None,
+    note: str = "",
+) -> ReplicationPlan:
+    """The plan with its exact figures; optimal only where the bound proves it."""
+    broken = problem.broken(placed.instances)
+    objective = float(problem.value(broken)[0])
+    proven = bound is not None and objective - bound <= 1e-9 * abs(bound)
+    return ReplicationPlan(
+        status=Status.OPTIMAL if proven else Status.FEASIBLE,
+        objective=objective,
+        bound=bound,
+        wall_s=wall_s,
+        note=note,
+        instances=placed.frozen,
+        broken=broken,
+        cost=problem.cost(placed.instances),
+        left_out=placed.left_out,
+        colours=placed.colours,
+        methods=tuple(methods),
+    )
+
+
+def without_room(problem: Replication, start: Placed, wall_s: float) -> ReplicationPlan:
+    """What is said where primaries find no host; infeasible where no packing could do it."""
+    assert problem.primary_hosts is not None
+    room = float(problem.host_cpu[problem.primary_hosts].sum())
+    need = float(problem.load.sum())
+    largest = float(problem.host_cpu[problem.primary_hosts].max(initial=0.0))
+    if need > room + problem.slack * problem.n_hosts:
+        status, note = Status.INFEASIBLE, f"operators take {need:.6g} CPUs, the hosts for primaries have {room:.6g}"
+    elif float(problem.load.max()) > largest + problem.slack:
+        heaviest = int(problem.load.argmax())
+        note = f"operator {heaviest} takes {problem.load[heaviest]:.6g} CPUs, the largest host has {largest:.6g}"
+        status = Status.INFEASIBLE
+    else:
+        status = Status.UNKNOWN
+        note = f"first fit found no host for {start.left_out} of {problem.n_operators} primaries; more hosts would help"
+    return ReplicationPlan(status=status, wall_s=wall_s, note=note, left_out=start.left_out)

@@ -1,0 +1,108 @@
+"""How many replicas each operator gets: the two simple procedures, the knapsack, and whole queries.
+
+    stepwise   by importance each operator once, then the levels of all are raised step by step (procedure 1)
+    direct     by importance each operator at its highest level that fits, then the next (procedure 2)
+    knapsack   most importance in total; a further replica counts p times the one before
+    queries    most importance of queries whose operators are all replicated, then single operators (set-union knapsack)
+
+Source: Adaptive selective replication (VLDB PhD workshop 2013), sections 3.1.3 and 3.2. What does not fit is skipped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+from models.replication.importance import of_queries
+from models.replication.problem import Replication
+from models.selection import OperatorSelection, QuerySelection
+from optimizer.selection import solve
+
+_TIME_LIMIT_S = 60.0
+
+
+def stepwise(problem: Replication, importance: FloatArray, order: IntArray, most: IntArray) -> IntArray:
+    """Levels (n,): every operator once before any gets a second replica."""
+    level, purse = np.zeros(problem.n_operators, dtype=np.int64), _Purse(problem)
+    for step in range(1, problem.max_level + 1):
+        for o in order.tolist():
+            if level[o] == step - 1 and step <= most[o] and purse.pays(o):
+                level[o] = step
+    return level
+
+
+def direct(problem: Replication, importance: FloatArray, order: IntArray, most: IntArray) -> IntArray:
+    """Levels (n,): each operator as many replicas as it may have before the next gets one."""
+    level, purse = np.zeros(problem.n_operators, dtype=np.int64), _Purse(problem)
+    for o in order.tolist():
+        while level[o] < min(problem.max_level, most[o]) and purse.pays(o):
+            level[o] += 1
+    return level
+
+
+def knapsack(problem: Replication, importance: FloatArray, order: IntArray, most: IntArray) -> IntArray:
+    """Levels (n,) of most importance: a knapsack, with several levels a multiple-choice one."""
+    if problem.max_level < 1:
+        return np.zeros(problem.n_operators, dtype=np.int64)
+    p = float(problem.down[0].mean())
+    steps = np.arange(1, problem.max_level + 1)
+    worth = np.cumsum(p ** (steps - 1.0)) if p > 0 else np.ones(len(steps))
+    found = solve(
+        OperatorSelection(
+            importance[:, None] * worth,
+            problem.load[:, None] * steps,
+            problem.capacity,
+            np.minimum(most, problem.max_level),
+        ),
+        time_limit_s=_TIME_LIMIT_S,
+    )
+    assert found.level is not None  # to choose nothing always fits
+    return found.level.copy()
+
+
+def queries(problem: Replication, importance: FloatArray, order: IntArray, most: IntArray) -> IntArray:
+    """Levels (n,), at most 1: whole queries, then single operators for what is left; then further levels stepwise."""
+    if problem.max_level < 1:
+        return np.zeros(problem.n_operators, dtype=np.int64)
+    uses = [(q, o) for q, needed in enumerate(problem.operators) for o in needed]
+    found = solve(
+        QuerySelection(
+            of_queries(problem, importance),
+            problem.load,
+            np.array(uses, dtype=np.int64),
+            problem.capacity,
+            importance,
+        ),
+        time_limit_s=_TIME_LIMIT_S,
+    )
+    assert found.operators is not None
+    level = np.where(found.operators & (most > 0), 1, 0).astype(np.int64)
+    purse = _Purse(problem, level)
+    for step in range(2, problem.max_level + 1):
+        for o in order.tolist():
+            if level[o] == step - 1 and step <= most[o] and purse.pays(o):
+                level[o] = step
+    return level
+
+
+class _Purse:
+    """What is left of the capacity for replicas."""
+
+    def __init__(self, problem: Replication, level: IntArray | None = None) -> None:
+        self._load = problem.load.tolist()
+        spent = 0.0 if level is None else math.fsum((problem.load * level).tolist())
+        self._left = problem.capacity + problem.slack - spent
+
+    def pays(self, operator: int) -> bool:
+        """Whether one more replica fits; then it is paid."""
+        if self._load[operator] > self._left:
+            return False
+        self._left -= self._load[operator]
+        return True
+
+
+Select = Callable[[Replication, FloatArray, IntArray, IntArray], IntArray]
+SELECTIONS: dict[str, Select] = {"stepwise": stepwise, "direct": direct, "knapsack": knapsack, "queries": queries}

@@ -1,0 +1,97 @@
+"""Checking plans of replicas without any solver: every constraint, the cost, and the exact availability once more.
+
+Availability is recomputed by conditioning on the hosts of each query one after the other, which shares no step with the
+engine that planned (`models.availability`) but the definition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+from models.replication.problem import Replication, ReplicationPlan
+from models.solution import OPTIMAL_GAP, Status
+from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation
+
+_MOST_STATES = 200_000
+
+
+def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float | None = None) -> Verdict:
+    """The verdict on a plan; `gap` is what a file claims beside objective and bound."""
+    if plan.instances is None:
+        claims = [f"says {plan.status} without an answer"] if plan.status in (Status.OPTIMAL, Status.FEASIBLE) else []
+        return Verdict(None, tuple(Violation("claim", text) for text in claims), (), ())
+    found = [Violation("instances", text) for text in problem.violations(plan.instances)[:20]]
+    if found and len(plan.instances) != problem.n_operators:
+        return Verdict(None, tuple(found), (), ())
+    if any(not hosts or max(hosts) >= problem.n_hosts or min(hosts) < 0 for hosts in plan.instances):
+        return Verdict(None, tuple(found), (), ())
+    objective, exact = _objective(problem, plan.instances)
+    found += [Violation("claim", text) for text in _claims(problem, plan, objective if exact else None, gap)]
+    checked = ["every constraint", "the cost", *(["the availability"] if exact else [])]
+    left = [] if plan.bound is None else ["the bound, which takes a solver"]
+    left += [] if exact else ["the availability"]
+    return Verdict(objective if exact else None, tuple(found), tuple(checked), tuple(left))
+
+
+def _claims(problem: Replication, plan: ReplicationPlan, objective: float | None, gap: float | None) -> list[str]:
+    assert plan.instances is not None
+    found = []
+    if plan.status is Status.INFEASIBLE:
+        found.append("says infeasible, with an answer")
+    cost = problem.cost(plan.instances)
+    if plan.cost is not None and abs(plan.cost - cost) > VALUE_TOLERANCE * max(1.0, abs(cost)):
+        found.append(f"says cost {plan.cost!r}, recomputed {cost!r}")
+    if objective is not None and plan.objective is not None and not _near(plan.objective, objective):
+        found.append(f"says objective {plan.objective!r}, recomputed {objective!r}")
+    if plan.bound is not None and objective is not None and plan.bound > objective * (1 + VALUE_TOLERANCE):
+        found.append(f"says bound {plan.bound!r}, which the recomputed objective {objective!r} is below")
+    if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
+        found.append(f"says optimal with gap {plan.gap}, at most {OPTIMAL_GAP:g} is a proof")
+    if gap is not None and (plan.gap is None or abs(gap - plan.gap) > max(1e-6 * plan.gap, 1e-12)):
+        found.append(f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}")
+    return found
+
+
+def _near(one: float, other: float) -> bool:
+    return abs(one - other) <= VALUE_TOLERANCE * max(abs(one), abs(other), 1e-300)
+
+
+def _objective(problem: Replication, instances: Sequence[Sequence[int]]) -> tuple[float, bool]:
+    """The objective of the first setting, and whether every query could be recomputed."""
+    chances = problem.down[0].tolist()
+    broken = []
+    for needed in problem.operators:
+        value = _broken(frozenset(frozenset(instances[o]) for o in needed), chances)
+        if value is None:
+            return math.nan, False
+        broken.append(value)
+    if problem.goal == "worst":
+        return max(broken), True
+    return math.fsum(share * one for share, one in zip(problem.shares.tolist(), broken, strict=True)), True
+
+
+def _broken(clauses: frozenset[frozenset[int]], chances: list[float]) -> float | None:
+    """P(all hosts of some clause are down), by conditioning on one host after the other; None if that takes too long."""
+    states = 0
+
+    @cache
+    def of(left: frozenset[frozenset[int]]) -> float:
+        nonlocal states
+        states += 1
+        if states > _MOST_STATES:
+            raise OverflowError
+        if not left:
+            return 0.0
+        if frozenset() in left:
+            return 1.0
+        host = min(min(clause) for clause in left)
+        down = frozenset(clause - {host} for clause in left)
+        up = frozenset(clause for clause in left if host not in clause)
+        return chances[host] * of(down) + (1 - chances[host]) * of(up)
+
+    try:
+        return of(clauses)
+    except (OverflowError, RecursionError):
+        return None

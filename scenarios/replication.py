@@ -1,0 +1,221 @@
+"""Plans of replicas for a file of queries: the problem that it describes, plans by every importance, documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, frozen
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.replication.importance import IMPORTANCE
+from models.replication.problem import Replication, ReplicationPlan, checked_instances
+from models.solution import Status
+from models.words import nearest, path_text
+from optimizer.replication import PLACEMENTS, SELECTIONS, plan
+from optimizer.replication.placing import place_primaries
+from scenarios.planning_files import read_fields
+from scenarios.query_files import LoadedQueries, read_queries
+from sim.draws import code_of
+
+KIND = "replicas"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What stands beside the file: what replaces its own words, and how replicas are chosen."""
+
+    importance: tuple[str, ...] = IMPORTANCE
+    selection: str = "stepwise"
+    placement: str = "first-fit"
+    p: tuple[float, ...] = ()
+    budget: float | None = None
+    level: int | None = None
+    goal: str = "mean"
+    seed: int = 1
+
+
+def problem_of(found: LoadedQueries, asked: Asked) -> Replication:
+    """The problem of a file; raises InputError for a file without hosts, unknown operators and hosts, bad numbers."""
+    hosts = found.asked.hosts
+    if hosts is None:
+        raise InputError.at("hosts", NO_VALUE, "is missing: replicas need somewhere to go", "[hosts] with count = 10")
+    raise_if_any(
+        InputFault("--p", value, "must be a probability, between 0 and 1") for value in asked.p if not 0 <= value <= 1
+    )
+    if asked.budget is not None and not 0 <= asked.budget < np.inf:
+        raise InputError.at("--budget", asked.budget, "must be finite and not negative")
+    spare = hosts.spare or 0
+    count = hosts.count + spare
+    if count > 10**5:
+        raise InputError.at("hosts.count", count, "must be at most 100000, with the spare ones")
+    is_spare = np.arange(count) >= hosts.count
+    chances = asked.p or found.asked.chances
+    limited = hosts.network_bytes_per_s is not None
+    replicas = found.asked.replicas
+    return Replication(
+        load=found.load,
+        operators=found.table.operators,
+        weights=found.table.weights,
+        edges=found.table.edges,
+        host_cpu=np.full(count, hosts.cpu),
+        down=np.repeat(np.array(chances, dtype=np.float64)[:, None], count, axis=1),
+        network=found.network if limited else None,
+        host_network=np.full(count, hosts.network_bytes_per_s) if limited else None,
+        primary=_running(found, hosts.count),
+        primary_hosts=~is_spare,
+        replica_hosts=None if hosts.spare is None else is_spare,
+        budget=_budget(asked, found, spare * hosts.cpu),
+        max_level=replicas.level if asked.level is None else asked.level,
+        goal=asked.goal,
+    )
+
+
+def _budget(asked: Asked, found: LoadedQueries, spare_cpus: float) -> float | None:
+    """What replicas may take: said here, or in the file, or what the spare hosts have."""
+    if asked.budget is not None:
+        return asked.budget
+    if found.asked.replicas.budget is not None:
+        return found.asked.replicas.budget
+    hosts = found.asked.hosts
+    return None if hosts is None or hosts.spare is None else spare_cpus
+
+
+def _running(found: LoadedQueries, n_hosts: int) -> Any:
+    """The hosts of primaries that run, -1 for others; an operator may go by the name of any query that has it."""
+    number: dict[str, int] = {}
+    index = {node: place for place, node in enumerate(found.table.nodes)}
+    for query, members in found.members.items():
+        number |= {f"{query}.{name}": index[node] for name, node in members.items()}
+    host = np.full(found.table.n_operators, -1, dtype=np.int64)
+    faults = []
+    for name, where in found.asked.placed.items():
+        path = path_text(("placed", name))
+        if name not in number:
+            faults.append(InputFault(path, name, "is no operator", nearest(name, number)))
+        elif where >= n_hosts:
+            faults.append(InputFault(path, where, f"is not a host for primaries: there are {n_hosts}, counted from 0"))
+        elif host[number[name]] not in (-1, where):
+            other = int(host[number[name]])
+            faults.append(InputFault(path, where, f"is the same operator as one on host {other}"))
+        else:
+            host[number[name]] = where
+    raise_if_any(faults)
+    return host
+
+
+def noise_of(n: int, seed: int) -> FloatArray:
+    """Random numbers (n,) that decide ties, and what importance by chance is."""
+    return frozen(np.random.default_rng(code_of("importance", seed)).random(n))
+
+
+def plans(problem: Replication, asked: Asked) -> dict[str, ReplicationPlan]:
+    """A plan by each importance that is asked for; raises InputError for names that are none."""
+    for name, given, known in (
+        ("--selection", asked.selection, SELECTIONS),
+        ("--placement", asked.placement, PLACEMENTS),
+    ):
+        if given not in known:
+            raise InputError.at(name, given, "must be one of " + ", ".join(known), nearest(given, known))
+    for one in asked.importance:
+        if one not in IMPORTANCE:
+            raise InputError.at(
+                "--importance", one, "must be one of " + ", ".join(IMPORTANCE), nearest(one, IMPORTANCE)
+            )
+    start = place_primaries(problem, asked.placement)
+    noise = noise_of(problem.n_operators, asked.seed)
+    return {
+        one: plan(problem, by=one, selection=asked.selection, placement=asked.placement, noise=noise, primaries=start)
+        for one in asked.importance
+    }
+
+
+def best_of(found: Mapping[str, ReplicationPlan]) -> str:
+    """The importance whose plan is best; the first of equal ones."""
+    return min(found, key=lambda one: np.inf if found[one].objective is None else float(found[one].objective or 0.0))
+
+
+def document(plan: ReplicationPlan, problem: Replication, found: LoadedQueries, asked: Asked) -> dict[str, Any]:
+    """A plan as JSON has it, with the settings that `verify` needs to pose the problem again."""
+    names = found.table.names
+    instances = None if plan.instances is None else [list(hosts) for hosts in plan.instances]
+    broken = None if plan.broken is None else (plan.broken @ problem.shares).tolist()
+    return {
+        "kind": KIND,
+        "status": plan.status.value,
+        "objective": plan.objective,
+        "bound": plan.bound,
+        "gap": plan.gap,
+        "wall_s": plan.wall_s,
+        "note": plan.note or None,
+        "goal": problem.goal,
+        "p": (asked.p or found.asked.chances),
+        "budget": problem.budget,
+        "max_level": problem.max_level,
+        "methods": list(plan.methods),
+        "cost": plan.cost,
+        "capacity": problem.capacity,
+        "left_out": plan.left_out,
+        "colours": plan.colours,
+        "replicated": None if plan.levels is None else int((plan.levels > 0).sum()),
+        "operators": list(names),
+        "instances": instances,
+        "mean_broken": broken,
+        "queries": None
+        if plan.broken is None
+        else {q: plan.broken[:, k].tolist() for k, q in enumerate(found.table.queries)},
+    }
+
+
+def read_plan_of_replicas(
+    path: str | Path, problem_file: str | Path
+) -> tuple[Replication, ReplicationPlan, float | None]:
+    """The problem that a plan in a JSON file says it answers, the plan, and its gap; raises InputError."""
+    fields = read_fields(path)
+    asked = Asked(
+        p=_numbers(fields, "p"),
+        budget=_number(fields, "budget"),
+        level=_whole(fields, "max_level"),
+        goal=str(fields.get("goal", "mean")),
+    )
+    problem = problem_of(read_queries(problem_file), asked)
+    if fields.get("budget") is None:
+        problem = replace(problem, budget=None)
+    statuses = [status.value for status in Status]
+    if fields.get("status") not in statuses:
+        raise InputError.at("status", fields.get("status"), "must be one of " + ", ".join(statuses))
+    given = fields.get("instances")
+    plan = ReplicationPlan(
+        status=Status(fields["status"]),
+        objective=_number(fields, "objective"),
+        bound=_number(fields, "bound"),
+        cost=_number(fields, "cost"),
+        instances=None if given is None else checked_instances(given),
+    )
+    return problem, plan, _number(fields, "gap")
+
+
+def _number(fields: Mapping[str, Any], name: str) -> float | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError.at(name, value, "must be a number")
+    return float(value)
+
+
+def _whole(fields: Mapping[str, Any], name: str) -> int | None:
+    value = fields.get(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise InputError.at(name, value, "must be a whole number")
+    return value
+
+
+def _numbers(fields: Mapping[str, Any], name: str) -> tuple[float, ...]:
+    value = fields.get(name)
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        raise InputError.at(name, value, "must be a list of numbers")
+    return tuple(one for one in (_number({name: each}, name) for each in value) if one is not None)

@@ -1,0 +1,105 @@
+"""`holdfast plan replicas` and `holdfast verify` of its plans, as a user has them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.cli import main
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "queries.toml"
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as left:
+        main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return int(left.value.code or 0), out, err
+
+
+def planned(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
+    code, out, _ = run(capsys, "plan", "replicas", *words, "--json")
+    assert code == 0
+    return dict(json.loads(out))
+
+
+def test_the_example_is_planned_by_every_importance_and_verified(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    made = planned(capsys, EXAMPLE, "--out", tmp_path / "plan.json")
+    assert set(made["compared"]) == {"degree", "utilisation", "product", "gain", "random"}
+    assert made["cost"] <= made["capacity"] == 0.8
+    assert made["mean_broken"][0] == min(one["mean_broken"][0] for one in made["compared"].values())
+    assert set(made["queries"]) == {"average", "alerts", "related"}
+    code, out, _ = run(capsys, "verify", tmp_path / "plan.json", EXAMPLE)
+    assert (code, out.splitlines()[0]) == (0, "the plan holds")
+    code, out, _ = run(capsys, "plan", "replicas", EXAMPLE, "--importance", "product", "--p", 0.02)
+    assert code == 0
+    assert "Queries that run, of 3 on 8 operators" in out
+
+
+def test_a_replica_on_the_host_of_its_primary_does_not_hold(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    made = planned(capsys, EXAMPLE)
+    first = next(k for k, hosts in enumerate(made["instances"]) if len(hosts) > 1)
+    made["instances"][first][1] = made["instances"][first][0]
+    (tmp_path / "plan.json").write_text(json.dumps(made))
+    code, out, _ = run(capsys, "verify", tmp_path / "plan.json", EXAMPLE)
+    assert code == 4
+    assert f"operator {first} has two instances on one host" in out
+
+
+def test_more_budget_and_levels_break_fewer_queries(capsys: pytest.CaptureFixture[str]) -> None:
+    broken = [
+        planned(capsys, EXAMPLE, "--budget", budget, "--level", level, "--importance", "product")["mean_broken"][0]
+        for budget, level in ((0.0, 1), (0.5, 1), (2.0, 1), (3.0, 2))
+    ]
+    assert broken == sorted(broken, reverse=True)
+    assert len(set(broken)) == 4
+
+
+def test_primaries_of_a_running_system_stay(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "running.toml"
+    placed = '\n[placed]\n"alerts.sap" = 5\n"average.sap" = 5\n"average.mean" = 7\n'
+    file.write_text(EXAMPLE.read_text() + placed)
+    made = planned(capsys, file, "--importance", "product")
+    where = {name: hosts[0] for name, hosts in zip(made["operators"], made["instances"], strict=True)}
+    assert (where["average.sap"], where["average.mean"]) == (5, 7)
+
+
+@pytest.mark.parametrize(
+    ("words", "added", "said"),
+    [
+        (("--budget", "-1"), "", "--budget = -1.0: must be finite and not negative"),
+        (("--p", "1.5"), "", "--p = 1.5: must be a probability"),
+        (("--importance", "dgree"), "", "--importance = dgree: must be one of"),
+        (("--selection", "best"), "", "--selection = best: must be one of"),
+        (("--placement", "last"), "", "--placement = last: must be one of"),
+        (("--level", "-1"), "", "max_level = -1"),
+        ((), '\n[placed]\n"alerts.sap" = 8\n', "is not a host for primaries: there are 8"),
+        ((), '\n[placed]\n"alerts.sup" = 1\n', "did you mean"),
+        ((), '\n[placed]\n"alerts.sap" = 1\n"average.sap" = 2\n', "is the same operator as one on host 1"),
+        ((), "\n[queries.empty]\n", "queries.empty: is empty"),
+    ],
+)
+def test_bad_input_is_one_clear_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], added: str, said: str
+) -> None:
+    file = tmp_path / "queries.toml"
+    file.write_text(EXAMPLE.read_text() + added)
+    code, out, err = run(capsys, "plan", "replicas", file, *words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_queries_that_do_not_fit_their_hosts_are_infeasible(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "queries.toml"
+    file.write_text(EXAMPLE.read_text().replace("count = 8", "count = 2"))
+    code, _, err = run(capsys, "plan", "replicas", file)
+    assert code == 3
+    assert "infeasible: operators take 1.2705 CPUs, the hosts for primaries have 1.2" in err
+    file.write_text(EXAMPLE.read_text().replace("[hosts]\ncount = 8\ncpu = 0.6", ""))
+    assert "hosts: is missing" in run(capsys, "plan", "replicas", file)[2]
