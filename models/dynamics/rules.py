@@ -35,6 +35,8 @@ def faults(asked: Dynamics) -> Iterator[InputFault]:
             yield InputFault(key, NO_VALUE, "must have an entry at least")
     if isinstance(asked.hosts, tuple):
         yield from named_faults("hosts", asked.hosts, None, "is there twice")
+    if asked.host_names and all(asked.host(name).spare for name in asked.host_names):
+        yield InputFault("hosts", NO_VALUE, "must not all be spare")
     yield from _operator_faults(asked)
     yield from _query_faults(asked)
     yield from _source_faults(asked)

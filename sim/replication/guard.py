@@ -7,11 +7,11 @@ what was under way then may have ended otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from models.dynamics.promises import keeps
-from sim.replication.actions import Change
+from sim.replication.actions import Change, Remove
 from sim.replication.books import Books
 
 
@@ -46,11 +46,14 @@ class Guard:
         return None
 
     def asked(self, changes: Sequence[Change]) -> Refusal | None:
-        """The refusal of changes that are asked for: at once, each alone, and after all that is under way."""
+        """The refusal of changes that are asked for: all, each alone, what is done now, and with what is under way."""
         under_way = [one.change for one in self.books.pending]
-        sets: Iterable[Sequence[Change]] = [changes, *([[one] for one in changes] if len(changes) > 1 else [])]
+        sets: list[Sequence[Change]] = [changes]
+        if len(changes) > 1:
+            at_once = [one for one in changes if isinstance(one, Remove)]
+            sets += [at_once, *([one] for one in changes)]
         if under_way:
-            sets = [*sets, [*under_way, *changes]]
+            sets.append([*under_way, *changes])
         return next((found for one in sets if (found := self.refusal(one)) is not None), None)
 
     def _touched(self, changes: Sequence[Change]) -> list[int]:

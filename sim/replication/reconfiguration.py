@@ -101,8 +101,7 @@ class Reconfiguration:
     def _begin(self, change: Change, reason: str) -> None:
         self.touched = True
         if isinstance(change, Remove):
-            self._decide(change, DONE, reason)
-            self._apply(change)
+            self._commit(change, reason, "what was done before it: ")
             return
         self._decide(change, BEGUN, reason)
         pending = Pending(change, self.clock.now_ns())
@@ -114,19 +113,18 @@ class Reconfiguration:
         yield self.clock.sleep(self.clock.now_ns() + self._move_ns)
         if not pending.alive:
             return
-        found = self.guard.refusal([pending.change]) if self.guarded else None
-        if found is None:
-            self._decide(pending.change, DONE, "it is live")  # names stand as before
         self.books.pending.remove(pending)
+        self._commit(pending.change, "it is live", "something else came about since it began: ")
         self.touched = True
-        if found is not None:
-            self._refused(pending.change, found, "what was under way beside it ended otherwise: ")
-        else:
-            self._apply(pending.change)
         self._look_at_drained()
 
-    def _apply(self, change: Change) -> None:
-        books = self.books
+    def _commit(self, change: Change, reason: str, why_not: str) -> None:
+        """The only way for a change to come about: nothing that was promised forbids it at this moment."""
+        books, found = self.books, self.guard.refusal([change]) if self.guarded else None
+        if found is not None:
+            self._refused(change, found, why_not)
+            return
+        self._decide(change, DONE, reason)
         for part in books.apply(change, self.clock.now_ns()):
             self.service.changed(part)
             for query in books.users[part.op]:

@@ -183,3 +183,18 @@ def test_replicas_follow_the_split_of_their_primary() -> None:
     }
     assert [row[3] for row in records.rows["standing"]] == pytest.approx([0.01, 0.019])
     assert small({1: [[Split(0, 2)]]}, queries={"q": {"operators": ["x"], "promise": 0.982}})[2] == [False]
+
+
+def test_what_is_given_up_together_is_judged_without_the_moves_beside_it() -> None:
+    """x on a, y on b and z on c are broken with 0.271 until z is live on a; each step alone, and all, with 0.19."""
+    operators = {"x": ["a", "c"], "y": ["b", "c"], "z": ["c"]}
+    changes: list[Change] = [Remove(0, 2), Remove(1, 2), Move(2, 2, 0)]
+
+    def answers(script: list[list[Change]], promise: float) -> list[bool]:
+        queries = {"q": {"operators": ["x", "y", "z"], "promise": promise}}
+        return small({1: script}, operators=operators, queries=queries)[2]
+
+    assert answers([changes[:1], changes[1:2]], 0.8) == [True, False]
+    assert answers([changes[2:]], 0.8) == [True]
+    assert answers([changes], 0.8) == [False]
+    assert answers([changes], 0.7) == [True]
