@@ -152,7 +152,8 @@ def _query(system: System, seen: Sequence[_Seen], query: int) -> dict[str, Any]:
 def _document(values: Sequence[float | None]) -> dict[str, Any]:
     known = [value for value in values if value is not None]
     found = mean_of(known) if known else Mean(None, None)
-    return {"mean": found.mean, "ci95": found.ci95}
+    clipped = None if found.ci95 is None else (max(0.0, found.ci95[0]), min(1.0, found.ci95[1]))
+    return {"mean": found.mean, "ci95": clipped}
 
 
 def _expected(system: System, seen: Sequence[_Seen]) -> float | None:

@@ -15,15 +15,17 @@ from typing import Any
 from analysis.dynamics import dynamics_summary
 from models.dynamics.description import Dynamics
 from models.dynamics.promises import keeps
+from models.dynamics.query_sets import with_query_set
 from models.dynamics.records import TABLES, DynamicsRecords
-from models.dynamics.rules import dynamics_from, recorded_faults
+from models.dynamics.rules import faults, recorded_faults, shaped_from
 from models.dynamics.system import Downtimes, System, system_of
-from models.errors import InputError, raise_if_any
+from models.errors import InputError, named, raise_if_any
 from scenarios.execute import all_alive
 from scenarios.files import tables_of
 from scenarios.new_directory import check_place, new_directory
 from scenarios.parquet import Field, write_parquet
 from scenarios.planning_files import read_json
+from scenarios.query_files import read_queries
 
 METHODS = ("auto", "events", "merged")
 FORMATS = ("parquet", "csv")
@@ -65,12 +67,18 @@ class DynamicsResult:
 
 
 def read_dynamics(path: Path | str) -> tuple[Dynamics, Downtimes | None]:
-    """The description in a .toml or .json file, and the downtimes of the log that it names; raises InputError."""
+    """The description in a .toml or .json file with its query set, and the downtimes of its log; raises InputError."""
     file = Path(path)
     if file.suffix not in (".toml", ".json"):
         raise InputError.at("file", file.name, "must end in .toml or .json")
-    asked = dynamics_from(read_json(file) if file.suffix == ".json" else tables_of(file, "dynamics"))
-    return asked, None if asked.log is None else read_downtimes(file.resolve().parent / asked.log, asked.host_names)
+    asked = shaped_from(read_json(file) if file.suffix == ".json" else tables_of(file, "dynamics"))
+    folder = file.resolve().parent
+    if asked.query_set is not None:
+        with named(f"query_set = {asked.query_set}"):
+            loaded = read_queries(folder / asked.query_set)
+        asked = with_query_set(asked, loaded.table, loaded.rates)
+    raise_if_any(faults(asked))
+    return asked, None if asked.log is None else read_downtimes(folder / asked.log, asked.host_names)
 
 
 def read_downtimes(path: Path, hosts: Sequence[str]) -> Downtimes:
@@ -124,6 +132,8 @@ def run_dynamics(
         raise InputError.at("--method", method, "must be auto, events or merged")
     if replications is not None and not 1 <= replications <= _MOST_REPLICATIONS:
         raise InputError.at("--replications", replications, f"must be between 1 and {_MOST_REPLICATIONS}")
+    if seed is not None and not 0 <= seed < 2**63:
+        raise InputError.at("--seed", seed, "must not be negative" if seed < 0 else "must be below 2^63")
     given = {"replications": replications, "seed": seed}
     asked = asked.model_copy(update={key: value for key, value in given.items() if value is not None})
     system = system_of(asked, log)

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.table import Table
 
-    from scenarios.dynamics import DynamicsResult, Unkept
+    from scenarios.dynamics import DynamicsResult
 
 INFEASIBLE = 3
 _MOST_ROWS = 20
@@ -52,7 +50,7 @@ def dynamics(
             on_progress=lambda share: talk("simulating", share),
         )
     if result.unkept:
-        _say_unkept(result.unkept, as_json)
+        _say_unkept(result, as_json)
         raise typer.Exit(INFEASIBLE)
     if out is not None:
         write_dynamics(result, out, table_format=tables, force=force)
@@ -62,16 +60,17 @@ def dynamics(
         terminal.show(*_tables(result), *_notes(result))
 
 
-def _say_unkept(unkept: Sequence[Unkept], as_json: bool) -> None:
+def _say_unkept(result: DynamicsResult, as_json: bool) -> None:
     from holdfast import terminal  # noqa: PLC0415
 
+    unkept, promises = result.unkept, sum(one is not None for one in result.system.promised)
     if as_json:
         terminal.print_json({"status": "infeasible", "unkept": [one.document() for one in unkept]})
     else:
         rows = [[one.query, f"{1 - one.promise:.4g}", f"{one.broken:.4g}", f"{one.least_broken:.4g}"] for one in unkept]
         columns = ["query", "allowed", "broken", "at best"]
         terminal.show(terminal.table("Promises that cannot be kept at the start (unavailability)", columns, rows))
-    typer.echo(f"{len(unkept)} promises cannot be kept at the start", err=True)
+    typer.echo(f"{len(unkept)} of {promises} promises cannot be kept at the start", err=True)
 
 
 def _tables(result: DynamicsResult) -> list[Table]:
@@ -91,7 +90,7 @@ def _tables(result: DynamicsResult) -> list[Table]:
     if summary["refused_for"]:
         rows = [[one["query"], one["action"], one["count"]] for one in summary["refused_for"][:_MOST_ROWS]]
         columns = ["query", "action", "times"]
-        found.append(terminal.table("Refused, to keep what a query is promised", columns, rows, text_columns=2))
+        found.append(terminal.table("Refused for a promise", columns, rows, text_columns=2))
     return found
 
 

@@ -49,6 +49,8 @@ class Operator(Description):
 class Query(exact.Query):
     """A query that counts differently, has a promise, or comes and goes."""
 
+    operators: tuple[Label, ...] = ()
+    """The operators that it needs; those of the query set, where there is one."""
     promise: Share | None = None
     """The availability that no reconfiguration may take it below."""
     arrives_s: Seconds = Field(default=0.0, alias="arrives")
@@ -191,10 +193,12 @@ class Dynamics(Description):
     """Names of the hosts, or a table for each."""
     capacity: Cores = 1.0
     """Cores of a host that says nothing else."""
-    operators: ReadOnlyMap[Labels | Operator]
+    operators: ReadOnlyMap[Labels | Operator] = Field(default_factory=dict, validate_default=True)
     """The hosts of the instances of each operator, the primary first, or a table."""
-    queries: ReadOnlyMap[Labels | Query]
+    queries: ReadOnlyMap[Labels | Query] = Field(default_factory=dict, validate_default=True)
     """The operators that each query needs, or a table."""
+    query_set: str | None = Field(default=None, min_length=1, max_length=1000)
+    """A file of queries: they share operators, which load as their rates say; tables here only add to these."""
     p: Share | None = None
     """Share of time that a host is down, in place of `times.mttf`."""
     times: Times = Field(default_factory=Times, validate_default=True)

@@ -17,15 +17,22 @@ from models.words import faults_of, nearest, path_text
 
 def dynamics_from(raw: object, *, from_file: bool = True) -> Dynamics:
     """The description that the tables hold; raises InputError with all faults of shape, or all of references."""
+    found = shaped_from(raw, from_file=from_file)
+    if found.query_set is not None:
+        raise InputError.at("query_set", found.query_set, "is a file: read what names it from its own file")
+    raise_if_any(faults(found))
+    return found
+
+
+def shaped_from(raw: object, *, from_file: bool = True) -> Dynamics:
+    """The description, of which only the shapes are checked; raises InputError with all faults of these."""
     if not isinstance(raw, Mapping):
         raise InputError.at("file", raw, "must be a table")
     context: dict[str, Any] = dict(FROM_FILE) if from_file else {}
     try:
-        found = Dynamics.model_validate(raw, by_alias=True, by_name=not from_file, context=context)
+        return Dynamics.model_validate(raw, by_alias=True, by_name=not from_file, context=context)
     except ValidationError as error:
         raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, Dynamics))) from None
-    raise_if_any(faults(found))
-    return found
 
 
 def faults(asked: Dynamics) -> Iterator[InputFault]:
@@ -80,6 +87,8 @@ def _query_faults(asked: Dynamics) -> Iterator[InputFault]:
         query, table = asked.query(name), isinstance(entry, Query)
         path = path_text(("queries", name))
         inner = path + (".operators" if table else "")
+        if not query.operators:
+            yield InputFault(inner, NO_VALUE, "must have an entry at least")
         yield from named_faults(inner, query.operators, asked.operators, "is there twice")
         if query.leaves_s is not None and query.leaves_s <= query.arrives_s:
             yield InputFault(f"{path}.leaves", query.leaves_s, "must be after it arrives")

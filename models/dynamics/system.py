@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -224,8 +224,9 @@ def _with_common_cause(
     """The elements of the beta-factor model, each down for the share of time that it says."""
     bare = FrozenMap({name: one.model_copy(update={"mttf_s": None, "mttr_s": None, "p": _domain_chance(one)})
                       for name, one in asked.domains.items()})  # fmt: skip
-    without = asked.model_copy(update={"standby": None, "domains": bare})
-    failures = replace(settings_of(_exact(without))[0].failures)
+    times = asked.times.model_copy(update={"crews": None})
+    without = asked.model_copy(update={"standby": None, "domains": bare, "times": times})
+    failures = settings_of(_exact(without))[0].failures
     mttr_s = asked.times.mean_down_s
     if mttr_s is None:
         raise InputError.at("times.mttr", NO_VALUE, "is missing: nothing says how long repairs last")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -94,18 +95,27 @@ class Admitting:
         promises = self.system.promises
         assert promises is not None
         while not keeps(promise, promises.broken(self.admission.would_be(self.query, self.plan))):
-            best: tuple[float, float, tuple[int, int], int] | None = None
-            for what, placed, load in self._candidates():
-                for host in self._hosts_for(placed, load):
-                    with_it = self.admission.would_be(self.query, self._with(what, host))
-                    found = (promises.broken(with_it), sum(promises.broken([one]) for one in with_it), what, host)
-                    best = found if best is None or found < best else best
+            best = self._best(self._rooms) or self._best(self._spare_rooms)
             if best is None:
                 return
-            _, _, what, host = best
+            what, host = best
+            if not self.books.in_use[host]:
+                self.taken.setdefault(host, f"room for what {self.system.queries[self.query]} is promised")
             self.plan = self._with(what, host)
             op, share = self._part_of(what)
             self._takes(op, share, host, 1)
+
+    def _best(self, hosts: Callable[[tuple[int, ...], float], list[int]]) -> tuple[tuple[int, int], int] | None:
+        """(what, host) of the best replica on these hosts."""
+        promises = self.system.promises
+        assert promises is not None
+        best: tuple[float, float, tuple[int, int], int] | None = None
+        for what, placed, load in self._candidates():
+            for host in hosts(placed, load):
+                with_it = self.admission.would_be(self.query, self._with(what, host))
+                found = (promises.broken(with_it), sum(promises.broken([one]) for one in with_it), what, host)
+                best = found if best is None or found < best else best
+        return None if best is None else best[2:]
 
     def _part_of(self, what: tuple[int, int]) -> tuple[int, float]:
         """(operator, share) of a new operator (0, op), or of a part that is there (1, number)."""
@@ -129,11 +139,18 @@ class Admitting:
         new = sum(self._load(op, 1.0, 1) * (len(placed) - 1) for op, placed in self.plan.hosts.items())
         return new + sum(self._load(*self._part_of((1, number)), 1) for number, _ in self.plan.added)
 
-    def _hosts_for(self, placed: tuple[int, ...], load: float) -> list[int]:
+    def _spare_rooms(self, placed: tuple[int, ...], load: float) -> list[int]:
+        """Hosts that are not in use where a replica fits."""
+        fits = self.shares + load / self.capacity <= self.rules.high + _TIE
+        spare = [host for host, used in enumerate(self.books.in_use) if not used and self.changes.service.up[host]]
+        return [host for host in spare if fits[host] and host not in placed][:_TRIED]
+
+    def _rooms(self, placed: tuple[int, ...], load: float) -> list[int]:
         """Hosts where a replica fits: those with most of the query, and the least loaded ones."""
         fits = self.shares + load / self.capacity <= self.rules.high + _TIE
         near = self._near()
-        room = [host for host in reversed(self.manager.by_share(self.shares)) if fits[host] and host not in placed]
+        hosts = [*reversed(self.manager.by_share(self.shares)), *self.taken]
+        room = [host for host in dict.fromkeys(hosts) if fits[host] and host not in placed]
         nearest = sorted(room, key=lambda host: (-near[host], host))[:_TRIED]
         return list(dict.fromkeys([*nearest, *room[:_TRIED]]))
 

@@ -40,10 +40,10 @@ def simulate_dynamics(
     without `guarded` nothing it asks for is refused for a promise's sake (for tests). Raises InputError.
     """
     if method not in METHODS:
-        raise InputError.at("method", method, "must be auto, events or merged")
+        raise InputError.at("--method", method, "must be auto, events or merged")
     static = system.asked.is_static
     if method == "merged" and not static:
-        raise InputError.at("method", method, "is for systems without a manager, in which no query comes or goes")
+        raise InputError.at("--method", method, "is for systems without a manager, in which no query comes or goes")
     if static and method != "events":
         return merged(system, replication)
     return _Run(system, replication, manager, guarded).records()

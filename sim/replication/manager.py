@@ -34,6 +34,7 @@ class Manager:
         self.rules, self.changes, self.admission = rules, changes, admission
         self.books, self.system = changes.books, changes.books.system
         self.capacity = self.system.capacity
+        self._middle = (rules.low + rules.high) / 2
         self._draw = code_of(self.system.asked.seed, replication, "dynamics", "importance")
 
     def look(self) -> None:
@@ -42,11 +43,9 @@ class Manager:
         stuck = [host for host in over if not self._relieve(host)]
         if over or stuck or self.books.pending:
             return
-        if self.rules.spare == "hosts":
-            self._scale_in()
+        if self.rules.spare == "replicas" or not self._scale_in():
             self._replicate()
-        else:
-            self._replicate()
+        if self.rules.spare == "replicas":
             self._scale_in()
 
     # -- what the load is
@@ -205,8 +204,11 @@ class Manager:
         return gain
 
     def _near(self, part: Part, load: float) -> int | None:
-        """The host with most instances of the same queries where a replica fits, of equal ones the least loaded."""
-        targets = self._targets(part, load, self.rules.high)
+        """The host with most instances of the same queries that a replica does not fill above the middle.
+
+        Of equal ones the least loaded. What is between the middle and `high` is left for rates that rise.
+        """
+        targets = self._targets(part, load, self._middle)
         if not targets:
             return None
         near = self._neighbours(part.op)
@@ -221,24 +223,25 @@ class Manager:
                 found[self.books.parts[number].hosts] += 1
         return found
 
-    def _scale_in(self) -> None:
+    def _scale_in(self) -> bool:
         """Give back the least loaded host below `low` that can be emptied without filling another above the middle."""
         if self.books.pending or sum(self.books.in_use) < 2:
-            return
+            return False
         shares = self._will_be()
         for host in reversed(self.by_share(shares)):
             if shares[host] >= self.rules.low:
-                return
+                break
             plan = self._emptied(host)
             if plan is not None:
                 why = f"at {100 * shares[host]:.0f} % of its CPU, below {100 * self.rules.low:.0f} %"
                 if self.changes.drain(host, plan, why):
-                    return
+                    return True
+        return False
 
     def _emptied(self, host: int) -> list[Change] | None:
         """What takes all instances off the host: replicas are given up where hosts come first, all else moves."""
         books, plan, shares = self.books, list[Change](), self.at_most()
-        limit = (self.rules.low + self.rules.high) / 2
+        limit = self._middle
         instances = self._movable(host)
         for part, slot, load in sorted(instances, key=lambda one: (-one[2], one[0].number)):
             for change in self._ways_off(part, slot, host, shares, limit, load):
