@@ -149,7 +149,7 @@ class Admitting:
         """Hosts where a replica fits: those with most of the query, and the least loaded ones."""
         fits = self.shares + load / self.capacity <= self.rules.high + _TIE
         near = self._near()
-        hosts = [*reversed(self.manager.by_share(self.shares)), *self.taken]
+        hosts = [*self.manager.by_share(self.shares), *self.taken]
         room = [host for host in dict.fromkeys(hosts) if fits[host] and host not in placed]
         nearest = sorted(room, key=lambda host: (-near[host], host))[:_TRIED]
         return list(dict.fromkeys([*nearest, *room[:_TRIED]]))

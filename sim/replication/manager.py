@@ -20,7 +20,7 @@ from sim.draws import code_of, uniform
 from sim.replication.actions import Add, Change, Move, Remove, Split
 from sim.replication.admitting import Admitting
 from sim.replication.books import Part
-from sim.replication.importance import importance
+from sim.replication.importance import importance, largest_load
 from sim.replication.reconfiguration import Admission, Reconfiguration
 
 _TIE = 1e-9
@@ -34,14 +34,17 @@ class Manager:
         self.rules, self.changes, self.admission = rules, changes, admission
         self.books, self.system = changes.books, changes.books.system
         self.capacity = self.system.capacity
+        self._largest = 0.0
+        self._stuck: set[int] = set()  # of these there is a row already
         self._middle = (rules.low + rules.high) / 2
         self._draw = code_of(self.system.asked.seed, replication, "dynamics", "importance")
 
     def look(self) -> None:
         """One round of decisions."""
-        over = [host for host in self.by_share(self._will_be()) if self._is_over(host)]
-        stuck = [host for host in over if not self._relieve(host)]
-        if over or stuck or self.books.pending:
+        shares, self._largest = self._will_be(), largest_load(self.books)
+        over = [host for host in reversed(self.by_share(shares)) if shares[host] > self.rules.high + _TIE]
+        self._stuck = {host for host in over if not self._relieve(host)}
+        if over or self.books.pending:
             return
         if self.rules.spare == "replicas" or not self._scale_in():
             self._replicate()
@@ -65,9 +68,12 @@ class Manager:
         return found
 
     def by_share(self, shares: FloatArray) -> list[int]:
-        """The hosts that are up, most loaded first, of equal ones by number."""
-        hosts = (host for host in range(len(shares)) if self.is_up(host))
-        return sorted(hosts, key=lambda host: (-round(float(shares[host]), 9), host))
+        """The hosts that are up, least loaded first, of equal ones by number."""
+        up = np.array(self.changes.service.up) & np.array(self.books.in_use)
+        up[list(self.books.draining)] = False
+        order = np.argsort(np.round(shares, 9), kind="stable")
+        found: list[int] = order[up[order]].tolist()
+        return found
 
     def _is_over(self, host: int) -> bool:
         return bool(self._will_be()[host] > self.rules.high + _TIE)
@@ -76,7 +82,9 @@ class Manager:
         """The hosts on which another instance of the part fits, least loaded first."""
         shares = self.at_most()
         fits = shares + load / self.capacity <= limit + _TIE
-        return [host for host in reversed(self.by_share(shares)) if fits[host] and host not in part.hosts]
+        if not fits.any():
+            return []
+        return [host for host in self.by_share(shares) if fits[host] and host not in part.hosts]
 
     # -- a host is overloaded
 
@@ -92,7 +100,8 @@ class Manager:
                 or self._split_one(host, why, tried)
                 or self._give_up_replica(host, why, tried)
             ):
-                self.changes.note("stuck", self.system.hosts[host], "refused", f"{why}: nothing can leave it")
+                if host not in self._stuck:
+                    self.changes.note("stuck", self.system.hosts[host], "refused", f"{why}: nothing can leave it")
                 return False
         return True
 
@@ -161,7 +170,7 @@ class Manager:
     def _worth(self, part: Part) -> float:
         """Importance of the part's operator by what the file says, without trying placements."""
         kind = "product" if self.rules.importance == "gain" else self.rules.importance
-        return importance(kind, self.books, part, uniform(code_of(part.op), self._draw))
+        return importance(kind, self.books, part, self._largest, uniform(code_of(part.op), self._draw))
 
     def _replicate(self) -> None:
         """Replicas within the budget, most important operators first; without budget for those there are, fewer."""
@@ -184,6 +193,8 @@ class Manager:
 
     def _shrink(self) -> None:
         """Give up replicas while they need more than the budget, the least important first."""
+        if self.books.replicas_load() <= self.rules.budget + _TIE:
+            return
         parts = [part for part in self.books.parts.values() if len(part.hosts) > 1]
         for part in sorted(parts, key=lambda one: (self._worth(one), -one.number)):
             if self.books.replicas_load() <= self.rules.budget + _TIE:
@@ -228,7 +239,7 @@ class Manager:
         if self.books.pending or sum(self.books.in_use) < 2:
             return False
         shares = self._will_be()
-        for host in reversed(self.by_share(shares)):
+        for host in self.by_share(shares):
             if shares[host] >= self.rules.low:
                 break
             plan = self._emptied(host)

@@ -25,7 +25,9 @@ class Reconfiguration:
         self.guard, self.guarded = Guard(service.books), guarded
         self._move_ns = max(1, to_ns(move_s))
         self.touched = True  # something changed since the manager last looked
+        self._judged: dict[tuple[Change, ...], Refusal | None] = {}  # of the placement as it is
         service.host_changed.append(self._host_changed)
+        self._told: set[tuple[Change, ...]] = set()  # refused, with a row that says so
 
     # -- what a manager asks for
 
@@ -36,9 +38,11 @@ class Reconfiguration:
             if rule is not None:
                 self._decide(change, REFUSED, rule)
                 return False
-        found = self.guard.asked(changes) if self.guarded else None
+        found = self._verdict(changes)
         if found is not None:
-            self._refused(changes[-1], found, "")
+            if tuple(changes) not in self._told:
+                self._refused(changes[-1], found, "")
+            self._told.add(tuple(changes))
             return False
         for change in changes:
             self._begin(change, reason)
@@ -46,7 +50,20 @@ class Reconfiguration:
 
     def would_do(self, *changes: Change) -> bool:
         """Whether no promise forbids the changes."""
-        return not self.guarded or self.guard.asked(changes) is None
+        return self._verdict(changes) is None
+
+    def _verdict(self, changes: Sequence[Change]) -> Refusal | None:
+        """What forbids the changes; the same until something comes about, is under way, or queries are others."""
+        key = tuple(changes)
+        if key not in self._judged:
+            self._judged[key] = self.guard.asked(changes) if self.guarded else None
+        return self._judged[key]
+
+    def placed_otherwise(self) -> None:
+        """Placement, what is under way, or queries are not as they were."""
+        self.touched = True
+        self._judged.clear()
+        self._told.clear()
 
     def acquire(self, host: int, reason: str) -> None:
         """A spare host is in use from now on."""
@@ -75,7 +92,7 @@ class Reconfiguration:
             one.alive = False
             self._decide(one.change, ABORTED, reason)
         self.books.pending = [one for one in self.books.pending if one.alive]
-        self.touched = True
+        self.placed_otherwise()
         self._look_at_drained()
 
     # -- the life of a change
@@ -99,7 +116,7 @@ class Reconfiguration:
         return None if self.service.up[change.target] else "the host is down"
 
     def _begin(self, change: Change, reason: str) -> None:
-        self.touched = True
+        self.placed_otherwise()
         if isinstance(change, Remove):
             self._commit(change, reason, "what was done before it: ")
             return
@@ -115,7 +132,7 @@ class Reconfiguration:
             return
         self.books.pending.remove(pending)
         self._commit(pending.change, "it is live", "something else came about since it began: ")
-        self.touched = True
+        self.placed_otherwise()
         self._look_at_drained()
 
     def _commit(self, change: Change, reason: str, why_not: str) -> None:
@@ -216,7 +233,7 @@ class Admission:
             for part in self.books.apply(Add(number, host), now):
                 self.service.changed(part)
         self.books.present[query] = now
-        self.changes.touched = True
+        self.changes.placed_otherwise()
         self.service.query_changed(query)
         return True
 
@@ -249,5 +266,5 @@ class Admission:
                 gone = [one for one in self.books.pending if self.books.parts[one.change.part].op == op]
                 self.changes.call_off(gone, "nobody needs it any more")
                 self.books.drop(op, now)
-        self.changes.touched = True
+        self.changes.placed_otherwise()
         self.service.loads_changed()
