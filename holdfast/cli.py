@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "availability": ("availability", "availability", "Say how often queries are broken by hosts that are down."),
     "size": ("size", "size", "Find the cheapest system for an availability and a recovery time."),
     "failures": ("failures", "failures", "Read a failure log: MTTF, MTTR, and the laws that fit."),
+    "dynamics": ("dynamics", "dynamics", "Simulate hosts that fail under queries that come and go."),
     "ingest": ("ingest", "ingest", "Make a profile of a trace (needs Java)."),
     "validate": ("scenario", "validate", "Check a scenario file and say what deserves a second look."),
     "show": ("scenario", "show", "Show a scenario: topology, placement, expected load, size."),

@@ -30,6 +30,7 @@ def pages() -> dict[str, str]:
         "scenario.md": scenario_page(),
         "availability.md": availability_page(),
         "sizing.md": sizing_page(),
+        "dynamics.md": dynamics_page(),
         "cli.md": cli_page(),
         "records.md": records_page(),
     }
@@ -52,6 +53,21 @@ def sizing_page() -> str:
     from models.sizing.description import Sizing  # noqa: PLC0415
 
     return _keys_page("Keys of a sizing file", Sizing)
+
+
+def dynamics_page() -> str:
+    """Every key of a file of hosts, operators, queries and a manager, and every column of its tables."""
+    from models.dynamics.description import Dynamics  # noqa: PLC0415
+    from models.dynamics.records import TABLES  # noqa: PLC0415
+
+    parts = [_keys_page("Keys of a dynamics file", Dynamics), "# Its tables\n"]
+    parts.append("What `--out` writes, a file for each; before these columns stands the number of the replication.\n")
+    for name, columns in TABLES.items():
+        parts.append(f"## `{name}`\n\n| column | type | unit | meaning |\n|---|---|---|---|")
+        for one in columns:
+            parts.append(f"| `{one.name}` | {one.dtype} | {one.unit} | {_paragraph(one.meaning)} |")
+        parts.append("")
+    return "\n".join(parts)
 
 
 def _keys_page(title_of_page: str, root: type[BaseModel]) -> str:

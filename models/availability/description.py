@@ -133,12 +133,12 @@ def availability_from(raw: object, *, from_file: bool = True) -> Availability:
     try:
         found = Availability.model_validate(raw, by_alias=True, by_name=not from_file, context=_context(from_file))
     except ValidationError as error:
-        raise InputError(*_of_meant_kind(faults_of(error.errors(include_url=False), raw, Availability))) from None
+        raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, Availability))) from None
     raise_if_any(faults(found))
     return found
 
 
-def _of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
+def of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
     """The faults without those that only say that a list, or a table, could have been the other of two kinds."""
     for fault in found:
         inside = (f"{fault.path}.", f"{fault.path}[")
@@ -159,9 +159,9 @@ def faults(asked: Availability) -> Iterator[InputFault]:
             yield InputFault(key, NO_VALUE, "must have an entry at least")
     hosts = asked.host_names
     if isinstance(asked.hosts, tuple):
-        yield from _names("hosts", hosts, None, "is there twice")
+        yield from named_faults("hosts", hosts, None, "is there twice")
     for operator, placed in asked.operators.items():
-        yield from _names(
+        yield from named_faults(
             path_text(("operators", operator)),
             placed,
             hosts,
@@ -170,16 +170,17 @@ def faults(asked: Availability) -> Iterator[InputFault]:
         )
     for query, entry in asked.queries.items():
         path = path_text(("queries", query)) + (".operators" if isinstance(entry, Query) else "")
-        yield from _names(path, asked.operators_of(query), asked.operators, "is there twice")
+        yield from named_faults(path, asked.operators_of(query), asked.operators, "is there twice")
     for domain, group in asked.domains.items():
-        yield from _names(path_text(("domains", domain, "hosts")), group.hosts, hosts, "is there twice")
+        yield from named_faults(path_text(("domains", domain, "hosts")), group.hosts, hosts, "is there twice")
     yield from _chance_faults(asked)
     yield from _model_faults(asked)
 
 
-def _names(
+def named_faults(
     path: str, given: Sequence[str], known: Sequence[str] | Mapping[str, Any] | None, twice: str, hint: str = ""
 ) -> Iterator[InputFault]:
+    """Names that are not among the known hosts, or operators where `known` is a table, or that are there twice."""
     for index, name in enumerate(given):
         if known is not None and name not in known:
             noun = "an operator" if isinstance(known, Mapping) else "a host"

@@ -16,7 +16,7 @@ from scenarios.parquet import units_of
 from scenarios.run_store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run
 
 
-@pytest.mark.parametrize("name", ["scenario.md", "availability.md", "cli.md", "records.md"])
+@pytest.mark.parametrize("name", ["scenario.md", "availability.md", "dynamics.md", "cli.md", "records.md"])
 def test_a_page_is_up_to_date(name: str) -> None:
     written = (reference.FOLDER / name).read_text(encoding="utf-8")
     assert written == reference.pages()[name], "run: python -m holdfast.reference"

@@ -1,0 +1,179 @@
+"""What runs of hosts and queries come to: shares of time, breaks, budgets, decisions; beside what is exact."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from analysis.statistics import NS_PER_S, Mean, mean_of, ratio_mean
+from models.checked_arrays import FloatArray, IntArray
+from models.dynamics.records import DynamicsRecords, Row
+from models.dynamics.system import System
+from models.units import to_ns
+
+DAY_S = 86_400.0
+Spans = IntArray  # (n, 2) begins and ends [ns]
+
+
+def dynamics_summary(system: System, records: Sequence[DynamicsRecords]) -> dict[str, Any]:
+    """One JSON document: shares over all replications with 95 % intervals, a row for each query, worst first."""
+    from_ns = to_ns(system.asked.warmup_s)
+    seen = [_Seen(system, one, from_ns) for one in records]
+    queries = [_query(system, seen, query) for query in range(len(system.queries))]
+    order = sorted(range(len(queries)), key=lambda k: (-(queries[k]["broken_share"] or 0.0), k))
+    return {
+        "name": system.asked.name,
+        "duration_s": system.asked.duration_s,
+        "warmup_s": system.asked.warmup_s,
+        "replications": len(records),
+        "hosts": len(system.hosts),
+        "method": records[0].method,
+        "running": {
+            "time_average": _document([one.time_average() for one in seen]),
+            "end_of_day": _document([one.end_of_day() for one in seen]),
+            "exact": _expected(system, seen),
+        },
+        "exact_refused": system.no_promises,
+        "queries": [queries[k] for k in order],
+        "take_overs": sum(len(one.rows["take_overs"]) for one in records),
+        "longest_gap_s": max((row[4] for one in records for row in one.rows["take_overs"]), default=0) / NS_PER_S,
+        "host_failures": sum(len(one.rows["host_downtimes"]) for one in records),
+        "overloaded_host_s": sum(_length(_spans(one.rows["overloads"], 1)) for one in records) / NS_PER_S,
+        "decisions": _decisions(records),
+        "refused_for": _refused(records),
+    }
+
+
+class _Seen:
+    """One replication from an instant on: spans of each query."""
+
+    def __init__(self, system: System, records: DynamicsRecords, from_ns: int) -> None:
+        self.system, self.end_ns, self.from_ns = system, records.end_ns, from_ns
+        self.present = _by_name(records.rows["presence"], from_ns)
+        self.broken = _by_name(records.rows["outages"], from_ns)
+        self.standing = _standing(records.rows["standing"], from_ns)
+
+    def time_average(self) -> float | None:
+        """Share of running queries by weight, over the time that queries are there."""
+        there = self._weighted(self.present)
+        return None if not there else 1.0 - self._weighted(self.broken) / there
+
+    def _weighted(self, spans: dict[str, Spans]) -> float:
+        pairs = zip(self.system.queries, self.system.weights.tolist(), strict=True)
+        return float(sum(weight * _length(spans[name]) for name, weight in pairs if name in spans))
+
+    def end_of_day(self) -> float | None:
+        """The same at the ends of days, just before: the mean over days with a query."""
+        day_ns = to_ns(self.system.asked.times.day_s or DAY_S)
+        first = self.from_ns // day_ns + 1
+        ends = np.arange(first, self.end_ns // day_ns + 1) * day_ns
+        there, broken = (self._at(spans, ends) for spans in (self.present, self.broken))
+        some = there > 0
+        return None if not some.any() else float(np.mean(1.0 - broken[some] / there[some]))
+
+    def _at(self, spans: dict[str, Spans], at_ns: IntArray) -> FloatArray:
+        """The weight of the queries that are in one of their spans just before each instant."""
+        found = np.zeros(len(at_ns))
+        for name, weight in zip(self.system.queries, self.system.weights.tolist(), strict=True):
+            if name in spans:
+                found += weight * (np.searchsorted(spans[name].ravel(), at_ns, side="left") % 2 == 1)
+        return found
+
+
+def _spans(rows: Sequence[Row], first: int, from_ns: int = 0) -> Spans:
+    pairs = np.array([row[first : first + 2] for row in rows], dtype=np.int64).reshape(-1, 2)
+    pairs = np.maximum(pairs, from_ns)
+    found: Spans = pairs[pairs[:, 0] < pairs[:, 1]]
+    return found
+
+
+@dataclass
+class _Standing:
+    """How long a query was placed in some way, the integral of its exact P(broken), and the worst of it."""
+
+    length_ns: float = 0.0
+    broken_ns: float = 0.0
+    worst: float = 0.0
+
+
+def _standing(rows: Sequence[Row], from_ns: int) -> dict[str, _Standing]:
+    found: dict[str, _Standing] = {}
+    for name, begin, end, broken in rows:
+        length = max(0, end - max(begin, from_ns))
+        one = found.setdefault(name, _Standing())
+        one.length_ns += length
+        one.broken_ns += length * broken
+        one.worst = max(one.worst, broken)
+    return found
+
+
+def _by_name(rows: Sequence[Row], from_ns: int) -> dict[str, Spans]:
+    of: dict[str, list[Row]] = {}
+    for row in rows:
+        of.setdefault(row[0], []).append(row)
+    return {name: _spans(found, 1, from_ns) for name, found in of.items()}
+
+
+def _length(spans: Spans) -> int:
+    return int((spans[:, 1] - spans[:, 0]).sum())
+
+
+def _query(system: System, seen: Sequence[_Seen], query: int) -> dict[str, Any]:
+    """What became of a query over all replications; shares are of the time that it was there."""
+    name, promise = system.queries[query], system.promised[query]
+    none = np.zeros((0, 2), dtype=np.int64)
+    present = [_length(one.present.get(name, none)) for one in seen]
+    outages = [one.broken.get(name, none) for one in seen]
+    broken = [_length(one) for one in outages]
+    share = ratio_mean([float(x) for x in broken], present) if sum(present) else None
+    standing = [one.standing.get(name, _Standing()) for one in seen]
+    length = sum(one.length_ns for one in standing)
+    allowed_s = None if promise is None else (1 - promise) * sum(present) / NS_PER_S
+    return {
+        "query": name,
+        "present_s": sum(present) / NS_PER_S,
+        "broken_s": sum(broken) / NS_PER_S,
+        "broken_share": None if share is None else share.mean,
+        "ci95": None if share is None else share.ci95,
+        "exact": sum(one.broken_ns for one in standing) / length if length else None,
+        "exact_worst": max(one.worst for one in standing) if length else None,
+        "breaks": sum(map(len, outages)),
+        "longest_s": max((int((one[:, 1] - one[:, 0]).max()) for one in outages if len(one)), default=0) / NS_PER_S,
+        "promise": promise,
+        "allowed_s": allowed_s,
+        "budget_used": None if not allowed_s else sum(broken) / NS_PER_S / allowed_s,
+    }
+
+
+def _document(values: Sequence[float | None]) -> dict[str, Any]:
+    known = [value for value in values if value is not None]
+    found = mean_of(known) if known else Mean(None, None)
+    clipped = None if found.ci95 is None else (max(0.0, found.ci95[0]), min(1.0, found.ci95[1]))
+    return {"mean": found.mean, "ci95": clipped}
+
+
+def _expected(system: System, seen: Sequence[_Seen]) -> float | None:
+    """The share that runs by the exact availability of each placement that there was, for as long as it was there."""
+    broken = length = 0.0
+    for name, weight in zip(system.queries, system.weights.tolist(), strict=True):
+        for one in seen:
+            standing = one.standing.get(name, _Standing())
+            broken += weight * standing.broken_ns
+            length += weight * standing.length_ns
+    return 1.0 - broken / length if length else None
+
+
+def _decisions(records: Sequence[DynamicsRecords]) -> list[dict[str, Any]]:
+    """How many decisions there were of each action and verdict."""
+    found = Counter((row[1], row[5]) for one in records for row in one.rows["decisions"])
+    return [{"action": a, "verdict": v, "count": n} for (a, v), n in sorted(found.items())]
+
+
+def _refused(records: Sequence[DynamicsRecords]) -> list[dict[str, Any]]:
+    """For which query's sake what was refused, and how often."""
+    found = Counter((row[3], row[1]) for one in records for row in one.rows["refusals"])
+    return [{"query": q, "action": a, "count": n} for (q, a), n in sorted(found.items(), key=lambda x: (-x[1], x[0]))]

@@ -1,0 +1,156 @@
+"""`holdfast dynamics`: queries that come and go on hosts that fail, and a manager that keeps what is promised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from scenarios.dynamics import DynamicsResult
+
+INFEASIBLE = 3
+_MOST_ROWS = 20
+
+
+def dynamics(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Hosts, operators, queries, manager: .toml or .json")],
+    replications: Annotated[int | None, typer.Option(help="How often, with other draws; else as the file says")] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides the draws; else as the file says")] = None,
+    method: Annotated[str, typer.Option(help="auto, events, merged (only where nothing is decided)")] = "auto",
+    workers: Annotated[int, typer.Option(min=1, help="Processes for replications; never changes the answer")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Directory for the summary and tables of all rows")] = None,
+    tables: Annotated[str, typer.Option(help="Of --out: parquet or csv")] = "parquet",
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON document")] = False,
+) -> None:
+    """Simulate hosts that fail under queries that come and go: who is broken for how long, what is decided and refused.
+
+    Exit code 0: done; 2: bad input; 3: a promise that cannot be kept at the start, with the best that is possible.
+    """
+    from holdfast import terminal  # noqa: PLC0415
+    from holdfast.progress import progress  # noqa: PLC0415
+    from scenarios.dynamics import check_format, check_out, read_dynamics, run_dynamics, write_dynamics  # noqa: PLC0415
+
+    asked, log = read_dynamics(file)
+    check_format(tables)
+    if out is not None:
+        check_out(out, force=force)
+    with progress() as talk:
+        result = run_dynamics(
+            asked,
+            log,
+            replications=replications,
+            seed=seed,
+            method=method,
+            workers=workers,
+            on_progress=lambda share: talk("simulating", share),
+        )
+    if result.unkept:
+        _say_unkept(result, as_json)
+        raise typer.Exit(INFEASIBLE)
+    if out is not None:
+        write_dynamics(result, out, table_format=tables, force=force)
+    if as_json:
+        terminal.print_json(result.summary)
+    else:
+        terminal.show(*_tables(result), *_notes(result))
+
+
+def _say_unkept(result: DynamicsResult, as_json: bool) -> None:
+    from holdfast import terminal  # noqa: PLC0415
+
+    unkept, promises = result.unkept, sum(one is not None for one in result.system.promised)
+    if as_json:
+        terminal.print_json({"status": "infeasible", "unkept": [one.document() for one in unkept]})
+    else:
+        rows = [[one.query, f"{1 - one.promise:.4g}", f"{one.broken:.4g}", f"{one.least_broken:.4g}"] for one in unkept]
+        columns = ["query", "allowed", "broken", "at best"]
+        terminal.show(terminal.table("Promises that cannot be kept at the start (unavailability)", columns, rows))
+    typer.echo(f"{len(unkept)} of {promises} promises cannot be kept at the start", err=True)
+
+
+def _tables(result: DynamicsResult) -> list[Table]:
+    from holdfast import terminal  # noqa: PLC0415
+
+    summary = result.summary
+    running = summary["running"]
+    rows = [
+        ["time average", *_with_interval(running["time_average"])],
+        ["end of day", *_with_interval(running["end_of_day"])],
+    ]
+    if running["exact"] is not None:
+        rows.append(["exact", f"{running['exact']:.6g}", "-"])
+    found = [terminal.table("Share of queries that run", ["", "share", "95 % interval"], rows), _by_query(summary)]
+    if summary["decisions"]:
+        found.append(_decisions(summary))
+    if summary["refused_for"]:
+        rows = [[one["query"], one["action"], one["count"]] for one in summary["refused_for"][:_MOST_ROWS]]
+        columns = ["query", "action", "times"]
+        found.append(terminal.table("Refused for a promise", columns, rows, text_columns=2))
+    return found
+
+
+def _by_query(summary: dict[str, Any]) -> Table:
+    from holdfast import terminal  # noqa: PLC0415
+
+    shown = summary["queries"][:_MOST_ROWS]
+    promises = any(one["promise"] is not None for one in shown)
+    columns = ["query", "broken", "exact", "down", "breaks", "longest"] + (["budget"] if promises else [])
+    rows = []
+    for one in shown:
+        row = [one["query"], _share(one["broken_share"]), _share(one["exact"]), duration(one["broken_s"])]
+        row += [one["breaks"], duration(one["longest_s"])]
+        rows.append(row + ([_percent(one["budget_used"])] if promises else []))
+    total = len(summary["queries"])
+    more = f"the worst {len(shown)} of {total}" if len(shown) < total else "worst first"
+    return terminal.table(f"By query, {more}", columns, rows)
+
+
+def _decisions(summary: dict[str, Any]) -> Table:
+    from holdfast import terminal  # noqa: PLC0415
+
+    verdicts = ("begun", "done", "refused", "aborted")
+    count = {(one["action"], one["verdict"]): one["count"] for one in summary["decisions"]}
+    actions = dict.fromkeys(action for action, _ in count)
+    rows = [[action, *(count.get((action, verdict), 0) for verdict in verdicts)] for action in actions]
+    return terminal.table("Decisions", ["action", *verdicts], rows)
+
+
+def _notes(result: DynamicsResult) -> list[str]:
+    summary = result.summary
+    notes = [
+        f"{summary['replications']} x {duration(summary['duration_s'])}: {summary['host_failures']} outages of hosts, "
+        f"{summary['take_overs']} take-overs, the longest after {duration(summary['longest_gap_s'])}."
+    ]
+    if summary["overloaded_host_s"]:
+        notes.append(f"Hosts were overloaded for {duration(summary['overloaded_host_s'])} together.")
+    if summary["exact_refused"]:
+        notes.append(f"Nothing exact beside it: {summary['exact_refused']}.")
+    return notes
+
+
+def _with_interval(mean: dict[str, Any]) -> tuple[str, str]:
+    if mean["mean"] is None:
+        return "-", "-"
+    interval = mean["ci95"]
+    return f"{mean['mean']:.6g}", "-" if interval is None else f"{interval[0]:.6g} .. {interval[1]:.6g}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.3g} %"
+
+
+def duration(seconds: float) -> str:
+    """The time in a unit that reads well."""
+    for unit, length in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"

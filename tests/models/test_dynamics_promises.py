@@ -1,0 +1,49 @@
+"""What placements promise: the exact figures of the availability engine, and the best that any placement could give."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from dynamic_systems import STATIC, static_system
+
+from models.availability.exact import unavailability
+from models.availability.queries import Queries, equal_hosts
+from models.dynamics.promises import keeps
+
+
+def test_a_placement_has_the_figures_of_the_engine() -> None:
+    system = static_system()
+    queries = Queries(len(system.hosts), system.placed, system.needs)
+    exact = unavailability(queries, equal_hosts(0.1, len(system.hosts))).low[0]
+    assert np.allclose([system.broken(query) for query in range(8)], exact, rtol=1e-13, atol=0)
+
+
+def test_what_has_no_instance_is_broken() -> None:
+    promises = static_system().promises
+    assert promises is not None
+    assert promises.broken([(0, 1), ()]) == 1.0
+    assert promises.broken([]) == 0.0
+
+
+@pytest.mark.parametrize("name", ["independent", "one crew", "racks", "late take-over", "unequal"])
+@pytest.mark.parametrize("n_instances", [1, 2])
+def test_no_placement_of_two_operators_is_better_than_the_least(name: str, n_instances: int) -> None:
+    system = static_system(**STATIC[name])
+    promises = system.promises
+    assert promises is not None
+    sets = list(itertools.permutations(range(8), n_instances))
+    some = [sets[k] for k in np.random.default_rng(1).permutation(len(sets))[:40]]
+    least = promises.least_broken(n_instances, range(8))
+    assert all(promises.broken(pair) >= least * (1 - 1e-12) for pair in itertools.product(some, some))
+    assert min(promises.broken([one]) for one in sets) == pytest.approx(least, rel=1e-12)  # and it is reached
+
+
+def test_a_promise_is_kept_but_for_rounding() -> None:
+    assert keeps(None, 1.0)
+    assert keeps(0.9, 1 - 0.9)
+    assert keeps(0.99, 0.01)
+    assert not keeps(0.99, 0.010001)
+    assert keeps(1.0, 0.0)
+    assert not keeps(1.0, 1e-9)

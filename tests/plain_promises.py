@@ -1,0 +1,115 @@
+"""What a run of `sim.replication` has to keep, checked on its rows alone, by sums over all sets of failed hosts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import product
+
+from models.dynamics.records import DynamicsRecords
+from models.dynamics.system import System
+
+Placement = dict[str, list[tuple[str, str, float]]]  # part -> (host, role, share)
+
+
+@cache
+def broken_by_hand(parts: frozenset[frozenset[int]], down: tuple[float, ...]) -> Fraction:
+    """P(all hosts of some part are down), hosts independent."""
+    found = Fraction(0)
+    for state in product((False, True), repeat=len(down)):
+        if any(all(state[host] for host in part) for part in parts):
+            found += math.prod(
+                (Fraction(q) if is_down else 1 - Fraction(q)) for q, is_down in zip(down, state, strict=True)
+            )
+    return found
+
+
+def violations(system: System, records: DynamicsRecords) -> list[str]:
+    """What of the rules does not hold at some instant; empty where all do."""
+    return list(_violations(system, records))
+
+
+def _violations(system: System, records: DynamicsRecords) -> Iterator[str]:
+    assert system.promises is not None
+    down = tuple(system.promises.failures.down[0].tolist())
+    in_use = _spans_in_use(system, records)
+    for at in _instants(records):
+        placement = _placement_at(records, at)
+        yield from _shape(system, records, placement, at)
+        for part, instances in placement.items():
+            for host, _, _ in instances:
+                if not any(a <= at < b for a, b in in_use[host]):
+                    yield f"{at}: {part} is on {host}, which is not in use"
+        for query in _present(records, at):
+            hosts = _of_query(system, query, placement)
+            broken = broken_by_hand(frozenset(frozenset(system.hosts.index(h) for h in one) for one in hosts), down)
+            promise = system.asked.query(query).promise
+            if promise is not None and float(broken) > (1 - promise) * (1 + 1e-9):
+                yield f"{at}: {query} would be broken with {float(broken):.4g}, promised are {promise}"
+            told = [row[3] for row in records.rows["standing"] if row[0] == query and row[1] <= at < row[2]]
+            if len(told) != 1 or not math.isclose(told[0], float(broken), rel_tol=1e-9):
+                yield f"{at}: {query} stands at {told}, and is {float(broken):.6g}"
+
+
+def _instants(records: DynamicsRecords) -> list[int]:
+    found = {row[k] for row in records.rows["instances"] for k in (4, 5)}
+    found |= {row[k] for row in records.rows["presence"] for k in (1, 2)}
+    return sorted(at for at in found if at < records.end_ns)
+
+
+def _present(records: DynamicsRecords, at: int) -> list[str]:
+    return [name for name, begin, end in records.rows["presence"] if begin <= at < end]
+
+
+def _placement_at(records: DynamicsRecords, at: int) -> Placement:
+    found: Placement = {}
+    for part, host, role, share, begin, end in records.rows["instances"]:
+        if begin <= at < end:
+            found.setdefault(part, []).append((host, role, share))
+    return found
+
+
+def _shape(system: System, records: DynamicsRecords, placement: Placement, at: int) -> Iterator[str]:
+    needed = {op for query in _present(records, at) for op in system.asked.query(query).operators}
+    if {part.split("/")[0] for part in placement} != needed:
+        yield f"{at}: there are {sorted(placement)}, needed are {sorted(needed)}"
+    for part, instances in placement.items():
+        hosts = [host for host, _, _ in instances]
+        if len(set(hosts)) < len(hosts):
+            yield f"{at}: {part} is twice on one of {hosts}"
+        if [role for _, role, _ in instances].count("primary") != 1:
+            yield f"{at}: {part} has not one primary"
+    for op in needed:
+        whole = sum(placement[part][0][2] for part in placement if part.split("/")[0] == op)
+        if whole != 1.0:
+            yield f"{at}: the parts of {op} are {whole} of it"
+
+
+def _of_query(system: System, query: str, placement: Placement) -> list[list[str]]:
+    needs = system.asked.query(query).operators
+    return [[host for host, _, _ in one] for part, one in placement.items() if part.split("/")[0] in needs]
+
+
+def _spans_in_use(system: System, records: DynamicsRecords) -> dict[str, list[tuple[int, int]]]:
+    """When each host was in use, by the decisions."""
+    since: dict[str, int] = {name: 0 for name in system.hosts if not system.asked.host(name).spare}
+    found: dict[str, list[tuple[int, int]]] = {name: [] for name in system.hosts}
+    for at, action, host, _, _, verdict, _ in records.rows["decisions"]:
+        if action == "acquire":
+            since[host] = at
+        elif action == "release" and verdict == "done":
+            found[host].append((since.pop(host), at))
+    for host, begin in since.items():
+        found[host].append((begin, records.end_ns))
+    return found
+
+
+def counts(records: Sequence[DynamicsRecords]) -> dict[tuple[str, str], int]:
+    """How many decisions there were of each (action, verdict)."""
+    found: dict[tuple[str, str], int] = {}
+    for one in records:
+        for row in one.rows["decisions"]:
+            found[row[1], row[5]] = found.get((row[1], row[5]), 0) + 1
+    return found
