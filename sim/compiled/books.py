@@ -7,12 +7,13 @@ anything that would follow from it. Operators downstream of a window are not in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from sim.birth_stream import BirthStream
+from sim.compiled.book_sums import by_sum
 from sim.compiled.buffers import next_node
 from sim.compiled.compiling import helper, kernel
 from sim.compiled.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
@@ -49,8 +50,8 @@ def _mark(table: np.ndarray, unit: int, tuple_id: int, flag: int) -> bool:
     return new
 
 
-def settle(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Expected, lost and duplicated inputs, each (n_operators,); `streams` repeat the births of each source.
+def settle(s: State, streams: Callable[[], Sequence[BirthStream]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Expected, lost and duplicated inputs, each (n_operators,); `streams()` repeat the births of each source.
 
     Where a host may fail every id is looked for. Where none can, only number and sum of the ids are known of each
     operator, and that they are what follows from the sources is checked; raises RuntimeError if they are not, which
@@ -59,8 +60,8 @@ def settle(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nda
     if s.g["overdue"][0]:
         raise RuntimeError(f"{s.g['overdue'][0]} tuples were sent again whose ids had been forgotten")
     if s.g["logs"][0]:
-        return _by_id(s, streams)
-    return _by_sum(s, streams)
+        return _by_id(s, streams())
+    return by_sum(s)
 
 
 def _by_id(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -80,21 +81,6 @@ def _by_id(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nda
         enter_ticks(s, table, sieve, gone, unit, expected, lost, stack)
     np.subtract.at(lost, s.units["operator"], np.maximum(gone, 0))
     return expected, lost, duplicated
-
-
-def _by_sum(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    count, total = np.zeros(s.operators.shape[0], np.int64), np.zeros(s.operators.shape[0], np.uint64)
-    stack = _stack(s)
-    for source, first, _, keys in _emitted(s, streams):
-        add_up(s, source, first, keys, count, total, stack)
-    for unit in np.flatnonzero(s.units["ticks"]).tolist():
-        add_up_ticks(s, unit, count, total, stack)
-    take_off_coming(s, count, total, stack)
-    applied, known = s.operators["applied"], s.operators["reckoned"] != 0
-    if not np.array_equal(count[known], applied[known]) or not np.array_equal(total[known], s.operators["sum"][known]):
-        raise RuntimeError("the books do not balance: tuples were lost or processed twice although no host failed")
-    nothing = np.zeros(s.operators.shape[0], np.int64)
-    return applied.copy(), nothing, nothing
 
 
 def _stack(s: State) -> np.ndarray:
@@ -364,73 +350,6 @@ def _follow(
         else:
             expected[operator] += 1
             lost[operator] += not there
-        op = s.operators[operator]
-        if op.edges > 0 and not op.windowed:
-            draws = s.draws[operator]
-            for index in range(output_count(draws, tuple_id)):
-                child = child_id(tuple_id, op.code, index)
-                depth = _push_outputs(s, stack, depth, unit, child, output_key(draws, s.cumulative, child, key))
-
-
-@helper
-def add_up_ticks(s: State, unit: int, count: np.ndarray, total: np.ndarray, stack: np.ndarray) -> None:
-    """Add number and ids of all inputs that follow from what a timer emitted, by operator."""
-    for number in range(s.units[unit].ticks):
-        depth = _push_tick(s, stack, unit, number + 1)
-        _add(s, depth, np.int64(1), count, total, stack)
-
-
-@helper
-def add_up(
-    s: State, source: int, first: int, keys: np.ndarray, count: np.ndarray, total: np.ndarray, stack: np.ndarray
-) -> None:
-    """Add number and ids of all inputs that follow from the tuples `first` .. of a source, by operator."""
-    b = s.sources[source]
-    for sequence in range(keys.shape[0]):
-        depth = _push_outputs(s, stack, 0, b.unit, source_id(b.code, first + sequence), keys[sequence])
-        _add(s, depth, np.int64(1), count, total, stack)
-
-
-@helper
-def take_off_coming(s: State, count: np.ndarray, total: np.ndarray, stack: np.ndarray) -> None:
-    """Subtract what is still on its way, and all that would follow from it."""
-    waits = np.zeros(s.visits.shape[0], np.bool_)
-    for v in range(s.visits.shape[0]):
-        waits[v] = s.visits[v].wire
-    for unit in range(s.units.shape[0]):
-        _note_chain(s, waits, s.units[unit].held_head)
-    for task in range(s.g[0].tasks):
-        _note_chain(s, waits, s.tasks[task].front_head)
-        _note_chain(s, waits, s.tasks[task].queue_head)
-        _note_chain(s, waits, s.tasks[task].serving_head)
-        _note_chain(s, waits, s.tasks[task].unsent_head)
-        _note_chain(s, waits, s.tasks[task].back_head)
-        _note_chain(s, waits, s.tasks[task].side_head)
-    for v in range(s.visits.shape[0]):
-        if waits[v]:
-            e = s.visits[v]
-            stack[0, 0] = e.unit
-            stack[0, 1] = e.id
-            stack[0, 2] = e.key
-            _add(s, 1, np.int64(-1), count, total, stack)
-
-
-@helper
-def _note_chain(s: State, waits: np.ndarray, head: int) -> None:
-    while head != NONE:
-        if s.visits[head].kind == TUPLE:
-            waits[head] = True
-        head = s.visits[head].next
-
-
-@helper
-def _add(s: State, depth: int, sign: Any, count: np.ndarray, total: np.ndarray, stack: np.ndarray) -> None:
-    while depth > 0:
-        depth -= 1
-        unit, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
-        operator = s.units[unit].operator
-        count[operator] += sign
-        total[operator] += np.uint64(sign) * tuple_id
         op = s.operators[operator]
         if op.edges > 0 and not op.windowed:
             draws = s.draws[operator]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.compiled.compiling import kernel
+from sim.compiled.compiling import inlined, kernel
 from sim.compiled.pointer import State
 from sim.compiled.state import CHUNK, NODES, NONE
 from sim.compiled.tables import pair_of, position, prefetch_position, set_position, unset_position
@@ -232,7 +232,7 @@ def append_log(s: State, unit: int, tuple_id: int, birth: int) -> None:
     u.applied += 1
 
 
-@kernel
+@inlined
 def apply(s: State, unit: int, tuple_id: int, birth: int, node: int) -> None:
     """Enter a tuple into the books of the unit."""
     g, u = s.g[0], s.units[unit]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sim.clock import ARRIVAL, MESSAGE, RECEIVER
 from sim.compiled.buffers import keep, next_node
-from sim.compiled.compiling import kernel
+from sim.compiled.compiling import inlined, kernel
 from sim.compiled.draws import child_id, shuffle_target, takes
 from sim.compiled.events import push, push_arrival
 from sim.compiled.fair import post
@@ -84,7 +86,7 @@ def remote_departure(s: State, size: int) -> int:
     return begin
 
 
-@kernel
+@inlined
 def new_visit(s: State) -> int:
     """A place for a visit."""
     g = s.g[0]
@@ -94,7 +96,7 @@ def new_visit(s: State) -> int:
     return v
 
 
-@kernel
+@inlined
 def free_visit(s: State, v: int) -> None:
     """The visit is over."""
     g = s.g[0]
@@ -103,7 +105,7 @@ def free_visit(s: State, v: int) -> None:
     g.visits_left += 1
 
 
-@kernel
+@inlined
 def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int, node: int) -> None:
     """Send a tuple to a unit: at once inside a host, over the link of the sender's host otherwise."""
     g = s.g[0]
@@ -121,7 +123,7 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
     push_arrival(s, arrival, ARRIVAL + task * RECEIVER + origin, s.visits[v].serial, v)
 
 
-@kernel
+@inlined
 def _on_its_way(
     s: State, receiver: int, origin: int, task: int, tuple_id: int, birth: int, key: int, arrival: int, node: int
 ) -> int:
@@ -182,7 +184,7 @@ def send_mail(s: State, v: int) -> None:
     g.serial += 1
 
 
-@kernel
+@inlined
 def emit_to(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
     """An output for one unit, or for those instances of its group that the sender's table names."""
     if s.full and s.g[0].special:
@@ -224,6 +226,12 @@ def _emit_one(s: State, sender: int, receiver: int, tuple_id: int, birth: int, k
 @kernel
 def emit(s: State, sender: int, tuple_id: int, birth: int, key: int) -> None:
     """An output of a unit, over every edge of its operator."""
+    send_output(s, sender, tuple_id, birth, key)
+
+
+@inlined
+def send_output(s: State, sender: int, tuple_id: int, birth: int, key: int) -> None:
+    """The same, where most outputs come from."""
     u = s.units[sender]
     op = s.operators[u.operator]
     size = op.bytes
@@ -231,19 +239,20 @@ def emit(s: State, sender: int, tuple_id: int, birth: int, key: int) -> None:
         edge = s.edges[k]
         if edge.takes < 1.0 and not takes(tuple_id, edge.takes_code, edge.takes):
             continue
-        first = edge.first_unit
+        target, copies = edge.first_unit, 1
         if edge.kind == KEYED:
-            emit_to(s, sender, first + s.key_tables[edge.table + key], tuple_id, birth, key, size)
+            target += s.key_tables[edge.table + key]
         elif edge.kind == SHUFFLE:
-            target = shuffle_target(tuple_id, edge.code, edge.units)
-            emit_to(s, sender, first + target, tuple_id, birth, key, size)
+            target += shuffle_target(tuple_id, edge.code, edge.units)
         elif edge.kind == GROUPED:
-            emit_to(s, sender, first + key, tuple_id, birth, key, size)
+            target += key
         elif edge.kind == FORWARD:
-            emit_to(s, sender, first + u.index % edge.units, tuple_id, birth, key, size)
-        elif edge.kind == BROADCAST:
-            for target in range(edge.units):
-                emit_to(s, sender, first + target, child_id(tuple_id, edge.copy_code, target), birth, key, size)
+            target += u.index % edge.units
+        else:
+            copies = edge.units
+        for copy in range(copies):
+            sent: Any = child_id(tuple_id, edge.copy_code, copy) if edge.kind == BROADCAST else np.uint64(tuple_id)
+            emit_to(s, sender, target + copy, sent, birth, key, size)
 
 
 @kernel

@@ -30,6 +30,11 @@ def kernel(function: F) -> F:
     return _compiled(function, _nrt=False)
 
 
+def inlined(function: F) -> F:
+    """The same, and no call is left where it is used: for what each tuple needs, in few places."""
+    return _compiled(function, _nrt=False, forceinline=True)
+
+
 def helper(function: F) -> F:
     """Compile a function that may allocate arrays."""
     return _compiled(function)

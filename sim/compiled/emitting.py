@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.compiled.channels import emit
+from sim.compiled.channels import emit, send_output
 from sim.compiled.compiling import kernel
 from sim.compiled.draws import output_key, source_id
 from sim.compiled.pointer import State
@@ -25,7 +25,7 @@ def emit_births(s: State, source: int, upto: int) -> None:
         birth = s.births[b.offset + k - b.base]
         b.emitted = k + 1
         record_visit(s, operator, task, birth.time, g.now, g.now)
-        emit(s, unit, source_id(b.code, k), birth.time, birth.key)
+        send_output(s, unit, source_id(b.code, k), birth.time, birth.key)
 
 
 @kernel

@@ -20,13 +20,13 @@ from sim.compiled.windows import NEVER_ENDS, due, end_windows, first_open, is_th
 
 
 @kernel
-def burst(s: State, kind: int, ref: int) -> int:
+def burst(s: State, kind: int, ref: int, rank: int) -> int:
     """How many tuples and watermarks the event can send beyond those of a single tuple."""
     g = s.g[0]
     fan = g.mark_fan * g.tasks
     if kind == TICK:
         return fan
-    task = s.heap[0].rank - SERVICE
+    task = rank - SERVICE
     if kind == DUE:
         if s.hosts[ref].root == NONE:
             return 0
@@ -48,10 +48,10 @@ def burst(s: State, kind: int, ref: int) -> int:
 
 
 @kernel
-def room_for_windows(s: State, kind: int, ref: int, need: int) -> bool:
+def room_for_windows(s: State, kind: int, ref: int, rank: int, need: int) -> bool:
     """Whether the pools have room for what the event does with windows and watermarks; else `g.burst` says for what."""
     g = s.g[0]
-    g.burst = burst(s, kind, ref)
+    g.burst = burst(s, kind, ref, rank)
     need += g.burst
     return not (
         g.visits_left < need

@@ -1,17 +1,22 @@
-"""Events by instant, rank within the instant, and order of setting: a heap, and two rings of arrivals.
+"""Events by instant, rank within the instant, and order of setting: where the first one is, and its removal.
 
-Most arrivals are set in the order in which they happen: those inside a host for now (`near`), those over links that are
-equally long for later (`far`). What comes after the last one of its ring joins that; any other event, and what a full
-ring has no place for, goes to the heap.
+Most events never see the heap. Arrivals are mostly set in the order in which they happen: those inside a host for now
+(`near`), those over links that are equally long for later (`far`). What comes after the last one of its ring joins
+that. Of what a task is to do itself, ends of services and births, one event has a place in `own`, and a tournament
+(`matches`) says whose is first: node k beats nodes 2k and 2k + 1, and of equal times the lower task wins, as ranks have
+it. Any other event, and what finds its place taken, goes to the heap.
 """
 
 from __future__ import annotations
 
-from sim.compiled.compiling import kernel
-from sim.compiled.pointer import State
-from sim.compiled.state import ARRIVE, NONE, RING
+import numpy as np
 
-HEAP, NEAR, FAR = range(3)
+from sim.clock import SERVICE
+from sim.compiled.compiling import inlined, kernel
+from sim.compiled.pointer import State
+from sim.compiled.state import ARRIVE, NEVER, NONE, RING
+
+HEAP, NEAR, FAR, OWN = range(4)
 
 
 @kernel
@@ -37,11 +42,12 @@ def push(s: State, time: int, rank: int, seq: int, kind: int, ref: int) -> None:
 
 @kernel
 def pop(s: State) -> None:
-    """Remove the first event."""
+    """Remove the first event of the heap."""
     heap = s.heap
     n = s.g[0].events - 1
     s.g[0].events = n
     if n == 0:
+        heap[0].time = NEVER
         return
     last = heap[n]
     time, rank, seq = last.time, last.rank, last.seq
@@ -64,7 +70,7 @@ def pop(s: State) -> None:
     heap[place] = heap[n]
 
 
-@kernel
+@inlined
 def push_arrival(s: State, time: int, rank: int, seq: int, v: int) -> None:
     """Set the arrival of a tuple; `seq` is above that of all events that were set before."""
     g = s.g[0]
@@ -89,35 +95,102 @@ def push_arrival(s: State, time: int, rank: int, seq: int, v: int) -> None:
         g.far_count = count + 1
 
 
+@inlined
+def push_own(s: State, time: int, task: int, kind: int, ref: int) -> None:
+    """Set an event of the rank of the task: a service ends, or something is born."""
+    g = s.g[0]
+    seq = g.serial
+    g.serial = seq + 1
+    leaf = (s.matches.shape[0] >> 1) + task
+    if s.matches[leaf].time != NEVER:
+        push(s, time, SERVICE + task, seq, kind, ref)
+        return
+    e = s.own[task]
+    e.seq = seq
+    e.kind = kind
+    e.ref = ref
+    s.matches[leaf].time = time
+    _play(s, leaf)
+    if g.vacant == task:
+        g.vacant = NONE
+
+
+@inlined
+def _play(s: State, leaf: int) -> None:
+    """The matches of a leaf, from the bottom to the top; the winner of each goes on."""
+    matches, place = s.matches, leaf
+    time, task = matches[leaf].time, matches[leaf].task
+    while place > 1:
+        other = matches[place ^ 1]
+        its_time, its_task = other.time, other.task
+        beaten = its_time < time + (place & 1)  # of equals the left one wins
+        time = its_time if beaten else time
+        task = its_task if beaten else task
+        place >>= 1
+        won = matches[place]
+        won.time = time
+        won.task = task
+
+
+@kernel
+def play_all(matches: np.ndarray) -> None:
+    """All matches between leaves that are there."""
+    for place in range((matches.shape[0] >> 1) - 1, 0, -1):
+        winner = 2 * place + 1 if matches[2 * place + 1].time < matches[2 * place].time else 2 * place
+        matches[place].time = matches[winner].time
+        matches[place].task = matches[winner].task
+
+
+@inlined
+def play_vacant(s: State) -> None:
+    """Let the others of a task's matches win that has no own event any more; what follows needs that."""
+    g = s.g[0]
+    if g.vacant != NONE:
+        _play(s, (s.matches.shape[0] >> 1) + g.vacant)
+        g.vacant = NONE
+
+
 @kernel
 def first_of(s: State) -> int:
-    """Where the first event is, or NONE without any."""
-    g = s.g[0]
-    found = NONE
-    time = rank = seq = 0
-    if g.events > 0:
-        e = s.heap[0]
-        found, time, rank, seq = HEAP, e.time, e.rank, e.seq
-    if g.near_count > 0:
-        e = s.near[g.near_first]
-        if found == NONE or e.time < time or (e.time == time and (e.rank < rank or (e.rank == rank and e.seq < seq))):
-            found, time, rank, seq = NEAR, e.time, e.rank, e.seq
-    if g.far_count > 0:
-        e = s.far[g.far_first]
-        if found == NONE or e.time < time or (e.time == time and (e.rank < rank or (e.rank == rank and e.seq < seq))):
-            found = FAR
+    """Where the first event is, or NONE without any; of equal instants by rank, then in the order of setting."""
+    found, time, rank, seq = NONE, NEVER, 0, 0
+    for place in range(4):
+        other, its_rank, its_seq, _, _ = event_at(s, place)
+        if other < time or (
+            other == time and found != NONE and (its_rank < rank or (its_rank == rank and its_seq < seq))
+        ):
+            found, time, rank, seq = place, other, its_rank, its_seq
     return found
 
 
 @kernel
-def remove_first(s: State, place: int) -> None:
-    """Remove the event that `first_of` found there."""
+def event_at(s: State, place: int) -> tuple[int, int, int, int, int]:
+    """Instant, rank, order of setting, kind and subject of the first event there; the instant is NEVER without one."""
     g = s.g[0]
-    if place == HEAP:
-        pop(s)
+    if place == OWN:
+        task = s.matches[1].task
+        return s.matches[1].time, SERVICE + task, s.own[task].seq, s.own[task].kind, s.own[task].ref
+    e = s.heap[0] if place == HEAP else s.near[g.near_first] if place == NEAR else s.far[g.far_first]
+    return e.time, e.rank, e.seq, e.kind, e.ref
+
+
+@inlined
+def remove_first(s: State, place: int) -> None:
+    """Remove the first event there; an empty heap or ring has NEVER where the instant of its first would be."""
+    g = s.g[0]
+    if place == OWN:
+        task = s.matches[1].task
+        s.matches[(s.matches.shape[0] >> 1) + task].time = NEVER
+        g.vacant = task  # mostly it has its next event at once, and plays its matches once
+    elif place == FAR:
+        g.far_first = (g.far_first + 1) & (RING - 1)
+        g.far_count -= 1
+        if g.far_count == 0:
+            s.far[g.far_first].time = NEVER
     elif place == NEAR:
         g.near_first = (g.near_first + 1) & (RING - 1)
         g.near_count -= 1
+        if g.near_count == 0:
+            s.near[g.near_first].time = NEVER
     else:
-        g.far_first = (g.far_first + 1) & (RING - 1)
-        g.far_count -= 1
+        pop(s)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from sim.clock import SERVICE
 from sim.compiled.actions import come, held_back, pause_ends
-from sim.compiled.backpressure import PORTION, bounded_need, emit_later, send_head
+from sim.compiled.backpressure import bounded_need, send_head
 from sim.compiled.channels import free_visit
 from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
-from sim.compiled.compiling import kernel
+from sim.compiled.compiling import inlined, kernel
 from sim.compiled.counting import count_arrival, count_work
-from sim.compiled.emitting import emit_births
 from sim.compiled.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
-from sim.compiled.events import HEAP, NEAR, first_of, push, remove_first
+from sim.compiled.events import FAR, OWN, event_at, first_of, play_vacant, remove_first
 from sim.compiled.fair import depart, fair_room
 from sim.compiled.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
 from sim.compiled.pointer import State
@@ -24,10 +23,12 @@ from sim.compiled.service import (
     note_idle,
     put_in_front,
     put_in_queue,
+    start_services,
     stop_serving,
     ticket,
 )
 from sim.compiled.sharing import ended
+from sim.compiled.source_events import born, emit_waiting, has_births, is_single, waiting_births
 from sim.compiled.state import (
     ACT,
     ARRIVE,
@@ -92,26 +93,32 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
         g.acting = NONE
         if not act(s, ref):
             return TOLD
+    watchful = s.full and (g.bounded or g.fair or g.spread > 0)  # what an event may need is looked at each time
     while True:
-        place = first_of(s)
-        if place == NONE:
-            return LIMIT
-        first = s.heap[0] if place == HEAP else s.near[g.near_first] if place == NEAR else s.far[g.far_first]
-        time = first.time
-        if time > limit_time:
-            return LIMIT
-        rank = first.rank
-        if time == limit_time and (rank > limit_rank or (rank == limit_rank and first.seq >= limit_seq)):
-            return LIMIT
-        kind, ref = first.kind, first.ref
-        if kind == BORN and not has_births(s, ref, time):
+        play_vacant(s)
+        own, far = s.matches[1].time, s.far[g.far_first].time
+        others = min(s.heap[0].time, s.near[g.near_first].time, limit_time)
+        if far < own and far < others:
+            place, time, rank, kind, ref = FAR, far, 0, ARRIVE, s.far[g.far_first].ref
+        elif own < far and own < others:
+            task = s.matches[1].task
+            place, time, rank, kind, ref = OWN, own, SERVICE + task, s.own[task].kind, s.own[task].ref
+        else:  # something rare, or several at one instant
+            place = first_of(s)
+            if place == NONE:
+                return LIMIT
+            time, rank, seq, kind, ref = event_at(s, place)
+            if time > limit_time:
+                return LIMIT
+            if time == limit_time and (rank > limit_rank or (rank == limit_rank and seq >= limit_seq)):
+                return LIMIT
+        single = kind == BORN and is_single(s, ref, time)
+        if kind == BORN and not single and not has_births(s, ref, time):
             g.refill = ref
             return REFILL
-        if (s.full and (g.bounded or g.fair or g.spread > 0)) or (
-            kind > END and (kind != BORN or waiting_births(s, ref) > 1)
-        ):
+        if watchful or (kind > END and not single and (kind != BORN or waiting_births(s, ref) > 1)):
             need = most_sent(s, kind, ref)
-            if not room(s, need) or (s.full and g.spread > 0 and not room_for_windows(s, kind, ref, need)):
+            if not room(s, need) or (s.full and g.spread > 0 and not room_for_windows(s, kind, ref, rank, need)):
                 return GROW
             g.budget = 0
         else:
@@ -157,7 +164,7 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
                     free_visit(s, v)
                 if s.full and t.marks > 0:
                     let_marks_pass(s, task)
-                dispatch(s, t.cores)
+                start_services(s, t.cores)
                 note_idle(s, task)
         elif kind == BORN:
             born(s, ref, time)
@@ -248,21 +255,7 @@ def room(s: State, need: int) -> bool:
     return g.budget > 0
 
 
-@kernel
-def waiting_births(s: State, source: int) -> int:
-    """Births that are not emitted, up to all of the next instant."""
-    b = s.sources[source]
-    t = s.tasks[s.units[b.unit].task]
-    if s.full and (t.unsent_head != NONE or t.paused_until != 0):
-        return 0
-    last = b.offset - b.base
-    time, upto = s.births[last + b.born].time, b.born
-    while upto < b.have and s.births[last + upto].time == time:
-        upto += 1
-    return upto - b.emitted
-
-
-@kernel
+@inlined
 def arrive(s: State, v: int) -> None:
     """A tuple has come over its channel."""
     e = s.visits[v]
@@ -290,7 +283,7 @@ def arrive(s: State, v: int) -> None:
         admit(s, v, task)
         return
     put_in_queue(s, v, task)
-    dispatch(s, t.cores)
+    start_services(s, t.cores)
 
 
 @kernel
@@ -316,36 +309,6 @@ def replay_arrives(s: State, head: int) -> None:
         v = following
     if t.alive and t.has_service:
         dispatch(s, t.cores)
-
-
-@kernel
-def has_births(s: State, source: int, time: int) -> bool:
-    """Whether the buffer holds all births of this instant, and the first after it if there is one."""
-    b = s.sources[source]
-    return not b.more or s.births[b.offset + b.have - 1 - b.base].time > time
-
-
-@kernel
-def born(s: State, source: int, time: int) -> None:
-    """All tuples of one instant."""
-    b = s.sources[source]
-    upto = b.born
-    while upto < b.have and s.births[b.offset + upto - b.base].time == time:
-        upto += 1
-    if s.units[b.unit].live:
-        emit_births(s, source, upto)
-    b.born = upto
-    wait_for_birth(s, source)
-
-
-@kernel
-def wait_for_birth(s: State, source: int) -> None:
-    """Set the event of the next birth."""
-    b, g = s.sources[source], s.g[0]
-    if b.born < b.have:
-        time = s.births[b.offset + b.born - b.base].time
-        push(s, time, SERVICE + s.units[b.unit].task, g.serial, BORN, source)
-        g.serial += 1
 
 
 @kernel
@@ -385,26 +348,3 @@ def go_on(s: State, task: int) -> None:
         return
     dispatch(s, t.cores)
     note_idle(s, task)
-
-
-@kernel
-def emit_waiting(s: State, task: int) -> bool:
-    """Sources at the task emit what waits, what was born first comes first; False if the rest needs more memory."""
-    left = PORTION
-    while s.tasks[task].unsent_head == NONE and s.tasks[task].paused_until == 0:
-        best, first = NONE, 0
-        for source in range(s.sources.shape[0]):
-            b = s.sources[source]
-            u = s.units[b.unit]
-            if u.task == task and u.live and b.emitted < b.born:
-                time = s.births[b.offset + b.emitted - b.base].time
-                if best == NONE or time < first:
-                    best, first = source, time
-        if best == NONE:
-            return True
-        if left == 0:
-            emit_later(s, task)
-            return False
-        left -= 1
-        emit_births(s, best, s.sources[best].emitted + 1)
-    return True

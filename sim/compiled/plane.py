@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from models.records import NEVER, table
-from sim.action_limits import ActionLimits, check_counts
+from sim.action_limits import ActionLimits
 from sim.birth_stream import BirthStream
 from sim.clock import Clock
 from sim.cluster import Cluster, RunPlan
 from sim.compiled import (
-    books,
     buffers,
     channels,
     event_setup,
@@ -23,10 +21,11 @@ from sim.compiled import (
     service,
     setup,
     sharing,
-    statistics,
+    source_events,
     verbs,
 )
 from sim.compiled.acting import Actions
+from sim.compiled.answers import Answers
 from sim.compiled.moving import Moves
 from sim.compiled.pointer import State
 from sim.compiled.state import (
@@ -36,27 +35,25 @@ from sim.compiled.state import (
     DROPPED,
     GROW,
     LIMIT,
-    MESSAGE_KINDS,
     MESSAGE_ROW,
     NONE,
-    REASONS,
     REFILL,
     ROUND,
     RULE,
     TIMED,
-    TUPLE,
     VISIT_ROW,
     WORKED,
 )
-from sim.data_plane import NO_HOST, Key, Listener, Row, Statistic
+from sim.data_plane import NO_HOST, Key, Listener
 from sim.pace import FULL, pace_of
 from sim.recording import recording_of
 
-_BIRTHS = 2**20  # in the buffers of all sources together
-_ROWS = 2**15
+# Rows and births are read soon after they were written: so many of them stay in the processor's caches.
+_BIRTHS = 2**17  # in the buffers of all sources together
+_ROWS = 2**13
 
 
-class CompiledPlane(Actions, Moves):
+class CompiledPlane(Actions, Moves, Answers):
     """Tuples, queues, links, buffers and checkpoints on arrays; every event is done by the kernel of `loop`."""
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
@@ -73,7 +70,7 @@ class CompiledPlane(Actions, Moves):
             self.add_task(task)
         for source in range(self.s.sources.shape[0]):
             self._refill(source)
-            loop.wait_for_birth(self.s, source)
+            source_events.wait_for_birth(self.s, source)
         event_setup.start(self.s, plan, cluster)
 
     def _source_count(self) -> int:
@@ -351,119 +348,6 @@ class CompiledPlane(Actions, Moves):
         g = self.s.g
         g["interval"], g["round_begin"], g["round_next"] = interval_ns, interval_ns, 0
         self._clock.process(self._start(interval_ns + int(offsets_ns[0]), ROUND, 0))
-
-    # -- records
-
-    def samples(self) -> list[Row]:
-        """A row for each live task."""
-        rows = np.zeros((int(self.s.g["tasks"][0]), 5), np.int64)
-        count = verbs.sample(self.s, rows)
-        return [tuple(row) for row in rows[:count].tolist()]
-
-    def buffers(self) -> list[Row]:
-        """(task, taken, unsent, blocked_ns) of each live task."""
-        self._now()
-        rows = np.zeros((int(self.s.g["tasks"][0]), 4), np.int64)
-        count = verbs.sample_buffers(self.s, rows)
-        return [tuple(row) for row in rows[:count].tolist()]
-
-    def lag(self) -> list[tuple[int, int]]:
-        """(operator, tuples born and not emitted) for each source unit."""
-        return [(int(self.s.units["operator"][b["unit"]]), int(b["born"] - b["emitted"])) for b in self.s.sources]
-
-    def statistics(self) -> list[Statistic]:
-        """What each unit but those of sources has done so far."""
-        check_counts(self._plan)
-        units = len(self._cluster.unit_task)
-        rows = np.zeros((units, len(Statistic._fields)), np.int64)
-        return [Statistic(*row) for row in rows[: statistics.counted(self.s, units, rows)].tolist()]
-
-    def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
-        """(begin of the second, kind) -> (messages, bytes)."""
-        channels.flush_messages(self.s)
-        found: dict[tuple[int, str], list[int]] = {}
-        for row in self.s.message_rows[: int(self.s.g["message_rows"][0])].tolist():
-            second, kind, count, size = row
-            found[second, MESSAGE_KINDS[kind]] = [count, size]
-        return found
-
-    def ledger(self) -> list[tuple[int, int, int, int]]:
-        """Rows (operator, expected, lost, duplicated)."""
-        operators = self._plan.operators
-        expected, lost, duplicated = books.settle(self.s, self._birth_streams())
-        return [
-            (index, int(expected[index]), int(lost[index]), int(duplicated[index]))
-            for index, plan in enumerate(operators)
-            if not plan.is_source and plan.reckoned
-        ]
-
-    def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
-        """The tables of tuples and checkpoints."""
-        unfinished = self._in_service()
-        self._flush()
-        if unfinished:
-            self.recording.add_visits(np.array(unfinished, np.int64))
-        g = self.s.g
-        dropped = self.s.dropped_rows[: int(g["dropped_rows"][0])]
-        checkpoints = self.s.checkpoint_rows[: int(g["checkpoint_rows"][0])]
-        made = dict(self.recording.tables())
-        made["cpu"] = table("cpu", self._cpu())
-        made["waiting"] = self._waiting()
-        made["dropped"] = table(
-            "dropped",
-            {
-                "operator": dropped["operator"],
-                "task": dropped["task"],
-                "arrival_ns": dropped["arrival"],
-                "start_ns": dropped["start"],
-                "at_ns": dropped["at"],
-                "reason": np.array(REASONS)[dropped["reason"]],
-            },
-        )
-        made["checkpoints"] = table(
-            "checkpoints",
-            {
-                "operator": checkpoints["operator"],
-                "key_group": checkpoints["unit"],
-                "owner": checkpoints["owner"],
-                "holder": checkpoints["holder"],
-                "taken_ns": checkpoints["taken"],
-                "stored_ns": checkpoints["stored"],
-                "bytes": checkpoints["bytes"],
-                "full": checkpoints["full"] != 0,
-            },
-        )
-        return made
-
-    def _cpu(self) -> list[Row]:
-        """Rows of the tasks on hosts whose pace changes."""
-        self._now()
-        rows = np.zeros((int(self.s.g["tasks"][0]), 3), np.int64)
-        count = verbs.cpu(self.s, rows)
-        return [tuple(row) for row in rows[:count].tolist()]
-
-    def _waiting(self) -> dict[str, np.ndarray]:
-        """The table of what is in a queue, held or set aside."""
-        rows = np.empty((self.s.visits.shape[0] - int(self.s.g["visits_left"][0]), 3), np.int64)
-        rows = rows[: verbs.waiting(self.s, rows)]
-        return table("waiting", {"operator": rows[:, 0], "task": rows[:, 1], "arrival_ns": rows[:, 2]})
-
-    def _in_service(self) -> list[Row]:
-        """Rows of what is in service."""
-        return [
-            (operator, task, int(self.s.visits["arrival"][v]), int(self.s.visits["start"][v]), NEVER)
-            for task, operator in enumerate(self._cluster.task_operator)
-            for v in self._chain(int(self.s.tasks["serving_head"][task]))
-        ]
-
-    def _chain(self, head: int) -> list[int]:
-        """Tuples of a list, without work."""
-        found = []
-        while head != NONE:
-            if self.s.visits["kind"][head] == TUPLE:
-                found.append(head)
-            head = int(self.s.visits["next"][head])
-        return found
 
 
 def _plain(rows: np.ndarray) -> np.ndarray:

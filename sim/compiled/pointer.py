@@ -48,6 +48,8 @@ class State:
 
     g: np.ndarray
     heap: np.ndarray
+    own: np.ndarray
+    matches: np.ndarray
     near: np.ndarray
     far: np.ndarray
     visits: np.ndarray

@@ -7,29 +7,26 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from sim.compiled import events, fair, forgetting, tables
+from sim.compiled.layout import records
 from sim.compiled.pointer import State
 from sim.compiled.state import (
     BIRTH,
     CHUNK,
-    CORES,
     DELIVERY_ROW,
-    EVENT,
     KEY,
-    LANE,
+    NEVER,
     NODE,
     NODES,
     NONE,
     PAIR,
-    PARCEL,
     POSITION,
     RING,
-    SERVICE_SHARE,
     TRANSFER,
-    VISIT,
     VISIT_ROW,
 )
+from sim.compiled.task_records import CORES, EVENT, LANE, MATCH, OWN_EVENT, PARCEL, SERVICE_SHARE, VISIT
 
-_START = 64
+_START = 256
 _PART = 4
 
 push = events.push
@@ -38,9 +35,11 @@ push = events.push
 def empty() -> dict[str, np.ndarray]:
     """The pools and tables before anything is in them."""
     return {
-        "heap": np.zeros(_START, EVENT),
-        "near": np.zeros(RING, EVENT),
-        "far": np.zeros(RING, EVENT),
+        "heap": _without_events(_START),
+        "own": np.zeros(0, OWN_EVENT),
+        "matches": np.zeros(0, MATCH),
+        "near": _without_events(RING),
+        "far": _without_events(RING),
         "visits": np.zeros(0, VISIT),
         "nodes": np.zeros(0, NODE),
         "pairs": np.zeros(_START, PAIR),
@@ -58,6 +57,12 @@ def empty() -> dict[str, np.ndarray]:
     }
 
 
+def _without_events(room: int) -> np.ndarray:
+    made = np.zeros(room, EVENT)
+    made["time"][0] = NEVER
+    return made
+
+
 def births(room: int) -> np.ndarray:
     """An empty buffer of births."""
     return np.zeros(room, BIRTH)
@@ -70,7 +75,7 @@ def _vacant(table: np.ndarray) -> np.ndarray:
 
 def longer(array: np.ndarray, room: int) -> np.ndarray:
     """The same with at least so many places, and at least twice as many as before."""
-    made = np.zeros((max(room, 2 * array.shape[0], _START), *array.shape[1:]), array.dtype)
+    made = records(max(room, 2 * array.shape[0], _START), array.dtype)
     made[: array.shape[0]] = array
     return made
 
@@ -221,7 +226,7 @@ def with_rule(s: State) -> None:
 def with_unit(s: State, unit: int) -> None:
     """Make room for a unit with this number."""
     if unit >= s.units.shape[0]:
-        made = np.zeros(unit + 1, s.units.dtype)
+        made = records(unit + 1, s.units.dtype)
         made[: s.units.shape[0]] = s.units
         s.units = made
 
@@ -237,6 +242,20 @@ def with_task(s: State, task: int) -> None:
     """Make room for a task with this number."""
     if task >= s.tasks.shape[0]:
         s.tasks = longer(s.tasks, task + 1)
+    if task >= s.own.shape[0]:
+        _more_own(s, task + 1)
+
+
+def _more_own(s: State, tasks: int) -> None:
+    """Room for the own events of so many tasks."""
+    old, leaves = s.own.shape[0], power(tasks)
+    own, matches = np.zeros(leaves, OWN_EVENT), np.zeros(2 * leaves, MATCH)
+    own[:old] = s.own
+    matches["time"][leaves:] = NEVER
+    matches["time"][leaves : leaves + old] = s.matches["time"][old:]
+    matches["task"][leaves:] = np.arange(leaves)
+    events.play_all(matches)
+    s.own, s.matches = own, matches
 
 
 def with_cores(s: State, count: int) -> int:

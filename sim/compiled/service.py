@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.clock import SERVICE
 from sim.compiled.arrays import prefetch
 from sim.compiled.buffers import apply
-from sim.compiled.channels import emit, free_visit
-from sim.compiled.compiling import kernel
+from sim.compiled.channels import free_visit, send_output
+from sim.compiled.compiling import inlined, kernel
 from sim.compiled.draws import child_id, output_count, output_key, service_ns
-from sim.compiled.events import push
+from sim.compiled.events import push_own
 from sim.compiled.outbox import leave_place
 from sim.compiled.pointer import State
 from sim.compiled.restoring import note_past
@@ -32,7 +31,7 @@ from sim.compiled.state import (
     REFUSED,
     TUPLE,
 )
-from sim.compiled.tables import position, touch_key
+from sim.compiled.tables import position, prefetch_key, touch_key
 from sim.compiled.windows import enter, join, remember, side_of
 
 
@@ -80,7 +79,7 @@ def drop(s: State, v: int, task: int, reason: int) -> None:
         one_replayed(s, e.unit, task)
 
 
-@kernel
+@inlined
 def record_visit(s: State, operator: int, task: int, arrival: int, start: int, end: int) -> None:
     """A row of `visits`."""
     n = s.g[0].visit_rows
@@ -106,7 +105,7 @@ def measure(s: State, v: int) -> None:
         u.measured = 0
 
 
-@kernel
+@inlined
 def complete(s: State, v: int, task: int) -> None:
     """Effect and output of a tuple, at the end of its service."""
     g, e = s.g[0], s.visits[v]
@@ -144,7 +143,7 @@ def complete(s: State, v: int, task: int) -> None:
         draws = s.draws[operator]
         for index in range(output_count(draws, e.id)):
             child = child_id(e.id, op.code, index)
-            emit(s, unit, child, e.birth, output_key(draws, s.cumulative, child, e.key))
+            send_output(s, unit, child, e.birth, output_key(draws, s.cumulative, child, e.key))
     if e.replayed:
         one_replayed(s, unit, task)
 
@@ -162,7 +161,7 @@ def hold(s: State, v: int) -> None:
     u.held_n += 1
 
 
-@kernel
+@inlined
 def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
     """Begin a service, whose end is an event of this kind."""
     g, t = s.g[0], s.tasks[task]
@@ -178,8 +177,21 @@ def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
     if s.full and s.hosts[t.host].paced and kind != PASSED:  # a watermark takes no work
         begin_service(s, v, task, ns, before)
         return
-    push(s, g.now + ns, SERVICE + task, g.serial, kind, v)
-    g.serial += 1
+    push_own(s, g.now + ns, task, kind, v)
+
+
+@inlined
+def begin(s: State, v: int, task: int) -> None:
+    """Begin the service of a tuple."""
+    e, t = s.visits[v], s.tasks[task]
+    e.start = s.g[0].now
+    if s.operators[t.operator].state_model == PER_KEY:
+        prefetch_key(s, e.unit, e.key)
+    ns = service_ns(s.draws[t.operator], e.id)
+    speed = s.hosts[t.host].speed
+    if speed != 1.0:
+        ns = max(1, np.int64(np.rint(ns / speed)))
+    serve(s, v, task, ns, END)
 
 
 @kernel
@@ -217,12 +229,7 @@ def admit(s: State, v: int, task: int) -> None:
         complete(s, v, task)
         free_visit(s, v)
     else:
-        e.start = g.now
-        ns = service_ns(s.draws[t.operator], e.id)
-        speed = s.hosts[t.host].speed
-        if speed != 1.0:
-            ns = max(1, np.int64(np.rint(ns / speed)))
-        serve(s, v, task, ns, END)
+        begin(s, v, task)
 
 
 @kernel
@@ -273,7 +280,7 @@ def append_in_front(s: State, v: int, task: int) -> None:
         t.front_n += 1
 
 
-@kernel
+@inlined
 def take_head(s: State, task: int) -> int:
     """Take the first item off the lanes of the task, one of which must not be empty."""
     t = s.tasks[task]
@@ -298,6 +305,12 @@ def take_head(s: State, task: int) -> int:
 
 @kernel
 def dispatch(s: State, cores: int) -> None:
+    """Start services until no core is free or no task can go on."""
+    start_services(s, cores)
+
+
+@inlined
+def start_services(s: State, cores: int) -> None:
     """Start services until no core is free or no task can go on; by priority, then by arrival at the host."""
     c = s.cores[cores]
     while c.free > 0:
@@ -327,7 +340,7 @@ def put_in_front(s: State, v: int, task: int) -> None:
     append_in_front(s, v, task)
 
 
-@kernel
+@inlined
 def put_in_queue(s: State, v: int, task: int) -> None:
     """Behind all others; nothing is dispatched yet."""
     t = s.tasks[task]
@@ -340,7 +353,7 @@ def put_in_queue(s: State, v: int, task: int) -> None:
     t.queue_n += 1
 
 
-@kernel
+@inlined
 def stop_serving(s: State, v: int, task: int) -> None:
     """Take an item off the list of those in service."""
     t = s.tasks[task]
@@ -356,7 +369,7 @@ def stop_serving(s: State, v: int, task: int) -> None:
         t.serving_tail = before
 
 
-@kernel
+@inlined
 def ticket(s: State, host: int) -> int:
     """The next place in the order of arrivals at this host."""
     s.hosts[host].tickets += 1

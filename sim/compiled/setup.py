@@ -10,15 +10,14 @@ from models.units import to_ns
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.draws import OPERATOR_DRAWS, pack_draws
 from sim.compiled.event_setup import operator_fields
+from sim.compiled.layout import records
 from sim.compiled.state import (
     BROADCAST,
-    CORES,
     EDGE,
     FIXED,
     FORWARD,
     GLOBAL,
     GROUPED,
-    HOST,
     KEYED,
     NO_STATE,
     NONE,
@@ -28,9 +27,9 @@ from sim.compiled.state import (
     RECENT,
     SHUFFLE,
     SOURCE,
-    TASK,
     UNIT,
 )
+from sim.compiled.task_records import CORES, HOST, TASK
 from sim.draws import code_of
 from sim.operator_plan import OperatorPlan
 from sim.pace import FAR_NS, FULL
@@ -51,7 +50,7 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
     for name in ("free_visit", "free_node", "free_chunk", "free_transfer", "free_note", "dispatch", "asked", "refill"):
         made[name] = NONE
     made["duplicate"] = plan.duplicate_ns
-    made["free_rule"] = made["acting"] = NONE
+    made["free_rule"] = made["acting"] = made["vacant"] = NONE
     most = 1
     for index, operator in enumerate(operators):
         own = edges[operator["first_edge"] : operator["first_edge"] + operator["edges"]]
@@ -153,7 +152,7 @@ def draw_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
 
 def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
     """The hosts (n_hosts,), and the cores that the tasks of a host share."""
-    hosts = np.zeros(len(plan.host_groups), HOST)
+    hosts = records(len(plan.host_groups), HOST)
     cores = np.zeros(max(1, len(hosts)), CORES)
     cores["first"] = cores["last"] = NONE
     for index, group in enumerate(plan.host_groups):
@@ -171,7 +170,7 @@ def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
 
 def unit_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
     """The units (n_units,), live and empty."""
-    units = np.zeros(len(cluster.unit_task), UNIT)
+    units = records(len(cluster.unit_task), UNIT)
     for name in ("held_head", "held_tail", "log_first", "log_last", "out_pair", "in_pair", "replay_task"):
         units[name] = NONE
     units["operator"], units["index"], units["task"] = cluster.unit_operator, cluster.unit_index, cluster.unit_task
@@ -188,7 +187,7 @@ def unit_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
 
 def task_records(room: int) -> np.ndarray:
     """Room for tasks."""
-    return np.zeros(room, TASK)
+    return records(room, TASK)
 
 
 def source_records(plan: RunPlan, cluster: Cluster, room: int) -> np.ndarray:

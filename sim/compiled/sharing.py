@@ -21,7 +21,8 @@ from sim.compiled.compiling import kernel
 from sim.compiled.counting import count_work
 from sim.compiled.events import push
 from sim.compiled.pointer import State
-from sim.compiled.state import DUE, END, MARK, NONE, STALE, TUPLE, WAKES
+from sim.compiled.state import DUE, END, MARK, NEVER, NONE, STALE, TUPLE
+from sim.compiled.task_records import WAKES
 from sim.pace import FAR_NS, FULL, PARTS
 
 _MOST = 1 << 62
@@ -306,6 +307,11 @@ def stop(s: State, host: int, tasks: np.ndarray) -> None:
 
 
 @kernel
+def _is_at(s: State, task: int, host: int) -> bool:
+    return bool(s.tasks[task].alive and s.tasks[task].host == host)
+
+
+@kernel
 def take_over(s: State, host: int) -> None:
     """What is in service on a host was begun at full pace: it goes on here, and the events of its ends are void."""
     g, h = s.g[0], s.hosts[host]
@@ -319,11 +325,15 @@ def take_over(s: State, host: int) -> None:
         h.done_before = g.warmup - g.now
     for k in range(g.events):
         event = s.heap[k]
-        if event.kind == END:
-            t = s.tasks[event.rank - SERVICE]
-            if t.alive and t.host == host:
-                event.kind = STALE
-                s.services[event.ref].end = event.time - g.now
+        if event.kind == END and _is_at(s, event.rank - SERVICE, host):
+            event.kind = STALE
+            s.services[event.ref].end = event.time - g.now
+    leaves = s.matches.shape[0] >> 1
+    for task in range(g.tasks):
+        own, time = s.own[task], s.matches[leaves + task].time
+        if time != NEVER and own.kind == END and _is_at(s, task, host):
+            own.kind = STALE
+            s.services[own.ref].end = time - g.now
     for task in range(g.tasks):
         if s.tasks[task].alive and s.tasks[task].host == host:
             before, v = NONE, s.tasks[task].serving_head

@@ -9,12 +9,25 @@ from __future__ import annotations
 import numpy as np
 
 from sim.compiled.draws import OPERATOR_DRAWS
+from sim.compiled.layout import in_lines
+from sim.compiled.task_records import (
+    CORES,
+    EVENT,
+    HOST,
+    LANE,
+    MATCH,
+    OWN_EVENT,
+    PARCEL,
+    SERVICE_SHARE,
+    TASK,
+    VISIT,
+)
 
 NONE = -1
+NEVER = 2**63 - 2  # after all instants of a run
 RING = 4096  # places in the rings of arrivals, a power of two
 NODES = 4  # kept outputs in one piece of memory: they are read in order, and far apart in time
 CHUNK = 32  # applied tuples in one chunk of a log
-WAKES = 4
 
 _i8, _i4, _u8, _f8, _b = "i8", "i4", "u8", "f8", "u1"
 
@@ -68,6 +81,7 @@ GLOBAL = np.dtype(
         ("budget", _i8),  # so many events have room for what they may need
         ("near_first", _i8),
         ("near_count", _i8),
+        ("vacant", _i8),  # task whose own event was removed and that has no other, or NONE
         ("far_first", _i8),
         ("far_count", _i8),
         ("warmup", _i8),
@@ -101,198 +115,45 @@ GLOBAL = np.dtype(
     align=True,
 )
 
-EVENT = np.dtype([("time", _i8), ("rank", _i8), ("seq", _i8), ("kind", _i4), ("ref", _i4)], align=True)
-
-VISIT = np.dtype(
+UNIT = in_lines(
     [
-        ("id", _u8),
-        ("birth", _i8),
-        ("key", _i8),
-        ("arrival", _i8),
-        ("start", _i8),
-        ("serial", _i8),
-        ("ticket", _i8),
-        ("next", _i4),
-        ("unit", _i4),
-        ("origin", _i4),
+        # what every tuple needs, in one line
         ("task", _i4),
-        ("node", _i4),  # where it is kept, as long as no host has died
-        ("kind", _b),
-        ("wire", _b),
-        ("arrived", _b),
-        ("replayed", _b),
-    ],
-    align=True,
-)
-
-TASK = np.dtype(
-    [
-        ("busy", _i8),
-        ("died", _i8),
-        ("queue_n", _i8),
-        ("front_n", _i8),  # tuples, without work
         ("operator", _i4),
-        ("host", _i4),
-        ("cores", _i4),
-        ("next_on_cores", _i4),
-        ("idle_threads", _i4),
-        ("front_head", _i4),
-        ("front_tail", _i4),
-        ("queue_head", _i4),
-        ("queue_tail", _i4),
-        ("serving_head", _i4),
-        ("serving_tail", _i4),
-        ("alive", _b),
-        ("watched", _b),
-        ("has_service", _b),  # also while a task without one is stopped: then what comes waits
-        ("mark", _i8),
-        ("lead", _i8),  # taken off the ticket of what is at the head: the priority of the operator
-        ("served", _i8),  # of its tuples from the warm-up on, where the pace changes: time in service
-        ("used", _i8),  # and work that was done in it
-        ("places", _i8),  # for tuples in the queue and under way, 0: no bound
-        ("taken", _i8),
-        ("unsent_n", _i8),  # outputs that wait for room at their receivers
-        ("unsent_mail", _i8),  # messages and watermarks behind them
-        ("blocked", _i8),  # for how long outputs waited [ns], without the present spell
-        ("blocked_since", _i8),
-        ("unsent_head", _i4),
-        ("unsent_tail", _i4),
-        ("waits_at", _i4),  # the task at which the first of them waits for room, or NONE
-        ("next_waiting", _i4),  # behind this task, at the same receiver
-        ("first_waiting", _i4),  # of the tasks that wait for room here
-        ("last_waiting", _i4),
-        ("giving", _b),  # the event is set at which the first of them goes on
-        ("loose", _b),  # the event is set at which this task goes on whose first unsent output was taken away
-        ("event_sent", _i8),  # the last watermark
-        ("next_end", _i8),  # of the windows here
-        ("marks", _i8),  # watermarks that wait for services of other threads
-        ("paused_until", _i8),  # 0: not paused, NONE: without an end
-        ("side_n", _i8),  # tuples
-        ("back_n", _i8),  # tuples and messages
-        ("hand_head", _i4),  # messages of which the listener is being told
-        ("hand_tail", _i4),
-        ("side_head", _i4),  # what the rules hold
-        ("side_tail", _i4),
-        ("barriers", _i4),  # those that wait for their twins on other channels
-        ("barriers_tail", _i4),
-        ("back_head", _i4),  # what has come behind them
-        ("back_tail", _i4),
-        ("rules", _i4),
-    ],
-    align=True,
-)
-
-CORES = np.dtype([("free", _i4), ("first", _i4), ("last", _i4)], align=True)
-
-HOST = np.dtype(
-    [
-        ("life", _i8),
-        ("tickets", _i8),
-        ("link_free", _i8),
-        ("rate", _f8),  # bytes per second, 0: no bound
-        ("speed", _f8),
-        ("cores", _i4),  # the shared ones, or NONE
-        ("core_count", _i4),
-        ("alive", _b),
-        ("believed", _b),  # control believes that it is alive
-        ("shared", _b),
-        # where the pace changes, as in `sharing`
-        ("paced", _b),
-        ("even", _b),  # the cores are shared by all services
-        ("warm", _b),  # `done_before` is known
-        ("pace", _i8),  # parts per million
-        ("in_service", _i8),
-        ("done", _i8),
-        ("done_part", _i8),  # and parts of a nanosecond
-        ("done_before", _i8),  # `done` at the end of the warm-up
-        ("before_part", _i8),
-        ("changed", _i8),  # when `done` was brought up to date
-        ("next_time", _i8),  # of the next end
-        ("next_task", _i8),
-        ("root", _i8),
-        ("wakes", _i8),  # events that are set, earliest last
-        ("wake_time", _i8, (WAKES,)),
-        ("wake_task", _i8, (WAKES,)),
-        ("fair", _b),  # its link is shared evenly
-        ("link_done", _i8),  # work of each channel with something to send, since time 0 [ns of the whole link]
-        ("link_changed", _i8),  # when a channel began or a message left last
-        ("due", _i8),  # when the next message leaves, if no channel begins before
-        ("alarm", _i8),  # the earliest event that is set for that, or NONE
-        ("active", _i8),  # channels with something to send
-        ("first_lane", _i4),
-        ("last_lane", _i4),
-    ],
-    align=True,
-)
-
-# A service in progress on such a host, at the place of its visit.
-SERVICE_SHARE = np.dtype(
-    [
-        ("begin", _i8),  # `done` of the host at its start
-        ("end", _i8),  # and at its end
-        ("part", _i8),  # parts of a nanosecond of both
-        ("serial", _i8),
-        ("task", _i4),
-        ("before", _i4),  # in the list of its task, unless it is the head
-        ("child", _i4),
-        ("sibling", _i4),
-    ],
-    align=True,
-)
-
-# A message on a link that is shared evenly: `ref` is a visit, the first of a replay, or a transfer, as `kind` says.
-PARCEL = np.dtype([("work", _i8), ("serial", _i8), ("kind", _i4), ("ref", _i4), ("next", _i4)], align=True)
-
-# A channel over such a link. Those with something to send are a list at the host in the order in which their first
-# messages leave: when `done` of the host has come to `finish`, of equals the one that was sent first.
-LANE = np.dtype(
-    [
-        ("finish", _i8),
-        ("serial", _i8),  # of the first message
-        ("origin", _i4),
-        ("receiver", _i4),
-        ("host", _i4),
-        ("first", _i4),
-        ("last", _i4),
-        ("before", _i4),
-        ("next", _i4),
-    ],
-    align=True,
-)
-
-UNIT = np.dtype(
-    [
+        ("live", _b),
+        ("is_sink", _b),
+        ("retired", _b),
+        ("muted", _b),
+        ("routed", _b),  # outputs for the group may go elsewhere than to this record
+        ("saving", _b),
+        ("index", _i4),
+        ("replay_task", _i4),
         ("applied", _i8),
+        ("keys", _i8),
+        ("touched", _i8),
+        ("epoch", _i8),  # counts snapshots: a key of an older one is not touched
+        ("base", _i8),  # of the applied tuples so many are forgotten: the log begins with the next
+        # and the rest
         ("trimmed", _i8),
         ("at_snapshot", _i8),
         ("new_kept_bytes", _i8),
         ("kept_rows", _i8),
-        ("keys", _i8),
-        ("touched", _i8),
-        ("epoch", _i8),  # counts snapshots: a key of an older one is not touched
         ("held_n", _i8),
         ("stored_count", _i8),
         ("stored_bytes", _i8),  # state and kept outputs
         ("replay_pending", _i8),
         ("replayed_at", _i8),
         ("incarnation", _i8),
-        ("operator", _i4),
-        ("index", _i4),
-        ("task", _i4),
         ("held_head", _i4),
         ("held_tail", _i4),
         ("planned", _i4),
         ("stored_holder", _i4),
-        ("replay_task", _i4),
         ("log_first", _i4),
         ("log_last", _i4),
         ("out_pair", _i4),
         ("in_pair", _i4),
-        ("live", _b),
-        ("saving", _b),
         ("stored", _b),
         ("is_source", _b),
-        ("is_sink", _b),
         ("newest", _i8),  # event time
         ("newest_pending", _i8),  # the same of the checkpoint that is under way
         ("newest_stored", _i8),  # and of the stored one
@@ -313,12 +174,9 @@ UNIT = np.dtype(
         ("panes", _i4),
         ("recent_first", _i4),  # nodes of the tuples that a state with a window may keep
         ("recent_last", _i4),
-        ("muted", _b),
-        ("routed", _b),  # outputs for the group may go elsewhere than to this record
         ("group", _i4),  # record that stands for all instances of the group
         ("owner", _i4),  # of the group: the instance that counts
         ("routes", _i4),  # targets (`unit`) of outputs of a task (`origin`), as rules
-        ("retired", _b),
         ("adopted_from", _i4),  # the unit whose first so many applied tuples it began with, or NONE
         ("adopted_count", _i8),
         ("announced", _b),  # the listener is told when the next checkpoint is stored
@@ -331,13 +189,11 @@ UNIT = np.dtype(
         ("cpu", _i8),  # work of these and of writing snapshots,
         ("received", _i8),  # bytes from other hosts,
         ("sent", _i8),  # and to them
-        ("base", _i8),  # of the applied tuples so many are forgotten: the log begins with the next
         ("instances", _i4),  # of the group that are not over, when ids were forgotten last
         ("lent", _b),  # it has handed its state down, when ids were forgotten last
         ("stored_from", _i4),  # the unit that has handed its state down: the stored checkpoint is its log, and the
         # pending outputs of its pairs; or NONE
-    ],
-    align=True,
+    ]
 )
 
 # Outputs that one unit keeps for another, numbered as they come: those of the last stored checkpoint, of the one that
@@ -519,6 +375,8 @@ LIMIT, TOLD, ASKED, WORKED, GROW, REFILL = range(6)
 ARRAYS: dict[str, np.dtype] = {
     "g": GLOBAL,
     "heap": EVENT,
+    "own": OWN_EVENT,
+    "matches": MATCH,
     "near": EVENT,
     "far": EVENT,
     "visits": VISIT,

@@ -128,6 +128,12 @@ def touch_key(s: State, unit: int, key: int, pos: int) -> None:
 
 
 @kernel
+def prefetch_key(s: State, unit: int, key: int) -> None:
+    """The key of a tuple will be touched soon."""
+    prefetch(s.keys, slot_of(key, unit, s.keys.shape[0]))
+
+
+@kernel
 def cut_keys(s: State, unit: int, count: int) -> None:
     """Forget the keys that the first `count` applied tuples do not have."""
     left = 0

@@ -1,0 +1,58 @@
+"""The books of runs in which no host fails: number and sum of the ids that follow from the sources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from reference.world import World
+from small_jobs import scenario, simulate
+
+from sim.compiled.plane import CompiledPlane
+
+SPLIT: dict[str, Any] = {
+    "duration": "10 s",
+    "workload": {"in": {"rate": "300 /s", "keys": {"distribution": "uniform", "count": 40}}},
+    "operators": {
+        "in": {"kind": "source", "parallelism": 2},
+        "many": {
+            "kind": "map",
+            "inputs": {"in": "broadcast"},
+            "parallelism": 2,
+            "service": {"distribution": "exponential", "mean": "1 ms"},
+            "selectivity": 1.6,
+        },
+        "few": {
+            "kind": "map",
+            "inputs": {"many": "key"},
+            "takes": {"many": 0.3},
+            "service": {"distribution": "exponential", "mean": "1 ms"},
+            "selectivity": 0.5,
+        },
+        "out": {"kind": "sink", "inputs": {"many": "shuffle", "few": "forward"}},
+    },
+    "hosts": {"h": {"count": 2}},
+    "placement": {"operators": {"in": "h", "many": "h", "few": "h", "out": "h"}},
+    "fault_tolerance": {"method": "none"},
+}
+
+
+def test_the_books_count_what_the_specification_counts() -> None:
+    made = scenario(SPLIT)
+    found = simulate(made, plane=CompiledPlane).tables["ledger"]
+    expected = simulate(made, plane=World).tables["ledger"]
+    for column in expected:
+        assert np.array_equal(found[column], expected[column])
+    assert min(found["expected"]) > 900
+
+
+@pytest.mark.parametrize("field", ["sum", "applied"])
+def test_a_tuple_too_many_in_the_books_is_noticed(field: str) -> None:
+    class Wrong(CompiledPlane):
+        def ledger(self) -> list[tuple[int, int, int, int]]:
+            self.s.operators[field][2] += self.s.operators[field].dtype.type(1)
+            return super().ledger()
+
+    with pytest.raises(RuntimeError, match="the books do not balance"):
+        simulate(scenario(SPLIT), plane=Wrong)

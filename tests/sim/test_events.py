@@ -1,0 +1,92 @@
+"""Events come in the order of (instant, rank, order of setting), wherever they wait."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from sim.clock import ARRIVAL, RECEIVER, SERVICE, TICKS
+from sim.compiled import events, pools
+from sim.compiled.pointer import State
+from sim.compiled.state import ARRAYS, END, NONE, RING, TICK
+
+Entry = tuple[int, int, int, int]  # instant, rank, order of setting, subject
+
+
+def empty_state(tasks: int) -> State:
+    """A state that can hold events, and nothing else."""
+    made = State(**{name: np.zeros(1, dtype) for name, dtype in ARRAYS.items()} | pools.empty())
+    made.g["vacant"] = NONE
+    for task in range(tasks):
+        pools.with_task(made, task)
+    return made
+
+
+class Agenda:
+    """The compiled events, and beside them a list of all that were set."""
+
+    def __init__(self, tasks: int) -> None:
+        self.s, self.tasks, self.waiting = empty_state(tasks), tasks, list[Entry]()
+
+    def set(self, kind: str, time: int, task: int, subject: int) -> None:
+        """Set an event of the task; `arrival` is for the task, from task 0."""
+        s, serial = self.s, int(self.s.g["serial"][0])
+        if int(s.g["events"][0]) == len(s.heap):
+            s.heap = pools.longer(s.heap, 0)
+        if kind == "own":
+            rank = SERVICE + task
+            events.push_own(s, time, task, END, subject)
+        else:
+            rank = ARRIVAL + task * RECEIVER if kind == "arrival" else TICKS + task
+            if kind == "arrival":
+                events.push_arrival(s, time, rank, serial, subject)
+            else:
+                events.push(s, time, rank, serial, TICK, subject)
+            s.g["serial"] += 1
+        self.waiting.append((time, rank, serial, subject))
+
+    def take(self) -> Entry:
+        """Remove the first one."""
+        events.play_vacant(self.s)
+        place = events.first_of(self.s)
+        time, rank, serial, _, subject = events.event_at(self.s, place)
+        events.remove_first(self.s, place)
+        self.s.g["now"] = time
+        return time, rank, serial, subject
+
+    def first(self) -> Entry:
+        """Which should be the first one."""
+        found = min(self.waiting)
+        self.waiting.remove(found)
+        return found
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 21])
+def test_events_come_by_instant_rank_and_order_of_setting(tasks: int) -> None:
+    random, agenda = Random(tasks), Agenda(tasks)
+    for number in range(1500):
+        now = int(agenda.s.g["now"][0])
+        # Few different instants: ties of all kinds are common. Some arrivals come earlier than others set before.
+        for _ in range(random.choice((0, 0, 1, 3))):
+            later = random.choice((0, 0, 1, 2, 5))
+            agenda.set(random.choice(("own", "arrival", "other")), now + later, random.randrange(tasks), number)
+        if number % 400 == 399:  # tasks may be added at any time
+            pools.with_task(agenda.s, len(agenda.s.own))
+        while agenda.waiting and random.random() < 0.6:
+            assert agenda.take() == agenda.first()
+    while agenda.waiting:
+        assert agenda.take() == agenda.first()
+    events.play_vacant(agenda.s)
+    assert events.first_of(agenda.s) == NONE
+
+
+def test_what_a_full_ring_has_no_place_for_comes_in_order_all_the_same() -> None:
+    agenda = Agenda(2)
+    for number in range(RING + 50):
+        agenda.set("arrival", 10 + number // 3, 1, number)
+    assert int(agenda.s.g["far_count"][0]) == RING
+    assert int(agenda.s.g["events"][0]) == 50
+    for expected in sorted(agenda.waiting):
+        assert agenda.take() == expected
