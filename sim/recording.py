@@ -27,7 +27,6 @@ Tables = dict[str, Mapping[str, np.ndarray]]
 _FIRST_PAGES = 64
 _FIRST_ROWS = 2**12
 _MOST_ROWS_AHEAD = 2**24  # memory that is not written yet is not taken yet, but of it may be too much to ask for
-_AT_ONCE = 64  # intervals
 _NOTHING = 2**63 - 1  # the least of no values
 _LOW_BITS = 0xFFFFFFFF
 _VISIT, _DELIVERY = len(TABLES["visits"]), len(TABLES["deliveries"])
@@ -287,20 +286,8 @@ class HistogramRecording:
         }
 
     def _delivered_bins(self) -> dict[str, object]:
-        parts = [self._cells(first) for first in range(0, self._directory.shape[1], _AT_ONCE)]
-        return {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}
-
-    def _cells(self, first: int) -> dict[str, np.ndarray]:
-        """Rows of delivered_bins of some intervals, in the types of the table: all at once would take much memory."""
-        interval, sink, page = np.nonzero(self._directory[:, first : first + _AT_ONCE].transpose(1, 0, 2))
-        counts = self._pages[self._directory[sink, interval + first, page]]
-        row, within = np.nonzero(counts)
-        return {
-            "interval": (interval[row] + first).astype(np.int32),
-            "operator": self._sinks[sink[row]].astype(np.int16),
-            "bin": (page[row] * PAGE + within).astype(np.int16),
-            "count": counts[row, within],
-        }
+        interval, sink, in_bin, count = folds.cells(self._directory, self._pages)
+        return {"interval": interval, "operator": self._sinks[sink].astype(np.int16), "bin": in_bin, "count": count}
 
 
 def _rows(block: np.ndarray, columns: int) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 from sim.compiled.compiling import helper
 
 _NS = 1e9
+_NEAR = 2.0**-50  # of a number of keys: product and quotients are off by less than an eighth of it
 _TINY, _HUGE = 1e-150, 1e150  # squares between are numbers of full length
 
 
@@ -36,17 +37,33 @@ def birth_times(
 
 @helper
 def uniform_keys(draws: np.ndarray, count: int) -> np.ndarray:
-    """The key of each uniform number (n,): the first k with (k + 1) / count above it."""
+    """The key of each uniform number (n,): the first k with (k + 1) / count above it.
+
+    That is the whole part of the product, unless it is so near to a whole number that rounding may matter.
+    """
     found = np.empty(draws.shape[0], np.int64)
+    margin = count * _NEAR
+    near = 0
     for k in range(draws.shape[0]):
-        u = draws[k]
-        key = np.int64(u * count)
-        while key > 0 and key / count > u:
-            key -= 1
-        while key < count - 1 and (key + 1) / count <= u:
-            key += 1
+        product = draws[k] * count
+        key = np.int64(product)
+        rest = product - key
+        near += (rest < margin) | (rest > 1 - margin)
         found[k] = key
+    if near > 0:
+        for k in range(draws.shape[0]):
+            found[k] = _uniform_key(draws[k], found[k], count)
     return found
+
+
+@helper
+def _uniform_key(u: float, guess: int, count: int) -> int:
+    key = guess
+    while key > 0 and key / count > u:
+        key -= 1
+    while key < count - 1 and (key + 1) / count <= u:
+        key += 1
+    return key
 
 
 @helper

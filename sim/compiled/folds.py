@@ -210,6 +210,29 @@ def _add_clipped(sums: np.ndarray, row: np.uint64, column: int, begin: int, end:
 
 
 @helper
+def cells(directory: np.ndarray, pages: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(interval, sink, bin, count) of all counts of the histograms of intervals, by these (n,)."""
+    n = np.count_nonzero(pages[1:])
+    interval, sink = np.empty(n, np.int32), np.empty(n, np.int16)
+    in_bin, count = np.empty(n, np.int16), np.empty(n, np.int32)
+    found = 0
+    for at in range(directory.shape[1]):
+        for row in range(directory.shape[0]):
+            for octave in range(PAGES):
+                page = directory[row, at, octave]
+                if page == 0:
+                    continue
+                for within in range(PAGE):
+                    if pages[page, within] > 0:
+                        interval[found] = at
+                        sink[found] = row
+                        in_bin[found] = octave * PAGE + within
+                        count[found] = pages[page, within]
+                        found += 1
+    return interval, sink, in_bin, count
+
+
+@helper
 def split_visits(rows: np.ndarray, first: int, columns: tuple[np.ndarray, ...]) -> None:
     """Write rows (n, 5) into the columns of `visits` from place `first` on."""
     operator, task, arrival, start, end = columns

@@ -17,31 +17,19 @@ from sim.compiled.compiling import kernel
 from sim.compiled.draws import service_ns
 from sim.compiled.scan_books import books_fit, keep_books, next_cut, take_turns
 from sim.compiled.scan_draws import draw_times
+from sim.compiled.scan_gather import gather
 from sim.compiled.scan_kept import log_fits, note_arrival, note_start
-from sim.compiled.scan_order import bits_of, fits, order_by_keys, put_in_order
+from sim.compiled.scan_links import LINK_OLD, lacks, send_over_links
+from sim.compiled.scan_queues import append, has_chunk, remove_first
 from sim.compiled.scan_rows import sort_rows
-from sim.compiled.scan_send import (
-    absorb,
-    append,
-    complete,
-    count_second,
-    has_chunk,
-    link_room,
-    post,
-    remove_first,
-    room,
-    send_births,
-    sum_up_messages,
-)
+from sim.compiled.scan_send import absorb, complete, count_second, room, send_births, sum_up_messages
 from sim.compiled.scan_servers import earliest, occupy
-from sim.compiled.scan_state import BATCH, CHUNK, ScanState
+from sim.compiled.scan_state import BATCH, BOOKS_FULL, CHUNK, DONE, FLUSH, GROW, REFILL, ScanState
 
-DONE, GROW, REFILL, FLUSH, BOOKS = range(5)  # why the scan stops
-_NS = 1e9
+_KEPT = 8  # of a block of births at most such a part is copied, because the next comes before it is used up
 _SECOND = 1_000_000_000
 _LONGEST = 998 * _SECOND  # seconds of a span are counted one by one
-# Phases of an operator.
-_OLD, _SORT, _NEW, _LINK_OLD, _LINK_SORT, _LINK_NEW = range(6)
+_OLD, _SORT, _NEW = range(3)  # phases of an operator, before those of its links
 
 
 @kernel
@@ -60,7 +48,7 @@ def _plan_span(s: ScanState, until: int) -> bool:
             continue
         last = s.births[b.offset + b.have - 1 - b.base].time if b.have > b.base else -1
         if last < end:
-            if b.have - b.emitted < g.block or last <= g.begin:
+            if b.have - b.emitted < g.block // _KEPT or last <= g.begin:
                 g.refill = source
                 return False
             end = last
@@ -88,7 +76,7 @@ def advance(s: ScanState, until: int) -> int:
                 return FLUSH
             if s.saves:
                 if not books_fit(s):
-                    return BOOKS
+                    return BOOKS_FULL
                 take_turns(s)
             if not _plan_span(s, until):
                 return REFILL
@@ -100,7 +88,7 @@ def advance(s: ScanState, until: int) -> int:
             operator = s.topological[g.place]
             why = _source(s, operator) if s.operators[operator].is_source else _operator(s, operator)
             if not s.saves and why == DONE and s.stages[operator].limited:
-                why = _links(s, operator)
+                why = send_over_links(s, operator)
             if why != DONE:
                 return why
             count_second(s, operator, g.end)
@@ -115,13 +103,6 @@ def advance(s: ScanState, until: int) -> int:
         _choose_length(s)
         g.begin = g.end
     return DONE
-
-
-@kernel
-def _lacks(s: ScanState, need: int) -> int:
-    """Say what there must be room for."""
-    s.g[0].need = need
-    return GROW
 
 
 @kernel
@@ -141,11 +122,11 @@ def _source(s: ScanState, operator: int) -> int:
             if upto == b.emitted:
                 break
             if room(s, operator) < upto - b.emitted:
-                return _lacks(s, upto - b.emitted)
+                return lacks(s, upto - b.emitted)
             g.most += upto - b.emitted
             send_births(s, operator, source, upto)
         g.next += 1
-    g.phase = _LINK_OLD
+    g.phase = LINK_OLD
     g.next = 0
     return DONE
 
@@ -195,10 +176,10 @@ def _operator(s: ScanState, operator: int) -> int:
         g.phase = _SORT
     if g.phase == _SORT:
         if s.times.shape[0] < s.boxes[operator].n:
-            return _lacks(s, 1)
-        _gather(s, operator)
+            return lacks(s, 1)
+        gather(s, operator)
         if s.saves and not log_fits(s, operator, g.due):
-            return BOOKS
+            return BOOKS_FULL
         g.phase = _NEW
         g.next = 0
         g.most = max(g.most, g.due)
@@ -207,7 +188,7 @@ def _operator(s: ScanState, operator: int) -> int:
         if why != DONE:
             return why
         _keep_the_rest(s, operator)
-        g.phase = _LINK_OLD
+        g.phase = LINK_OLD
         g.next = 0
     return DONE
 
@@ -280,7 +261,7 @@ def _take_in(s: ScanState, operator: int) -> int:
             start = earliest(s, task)
             if start >= g.end and not has_chunk(s, task):
                 g.next = first + k
-                return _lacks(s, 1)
+                return lacks(s, 1)
             if s.saves:
                 note_arrival(s, e.unit, e.origin, e.at)
             if start < g.end:
@@ -318,47 +299,6 @@ def _pass_on(s: ScanState, operator: int) -> int:
 
 
 @kernel
-def _gather(s: ScanState, place: int) -> None:
-    """Make `order` the places in the box of what arrives in the span, and `kept` those of the rest."""
-    g, b = s.g[0], s.boxes[place]
-    if fits(g.end - g.begin, g.tasks, b.n):
-        _gather_by_keys(s, place, bits_of(g.tasks), bits_of(b.n))
-        return
-    due, kept = 0, 0
-    for k in range(b.n):
-        e = s.box[b.first + k]
-        if e.at < g.end:
-            s.times[due] = e.at
-            s.ranks[due] = s.unit_task[e.origin] if s.saves else e.origin
-            s.refs[due] = k
-            due += 1
-        else:
-            s.kept[kept] = k
-            kept += 1
-    g.due = due
-    put_in_order(s, due, g.begin, g.end)
-    for k in range(due):
-        s.order[k] = s.refs[s.order[k]]
-
-
-@kernel
-def _gather_by_keys(s: ScanState, place: int, ranks: int, numbers: int) -> None:
-    """`_gather` where instant, rank and place fit into one number."""
-    g, b = s.g[0], s.boxes[place]
-    due, kept = 0, 0
-    for k in range(b.n):
-        e = s.box[b.first + k]
-        rank = s.unit_task[e.origin] if s.saves else e.origin
-        s.times[due] = ((((e.at - g.begin) << ranks) | rank) << numbers) | k
-        s.kept[kept] = k
-        late = e.at >= g.end
-        kept += late
-        due += 1 - late
-    g.due = due
-    order_by_keys(s, due, bits_of(g.end - g.begin) + ranks + numbers, numbers)
-
-
-@kernel
 def _keep_the_rest(s: ScanState, place: int) -> None:
     """What arrives later stays in the box, in order."""
     g, b = s.g[0], s.boxes[place]
@@ -367,61 +307,3 @@ def _keep_the_rest(s: ScanState, place: int) -> None:
         if s.kept[k] != k:
             s.box[b.first + k] = s.box[b.first + s.kept[k]]
     b.n = rest
-
-
-@kernel
-def _links(s: ScanState, operator: int) -> int:
-    """What the tasks of the operator hand to the links of their hosts: first what waits there, then the rest."""
-    g = s.g[0]
-    box = s.boxes[g.operators]
-    left = 0
-    if g.phase == _LINK_OLD:
-        stage = s.stages[operator]
-        while g.next < stage.tasks:
-            host = s.task_host[stage.first_task + g.next]
-            queue = g.tasks + host
-            q = s.queues[queue]
-            while q.n > 0 and s.links[host].free < g.end:
-                if left == 0:
-                    left = link_room(s, operator)
-                    if left == 0:
-                        return _lacks(s, 1)
-                left -= 1
-                _transmit(s, operator, host, s.chunks[q.head * CHUNK + q.head_place])
-                remove_first(s, queue)
-            g.next += 1
-        g.phase = _LINK_SORT
-    if g.phase == _LINK_SORT:
-        if s.times.shape[0] < box.n:
-            return _lacks(s, 1)
-        _gather(s, g.operators)
-        g.phase = _LINK_NEW
-        g.next = 0
-    for k in range(g.next, g.due):
-        number = box.first + s.order[k]
-        e = s.box[number]
-        host = s.task_host[e.origin]
-        if s.links[host].free >= g.end:
-            if not has_chunk(s, g.tasks + host):
-                g.next = k
-                return _lacks(s, 1)
-            append(s, g.tasks + host, number)
-            continue
-        if left == 0:
-            left = link_room(s, operator)
-            if left == 0:
-                g.next = k
-                return _lacks(s, 1)
-        left -= 1
-        _transmit(s, operator, host, e)
-    box.n = 0
-    g.next = 0
-    return DONE
-
-
-@kernel
-def _transmit(s: ScanState, operator: int, host: int, e: Any) -> None:
-    """The link takes a tuple; it is on its way from the end of that on."""
-    link = s.links[host]
-    link.free = max(link.free, e.at) + np.int64(np.rint(s.operators[operator].bytes * _NS / link.rate))
-    post(s, s.unit_operator[e.unit], link.free + s.g[0].latency, e.id, e.birth, e.key, e.unit, e.origin)

@@ -12,8 +12,8 @@ from sim.clock import Clock
 from sim.cluster import Cluster, RunPlan
 from sim.compiled import pools, scan, scan_recording, scan_saving, scan_setup
 from sim.compiled.no_actions import NoActions
-from sim.compiled.scan_send import copy_queue
-from sim.compiled.scan_state import PARCEL, ScanState
+from sim.compiled.scan_queues import copy_queue
+from sim.compiled.scan_state import BOOKS_FULL, DONE, FLUSH, PARCEL, REFILL, ScanState
 from sim.data_plane import Key, Listener, Row, Statistic
 from sim.recording import recording_of
 
@@ -59,14 +59,14 @@ class ScanPlane(NoActions):
             return True
         while True:
             why = scan.advance(self.s, limit[0])
-            if why == scan.DONE:
+            if why == DONE:
                 return False
-            if why == scan.REFILL:
+            if why == REFILL:
                 source = int(self.s.g["refill"][0])
                 pools.refilled(self.s, source, self._streams[source])
-            elif why == scan.FLUSH:
+            elif why == FLUSH:
                 self._sum_up()
-            elif why == scan.BOOKS:
+            elif why == BOOKS_FULL:
                 scan_saving.grow(self.s)
             else:
                 scan_setup.grow(self.s, self.recording)
@@ -239,7 +239,7 @@ class ScanPlane(NoActions):
         """(operator, tuples) of all that is on its way, in queues and in service."""
         s, tasks = self.s, len(self._cluster.task_host)
         on_links = [s.box[int(s.boxes["first"][-1]) :][: int(s.boxes["n"][-1])]]
-        on_links += [self._queued(queue) for queue in range(tasks, s.queues.shape[0])]
+        on_links += [self._queued(queue) for queue in range(tasks, s.queues.shape[0]) if s.queues["n"][queue]]
         for operator, box in enumerate(s.boxes[:-1]):
             yield operator, s.box[int(box["first"]) :][: int(box["n"])]
             for parcels in on_links:

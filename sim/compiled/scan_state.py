@@ -11,6 +11,7 @@ from sim.compiled.pointer import State
 from sim.compiled.state import BIRTH, CHECKPOINT, EDGE, MESSAGE_ROW, OPERATOR, SOURCE, UNIT
 
 CHUNK = 64  # tuples in one piece of a queue
+DONE, GROW, REFILL, FLUSH, BOOKS_FULL = range(5)  # why the scan stops
 LOG_CHUNK = 64  # arrivals in one piece of a log
 
 _i8, _i4, _u8, _f8, _b = "i8", "i4", "u8", "f8", "u1"

@@ -1,0 +1,48 @@
+"""What arrives at an operator, or comes to the links, in the span, in order."""
+
+from __future__ import annotations
+
+from sim.compiled.compiling import kernel
+from sim.compiled.scan_order import bits_of, fits, order_by_keys, put_in_order
+from sim.compiled.scan_state import ScanState
+
+
+@kernel
+def gather(s: ScanState, place: int) -> None:
+    """Make `order` the places in the box of what arrives in the span, and `kept` those of the rest."""
+    g, b = s.g[0], s.boxes[place]
+    if fits(g.end - g.begin, g.tasks, b.n):
+        _gather_by_keys(s, place, bits_of(g.tasks), bits_of(b.n))
+        return
+    due, kept = 0, 0
+    for k in range(b.n):
+        e = s.box[b.first + k]
+        if e.at < g.end:
+            s.times[due] = e.at
+            s.ranks[due] = s.unit_task[e.origin] if s.saves else e.origin
+            s.refs[due] = k
+            due += 1
+        else:
+            s.kept[kept] = k
+            kept += 1
+    g.due = due
+    put_in_order(s, due, g.begin, g.end)
+    for k in range(due):
+        s.order[k] = s.refs[s.order[k]]
+
+
+@kernel
+def _gather_by_keys(s: ScanState, place: int, ranks: int, numbers: int) -> None:
+    """`gather` where instant, rank and place fit into one number."""
+    g, b = s.g[0], s.boxes[place]
+    due, kept = 0, 0
+    for k in range(b.n):
+        e = s.box[b.first + k]
+        rank = s.unit_task[e.origin] if s.saves else e.origin
+        s.times[due] = ((((e.at - g.begin) << ranks) | rank) << numbers) | k
+        s.kept[kept] = k
+        late = e.at >= g.end
+        kept += late
+        due += 1 - late
+    g.due = due
+    order_by_keys(s, due, bits_of(g.end - g.begin) + ranks + numbers, numbers)

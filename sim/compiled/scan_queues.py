@@ -1,0 +1,65 @@
+"""The queues of the scan: chains of pieces, so that a long one is read and written in a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.compiled.compiling import kernel
+from sim.compiled.scan_state import CHUNK, ScanState
+from sim.compiled.state import NONE
+
+
+@kernel
+def has_chunk(s: ScanState, queue: Any) -> bool:
+    """Whether one more tuple fits behind the queue."""
+    q = s.queues[queue]
+    return s.g[0].free_chunk != NONE or (q.n > 0 and q.tail_place < CHUNK)
+
+
+@kernel
+def append(s: ScanState, queue: Any, number: int) -> None:
+    """Put a tuple, given by its place in `box`, behind the others; there must be a free piece."""
+    g, q = s.g[0], s.queues[queue]
+    if q.n == 0 or q.tail_place == CHUNK:
+        piece = g.free_chunk
+        g.free_chunk = s.chunk_next[piece]
+        s.chunk_next[piece] = NONE
+        if q.n == 0:
+            q.head = piece
+            q.head_place = 0
+        else:
+            s.chunk_next[q.tail] = piece
+        q.tail = piece
+        q.tail_place = 0
+    s.chunks[q.tail * CHUNK + q.tail_place] = s.box[number]
+    q.tail_place += 1
+    q.n += 1
+
+
+@kernel
+def remove_first(s: ScanState, queue: Any) -> None:
+    """The first of the queue has left."""
+    g, q = s.g[0], s.queues[queue]
+    q.n -= 1
+    q.head_place += 1
+    if q.head_place == CHUNK or q.n == 0:
+        piece = q.head
+        q.head = s.chunk_next[piece]
+        q.head_place = 0
+        s.chunk_next[piece] = g.free_chunk
+        g.free_chunk = piece
+
+
+@kernel
+def copy_queue(s: ScanState, queue: int, found: np.ndarray) -> None:
+    """Write the tuples of a queue, in order."""
+    q = s.queues[queue]
+    piece, place = q.head, q.head_place
+    for k in range(q.n):
+        if place == CHUNK:
+            piece = s.chunk_next[piece]
+            place = 0
+        found[k] = s.chunks[piece * CHUNK + place]
+        place += 1
