@@ -1,8 +1,8 @@
 """Placing what is worth most, the rest is left out: multiple knapsack, with colours and operators apart.
 
-Greedy by value for its largest share, then parts are decided again by an exact model: some hosts, what they have, and
-some of what is left out. All hosts as one knapsack of each resource give an upper bound, proven in whole numbers;
-small problems are decided by the exact model alone.
+Greedy by value for its largest share, then single exchanges with what is left out, then parts are decided again by an
+exact model: some hosts, what they have, and some of what is left out. All hosts as one knapsack of each resource give
+an upper bound, proven in whole numbers; small problems are decided by the exact model alone.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from models.selection import OperatorSelection
 from models.solution import Status, is_proven
 from optimizer.placement.bounds import Possible, impossible
 from optimizer.placement.budget import Budget
+from optimizer.placement.exchange import exchanged
 from optimizer.placement.first_fit import best_fit, largest_shares
 from optimizer.placement.small import Part, decide
 from optimizer.placement.starts import staying
 from optimizer.selection import select_operators
 
 _SMALL = 3_000  # instances times hosts up to which an exact model is asked about the whole problem
-_PART_HOSTS = 6
+_PART_HOSTS = 3
 _PART_INSTANCES = 60
-_PART_S = 0.1  # deterministic seconds for each part
+_PART_S = 0.4  # deterministic seconds for each part
 _IN_VAIN = 60  # parts in a row that gain nothing, after which it ends
 _BITS = 50
 
@@ -66,6 +67,8 @@ class MostValue:
             )
         self._bound_by_knapsacks()
         self.host = self._greedy()
+        if self.host is not None:
+            self.host = exchanged(self.problem, self.host, self.worth, self.budget.deadline)
         if self.problem.n_instances * self.problem.n_hosts <= _SMALL or self.host is None:
             if not self._proven() and self._whole() is Status.INFEASIBLE:
                 text = "what is fixed and what may move exclude each other, an exact model of the whole problem says"

@@ -13,6 +13,7 @@ Only whole numbers decide whether a placement is right: the penalty is computed 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +38,8 @@ class Pieces:
     host: IntArray  # (m,)
     colour: IntArray  # (m,): the last number stands for none
     last: BoolArray  # (m,): whether the host loses the colour with it
-    members: list[tuple[int, ...]]
+    single: IntArray  # the instances, which come first
+    lead: IntArray  # then one instance of each colour of which a host has several
 
 
 class Search:
@@ -113,20 +115,15 @@ class Search:
     def _step(self, a: int, penalty: FloatArray, bad: IntArray) -> tuple[int, ...]:
         """Exchange something of host a; the hosts that changed."""
         mine, others = self._pieces_of(np.array([a]), nothing=False), self._pieces_of(self._sampled(a), nothing=True)
-        if not mine.members or not others.members:
+        if not len(mine.host) or not len(others.host):
             return ()
         change = self._changes(a, mine, others, penalty)
         self.work += change.size
-        cells = change.ravel()
-        tried = min(_TRIED, len(cells))
-        best = np.argpartition(cells, tried - 1)[:tried]
-        for cell in best[np.argsort(cells[best], kind="stable")].tolist():
-            if cells[cell] == np.inf:
-                break
+        for cell in _least_first(change.ravel()):
             row, column = divmod(cell, change.shape[1])
-            out, back, b = mine.members[row], others.members[column], int(others.host[column])
+            out, back, b = self._members(mine, row), self._members(others, column), int(others.host[column])
             if self._apart(out, back, a, b):
-                if cells[cell] >= 0:
+                if change[row, column] >= 0:
                     self.weight[bad] += _HEAVIER
                 self._exchange(out, back, a, b)
                 return a, b
@@ -146,8 +143,7 @@ class Search:
         here = np.array(sorted(self.on[hosts[0]])) if len(hosts) == 1 else np.flatnonzero(chosen[self.host])
         here = here.astype(np.int64)
         single = here[self.free[here] & (self.tabu[here] <= self.steps)]
-        blocks, members = self._blocks(here)
-        lead = np.array([each[0] for each in members], dtype=np.int64)
+        blocks, lead = self._blocks(here)
         rest = hosts if nothing else hosts[:0]
         none = np.zeros(len(rest))
         return Pieces(
@@ -155,28 +151,37 @@ class Search:
             np.concatenate([self.host[single], self.host[lead], rest]),
             np.concatenate([self.colour[single], self.colour[lead], none.astype(np.int64) + self.n_colours]),
             np.concatenate([self.last[single], np.ones(len(lead), dtype=np.bool_), none > 0]),
-            [(i,) for i in single.tolist()] + members + [()] * len(rest),
+            single,
+            lead,
         )
 
-    def _blocks(self, here: IntArray) -> tuple[FloatArray, list[tuple[int, ...]]]:
-        """All instances of a colour on a host, where there are several and none is fixed: loads, and which."""
+    def _members(self, pieces: Pieces, row: int) -> tuple[int, ...]:
+        """The instances of a row."""
+        if row < len(pieces.single):
+            return (int(pieces.single[row]),)
+        row -= len(pieces.single)
+        if row >= len(pieces.lead):
+            return ()
+        first = int(pieces.lead[row])
+        return tuple(sorted(i for i in self.on[int(self.host[first])] if self.colour[i] == self.colour[first]))
+
+    def _blocks(self, here: IntArray) -> tuple[FloatArray, IntArray]:
+        """All instances of a colour on a host, where there are several and none is fixed: loads, and one of them."""
         shared = here[~self.last[here] & (self.colour[here] < self.n_colours)]
         if not len(shared) or self.problem.max_moves is not None:
-            return np.zeros((0, self.load.shape[1])), []
+            return np.zeros((0, self.load.shape[1])), shared[:0]
         key = self.host[shared] * (self.n_colours + 1) + self.colour[shared]
         order = np.argsort(key, kind="stable")
         shared, key = shared[order], key[order]
         starts = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
         movable = np.logical_and.reduceat(self.free[shared] & (self.tabu[shared] <= self.steps), starts)
         loads = np.add.reduceat(self.load[shared], starts, axis=0)[movable]
-        ends = np.r_[starts[1:], len(shared)]
-        listed = shared.tolist()
-        return loads, [tuple(listed[s:e]) for s, e in zip(starts[movable], ends[movable], strict=True)]
+        return loads, shared[starts[movable]]
 
     def _changes(self, a: int, mine: Pieces, others: Pieces, penalty: FloatArray) -> FloatArray:
         """By how much each exchange of host a raises the weighted sum of penalties, (mine, others)."""
         b = others.host
-        has = np.zeros((len(mine.members), self.problem.n_hosts), dtype=np.bool_)
+        has = np.zeros((len(mine.host), self.problem.n_hosts), dtype=np.bool_)
         for row, colour in enumerate(mine.colour.tolist()):
             has[row, self.host[self._of_colour[colour]] if colour < self.n_colours else slice(None)] = True
         own = np.zeros(self.n_colours + 1, dtype=np.bool_)
@@ -200,8 +205,8 @@ class Search:
         current, most = self.problem.current, self.problem.max_moves
         if current is None or most is None:
             return change
-        out = np.array([each[0] for each in mine.members])
-        back = np.array([each[0] if each else -1 for each in others.members])
+        out, nothing = mine.single, np.full(len(others.host) - len(others.single), -1)
+        back = np.concatenate([others.single, nothing])  # there are no blocks where moves are counted
         runs, runs_back = current[out][:, None], np.where(back >= 0, current[back], -1)[None]
         more = (runs == a).astype(np.int64) - (runs == others.host[None])
         more = more + (runs_back == others.host[None]) - (runs_back == a)
@@ -236,6 +241,20 @@ class Search:
             self._taken.update(int(operators[i]) * self._n_zones + int(zones[target]) for i in group)
         self._recount(a)
         self._recount(b)
+
+
+def _least_first(cells: FloatArray) -> Iterator[int]:
+    """The least of the cells, then some next ones in order; none that is infinite."""
+    least = int(cells.argmin())
+    if cells[least] == np.inf:
+        return
+    yield least
+    tried = min(_TRIED, len(cells))
+    best = np.argpartition(cells, tried - 1)[:tried]
+    for cell in best[np.argsort(cells[best], kind="stable")].tolist():
+        if cells[cell] == np.inf:
+            return
+        yield cell
 
 
 def _penalty(over: FloatArray, excess: IntArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""`plan selection`, `queries`, `steps`, `interval`, and `verify` of all plans: documents, exit codes, errors."""
+"""`plan selection`, `queries`, `steps`, `placement`, `interval`, and `verify`: documents, exit codes, errors."""
 
 from __future__ import annotations
 

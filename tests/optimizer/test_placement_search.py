@@ -49,7 +49,7 @@ def check_against_all(problem: Placement) -> None:
         assert colour_bound(problem).value <= plan.colours
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(placements(most=6, hosts=3))
 def test_fewest_colours_then_hosts_of_all_placements(problem):
     check_against_all(problem)
@@ -69,7 +69,7 @@ def running(draw):
     return replace(problem, current=current, max_moves=draw(st.integers(0, 3)))
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(running())
 def test_few_moves_away_from_a_running_placement_of_all_placements(problem):
     check_against_all(problem)
@@ -111,7 +111,7 @@ def of_most_value(draw):
 
 
 @pytest.mark.parametrize("small", [3_000, 0])
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(problem=of_most_value())
 def test_most_value_of_all_that_can_be_placed(small, problem):
     """With 0 no exact model of the whole is asked: then the bound is above and the value below the best."""
@@ -128,3 +128,10 @@ def test_most_value_of_all_that_can_be_placed(small, problem):
     if small or plan.status is Status.OPTIMAL:
         assert plan.status is Status.OPTIMAL
         assert plan.objective == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.slow
+@settings(max_examples=2_000, deadline=None, derandomize=True)
+@given(st.one_of(placements(most=6, hosts=3), running(), placements(most=6, hosts=3, goal="hosts")))
+def test_all_goals_of_many_more_placements(problem):
+    check_against_all(problem)
