@@ -1,13 +1,14 @@
 """Why no allocation can keep all constraints: the smallest reason that is found, in words.
 
 Looked for are, in this order: a checkpoint that no node may store; copies that find too few nodes; nodes that cannot
-hold what only they may store, or cannot reach their minimum (`hall`); parts that not even divided checkpoints can keep,
-then parts that whole ones cannot (`conflict`).
+hold what only they may store, or cannot reach their minimum (`hall`), in load or in numbers of heavy checkpoints; parts
+that not even divided checkpoints can keep, then parts that whole ones cannot (`conflict`).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,10 +17,12 @@ from models.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.conflict import Conflict, Parts, divided, undivided
 from optimizer.checkpoint_allocation.flow import counts, is_count_problem
 from optimizer.checkpoint_allocation.hall import SURE, HallSet, hall_set
-from optimizer.checkpoint_allocation.prices import fitting
+from optimizer.checkpoint_allocation.prices import fits_in, fitting
 from optimizer.checkpoint_allocation.separable import cliques, is_clique
 
 _MOST_NAMED = 8
+_MOST_SHARES = 8  # heavy is what takes at least such a share of the largest capacity
+_HEAVY_PAIRS = 5_000_000
 _QUICK_PAIRS, _QUICK_ARCS = 2_000_000, 20_000  # looked at before any solver: milliseconds
 
 
@@ -39,7 +42,7 @@ def explained(problem: CheckpointAllocation, *, proven: bool, time_limit_s: floa
     A reason is a proof. Only where it is `proven` that there is no allocation at all, whole checkpoints are looked at:
     that takes mixed-integer programs, for at most `time_limit_s`.
     """
-    found = _hall_text(problem)
+    found = _hall_text(problem) or _heavy_text(problem)
     if found:
         return found
     conflict = divided(problem)
@@ -69,6 +72,38 @@ def _hall_text(problem: CheckpointAllocation) -> str:
         return f"node {n} asks for at least {limit.least[n]} checkpoints and has room for {limit.most[n]}"
     found = hall_set(counted)
     return "" if found is None else _of_counts(found)
+
+
+def _heavy_text(problem: CheckpointAllocation) -> str:
+    """What nodes cannot hold in numbers of heavy checkpoints: of those of load t and more, floor(capacity / t) each."""
+    if problem.load.ndim != 1 or problem.capacity is None:
+        return ""
+    loads = np.unique(problem.load)
+    best: tuple[HallSet, float] | None = None
+    for share in range(2, _MOST_SHARES + 1):
+        at = int(np.searchsorted(loads, float(problem.upper.max()) / share, side="right"))
+        if at == len(loads):
+            continue
+        least = float(loads[at])
+        heavy = np.flatnonzero(problem.load >= least)
+        if len(heavy) * problem.n_nodes > _HEAVY_PAIRS:
+            break
+        found = hall_set(_counted(problem, heavy, np.floor(problem.upper / least)))
+        if found is not None and (best is None or found.size < best[0].size):
+            best = replace(found, checkpoints=heavy[found.checkpoints]), least
+    if best is None:
+        return ""
+    few, least = best
+    who, nodes = _named("checkpoint", few.checkpoints), _named("node", few.nodes)
+    return f"{who} of load {least:.6g} or more may only go to {nodes}, with room for {round(few.room)} of them"
+
+
+def _counted(problem: CheckpointAllocation, rows: IntArray, most: FloatArray) -> CheckpointAllocation:
+    """Some checkpoints as one each, with capacities in numbers; a pair that has no room alone stays forbidden."""
+    allowed = fits_in(problem, rows)
+    return CheckpointAllocation(
+        cost=np.zeros(allowed.shape), load=np.ones(len(rows)), capacity=most, forbidden=np.argwhere(~allowed)
+    )
 
 
 def _of_loads(problem: CheckpointAllocation, found: HallSet) -> str:

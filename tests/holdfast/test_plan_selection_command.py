@@ -97,6 +97,48 @@ def test_an_interval_under_a_target_and_the_classical_formulas(run):
     assert document["daly_higher_s"] == pytest.approx(document["useful_s"], rel=1e-5)
 
 
+INTERVAL = {"checkpoint_s": 1, "mtbf_s": 9e4, "restart_s": 30, "utilisation": 0.6, "recovery_target_s": 180}
+
+
+def test_an_interval_of_a_file_is_planned_and_verified(run):
+    done = run("plan", "interval", "@problem.json", "--json", "--out", "@plan.json", problem=INTERVAL)
+    assert (done.exit_code, json.loads(done.stdout)["note"]) == (0, "the recovery target decides")
+    checked = run("verify", "@plan.json", "@problem.json", problem=INTERVAL)
+    assert (checked.exit_code, "not checked" in checked.stdout) == (0, False)
+    shorter = run("verify", "@plan.json", "@problem.json", problem=INTERVAL | {"recovery_target_s": 170})
+    assert shorter.exit_code == 4
+    assert "a failure may take" in shorter.stdout
+
+
+def test_options_take_the_place_of_what_the_file_of_an_interval_says(run):
+    given = run("plan", "interval", "@problem.json", "--recovery-target-s", "80", "--json", problem=INTERVAL)
+    assert (given.exit_code, json.loads(given.stdout)["status"]) == (3, "infeasible")
+    missing = run("plan", "interval", "--mtbf-s", "9e4")
+    assert "checkpoint_s: is missing" in str(missing.exception)
+
+
+def test_an_infeasible_interval_is_verified_as_such(run):
+    low = INTERVAL | {"recovery_target_s": 80}
+    run("plan", "interval", "@problem.json", "--out", "@plan.json", problem=low)
+    checked = run("verify", "@plan.json", "@problem.json", problem=low)
+    assert (checked.exit_code, "the infeasibility: the shortest recovery is" in checked.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("kind", ["selection", "queries", "steps"])
+def test_a_former_plan_may_be_started_from(run, kind):
+    run("plan", kind, "@problem.json", "--out", "@plan.json", problem=PROBLEMS[kind])
+    again = run("plan", kind, "@problem.json", "--from", "@plan.json", "--json", problem=PROBLEMS[kind])
+    first = json.loads(run("plan", kind, "@problem.json", "--json", problem=PROBLEMS[kind]).stdout)
+    assert (again.exit_code, json.loads(again.stdout)["objective"]) == (0, first["objective"])
+
+
+@pytest.mark.parametrize("kind", ["selection", "queries", "steps"])
+def test_what_does_not_fit_the_memory_is_refused_with_the_estimate(run, kind):
+    done = run("plan", kind, "@problem.json", "--memory", "100 MB", problem=PROBLEMS[kind])
+    assert isinstance(done.exception, InputError)
+    assert "needs about 250 MB of memory, 100 MB may be taken" in str(done.exception)
+
+
 def test_a_target_that_cannot_be_met_exits_three_and_says_what_can(run):
     given = ["--checkpoint-s", "1", "--mtbf-s", "9e4", "--restart-s", "30", "--utilisation", "0.6"]
     done = run("plan", "interval", *given, "--recovery-target-s", "80", "--json")

@@ -165,8 +165,18 @@ def test_a_problem_is_called_infeasible_only_where_nothing_keeps_the_rules():
         ),
         (
             {"cost": np.zeros((3, 2)), "load": [2.0, 2.1, 2.2], "capacity": [3.5, 3.5]},
-            "these cannot all hold: checkpoints 0, 1, 2 with load 2, 2.1, 2.2 must be stored; nodes 0, 1 can hold 3.5 "
-            "each. Parts of checkpoints could be stored so, whole ones cannot",
+            "checkpoints 0, 1, 2 of load 2 or more may only go to nodes 0, 1, with room for 2 of them",
+        ),
+        (
+            {"cost": np.zeros((4, 2)), "load": [5.0, 5, 4, 4], "capacity": [9.0, 9], "apart": [(0, 2), (0, 3)]},
+            "these cannot all hold: checkpoints 0, 1, 2, 3 with load 5, 5, 4, 4 must be stored; nodes 0, 1 can hold 9 "
+            "each; checkpoints 0, 2 must be apart; checkpoints 0, 3 must be apart. Parts of checkpoints could be "
+            "stored so, whole ones cannot",
+        ),
+        (
+            {"cost": np.zeros((4, 2)), "load": [4.0, 4, 3, 1], "capacity": [6.0, 6]},
+            "these cannot all hold: checkpoints 0, 1, 2 with load 4, 4, 3 must be stored; nodes 0, 1 can hold 6 each. "
+            "Parts of checkpoints could be stored so, whole ones cannot",
         ),
         (
             {"cost": np.zeros((5, 2)), "load": [2.0] * 5, "capacity": [5.0, 5.0]},
