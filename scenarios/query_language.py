@@ -5,7 +5,7 @@
 
 becomes source, filter, aggregation and destination. FROM takes one stream, or two that a join ("a JOIN b ON key") or a
 sequence ("a THEN b ON key") brings together; a condition of WHERE that names a stream ("a.price > 10") filters that
-stream before they meet, others filter what comes of them. Without an aggregate SELECT is a projection, but for SELECT *.
+stream before they meet, others filter what comes of them. Without an aggregate SELECT is a projection, except of *.
 Texts that say the same in other words, case or order of conditions give the same operators, which are then shared.
 Source: the example of Adaptive selective replication (VLDB PhD workshop 2013), section 2.1.
 """

@@ -73,6 +73,8 @@ def test_texts_that_say_the_same_in_other_words_share_their_operators() -> None:
     assert files(PAPER, PAPER.replace("SAP", "IBM")).table.n_operators == 7  # they share the source
     two = "INSERT INTO o SELECT * FROM tickStream WHERE x > 1 AND y < 2"
     assert files(two, "INSERT INTO p SELECT * FROM tickStream WHERE y<2.0 AND x>1").table.n_operators == 4
+    large = "INSERT INTO o SELECT * FROM tickStream WHERE x = 1234567{}"
+    assert files(large.format(1), large.format(2)).table.n_operators == 5  # not the same number
 
 
 def test_a_text_stands_in_a_file_beside_operators() -> None:
