@@ -12,9 +12,10 @@ from models.placement import Placement, PlacementPlan
 from optimizer.placement.all_placed import AllPlaced
 from optimizer.placement.budget import Budget
 from optimizer.placement.first_fit import best_fit, first_fit
+from optimizer.placement.fits import FITS, fitted
 from optimizer.placement.most_value import MostValue
 
-__all__ = ["best_fit", "first_fit", "solve"]
+__all__ = ["FITS", "best_fit", "first_fit", "fitted", "solve"]
 
 
 def solve(problem: Placement, *, time_limit_s: float = 60.0, seed: int = 0, workers: int = 1) -> PlacementPlan:

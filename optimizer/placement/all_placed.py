@@ -6,7 +6,7 @@ hosts are closed and what they had is placed elsewhere. Small problems are decid
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,12 @@ from models.placement import Placement, PlacementPlan
 from models.solution import Status
 from optimizer.placement.bounds import Bound, colour_bound, host_bound, impossible
 from optimizer.placement.budget import Budget
-from optimizer.placement.columns import column_bound
+from optimizer.placement.columns import Columns, column_bound
 from optimizer.placement.first_fit import best_fit
+from optimizer.placement.rounding import from_columns
 from optimizer.placement.search import Search
 from optimizer.placement.small import decide, smallest_conflict, whole
-from optimizer.placement.starts import start
+from optimizer.placement.starts import sent_home, start
 
 _SMALL = 3_000  # instances times hosts up to which an exact model is asked about the whole problem
 _MODEL_FIRST = 300  # instances times hosts up to which it is asked before any search
@@ -68,6 +69,8 @@ class AllPlaced:
         if self.by_colours:
             self._fewer_colours()
         self._fewer_hosts()
+        if self.problem.current is not None:
+            self._fewer_moves()
         return self._plan()
 
     def _try(self, most_colours: int, is_open: BoolArray, work: int) -> IntArray | None:
@@ -125,7 +128,8 @@ class AllPlaced:
         while high > low:
             if self.small and self._model("colours", high) is Status.OPTIMAL:
                 high = problem.most_colours(known.host)
-                known.colours = Bound(high, "an exact model of the whole problem", np.arange(problem.n_instances))
+                if high > low:
+                    known.colours = Bound(high, _MODEL, np.arange(problem.n_instances))
                 return
             high = min(high, problem.most_colours(known.host))
             found = self._try(high - 1, self.open, self.budget.share(2 * _TRY)) if high > low else None
@@ -143,6 +147,9 @@ class AllPlaced:
         packed = best_fit(problem, max_colours=most) if problem.current is None else None
         if packed is not None and (packed >= 0).all() and problem.hosts_used(packed) < problem.hosts_used(known.host):
             known.host = packed
+        plain = len(problem.resources) == 1 and limit is None and problem.operator is None
+        if plain and not self.tiny:
+            self._by_columns(most)
         low, high = known.hosts.value, problem.hosts_used(known.host)
         missed = high - 1 if self.tiny else low - 1
         while high > max(low, missed + 1):
@@ -152,23 +159,62 @@ class AllPlaced:
                 missed = count
             else:
                 known.host, high = found, problem.hosts_used(found)
-        if high > low:
-            self._prove_hosts(most, limit)
+        if high > low and not plain:
+            self._by_columns(most)
+        if self.small and problem.hosts_used(known.host) > known.hosts.value:
+            self._prove_hosts(most)
 
-    def _prove_hosts(self, most: int, limit: int | None) -> None:
+    def _by_columns(self, most: int) -> None:
+        """A bound by columns, and a placement made of them."""
         problem, known = self.problem, self.known
         assert known.host is not None and known.hosts is not None
-        columns = column_bound(problem, limit, self.budget)
-        if columns is not None and columns.value > known.hosts.value:
-            known.hosts = columns
-        if problem.hosts_used(known.host) > known.hosts.value and self.small:
-            before = known.host
-            status = self._model("hosts", most)
-            if known.host is not None and problem.hosts_used(known.host) > problem.hosts_used(before):
-                known.host = before
-            if status is Status.OPTIMAL:
-                hosts = problem.hosts_used(known.host)
-                known.hosts = Bound(hosts, "an exact model of the whole problem", np.arange(problem.n_instances))
+        if problem.hosts_used(known.host) == known.hosts.value:
+            return
+        columns = column_bound(problem, problem.hosts_used(known.host), self.budget.deadline)
+        if columns is not None and columns.bound.value > known.hosts.value:
+            known.hosts = columns.bound
+        if columns is not None and problem.hosts_used(known.host) > known.hosts.value:
+            self._round(columns, most)
+
+    def _prove_hosts(self, most: int) -> None:
+        """Ask an exact model for fewer hosts."""
+        problem, known = self.problem, self.known
+        assert known.host is not None and known.hosts is not None
+        before = known.host
+        status = self._model("hosts", most)
+        if problem.hosts_used(known.host) > problem.hosts_used(before):
+            known.host = before
+        hosts = problem.hosts_used(known.host)
+        if status is Status.OPTIMAL and hosts > known.hosts.value:
+            known.hosts = Bound(hosts, _MODEL, np.arange(problem.n_instances))
+
+    def _round(self, columns: Columns, most: int) -> None:
+        """Try for fewer hosts with the columns that the bound was made of; the rules decide whether it is taken."""
+        problem, known, budget = self.problem, self.known, self.budget
+        assert known.host is not None and known.hosts is not None
+        few = known.hosts.value
+        host = from_columns(problem, columns, few, most_s=budget.model_s / 4, deadline=budget.deadline, seed=self.seed)
+        few_moves = problem.max_moves is None or (host is not None and problem.moves(host) <= problem.max_moves)
+        if host is None or not few_moves or host.max(initial=-1) >= problem.n_hosts:
+            return
+        kept = (problem.fixed_hosts < 0) | (host == problem.fixed_hosts)
+        pairs = np.stack([problem.operators, problem.zones[host]], axis=1)
+        if kept.all() and len(np.unique(pairs, axis=0)) == len(pairs) and self._right(host, most):
+            known.host = host
+
+    def _fewer_moves(self) -> None:
+        """Of as few colours and hosts, a placement nearer to what runs now: the nearest only of small problems."""
+        problem, known = self.problem, self.known
+        assert known.host is not None
+        most = problem.most_colours(known.host) if self.by_colours else self.top
+        hosts = problem.hosts_used(known.host)
+        nearer = sent_home(problem, known.host, most)
+        if self.small and problem.moves(nearer):
+            part = replace(whole(problem, "moves", most, nearer), most_hosts=hosts)
+            found = decide(problem, part, most_s=self.budget.model_s / 2, deadline=self.budget.deadline, seed=self.seed)
+            nearer = nearer if found.host is None else found.host
+        if problem.moves(nearer) < problem.moves(known.host):
+            known.host = nearer
 
     def _chosen(self, count: int) -> BoolArray:
         """So many hosts to stay open: those with fixed instances, then the largest, then those that have most."""
@@ -246,4 +292,5 @@ class AllPlaced:
         )
 
 
+_MODEL = "an exact model of the whole problem"
 _NOTHING = "no placement of all instances was found, nor is it proven that there is none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 _WORK_PER_S = 4_000_000  # exchanges looked at in a second of the limit: half of what a quiet machine does
-_MODEL_SHARE = 0.25  # of the limit, in deterministic seconds of CP-SAT
+_MODEL_SHARE = 0.4  # of the limit, in deterministic seconds of CP-SAT
 
 
 class Budget:

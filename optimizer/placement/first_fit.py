@@ -102,7 +102,8 @@ def best_fit(
     open_hosts: BoolArray | None = None,
     already: IntArray | None = None,
 ) -> IntArray:
-    """The host of each instance (n,), -1 for one that found none; `order` None is by decreasing largest share.
+    """The host of each instance (n,), -1 for one that found none; `order` None is by decreasing largest share, or value
+    for it where values are the goal.
 
     `max_colours` replaces that of the problem; only `open_hosts` (H,) take instances; those that are `already` placed
     (n,) stay, where it is None those that are fixed.
@@ -110,7 +111,7 @@ def best_fit(
     hosts = Hosts(problem, max_colours, open_hosts, already)
     used = np.zeros(problem.n_hosts, dtype=np.bool_)
     used[hosts.host[hosts.host >= 0]] = True
-    for i in _order(np.argsort(-largest_shares(problem), kind="stable") if order is None else order):
+    for i in _order(_largest_first(problem) if order is None else order):
         if hosts.host[i] >= 0:
             continue
         allowed = hosts.allowed(i)
@@ -123,6 +124,13 @@ def best_fit(
         hosts.place(i, h)
         used[h] = True
     return hosts.host
+
+
+def _largest_first(problem: Placement) -> IntArray:
+    """Instances by decreasing largest share; where not all need to be placed, by value for it."""
+    shares = largest_shares(problem)
+    key = problem.values / np.maximum(shares, 1e-12) if problem.goal == "value" else shares
+    return np.argsort(-key, kind="stable").astype(np.int64)
 
 
 def _least(rank: IntArray, left: FloatArray) -> int:

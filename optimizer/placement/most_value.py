@@ -23,9 +23,9 @@ from optimizer.placement.starts import staying
 from optimizer.selection import select_operators
 
 _SMALL = 3_000  # instances times hosts up to which an exact model is asked about the whole problem
-_PART_HOSTS = 6
+_PART_HOSTS = 3
 _PART_INSTANCES = 60
-_PART_S = 0.1  # deterministic seconds for each part
+_PART_S = 0.4  # deterministic seconds for each part
 _IN_VAIN = 60  # parts in a row that gain nothing, after which it ends
 _BITS = 50
 

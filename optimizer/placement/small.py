@@ -35,8 +35,8 @@ _STATUS = {
 class Part:
     """What a model decides: these instances, on these hosts; all others stay where `host` has them (n,).
 
-    At most `most_colours` on a host (None: no limit). Goal is "colours", "hosts", "value" or "any". `worth` (n,) are
-    whole numbers, for goal "value", in which instances may be left out.
+    At most `most_colours` on a host and `most_hosts` in use (None: no limit). Goal is "colours", "hosts", "value",
+    "moves" or "any". `worth` (n,) are whole numbers, for goal "value", in which instances may be left out.
     """
 
     host: IntArray
@@ -45,6 +45,7 @@ class Part:
     goal: str
     most_colours: int | None = None
     worth: IntArray | None = None
+    most_hosts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class _Model:
                 self.model.add_implication(x, used)
             if h in kept:
                 self.model.add(used == 1)
+        if self.part.most_hosts is not None:
+            self.model.add(sum(self.used) <= self.part.most_hosts)
 
     def _operators(self) -> None:
         groups: dict[tuple[int, int], list[cp_model.IntVar]] = {}
@@ -144,20 +147,24 @@ class _Model:
         return any_of
 
     def _moves(self) -> None:
+        """At most so many moves; for goal "moves" the fewest."""
         problem = self.problem
-        if problem.current is None or problem.max_moves is None:
+        if problem.current is None or (problem.max_moves is None and self.part.goal != "moves"):
             return
         running = np.flatnonzero(problem.current >= 0)
         inside = np.isin(running, self.part.instances)
         outside = running[~inside]
         gone = int((self.rest[outside] != problem.current[outside]).sum())
         stay = [self.x[i, h] for i in running[inside].tolist() if (i, h := int(problem.current[i])) in self.x]
-        self.model.add(gone + int(inside.sum()) - sum(stay) <= problem.max_moves)
+        if problem.max_moves is not None:
+            self.model.add(gone + int(inside.sum()) - sum(stay) <= problem.max_moves)
+        if self.part.goal == "moves":
+            self.model.maximize(sum(stay))
 
     def _alike(self) -> None:
         """Of hosts that are alike in all, the first are in use."""
         problem = self.problem
-        if problem.apart != "host" or problem.max_moves is not None:
+        if problem.apart != "host" or problem.max_moves is not None or self.part.goal == "moves":
             return
         last: dict[tuple[int, ...], int] = {}
         kept = set(self.rest[self.rest >= 0].tolist()) | set(problem.fixed_hosts.tolist())

@@ -57,3 +57,19 @@ def _completed(problem: Placement, host: IntArray, is_open: BoolArray) -> IntArr
         free[h] -= problem.loads[i] / scale
         taken.append(int(problem.zones[h]))
     return host
+
+
+def sent_home(problem: Placement, host: IntArray, most_colours: int) -> IntArray:
+    """The placement (n,) with each instance back where it runs now, where that breaks no rule and opens no host."""
+    assert problem.current is not None
+    host = host.copy()
+    for i in np.flatnonzero((problem.current >= 0) & (host != problem.current) & (problem.fixed_hosts < 0)).tolist():
+        home, zones = int(problem.current[i]), problem.zones
+        there = np.flatnonzero(host == home)
+        same = np.flatnonzero((problem.operators == problem.operators[i]) & (host >= 0))
+        apart = all(zones[host[j]] != zones[home] for j in same.tolist() if j != i)
+        has_room = (problem.loads[there].sum(axis=0) + problem.loads[i] <= problem.rooms[home]).all()
+        colours = set(problem.colours[there].tolist()) | {int(problem.colours[i])}
+        if len(there) and apart and has_room and len(colours - {-1}) <= most_colours:
+            host[i] = home
+    return host
