@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.availability.cuts import joint_cuts, query_cuts
+from models.availability.classes import broken_given_classes
+from models.availability.cuts import Cuts, joint_cuts, query_cuts
 from models.availability.description import Availability, availability_from, faults
 from models.availability.exact import BOUNDS, some_broken, unavailability
 from models.availability.factoring import TooManyNodes
@@ -230,17 +231,24 @@ def _lumped(queries: Queries, setting: Setting) -> Line:
     assert setting.down is not None
     down, of_queries = setting.down, query_cuts(queries, setting.failures)
     try:
-        broken = [float(down @ broken_given_down(cuts, queries.n_hosts)) for cuts in of_queries]
+        broken = [_given_law(setting, down, cuts, queries.n_hosts) for cuts in of_queries]
     except TooManyNodes:
         raise InputError.at("queries", queries.n_queries, "are too entangled for crews and upgrades") from None
     try:
-        joint = float(down @ broken_given_down(joint_cuts(of_queries), queries.n_hosts))
+        joint = _given_law(setting, down, joint_cuts(of_queries), queries.n_hosts)
     except TooManyNodes:
         joint = math.nan
     figures = tuple(Figure(value, value, _LUMPED) for value in broken)
     mean = float(queries.shares @ broken)
     some = None if math.isnan(joint) else Figure(joint, joint, _LUMPED)
     return Line(setting.label, setting.p, figures, Figure(mean, mean, _LUMPED), some, {}, {})
+
+
+def _given_law(setting: Setting, down: FloatArray, cuts: Cuts, n_hosts: int) -> float:
+    """P(broken) by the law of how many hosts, or how many of each class, are down."""
+    if setting.classes:
+        return float((down * broken_given_classes(cuts, setting.classes)).sum())
+    return float(down @ broken_given_down(cuts, n_hosts))
 
 
 def _narrowed(line: Line, setting: Setting, sample: Callable[[Setting, str], Line]) -> Line:

@@ -236,11 +236,13 @@ def _model_faults(asked: Availability) -> Iterator[InputFault]:
     if shared and not steady:
         path = "upgrades" if asked.upgrades is not None else "times.crews"
         yield InputFault(path, NO_VALUE, "needs times.mttr: repairs last")
-    if shared and not alike:
+    timed = all(host.p is None for host in asked.own.values()) and asked.upgrades is None and asked.standby is None
+    if shared and not alike and (not timed or asked.domains or asked.beta):
         path = "upgrades" if asked.upgrades is not None else "times.crews"
-        yield InputFault(path, NO_VALUE, "is solved for equal hosts: no p of a host, no domains, no beta")
+        rule = "is solved for equal hosts: no p of a host, no domains, no beta"
+        yield InputFault(path, NO_VALUE, rule)
     if shared and asked.standby is not None and not asked.is_pair:
-        hint = "two hosts that have all operators in one order are"
+        hint = "of two hosts with all operators they are"
         yield InputFault("standby", NO_VALUE, "is not solved together with crews or upgrades", hint)
     if times is not None and times.day_s is not None and (shared or asked.standby is not None or asked.own):
         yield InputFault("times.day", times.day_s, "is solved for equal hosts that nobody repairs or upgrades")
