@@ -48,7 +48,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "ingest": ("ingest", "ingest", "Make a profile of a trace (needs Java)."),
     "validate": ("scenario", "validate", "Check a scenario file and say what deserves a second look."),
     "show": ("scenario", "show", "Show a scenario: topology, placement, expected load, size."),
-    "schema": ("scenario", "schema", "Print the JSON schema of scenario files."),
+    "schema": ("scenario", "schema", "Print the JSON schema of a kind of files."),
     "library": ("scenario", "library", "List the scenarios that come with holdfast, or print one."),
     "doctor": ("doctor", "doctor", "Say whether everything needed is there."),
 }

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from models.fields import Count, Description, PositiveBytes, PositiveSeconds, Seconds, Share
+from models.fields import Count, Description, PositiveBytes, PositiveSeconds, ReadOnlyMap, Seconds, Share
 
 PROTOCOLS = ("direct", "cpa", "cpal", "cpal_caught_up", "lazy_move")  # that are simulated
 
@@ -21,6 +21,21 @@ class HostFailure(Description):
     """Host that dies."""
     repair_s: PositiveSeconds | None = Field(default=None, alias="repair")
     """Time until the host is back, empty; without it never."""
+
+
+class FailureReplay(Description):
+    """Hosts die and come back as a failure log says, beside what `events` and host groups say."""
+
+    log: str = Field(min_length=1)
+    """A file of `holdfast failures --out`, relative to the scenario file."""
+    begin: str | None = None
+    """Instant of the log at which the run begins, in ISO 8601; without it the begin of the log's window."""
+    end: str | None = None
+    """Failures of the log from this instant on are left out."""
+    speed: float = Field(default=1.0, gt=0, le=1e9, strict=True)
+    """Seconds of the log in a second of the run."""
+    hosts: ReadOnlyMap[str] = Field(default_factory=dict, validate_default=True)
+    """Host = host of the log; without it hosts of the same name."""
 
 
 class Migrate(Description):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from models.cluster import HostGroup, Network, Placement
-from models.events import Elasticity, Event, HostFailure, Limits, Migrate, Rescale, Targets
+from models.events import Elasticity, Event, FailureReplay, HostFailure, Limits, Migrate, Rescale, Targets
 from models.fault_tolerance import Detector, FaultTolerance
 from models.fields import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, frozen
 from models.job import Operator
@@ -54,6 +54,8 @@ class Scenario(Description):
     """When key groups move by themselves."""
     events: ReadOnlyMap[Event] = Field(default_factory=dict, validate_default=True)
     """What happens in the run: one table for each event."""
+    failures: FailureReplay | None = None
+    """Failures of hosts as a log has them."""
     targets: Targets | None = None
     """What the run must meet; a missed target makes exit code 4."""
     recording: Recording = Recording()
@@ -80,5 +82,5 @@ class Scenario(Description):
     @property
     def may_fail(self) -> bool:
         """Whether a host can die in the run, or be taken for dead."""
-        named = any(isinstance(event, HostFailure) for event in self.events.values())
+        named = self.failures is not None or any(isinstance(event, HostFailure) for event in self.events.values())
         return named or self.detector.errs or any(group.failures is not None for group in self.hosts.values())

@@ -1,4 +1,4 @@
-"""The JSON schema of scenario files, for editors and checkers."""
+"""The JSON schemas of files, for editors and checkers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from models.scenario import Scenario
 
 def scenario_schema() -> dict[str, Any]:
     """The JSON schema (draft 2020-12) of a scenario file's tables; defaults of quantities carry their units."""
-    schema = Scenario.model_json_schema(by_alias=True)
+    return schema_of(Scenario)
+
+
+def schema_of(root: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of the tables of a file that `root` describes."""
+    schema = root.model_json_schema(by_alias=True)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    for model in descriptions():
-        table = schema if model is Scenario else schema["$defs"][model.__name__]
+    for model in descriptions(root):
+        table = schema if model is root else schema["$defs"][model.__name__]
         for key, field in fields_of(model).items():
             dimension = dimension_of(field.annotation, field.metadata)
             default = table["properties"][key].get("default")
@@ -25,9 +30,9 @@ def scenario_schema() -> dict[str, Any]:
     return schema
 
 
-def descriptions() -> list[type[BaseModel]]:
-    """Every description that a scenario is made of, the scenario first."""
-    found: list[type[BaseModel]] = [Scenario]
+def descriptions(root: type[BaseModel] = Scenario) -> list[type[BaseModel]]:
+    """Every description that a scenario, or another root, is made of, the root first."""
+    found: list[type[BaseModel]] = [root]
     for model in found:
         for field in fields_of(model).values():
             entry = entry_of(field.annotation)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.availability.cuts import joint_cuts, query_cuts
-from models.availability.description import Availability, availability_from
+from models.availability.classes import broken_given_classes
+from models.availability.cuts import Cuts, joint_cuts, query_cuts
+from models.availability.description import Availability, availability_from, faults
 from models.availability.exact import BOUNDS, some_broken, unavailability
 from models.availability.factoring import TooManyNodes
 from models.availability.law import broken_law
@@ -20,7 +21,8 @@ from models.availability.queries import Failures, Queries
 from models.availability.repair import broken_given_down
 from models.availability.times import downtime_s
 from models.checked_arrays import FloatArray
-from models.errors import InputError
+from models.errors import InputError, named, raise_if_any
+from scenarios.failure_logs import read_kept
 from scenarios.files import tables_of
 from scenarios.planning_files import read_json
 
@@ -99,7 +101,24 @@ def read_availability(path: str | Path) -> Availability:
     path = Path(path)
     if path.suffix not in (".toml", ".json"):
         raise InputError.at("file", path.name, "must end in .toml or .json")
-    return availability_from(read_json(path) if path.suffix == ".json" else tables_of(path, "query set"))
+    asked = availability_from(read_json(path) if path.suffix == ".json" else tables_of(path, "query set"))
+    return with_log(asked, path.parent)
+
+
+def with_log(asked: Availability, folder: Path) -> Availability:
+    """The description with the times of the failure log that it names; raises InputError where it has none."""
+    times = asked.times
+    if times is None or times.log is None:
+        return asked
+    with named("times.log"):
+        kept = read_kept(folder / times.log)
+    mttr_s = times.mttr_s if times.mttr_s is not None or times.day_s is not None else kept.mttr_s
+    if kept.mttf_s is None or (mttr_s is None and times.day_s is None):
+        raise InputError.at("times.log", times.log, "has no failure, or no repair that ended")
+    known = times.model_copy(update={"mttf_s": kept.mttf_s, "mttr_s": mttr_s, "log": None})
+    found = asked.model_copy(update={"times": known})
+    raise_if_any(faults(found))
+    return found
 
 
 def answer(
@@ -138,13 +157,15 @@ def answer(
 
 def _exact(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
     """One line for each setting; those that are alike in kind are found together, a whole curve at once."""
-    alike = [index for index, one in enumerate(settings) if one.down is None and one.failures.late is None]
+    alike = [index for index, one in enumerate(settings) if one.is_independent]
     found: dict[int, Line] = {}
     for indices in [alike, *[[index] for index in range(len(settings)) if index not in alike]]:
         if not indices:
             continue
         chosen = [settings[index] for index in indices]
-        if chosen[0].down is not None:
+        if chosen[0].pair is not None:
+            found[indices[0]] = _paired(queries, chosen[0])
+        elif chosen[0].down is not None:
             found[indices[0]] = _lumped(queries, chosen[0])
         else:
             found.update(zip(indices, _of_rows(queries, chosen), strict=True))
@@ -198,22 +219,36 @@ def _worst(methods: Sequence[str]) -> str:
     return BOUNDS if BOUNDS in methods else "exact"
 
 
+def _paired(queries: Queries, setting: Setting) -> Line:
+    """Two hosts of which one serves all: what breaks one query breaks each."""
+    assert setting.pair is not None
+    one = Figure(setting.pair, setting.pair, _LUMPED)
+    return Line(setting.label, setting.p, (one,) * queries.n_queries, one, one, {}, {})
+
+
 def _lumped(queries: Queries, setting: Setting) -> Line:
     """Where hosts share crews or are upgraded: by the law of how many are down."""
     assert setting.down is not None
     down, of_queries = setting.down, query_cuts(queries, setting.failures)
     try:
-        broken = [float(down @ broken_given_down(cuts, queries.n_hosts)) for cuts in of_queries]
+        broken = [_given_law(setting, down, cuts, queries.n_hosts) for cuts in of_queries]
     except TooManyNodes:
         raise InputError.at("queries", queries.n_queries, "are too entangled for crews and upgrades") from None
     try:
-        joint = float(down @ broken_given_down(joint_cuts(of_queries), queries.n_hosts))
+        joint = _given_law(setting, down, joint_cuts(of_queries), queries.n_hosts)
     except TooManyNodes:
         joint = math.nan
     figures = tuple(Figure(value, value, _LUMPED) for value in broken)
     mean = float(queries.shares @ broken)
     some = None if math.isnan(joint) else Figure(joint, joint, _LUMPED)
     return Line(setting.label, setting.p, figures, Figure(mean, mean, _LUMPED), some, {}, {})
+
+
+def _given_law(setting: Setting, down: FloatArray, cuts: Cuts, n_hosts: int) -> float:
+    """P(broken) by the law of how many hosts, or how many of each class, are down."""
+    if setting.classes:
+        return float((down * broken_given_classes(cuts, setting.classes)).sum())
+    return float(down @ broken_given_down(cuts, n_hosts))
 
 
 def _narrowed(line: Line, setting: Setting, sample: Callable[[Setting, str], Line]) -> Line:
@@ -244,7 +279,7 @@ def _sampled(queries: Queries, setting: Setting, method: str, runs: int, seed: i
     from sim.availability_weights import weighted  # noqa: PLC0415
     from sim.draws import code_of  # noqa: PLC0415
 
-    if setting.down is not None:
+    if setting.down is not None or setting.pair is not None:
         raise InputError.at("--method", method, "is for independent hosts: crews and upgrades are solved exactly")
     by = {"sample": sampled, "strata": stratified, "weights": weighted}[method]
     shares = (

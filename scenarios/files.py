@@ -107,6 +107,8 @@ def named_files(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield path_text(("workload", name, "rate", "series")), workload.rate.series
         if isinstance(workload.rate, ProfileRate):
             yield path_text(("workload", name, "rate", "profile")), workload.rate.profile
+    if scenario.failures is not None:
+        yield "failures.log", scenario.failures.log
     if scenario.placement.plan is not None:
         yield "placement.plan", scenario.placement.plan
     if isinstance(scenario.fault_tolerance.allocation, PlanFile):
@@ -127,7 +129,11 @@ def with_files(scenario: Scenario, place: Callable[[str], str]) -> Scenario:
     if isinstance(tolerance.allocation, PlanFile):
         plan = PlanFile(plan=place(tolerance.allocation.plan))
         tolerance = tolerance.model_copy(update={"allocation": plan})
-    return scenario.model_copy(update={"workload": FrozenMap(workload), "fault_tolerance": tolerance})
+    failures = scenario.failures
+    if failures is not None:
+        failures = failures.model_copy(update={"log": place(failures.log)})
+    changed = {"workload": FrozenMap(workload), "fault_tolerance": tolerance, "failures": failures}
+    return scenario.model_copy(update=changed)
 
 
 def moved(loaded: LoadedScenario, folder: Path) -> Scenario:

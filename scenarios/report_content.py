@@ -22,6 +22,7 @@ from scenarios.report_designs import designs
 from scenarios.runs import RunResult
 from scenarios.study import Study
 
+_MOST_CRASHES = 5  # that the question names
 _LIBRARIES = ("numpy", "simpy", "scipy", "ortools", "pyspark", "pyarrow", "pydantic")
 
 
@@ -98,6 +99,8 @@ def _question(scenario: Scenario) -> str:
         return f"What does it cost to move a key group by {', '.join(protocols)}?"
     if not crashes:
         return "How long do tuples take, and how busy is each operator?"
+    if len(crashes) > _MOST_CRASHES:
+        return f"What happens if hosts die ({len(crashes):,} failures)?"
     hosts = ", ".join(f"{event.host} at {event.at_s:g} s" for event in crashes)
     return f"What happens if a host dies ({hosts})?"
 

@@ -18,6 +18,7 @@ from models.fields import FrozenMap
 from models.inputs import RunInputs
 from models.rules import faults, not_simulated
 from models.scenario import Scenario
+from scenarios.failure_replay import replayed
 from scenarios.files import named_files
 from scenarios.guard import Answer, Guard, Note, limit_memory, serve
 from scenarios.runs import inputs_of
@@ -83,6 +84,7 @@ class Runs:
         raise_if_any(not_simulated(scenario))
         self._enter("inputs")
         self._check_files(scenario)
+        scenario = replayed(scenario, self._folder)
         inputs = inputs_of(scenario, self._folder)
         one = scenario.model_copy(update={"replications": 1})
         expected = estimate(one, inputs.rates, inputs.shares)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from scenarios.availability import Answer, Figure
+    from scenarios.availability_worth import Element, Replica, Worth
 
 _MOST_ROWS = 20
 _MOST_COLUMNS = 5
@@ -29,6 +31,7 @@ def availability(
     seed: Annotated[int, typer.Option(help="Decides the draws")] = 1,
     workers: Annotated[int, typer.Option(help="Threads; never changes the answer")] = 1,
     target: Annotated[float | None, typer.Option(help="Availability that every query must have")] = None,
+    worth: Annotated[bool, typer.Option("--worth", help="Also what each host, and one more replica, is worth")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
 ) -> None:
     """Say how often each query, the mean query, and at least one of all is broken, and by which method.
@@ -37,13 +40,16 @@ def availability(
     """
     from holdfast import terminal  # noqa: PLC0415
     from scenarios.availability import answer, document, read_availability  # noqa: PLC0415
+    from scenarios.availability_worth import worth as worth_of  # noqa: PLC0415
 
     asked = read_availability(file)
     found = answer(asked, p=p or (), method=method, runs=runs, seed=seed, workers=workers, target=target)
+    of_worth = worth_of(asked, p or ()) if worth else ()
     if as_json:
-        terminal.print_json(document(found))
+        more = {"worth": [one.document() for one in of_worth]} if worth else {}
+        terminal.print_json(document(found) | more)
     else:
-        terminal.show(*_tables(found), *_notes(found))
+        terminal.show(*_tables(found), *_worth_tables(of_worth), *_notes(found))
     if found.missed:
         typer.echo(f"{len(found.missed)} of {len(asked.queries)} queries miss {_percent(found.target)}", err=True)
         raise typer.Exit(MISSED)
@@ -84,6 +90,28 @@ def _by_query(found: Answer) -> Table:
     more = f"the worst {len(order)} of {len(names)}" if len(order) < len(names) else "worst first"
     columns = ["query", *(line.label for line in lines), "method"]
     return terminal.table(f"Unavailability by query, {more}", columns, rows)
+
+
+def _worth_tables(found: Sequence[Worth]) -> list[Table]:
+    """Importance of elements, and gains of replicas, for the last setting."""
+    from holdfast import terminal  # noqa: PLC0415
+
+    if not found:
+        return []
+    last = found[-1]
+    elements = [(one.name, _between(one)) for one in last.elements[:_MOST_ROWS]]
+    replicas = [(one.operator, one.host, _between(one)) for one in last.replicas[:_MOST_ROWS]]
+    left = f", {last.left_out} operators not tried" if last.left_out else ""
+    return [
+        terminal.table(f"Importance (Birnbaum), {last.label}", ("host or domain", "decides"), elements),
+        terminal.table(
+            f"One more replica, {last.label}{left}", ("operator", "host", "mean gains"), replicas, text_columns=2
+        ),
+    ]
+
+
+def _between(one: Element | Replica) -> str:
+    return f"{one.low:.4g}" if one.low == one.high else _bounds(one.low, one.high)
 
 
 def _notes(found: Answer) -> list[str]:

@@ -10,6 +10,8 @@ import typer
 from holdfast import terminal
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from models.inputs import RunInputs
     from scenarios.files import LoadedScenario
 
@@ -59,11 +61,32 @@ def show(file: File, settings: Settings = None, as_json: AsJson = False) -> None
         terminal.show(*tables(loaded.scenario, inputs), *(f"missing: {line}" for line in missing))
 
 
-def schema() -> None:
-    """Print the JSON schema of scenario files, for editors and checkers."""
-    from models.schema import scenario_schema  # noqa: PLC0415
+def schema(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="scenario, availability or sizing")] = "scenario",
+) -> None:
+    """Print the JSON schema of a kind of files, for editors and checkers."""
+    from models.schema import schema_of  # noqa: PLC0415
 
-    print(json.dumps(scenario_schema(), indent=2))
+    print(json.dumps(schema_of(_described(kind)), indent=2))
+
+
+def _described(kind: str) -> type[BaseModel]:
+    """What files of a kind hold."""
+    from models.errors import InputError  # noqa: PLC0415
+
+    if kind == "availability":
+        from models.availability.description import Availability  # noqa: PLC0415
+
+        return Availability
+    if kind == "sizing":
+        from models.sizing.description import Sizing  # noqa: PLC0415
+
+        return Sizing
+    if kind != "scenario":
+        raise InputError.at("KIND", kind, "must be scenario, availability or sizing")
+    from models.scenario import Scenario  # noqa: PLC0415
+
+    return Scenario
 
 
 def library(

@@ -51,14 +51,24 @@ class Domain(Description):
 class Times(Description):
     """Times to failure and repair, in place of `p`."""
 
-    mttf_s: PositiveSeconds = Field(alias="mttf")
+    mttf_s: PositiveSeconds | None = Field(default=None, alias="mttf")
     """Mean up time of a host until it fails."""
+    log: str | None = None
+    """A file of `holdfast failures --out`, relative to this one: its MTTF, and its MTTR where neither that nor a day is
+    given.
+    """
     mttr_s: PositiveSeconds | None = Field(default=None, alias="mttr")
     """Mean time until it is up again; asks for the share of time in the long run."""
     crews: Count | None = None
     """How many hosts can be repaired at once; without it all can."""
     day_s: PositiveSeconds | None = Field(default=None, alias="day")
     """Hosts are all up at the start of a day and stay down once they failed: asks for its end and its average."""
+
+    @property
+    def up_s(self) -> float:
+        """Mean up time; a log has been looked into."""
+        assert self.mttf_s is not None
+        return self.mttf_s
 
 
 class Standby(Description):
@@ -119,6 +129,15 @@ class Availability(Description):
         """The tables of the hosts that say something."""
         hosts = self.hosts if isinstance(self.hosts, Mapping) else {}
         return {name: host for name, host in hosts.items() if host != Host()}
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether one host serves and the other stands by for all that there is, and nothing is upgraded."""
+        placed = set(self.operators.values())
+        take_over = self.standby is not None and self.standby.take_over_s > 0
+        return (
+            len(self.host_names) == 2 and len(placed) == 1 and len(min(placed)) == 2 and take_over and not self.upgrades
+        )
 
     def operators_of(self, query: str) -> tuple[str, ...]:
         """The operators that a query needs."""
@@ -205,9 +224,12 @@ def _chance_faults(asked: Availability) -> Iterator[InputFault]:
 
 def _model_faults(asked: Availability) -> Iterator[InputFault]:
     times = asked.times
-    if times is not None and times.mttr_s is None and times.day_s is None:
+    if times is not None and (times.mttf_s is None) == (times.log is None):
+        yield InputFault("times", NO_VALUE, "must have either mttf or log")
+    read = times is not None and times.log is not None  # its mttr is not known yet
+    if times is not None and times.mttr_s is None and times.day_s is None and not read:
         yield InputFault("times", NO_VALUE, "must have mttr or day", "mttr for the long run, day for a day")
-    steady = times is not None and times.mttr_s is not None
+    steady = times is not None and (times.mttr_s is not None or (read and times.day_s is None))
     alike = not asked.own and not asked.domains and not asked.beta
     shared = (times is not None and times.crews is not None) or asked.upgrades is not None
     if asked.standby is not None and not steady:
@@ -215,11 +237,14 @@ def _model_faults(asked: Availability) -> Iterator[InputFault]:
     if shared and not steady:
         path = "upgrades" if asked.upgrades is not None else "times.crews"
         yield InputFault(path, NO_VALUE, "needs times.mttr: repairs last")
-    if shared and not alike:
+    timed = all(host.p is None for host in asked.own.values()) and asked.upgrades is None and asked.standby is None
+    if shared and not alike and (not timed or asked.domains or asked.beta):
         path = "upgrades" if asked.upgrades is not None else "times.crews"
-        yield InputFault(path, NO_VALUE, "is solved for equal hosts: no p of a host, no domains, no beta")
-    if shared and asked.standby is not None:
-        yield InputFault("standby", NO_VALUE, "is not solved together with crews or upgrades")
+        rule = "is solved for equal hosts: no p of a host, no domains, no beta"
+        yield InputFault(path, NO_VALUE, rule)
+    if shared and asked.standby is not None and not asked.is_pair:
+        hint = "of two hosts with all operators they are"
+        yield InputFault("standby", NO_VALUE, "is not solved together with crews or upgrades", hint)
     if times is not None and times.day_s is not None and (shared or asked.standby is not None or asked.own):
         yield InputFault("times.day", times.day_s, "is solved for equal hosts that nobody repairs or upgrades")
     if asked.beta and asked.own:

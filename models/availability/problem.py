@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.availability.classes import class_law
 from models.availability.description import Availability, Query
 from models.availability.queries import Failures, Queries, with_common_cause
-from models.availability.repair import down_law, upgrade_law
+from models.availability.repair import down_law, pair_unavailability, upgrade_law
 from models.availability.times import day_average_rule, end_of_day, not_taken_over, steady
 from models.checked_arrays import FloatArray
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
@@ -20,7 +21,8 @@ class Setting:
     """One line of the answer: a label, and what it is the mean of.
 
     `failures` with `weights` (n_rows,): the mean over its rows. `down`: P(k hosts are down) in place of failures, any
-    k alike. `p` is the chance of a host without one of its own, None where there is none such.
+    k alike; with `classes` of hosts, P(so many of each are down). `pair`: P(nobody serves) of a primary and its
+    standby, in place of both. `p` is the chance of a host without one of its own, None where there is none such.
     """
 
     label: str
@@ -28,6 +30,13 @@ class Setting:
     failures: Failures
     weights: FloatArray
     down: FloatArray | None = None
+    pair: float | None = None
+    classes: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether hosts and domains fail independently, and instances are active."""
+        return self.down is None and self.pair is None and self.failures.late is None
 
 
 def queries_of(asked: Availability) -> Queries:
@@ -76,16 +85,40 @@ def _of_times(asked: Availability) -> list[Setting]:
     times, found = asked.times, []
     assert times is not None
     if times.mttr_s is not None:
-        p = steady(times.mttf_s, times.mttr_s)
+        p = steady(times.up_s, times.mttr_s)
         setting = _plain(asked, "long run", p)
-        if asked.standby is not None:
+        if asked.standby is not None and times.crews is not None:
+            one = asked.standby
+            pair = pair_unavailability(times.up_s, times.mttr_s, times.crews, one.take_over_s, one.coverage)
+            setting = replace(setting, pair=pair)
+        elif asked.standby is not None:
             late = _late(asked, setting.failures.down)
             setting = replace(setting, failures=replace(setting.failures, late=late))
-        found.append(replace(setting, down=_shared(asked)))
+        if times.crews is not None and asked.own:
+            kinds = _kinds(asked)
+            sizes, ups, repairs = zip(*((len(hosts), *of) for of, hosts in kinds.items()), strict=True)
+            law = class_law(sizes, ups, repairs, min(times.crews, len(asked.host_names)))
+            found.append(replace(setting, down=law, classes=tuple(kinds.values())))
+        else:
+            found.append(replace(setting, down=_shared(asked)))
     if times.day_s is not None:
-        found.append(_plain(asked, "end of day", end_of_day(times.mttf_s, times.day_s)))
-        chances, weights = day_average_rule(times.mttf_s, times.day_s)
+        found.append(_plain(asked, "end of day", end_of_day(times.up_s, times.day_s)))
+        chances, weights = day_average_rule(times.up_s, times.day_s)
         found.append(Setting("mean of day", None, _failures(asked, chances[:, None]), weights))
+    return found
+
+
+def _kinds(asked: Availability) -> dict[tuple[float, float], tuple[int, ...]]:
+    """(MTTF, MTTR) -> hosts with these times, in the order of the file."""
+    times = asked.times
+    assert times is not None
+    assert times.mttr_s is not None
+    found: dict[tuple[float, float], tuple[int, ...]] = {}
+    for index, name in enumerate(asked.host_names):
+        host = asked.own.get(name)
+        own = host is not None and host.mttf_s is not None and host.mttr_s is not None
+        key = (host.mttf_s, host.mttr_s) if own else (times.up_s, times.mttr_s)  # type: ignore[union-attr]
+        found[key] = (*found.get(key, ()), index)  # type: ignore[index, arg-type]
     return found
 
 
@@ -97,8 +130,8 @@ def _shared(asked: Availability) -> FloatArray | None:
     crews = min(times.crews or n, n)
     if asked.upgrades is not None:
         plan = asked.upgrades
-        return upgrade_law(n, times.mttf_s, times.mttr_s, crews, plan.every_s, plan.lasts_s, only_whole=plan.only_whole)
-    return None if times.crews is None else down_law(n, times.mttf_s, times.mttr_s, crews)
+        return upgrade_law(n, times.up_s, times.mttr_s, crews, plan.every_s, plan.lasts_s, only_whole=plan.only_whole)
+    return None if times.crews is None else down_law(n, times.up_s, times.mttr_s, crews)
 
 
 def _late(asked: Availability, down: FloatArray) -> FloatArray:
@@ -109,7 +142,7 @@ def _late(asked: Availability, down: FloatArray) -> FloatArray:
     late = np.empty_like(down)
     for index, name in enumerate(asked.host_names):
         host = asked.own.get(name)
-        mttf_s, mttr_s = times.mttf_s, times.mttr_s
+        mttf_s, mttr_s = times.up_s, times.mttr_s
         if host is not None and host.mttf_s is not None:
             mttf_s, mttr_s = host.mttf_s, host.mttr_s
         assert mttr_s is not None

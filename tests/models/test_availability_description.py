@@ -61,7 +61,7 @@ def made(**changes):  # type: ignore[no-untyped-def]
         ),
         (
             {"p": None, "times": {**LONG_RUN, "crews": 1}, "standby": {}},
-            "standby: is not solved together with crews or upgrades",
+            "standby: is not solved together with crews or upgrades (of two hosts with all operators they are)",
         ),
         (
             {"p": None, "times": {**LONG_RUN, "day": "1 d"}, "standby": {}},

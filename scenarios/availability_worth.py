@@ -1,0 +1,81 @@
+"""What an element, or one more replica, is worth: importance and gains of all, the greatest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from models.availability.description import Availability
+from models.availability.importance import birnbaum, replica_gain
+from models.availability.problem import Setting, queries_of, settings_of
+from models.availability.queries import Queries
+from models.errors import InputError
+
+_MOST_PAIRS = 1000  # of an operator and a host that are tried
+
+
+@dataclass(frozen=True)
+class Element:
+    """A host or a domain, and the bounds of its importance."""
+
+    name: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One more instance of an operator on a host, and the bounds of what the mean share of running queries gains."""
+
+    operator: str
+    host: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Of one setting: elements and replicas, the greatest first; `left_out` operators were not tried."""
+
+    label: str
+    elements: tuple[Element, ...]
+    replicas: tuple[Replica, ...]
+    left_out: int
+
+    def document(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+def worth(asked: Availability, p: Sequence[float] = ()) -> tuple[Worth, ...]:
+    """What elements and replicas are worth in each setting of independent hosts; raises InputError where none is."""
+    queries = queries_of(asked)
+    settings = [one for one in settings_of(asked, p) if one.is_independent and len(one.weights) == 1]
+    if not settings:
+        raise InputError.at("--worth", True, "is for hosts that are independent, without standbys")
+    return tuple(_worth(asked, queries, one) for one in settings)
+
+
+def _worth(asked: Availability, queries: Queries, setting: Setting) -> Worth:
+    hosts, operators = asked.host_names, tuple(asked.operators)
+    names = (*hosts, *(asked.domains or ("all hosts",)))
+    of_elements = birnbaum(queries, setting.failures)
+    elements = [
+        Element(names[k], float(of_elements.low[0, k]), float(of_elements.high[0, k]))
+        for k in range(min(len(names), of_elements.low.shape[1]))
+    ]
+    order = sorted(range(len(operators)), key=lambda one: (len(queries.instances[one]), one))
+    tried = order[: max(1, _MOST_PAIRS // len(hosts))]
+    replicas = []
+    for operator in tried:
+        for host in range(len(hosts)):
+            if host not in queries.instances[operator]:
+                gain = replica_gain(queries, setting.failures, operator, host)
+                replicas.append(Replica(operators[operator], hosts[host], float(gain.low[0]), float(gain.high[0])))
+    return Worth(
+        setting.label,
+        tuple(sorted(elements, key=lambda one: (-one.high, one.name))),
+        tuple(sorted(replicas, key=lambda one: (-one.high, one.operator, one.host))),
+        len(order) - len(tried),
+    )
