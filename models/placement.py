@@ -13,7 +13,7 @@ h = 0 .. H-1, which has host_cpu[h] and host_network[h]:
 
 Source: spec page "Adaptive selective replication", section "Three steps" (placement, coloured bin packing).
 
-Sums are of whole numbers: see `whole_units`. A fixed instance stays on its host; one without colour (-1) counts for none.
+Sums are of whole numbers: see `whole_units`. A fixed instance stays on its host; no colour (-1) counts for none.
 """
 
 from __future__ import annotations
@@ -255,8 +255,8 @@ def _is_whole(value: Any) -> bool:
 class PlacementPlan(Solution):
     """An answer: the host of each instance (n,), -1 for one that is left out; None when there is no answer.
 
-    `objective` and `bound` are of the goal: colours, hosts, or value. `hosts` are those in use; `hosts_bound` is a lower
-    bound for placements of as many colours (None where hosts do not count): with goal "colours" a plan is optimal
+    `objective` and `bound` are of the goal: colours, hosts, or value. `hosts` are those in use; `hosts_bound` is a
+    lower bound for placements of as many colours (None where hosts do not count): with goal "colours" a plan is optimal
     when both are proven. `moves` leave the running placement; `unplaced` instances are without a host. `reason` says
     what proves the bound, or why there is no placement; `conflict` are the instances that it is about.
     """

@@ -1,4 +1,4 @@
-"""Checking selections and migration steps without any solver: values recomputed, broken rules and false claims listed.
+"""Checking selections, migration steps and placements without any solver: what is broken, and false claims.
 
 All comparisons are of exact sums. A bound is proven here where the plan carries its proof, or where a price does it.
 """
@@ -11,16 +11,21 @@ from fractions import Fraction
 import numpy as np
 
 from models.migration_steps import MigrationSteps, StepsPlan
+from models.placement import Placement, PlacementPlan
 from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan, fits
 from models.solution import OPTIMAL_GAP, Solution, Status
 from optimizer.edge_colouring import busiest
 from optimizer.verify import GAP_TOLERANCE, VALUE_TOLERANCE, Verdict, Violation
+from optimizer.verify_placement import verify_placement
 
 _MOST_LISTED = 20
 
 
 def verify_plan(
-    problem: OperatorSelection | QuerySelection | MigrationSteps, plan: Solution, *, gap: float | None = None
+    problem: OperatorSelection | QuerySelection | MigrationSteps | Placement,
+    plan: Solution,
+    *,
+    gap: float | None = None,
 ) -> Verdict:
     """The verdict on a plan of the problem's kind; `gap` is what a file claims beside objective and bound."""
     if isinstance(problem, OperatorSelection):
@@ -29,6 +34,9 @@ def verify_plan(
     if isinstance(problem, QuerySelection):
         assert isinstance(plan, QueryPlan)
         return _verdict(plan, gap, *_queries(problem, plan))
+    if isinstance(problem, Placement):
+        assert isinstance(plan, PlacementPlan)
+        return verify_placement(problem, plan, gap=gap)
     assert isinstance(plan, StepsPlan)
     return _verdict(plan, gap, *_steps(problem, plan))
 

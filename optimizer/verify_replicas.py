@@ -28,6 +28,10 @@ def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float |
     if any(not hosts or max(hosts) >= problem.n_hosts or min(hosts) < 0 for hosts in plan.instances):
         return Verdict(None, tuple(found), (), ())
     objective, exact = _objective(problem, plan.instances)
+    if plan.target is not None and exact and plan.status in (Status.OPTIMAL, Status.FEASIBLE):
+        if objective > (1 - plan.target) * (1 + VALUE_TOLERANCE):
+            found.append(Violation("target", f"{1 - objective!r} of the queries run, the target is {plan.target!r}"))
+        objective = problem.cost(plan.instances)
     found += [Violation("claim", text) for text in _claims(problem, plan, objective if exact else None, gap)]
     checked = ["every constraint", "the cost", *(["the availability"] if exact else [])]
     left = [] if plan.bound is None else ["the bound, which takes a solver"]
@@ -38,7 +42,7 @@ def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float |
 def _claims(problem: Replication, plan: ReplicationPlan, objective: float | None, gap: float | None) -> list[str]:
     assert plan.instances is not None
     found = []
-    if plan.status is Status.INFEASIBLE:
+    if plan.status is Status.INFEASIBLE and plan.target is None:
         found.append("says infeasible, with an answer")
     cost = problem.cost(plan.instances)
     if plan.cost is not None and abs(plan.cost - cost) > VALUE_TOLERANCE * max(1.0, abs(cost)):
@@ -73,7 +77,7 @@ def _objective(problem: Replication, instances: Sequence[Sequence[int]]) -> tupl
 
 
 def _broken(clauses: frozenset[frozenset[int]], chances: list[float]) -> float | None:
-    """P(all hosts of some clause are down), by conditioning on one host after the other; None if that takes too long."""
+    """P(all hosts of some clause are down), by conditioning on one host after another; None if that takes too long."""
     states = 0
 
     @cache

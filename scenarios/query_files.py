@@ -8,12 +8,13 @@ from pathlib import Path
 
 from models.checked_arrays import FloatArray
 from models.errors import InputError
-from models.queries.description import OperatorEntry, QuerySet, query_set_from
+from models.queries.description import QuerySet, query_set_from
 from models.queries.graph import QueryGraph
 from models.queries.loads import OperatorTable, table_of
 from models.queries.operators import Query
 from models.queries.reading import queries_from
 from scenarios.files import tables_of
+from scenarios.query_language import compile_query
 from scenarios.query_templates import workload
 
 
@@ -51,13 +52,9 @@ def loaded(asked: QuerySet) -> LoadedQueries:
     if asked.templates is not None:
         made = workload(asked.templates, asked.templates.seed)
         return LoadedQueries(asked, made.queries, made.table, made.rates, {})
-    queries = queries_from(asked, _compiled)
+    queries = queries_from(asked, compile_query)
     graph = QueryGraph(queries)
     table = table_of(graph, {name: one.tuple_bytes for name, one in asked.streams.items()})
     rates = table.rates({name: one.rate_per_s for name, one in asked.streams.items()})
     members = {query: dict(graph.members(query)) for query in graph.queries}
     return LoadedQueries(asked, queries, table, rates, members)
-
-
-def _compiled(path: str, text: str) -> Mapping[str, OperatorEntry]:
-    raise InputError.at(path, text, "cannot be compiled yet", "write its operators")

@@ -16,12 +16,15 @@ from models.replication.problem import Replication, ReplicationPlan, checked_ins
 from models.solution import Status
 from models.words import nearest, path_text
 from optimizer.replication import PLACEMENTS, SELECTIONS, plan
+from optimizer.replication.heuristic import without_room
+from optimizer.replication.optimise import FrontPoint, cheapest, front, most_available
 from optimizer.replication.placing import place_primaries
 from scenarios.planning_files import read_fields
 from scenarios.query_files import LoadedQueries, read_queries
 from sim.draws import code_of
 
 KIND = "replicas"
+OPTIMISED = "optimised"
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,26 @@ def plans(problem: Replication, asked: Asked) -> dict[str, ReplicationPlan]:
     }
 
 
+def best_plan(problem: Replication) -> ReplicationPlan:
+    """The plan under which fewest queries are broken, with its bound."""
+    return most_available(problem)
+
+
+def cheapest_of(problem: Replication, target: float) -> ReplicationPlan:
+    """The cheapest plan for a target; raises InputError for a target that is no probability."""
+    return cheapest(problem, target)
+
+
+def front_of(problem: Replication, points: int) -> list[FrontPoint]:
+    """The Pareto front; empty where primaries find no host."""
+    return front(problem, points)
+
+
+def no_room(problem: Replication) -> ReplicationPlan:
+    """What is said where primaries find no host."""
+    return without_room(problem, place_primaries(problem), 0.0)
+
+
 def best_of(found: Mapping[str, ReplicationPlan]) -> str:
     """The importance whose plan is best; the first of equal ones."""
     return min(found, key=lambda one: np.inf if found[one].objective is None else float(found[one].objective or 0.0))
@@ -152,6 +175,7 @@ def document(plan: ReplicationPlan, problem: Replication, found: LoadedQueries, 
         "wall_s": plan.wall_s,
         "note": plan.note or None,
         "goal": problem.goal,
+        "target": plan.target,
         "p": (asked.p or found.asked.chances),
         "budget": problem.budget,
         "max_level": problem.max_level,
@@ -194,6 +218,7 @@ def read_plan_of_replicas(
         bound=_number(fields, "bound"),
         cost=_number(fields, "cost"),
         instances=None if given is None else checked_instances(given),
+        target=_number(fields, "target"),
     )
     return problem, plan, _number(fields, "gap")
 

@@ -1,6 +1,7 @@
-"""Files of selections and migration steps: problems in JSON or NPZ, plans in JSON, with every fault reported.
+"""Files of selections, steps and placements: problems in JSON, TOML or NPZ, plans in JSON, with every fault reported.
 
-A problem has the keys of `OperatorSelection`, `QuerySelection` or `MigrationSteps`; a plan says which by its `kind`.
+A problem has the keys of `OperatorSelection`, `QuerySelection`, `MigrationSteps` or `Placement`; a plan says which by
+its `kind`.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ import numpy as np
 from models.checked_arrays import CheckedArrays
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.migration_steps import MigrationSteps, StepsPlan
+from models.placement import Placement, PlacementPlan
 from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
 from models.solution import Solution, Status
+from scenarios.files import tables_of
 from scenarios.planning_files import read_fields
 
-Problem = OperatorSelection | QuerySelection | MigrationSteps
-Plan = SelectionPlan | QueryPlan | StepsPlan
+Problem = OperatorSelection | QuerySelection | MigrationSteps | Placement
+Plan = SelectionPlan | QueryPlan | StepsPlan | PlacementPlan
 
 PROBLEMS: dict[str, tuple[type[Problem], type[Plan]]] = {
     "selection": (OperatorSelection, SelectionPlan),
     "queries": (QuerySelection, QueryPlan),
     "steps": (MigrationSteps, StepsPlan),
+    "placement": (Placement, PlacementPlan),
 }
 _COMMON = ("status", "objective", "bound", "gap", "wall_s", "note")
 
@@ -34,7 +38,8 @@ _COMMON = ("status", "objective", "bound", "gap", "wall_s", "note")
 def read_problem_of(kind: str, path: str | Path) -> Problem:
     """The problem of a kind (a key of PROBLEMS) in a file; raises InputError with every fault."""
     made = PROBLEMS[kind][0]
-    found = {key: value for key, value in read_fields(path).items() if value is not None}
+    given = tables_of(Path(path), f"problem of {kind}") if Path(path).suffix == ".toml" else read_fields(path)
+    found = {key: value for key, value in given.items() if value is not None}
     keys = {field.name: field.default is MISSING for field in fields(made)}
     faults = [_unknown(key, kind, list(keys)) for key in found if key not in keys]
     faults += [InputFault(key, NO_VALUE, "is missing") for key, needed in keys.items() if needed and key not in found]
@@ -105,7 +110,7 @@ def read_plan_of(kind: str, path: str | Path) -> tuple[Plan, float | None]:
 def _read(check: CheckedArrays, name: str, value: Any) -> Any:
     if name in ("note", "reason"):
         return str(value)
-    if name in ("level", "step"):
+    if name in ("level", "step", "host", "conflict"):
         return check.indices(name, value, (None,), (None,))
     if name in ("queries", "operators"):
         if isinstance(value, list) and all(isinstance(one, bool) for one in value):
@@ -115,6 +120,10 @@ def _read(check: CheckedArrays, name: str, value: Any) -> Any:
     if name in ("start_s", "split"):
         return check.floats(name, value, (None,))
     found = None if isinstance(value, (list, bool)) else check.floats(name, value, ())
+    if found is not None and name in ("colours", "hosts", "hosts_bound", "moves", "unplaced"):
+        if float(found).is_integer():
+            return int(found)
+        check.add(name, value, "must be a whole number")
     if found is None and not check.faults:
         check.add(name, value, "must be a number")
     return None if found is None else float(found)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from analysis.report.parts import Cost, Curve, Design, Looks, Moved, MoveKind
+from analysis.report.parts import Chart, ClaimRow, Cost, Curve, Design, Grid, Looks, Moved, MoveKind
 
 
 @dataclass(frozen=True)
@@ -250,6 +250,9 @@ class ReportContent:
     guarantee: Guarantee | None = None
     targets: tuple[TargetRow, ...] = ()
     operators: tuple[OperatorRow, ...] = ()
+    claims: tuple[ClaimRow, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    grids: tuple[Grid, ...] = ()
     assumptions: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None

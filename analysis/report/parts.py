@@ -148,3 +148,48 @@ class Cost:
     per_hour: float | None
     per_million: float | None
     currency: str = "USD"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves over one number: `values` (n_names, n) over `x` (n,), NaN where there is nothing.
+
+    `marks` (n_names, n): the same by another way, drawn as marks beside the lines; `marked` says what they are.
+    `caption` says what to see.
+    """
+
+    name: str
+    title: str
+    x_axis: str
+    y_axis: str
+    x: np.ndarray
+    names: tuple[str, ...]
+    values: np.ndarray
+    caption: str = ""
+    marks: np.ndarray | None = None
+    marked: str = ""
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """What a paper says, what came out, and whether that is the same; `holds` is None where nobody tried."""
+
+    study: str
+    claim: str
+    text: str
+    paper: str
+    ours: str
+    tolerance: str
+    holds: bool | None
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows of words and numbers under heads; the first column names the row."""
+
+    name: str
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analysis.report import compared, figures, lane, lines, tables, tails, text
+from analysis.report.claims_sections import charts, claims, grids
 from analysis.report.content import ReportContent
 from analysis.report.moves_sections import cost, decisions, looks, migrations, placement
 from analysis.report.parts import Curve, Design
@@ -39,6 +40,9 @@ def sections_of(content: ReportContent) -> list[Section]:
         _operators(content),
         decisions(content),
         cost(content),
+        claims(content),
+        charts(content),
+        grids(content),
     )
     return [section for section in made if section is not None]
 

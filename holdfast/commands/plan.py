@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.commands import plan_replicas, plan_selection
+from holdfast.commands import plan_placement, plan_replicas, plan_selection
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,6 +21,7 @@ app = typer.Typer(no_args_is_help=True, help="Find the best plan for a problem f
 
 for _command in (plan_selection.selection, plan_selection.queries, plan_selection.steps, plan_selection.interval):
     app.command()(_command)
+app.command()(plan_placement.placement)
 app.command()(plan_replicas.replicas)
 
 _EXIT = {"infeasible": 3, "unknown": 4}

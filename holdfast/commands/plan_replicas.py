@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from models.replication.problem import Replication, ReplicationPlan
 
 _EXIT = {"infeasible": 3, "unknown": 4}
+_ALONE = "one of --optimise, --target and --front"
 
 
 def replicas(
@@ -29,6 +30,12 @@ def replicas(
     p: Annotated[
         list[float] | None, typer.Option("--p", metavar="P", help="Probability that a host is down; repeatable")
     ] = None,
+    optimise: Annotated[bool, typer.Option("--optimise", help="Search the best plan too, with a bound")] = False,
+    target: Annotated[
+        float | None, typer.Option(help="Search the cheapest plan under which this share of queries runs")
+    ] = None,
+    front: Annotated[int, typer.Option(help="Search plans for so many budgets, from nothing to all")] = 0,
+    goal: Annotated[str, typer.Option(help="mean: queries by weight; worst: the worst query")] = "mean",
     seed: Annotated[int, typer.Option(help="Decides ties, and importance by chance")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document: the best plan")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the best plan to this JSON file as well")] = None,
@@ -36,21 +43,38 @@ def replicas(
 ) -> None:
     """Choose which operators get replicas, and their hosts, by importance; each plan with its exact availability.
 
-    Exit code 0: planned; 2: bad input; 3: primaries cannot fit; 4: primaries found no host.
+    With --optimise, --target or --front by search, each with a proven bound. Exit code 0: planned; 2: bad input;
+    3: primaries cannot fit, or no plan reaches the target; 4: none was found.
     """
+    from models.errors import InputError  # noqa: PLC0415
     from models.replication.importance import IMPORTANCE  # noqa: PLC0415
     from scenarios.planning_files import refuse_unwritable, write_text  # noqa: PLC0415
     from scenarios.query_files import read_queries  # noqa: PLC0415
-    from scenarios.replication import Asked, best_of, document, plans, problem_of  # noqa: PLC0415
+    from scenarios.replication import (  # noqa: PLC0415
+        OPTIMISED,
+        Asked,
+        best_of,
+        best_plan,
+        cheapest_of,
+        document,
+        plans,
+        problem_of,
+    )
 
     if out is not None:
         refuse_unwritable(out, force=force)  # before any work is done
-    asked = Asked(
-        tuple(dict.fromkeys(importance or IMPORTANCE)), selection, placement, tuple(p or ()), budget, level, seed=seed
-    )
+    if sum((optimise, target is not None, front != 0)) > 1:
+        raise InputError.at("--target" if target is not None else "--front", target or front, "stands alone", _ALONE)
+    names = tuple(dict.fromkeys(importance or IMPORTANCE))
+    asked = Asked(names, selection, placement, tuple(p or ()), budget, level, goal, seed)
     loaded = read_queries(file)
     problem = problem_of(loaded, asked)
-    found = plans(problem, asked)
+    if front:
+        _print_front(problem, front, json)
+        return
+    found = {OPTIMISED: cheapest_of(problem, target)} if target is not None else plans(problem, asked)
+    if optimise:
+        found[OPTIMISED] = best_plan(problem)
     best = best_of(found)
     made = document(found[best], problem, loaded, asked)
     if out is not None:
@@ -64,6 +88,45 @@ def replicas(
     if status in _EXIT:
         typer.echo(f"{status}: {found[best].note}", err=True)
         raise typer.Exit(_EXIT[status])
+
+
+def _print_front(problem: Replication, points: int, json: bool) -> None:
+    """The Pareto front as a table, or one JSON document."""
+    from scenarios.replication import front_of  # noqa: PLC0415
+
+    found = front_of(problem, points)
+    if not found:
+        raise _no_room(problem)
+    rows = [
+        {"budget": one.budget, "cost": one.plan.cost, "broken": one.plan.objective, "bound": one.plan.bound}
+        | {"gap": one.plan.gap, "levels": None if one.plan.levels is None else one.plan.levels.tolist()}
+        for one in found
+    ]
+    if json:
+        terminal.print_json({"kind": "front", "goal": problem.goal, "points": rows})
+        return
+    cells = [
+        (
+            f"{one.plan.cost:.6g}",
+            f"{100 * (1 - _real(one.plan.objective)):.5f} %",
+            f"{100 * (1 - _real(one.plan.bound)):.5f} %",
+        )
+        for one in found
+    ]
+    what = "worst query" if problem.goal == "worst" else "queries that run"
+    terminal.show(terminal.table("What replicas cost, and buy", ("CPUs", what, "at most"), cells, text_columns=0))
+
+
+def _real(value: float | None) -> float:
+    return 0.0 if value is None else value
+
+
+def _no_room(problem: Replication) -> Exception:
+    from scenarios.replication import no_room  # noqa: PLC0415
+
+    plan = no_room(problem)
+    typer.echo(f"{plan.status}: {plan.note}", err=True)
+    return typer.Exit(_EXIT[plan.status.value])
 
 
 def _figures(plan: ReplicationPlan, problem: Replication) -> dict[str, Any]:
@@ -92,5 +155,10 @@ def _show(found: dict[str, ReplicationPlan], problem: Replication, chances: list
     title = f"Queries that run, of {problem.n_queries} on {problem.n_operators} operators"
     colours = found[best].colours
     notes = [f"Replicas may take {problem.capacity:.6g} CPUs. Best at p = {chances[0]:g}: {best}."]
+    bound = found[best].bound
+    if bound is not None and found[best].target is None:
+        notes.append(f"No plan has more than {100 * (1 - bound):.6f} % ({found[best].status}).")
+    elif bound is not None:
+        notes.append(f"No plan for the target takes less than {bound:.6g} CPUs ({found[best].status}).")
     notes += [] if colours is None else [f"At most {colours} different operators on a host."]
-    terminal.show(terminal.table(title, columns, rows), *notes)
+    terminal.show(terminal.table(title, columns, rows, whole_columns=1), *notes)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from scenarios.reproduce.claims import Outcome
 
 _CLAIM_FAILS = 4
 
@@ -20,6 +24,8 @@ def reproduce(
     engine: Annotated[Literal["local", "spark"], typer.Option(help="Processes of this machine, or Spark")] = "local",
     workers: Annotated[int, typer.Option(min=1, help="Processes, or threads of Spark on this machine")] = 1,
     master: Annotated[str | None, typer.Option(help="Master URL of a Spark cluster that sees --out")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page with the claims and their curves: .html")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --report")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print an array with one entry for each claim")] = False,
 ) -> None:
     """Try the claims of papers again: each with the paper's value, ours, its tolerance, and whether it holds."""
@@ -27,17 +33,34 @@ def reproduce(
     from holdfast.progress import progress  # noqa: PLC0415
     from holdfast.run_tables import claims_tables  # noqa: PLC0415
     from models.errors import InputError  # noqa: PLC0415
-    from scenarios.reproduce.claims import reproduce as try_again  # noqa: PLC0415
+    from scenarios.planning_files import refuse_unwritable  # noqa: PLC0415
+    from scenarios.reproduce.claims import tried  # noqa: PLC0415
     from scenarios.reproduce.tasks import Desk  # noqa: PLC0415
 
     if master is not None and engine != "spark":
         raise InputError.at("--master", master, "is for --engine spark")
+    if report is not None:
+        if report.suffix != ".html":
+            raise InputError.at("--report", report.name, "must end in .html")
+        refuse_unwritable(report, force=force)  # before any work is done
     with progress() as talk:
         desk = Desk(out, engine, workers, master, talk, say=lambda line: typer.echo(line, err=True))
-        rows = try_again(studies or (), desk, quick=quick)
+        outcome = tried(studies or (), desk, quick=quick)
+    rows = outcome.rows
+    if report is not None:
+        _write(report, outcome, shlex.join(["holdfast", "reproduce", *(studies or ()), *["--quick"] * quick]), force)
     if as_json:
         terminal.print_json(rows)
     else:
         terminal.show(*claims_tables(rows))
     if strict and any(row["holds"] is False for row in rows):
         raise typer.Exit(_CLAIM_FAILS)
+
+
+def _write(path: Path, outcome: Outcome, command: str, force: bool) -> None:
+    from analysis.report import render_report  # noqa: PLC0415
+    from scenarios.planning_files import write_text  # noqa: PLC0415
+    from scenarios.report_claims import claims_content  # noqa: PLC0415
+
+    content = claims_content(outcome.rows, outcome.results.get("selective-replication"), command)
+    write_text(path, render_report(content), force=force)

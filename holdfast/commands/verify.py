@@ -17,7 +17,7 @@ REPLICAS = "replicas"
 
 def verify(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan, as `plan --json` prints it")],
-    problem_file: Annotated[Path, typer.Argument(metavar="PROBLEM", help="Problem: .json or .npz; of replicas .toml")],
+    problem_file: Annotated[Path, typer.Argument(metavar="PROBLEM", help="Problem: .json, .toml or .npz")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
 ) -> None:
     """Recompute a plan's objective and gap and list every constraint and claim that does not hold.

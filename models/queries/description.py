@@ -70,7 +70,7 @@ class QueryEntry(Description):
     operators: ReadOnlyMap[OperatorEntry] = Field(default_factory=dict, validate_default=True)
     """Its operators by name."""
     text: Annotated[str, Field(max_length=10_000)] = ""
-    """In place of operators: INSERT INTO ... SELECT ... FROM ... WITHIN ... GROUP BY ... WHERE ..."""
+    """In place of operators, as in INSERT INTO out SELECT avg(tick) FROM ticks WITHIN 10 minutes WHERE name = "SAP"."""
     weight: Weight = 1.0
     """What it counts in means."""
 

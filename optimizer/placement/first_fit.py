@@ -18,7 +18,13 @@ from models.placement import Placement
 class Hosts:
     """What is left of each host while instances are placed one by one; starts with those that are fixed."""
 
-    def __init__(self, problem: Placement, max_colours: int | None = None, open_hosts: BoolArray | None = None) -> None:
+    def __init__(
+        self,
+        problem: Placement,
+        max_colours: int | None = None,
+        open_hosts: BoolArray | None = None,
+        already: IntArray | None = None,
+    ) -> None:
         self.problem = problem
         self.free = problem.rooms.copy()
         self.host = np.full(problem.n_instances, -1, dtype=np.int64)
@@ -28,8 +34,9 @@ class Hosts:
         self._with_colour: dict[int, set[int]] = {}
         self._zones_of: dict[int, set[int]] = {}
         self._hosts_of_operator: dict[int, list[int]] = {}
-        for i in np.flatnonzero(problem.fixed_hosts >= 0).tolist():
-            self.place(i, int(problem.fixed_hosts[i]))
+        first = problem.fixed_hosts if already is None else already
+        for i in np.flatnonzero(first >= 0).tolist():
+            self.place(i, int(first[i]))
 
     def place(self, i: int, h: int) -> None:
         """Put instance i on host h, whether or not that keeps the constraints."""
@@ -93,15 +100,18 @@ def best_fit(
     *,
     max_colours: int | None = None,
     open_hosts: BoolArray | None = None,
+    already: IntArray | None = None,
 ) -> IntArray:
-    """The host of each instance (n,), -1 for one that found none; `order` None is by decreasing largest share.
+    """The host of each instance (n,), -1 for one that found none; `order` None is by decreasing largest share, or value
+    for it where values are the goal.
 
-    `max_colours` replaces that of the problem; only `open_hosts` (H,) take instances that are not fixed.
+    `max_colours` replaces that of the problem; only `open_hosts` (H,) take instances; those that are `already` placed
+    (n,) stay, where it is None those that are fixed.
     """
-    hosts = Hosts(problem, max_colours, open_hosts)
+    hosts = Hosts(problem, max_colours, open_hosts, already)
     used = np.zeros(problem.n_hosts, dtype=np.bool_)
     used[hosts.host[hosts.host >= 0]] = True
-    for i in _order(np.argsort(-largest_shares(problem), kind="stable") if order is None else order):
+    for i in _order(_largest_first(problem) if order is None else order):
         if hosts.host[i] >= 0:
             continue
         allowed = hosts.allowed(i)
@@ -114,6 +124,13 @@ def best_fit(
         hosts.place(i, h)
         used[h] = True
     return hosts.host
+
+
+def _largest_first(problem: Placement) -> IntArray:
+    """Instances by decreasing largest share; where not all need to be placed, by value for it."""
+    shares = largest_shares(problem)
+    key = problem.values / np.maximum(shares, 1e-12) if problem.goal == "value" else shares
+    return np.argsort(-key, kind="stable").astype(np.int64)
 
 
 def _least(rank: IntArray, left: FloatArray) -> int:

@@ -12,7 +12,10 @@ from models.errors import InputError
 from models.words import nearest
 from scenarios.reproduce.tasks import Desk, check_directory
 
-_STUDIES = {"checkpoint-assisted": "scenarios.reproduce.checkpoint_assisted"}  # module with `findings`
+_STUDIES = {  # module with `findings`, or with `results` and `findings_of` where there is more to show
+    "checkpoint-assisted": "scenarios.reproduce.checkpoint_assisted",
+    "selective-replication": "scenarios.reproduce.selective_replication",
+}
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,25 @@ def study_names() -> list[str]:
     return list(dict.fromkeys(claim.study for claim in claims()))
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """One row for each claim, and by study what else a page can show of it."""
+
+    rows: list[dict[str, Any]]
+    results: Mapping[str, Any]
+
+
 def reproduce(studies: Sequence[str] = (), desk: Desk | None = None, *, quick: bool = False) -> list[dict[str, Any]]:
     """One row for each claim of the studies (all without any): the paper's value, ours, and whether it holds.
 
     `holds` is None for a claim that was not tried. `quick` takes fewer seeds; `desk` says where and how the pieces are
     made. Raises InputError for an unknown study or a directory of something else.
     """
+    return tried(studies, desk, quick=quick).rows
+
+
+def tried(studies: Sequence[str] = (), desk: Desk | None = None, *, quick: bool = False) -> Outcome:
+    """The rows of `reproduce`, and what a page shows beside them; raises as it does."""
     known = study_names()
     for name in studies:
         if name not in known:
@@ -66,10 +82,16 @@ def reproduce(studies: Sequence[str] = (), desk: Desk | None = None, *, quick: b
     if desk.directory is not None:
         check_directory(desk.directory)
     found: dict[str, Mapping[str, Finding]] = {}
+    results: dict[str, Any] = {}
     for name in chosen:
-        if name in _STUDIES:
-            found[name] = import_module(_STUDIES[name]).findings(desk, quick=quick)
-    return [_row(claim, found.get(claim.study, {}).get(claim.id)) for claim in claims() if claim.study in chosen]
+        module = import_module(_STUDIES[name]) if name in _STUDIES else None
+        if module is not None and hasattr(module, "results"):
+            results[name] = module.results(desk, quick=quick)
+            found[name] = module.findings_of(results[name])
+        elif module is not None:
+            found[name] = module.findings(desk, quick=quick)
+    rows = [_row(claim, found.get(claim.study, {}).get(claim.id)) for claim in claims() if claim.study in chosen]
+    return Outcome(rows, results)
 
 
 def _row(claim: Claim, finding: Finding | None) -> dict[str, Any]:

@@ -103,3 +103,43 @@ def test_queries_that_do_not_fit_their_hosts_are_infeasible(capsys: pytest.Captu
     assert "infeasible: operators take 1.2705 CPUs, the hosts for primaries have 1.2" in err
     file.write_text(EXAMPLE.read_text().replace("[hosts]\ncount = 8\ncpu = 0.6", ""))
     assert "hosts: is missing" in run(capsys, "plan", "replicas", file)[2]
+
+
+def test_the_optimised_plan_is_at_least_as_good_with_a_bound_and_verified(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    made = planned(capsys, EXAMPLE, "--optimise", "--out", tmp_path / "plan.json")
+    others = [one["mean_broken"][0] for name, one in made["compared"].items() if name != "optimised"]
+    assert made["compared"]["optimised"]["mean_broken"][0] <= min(others)
+    assert made["bound"] <= made["objective"]
+    code, out, _ = run(capsys, "verify", tmp_path / "plan.json", EXAMPLE)
+    assert (code, out.splitlines()[0]) == (0, "the plan holds")
+
+
+def test_a_target_has_the_cheapest_plan_or_exit_code_3_with_the_best_there_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    made = planned(capsys, EXAMPLE, "--target", 0.99, "--out", tmp_path / "plan.json")
+    assert made["mean_broken"][0] <= 0.01
+    assert made["bound"] <= made["objective"] == pytest.approx(made["cost"])
+    assert run(capsys, "verify", tmp_path / "plan.json", EXAMPLE)[0] == 0
+    made["target"] = 0.9999
+    (tmp_path / "plan.json").write_text(json.dumps(made))
+    assert "the target is 0.9999" in run(capsys, "verify", tmp_path / "plan.json", EXAMPLE)[1]
+    code, _, err = run(capsys, "plan", "replicas", EXAMPLE, "--target", 0.99999)
+    assert code == 3
+    assert "99.999 % cannot be reached: the best found has 99.7" in err
+    assert run(capsys, "plan", "replicas", EXAMPLE, "--target", 1.5)[0] == 2
+
+
+def test_the_front_rises_with_cost_and_keeps_below_its_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    points = planned(capsys, EXAMPLE, "--front", 5)["points"]
+    assert [one["cost"] for one in points] == sorted(one["cost"] for one in points)
+    assert all(one["bound"] <= one["broken"] for one in points)
+    assert len(points) >= 3
+    code, out, _ = run(capsys, "plan", "replicas", EXAMPLE, "--front", 3, "--goal", "worst")
+    assert code == 0
+    assert "worst query" in out
+    assert "stands alone" in run(capsys, "plan", "replicas", EXAMPLE, "--front", 3, "--optimise")[2]
+    assert "points = 1: must be at least 2" in run(capsys, "plan", "replicas", EXAMPLE, "--front", 1)[2]
+    assert "goal = best: must be one of mean, worst" in run(capsys, "plan", "replicas", EXAMPLE, "--goal", "best")[2]

@@ -1,4 +1,4 @@
-"""`plan selection | queries | steps | interval` and `verify` of their plans: documents, exit codes, errors."""
+"""`plan selection`, `queries`, `steps`, `placement`, `interval`, and `verify`: documents, exit codes, errors."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ PROBLEMS: dict[str, dict[str, Any]] = {
         "operator_value": [1, 1, 1, 1],
     },
     "steps": {"moves": [[0, 1], [0, 2], [1, 2], [3, 2]]},
+    "placement": {"cpu": [3, 3, 2, 2], "host_cpu": [6, 6, 6], "operator": [0, 0, 1, 2], "max_colours": 2},
 }
-BEST = {"selection": 11.0, "queries": 9.0, "steps": 3.0}
+BEST = {"selection": 11.0, "queries": 9.0, "steps": 3.0, "placement": 2.0}
 
 app = typer.Typer()
 app.add_typer(plan_app, name="plan")
@@ -117,6 +118,15 @@ def test_a_target_that_cannot_be_met_exits_three_and_says_what_can(run):
         ("queries", {"uses": [[0, 9]]}, "uses[0] = [0, 9]: entry 1 must be between 0 and 3"),
         ("queries", {"capacity": -1}, "capacity = -1.0: must be at least 0"),
         ("steps", {"moves": [[1, 1]]}, "must go to another host"),
+        ("placement", {"cpus": [1]}, "cpus: is not a key of a problem of placement (did you mean cpu?)"),
+        ("placement", {"goal": "speed"}, "goal = speed: must be one of colours, hosts, value"),
+        ("placement", {"network": [1, 1, 1, 1]}, "host_network = None: is needed"),
+        ("placement", {"fixed": [0, 0, 7, 0]}, "fixed[2] = 7: must be between -1 and 2"),
+        ("placement", {"host_cpu": []}, "host_cpu = []: must have at least one host"),
+        ("placement", {"colour": [0, 0, -2, 0]}, "colour[2] = -2: must be between -1 and"),
+        ("placement", {"apart": "domain"}, "failure_domain = None: is needed"),
+        ("placement", {"max_moves": 1}, "current = None: is needed to count moves"),
+        ("placement", {"max_colours": 1.5}, "max_colours = 1.5: must be a whole number"),
     ],
 )
 def test_bad_problems_are_refused_with_path_value_and_rule(run, kind, changes, message):

@@ -1,0 +1,111 @@
+"""The sections about claims of papers: the claims themselves, curves beside theirs, and what they hang on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.report import text
+from analysis.report.content import ReportContent
+from analysis.report.figure import Figure, Spec, plain_list
+from analysis.report.parts import Chart, ClaimRow
+from analysis.report.section import Section
+from analysis.report.tables import Table
+
+_COLOURS = 8
+_DASHES = ("solid", "dash", "dot", "dashdot")
+_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star", "triangle-down")
+_VERDICTS = {True: "holds", False: "does not hold", None: "not tried"}
+
+
+def claims(content: ReportContent) -> Section | None:
+    """Every claim with the paper's value, ours and the verdict; and why where one does not hold."""
+    if not content.claims:
+        return None
+    tried = [row for row in content.claims if row.holds is not None]
+    held = sum(bool(row.holds) for row in tried)
+    words = f"{held} of {len(tried)} claims that were tried hold, by tolerances that were fixed before."
+    why = [row for row in content.claims if row.cause]
+    tables = [_claims(content.claims), *([_causes(why)] if why else [])]
+    return Section("claims", "Claims", "Claims", words, tables=tuple(tables))
+
+
+def _claims(rows: tuple[ClaimRow, ...]) -> Table:
+    cells = []
+    for row in rows:
+        words = (row.claim, row.text, row.paper, row.ours or text.NONE, row.tolerance, _VERDICTS[row.holds])
+        cells.append(tuple(map(text.plain, words)))
+    heads = ("claim", "what it says", "paper", "here", "accepted", "verdict")
+    return Table("claims", "Claims and what came out", heads, tuple(cells), (False,) * len(heads), prose=1)
+
+
+def _causes(rows: list[ClaimRow]) -> Table:
+    cells = tuple((text.plain(row.claim), text.plain(row.cause)) for row in rows)
+    return Table("causes", "Why, and on what it hangs", ("claim", "why"), cells, (False, False), prose=1)
+
+
+def charts(content: ReportContent) -> Section | None:
+    """The curves."""
+    drawn = [_chart(one) for one in content.charts if one.values.size]
+    return Section("curves", "Curves", "Curves", figures=tuple(drawn)) if drawn else None
+
+
+def _chart(given: Chart) -> Figure:
+    data = [_line(given, k) for k in range(len(given.names))]
+    if given.marks is not None:
+        data += [_marks(given, k) for k in range(len(given.names)) if np.isfinite(given.marks[k]).any()]
+    layout: Spec = {
+        "xaxis": {"title": {"text": text.label(given.x_axis, 60)}},
+        "yaxis": {"title": {"text": text.label(given.y_axis, 60)}},
+        "showlegend": True,
+        "hovermode": "x unified",
+    }
+    rows = tuple(
+        (f"{at:g}", *(text.NONE if not np.isfinite(v) else f"{v:.2f}" for v in column))
+        for at, column in zip(given.x.tolist(), given.values.T.tolist(), strict=True)
+    )
+    heads = (text.plain(given.x_axis), *map(text.plain, given.names))
+    return Figure(given.name, given.title, given.caption, data, layout, 420, heads, rows)
+
+
+def _line(given: Chart, k: int) -> Spec:
+    colour = f"var:--c{k % _COLOURS + 1}"
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": text.label(given.names[k], 28),
+        "x": plain_list(given.x),
+        "y": plain_list(given.values[k]),
+        "line": {"color": colour, "width": 2.2, "dash": _DASHES[k % len(_DASHES)]},
+        "marker": {"color": colour, "size": 6, "symbol": _SYMBOLS[k % len(_SYMBOLS)]},
+    }
+
+
+def _marks(given: Chart, k: int) -> Spec:
+    assert given.marks is not None
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": text.label(f"{given.names[k]}, {given.marked}", 44),
+        "x": plain_list(given.x),
+        "y": plain_list(given.marks[k]),
+        "marker": {"color": f"var:--c{k % _COLOURS + 1}", "size": 11, "symbol": "circle-open"},
+        "showlegend": False,
+    }
+
+
+def grids(content: ReportContent) -> Section | None:
+    """What changes with the assumptions."""
+    if not content.grids:
+        return None
+    tables = [
+        Table(
+            one.name,
+            one.title,
+            tuple(map(text.plain, one.heads)),
+            tuple(tuple(map(text.plain, row)) for row in one.rows),
+            (False, *(True,) * (len(one.heads) - 1)),
+            note=one.note,
+        )
+        for one in content.grids
+    ]
+    return Section("grids", "What hangs on the assumptions", "Assumptions tried", tables=tuple(tables))

@@ -1,0 +1,162 @@
+"""`holdfast plan placement`: which host takes each instance of an operator."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast import terminal
+
+if TYPE_CHECKING:
+    from models.placement import Placement, PlacementPlan
+    from optimizer.placement.reasons import PlacementReason
+
+_EXIT = {"infeasible": 3, "unknown": 4}
+_MOST_ROWS = 200
+_SHOWN = (
+    "status",
+    "objective",
+    "bound",
+    "gap",
+    "colours",
+    "hosts",
+    "hosts_bound",
+    "moves",
+    "unplaced",
+    "reason",
+    "note",
+)
+
+
+def placement(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Problem: .json, .toml or .npz")],
+    method: Annotated[str, typer.Option(help="exact, first-fit or best-fit")] = "exact",
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds that decide how much is tried, and after which it ends")
+    ] = 60.0,
+    seed: Annotated[int, typer.Option(help="Decides the draws of the search")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
+    running: Annotated[Path | None, typer.Option("--from", help="Start from this plan: what runs now")] = None,
+    max_moves: Annotated[int | None, typer.Option(help="Most instances that may leave where --from has them")] = None,
+    reasons: Annotated[bool, typer.Option("--reasons", help="Say why, against two other hosts")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the plan to this JSON file as well")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out")] = False,
+) -> None:
+    """Choose the host of every instance: fewest colours on a host, then fewest hosts, or as the goal says.
+
+    Exit code 0: feasible or optimal; 2: bad input; 3: infeasible; 4: no placement of everything found.
+    """
+    from optimizer.placement.reasons import placement_reasons  # noqa: PLC0415
+    from scenarios.planning_files import refuse_unwritable, write_text  # noqa: PLC0415
+    from scenarios.selection_files import plan_document  # noqa: PLC0415
+
+    if out is not None:
+        refuse_unwritable(out, force=force)  # before any work is done
+    problem = _problem(file, running, max_moves)
+    plan = _plan(problem, method, time_limit, seed)
+    rows = placement_reasons(problem, plan) if reasons else None
+    document = plan_document(plan)
+    if rows is not None:
+        document["reasons"] = [asdict(row) for row in rows]
+    text = json_text.dumps(document, allow_nan=False) + "\n"
+    if out is not None:
+        write_text(out, text, force=force)
+    if json:
+        sys.stdout.write(text)
+    else:
+        _show(problem, plan, document, rows)
+    if plan.status.value in _EXIT:
+        typer.echo(f"{plan.status}: {plan.note}", err=True)
+        raise typer.Exit(_EXIT[plan.status.value])
+
+
+def _problem(file: Path, running: Path | None, max_moves: int | None) -> Placement:
+    """The problem in a file, with what runs now by another plan."""
+    from models.errors import NO_VALUE, InputError  # noqa: PLC0415
+    from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
+
+    problem: Any = read_problem_of("placement", file)
+    if running is not None:
+        plan: Any = read_plan_of("placement", running)[0]
+        if plan.host is None:
+            raise InputError.at("from", str(running), "is a plan without a placement")
+        problem = replace(problem, current=plan.host)
+    if max_moves is not None:
+        if problem.current is None:
+            raise InputError.at("max_moves", max_moves, "counts moves from a running placement", "name it with --from")
+        problem = replace(problem, max_moves=max_moves)
+    if problem.current is not None and len(problem.current) != problem.n_instances:
+        raise InputError.at("current", NO_VALUE, f"must have a host for each of {problem.n_instances} instances")
+    placed: Placement = problem
+    return placed
+
+
+def _plan(problem: Placement, method: str, time_limit: float, seed: int) -> PlacementPlan:
+    from models.errors import InputError  # noqa: PLC0415
+    from optimizer.placement import FITS, fitted, solve  # noqa: PLC0415
+
+    if method == "exact":
+        return solve(problem, time_limit_s=time_limit, seed=seed)
+    if method not in FITS:
+        raise InputError.at("method", method, "must be one of exact, " + ", ".join(FITS))
+    return fitted(problem, method)
+
+
+def _show(
+    problem: Placement, plan: PlacementPlan, document: dict[str, Any], rows: list[PlacementReason] | None
+) -> None:
+    shown = {name: document[name] for name in _SHOWN if document[name] is not None}
+    width = max(map(len, shown))
+    terminal.show(*(f"{name:<{width}}  {_text(value)}" for name, value in shown.items()))
+    if plan.conflict is not None:
+        terminal.show(f"instances: {_listed(plan.conflict.tolist())}")
+    if plan.host is None:
+        return
+    if rows is None:
+        terminal.show(_hosts_table(problem, plan))
+        return
+    columns = ("instance", "host", "why", "not on", "why not")
+    terminal.show(terminal.table("Reasons", columns, _cells(rows[:_MOST_ROWS]), text_columns=5))
+
+
+def _cells(rows: list[PlacementReason]) -> list[tuple[str, ...]]:
+    cells: list[tuple[str, ...]] = []
+    for row in rows:
+        first = (str(row.instance), str(row.host) if row.host >= 0 else "", row.why)
+        for other in row.elsewhere:
+            cells.append((*first, str(other.host), other.why_not))
+            first = ("", "", "")
+        if not row.elsewhere:
+            cells.append((*first, "", "there is no other host"))
+    return cells
+
+
+def _hosts_table(problem: Placement, plan: PlacementPlan) -> Any:
+    import numpy as np  # noqa: PLC0415
+
+    assert plan.host is not None
+    colours = problem.colours_of_hosts(plan.host)
+    cells = []
+    for h in range(min(problem.n_hosts, _MOST_ROWS)):
+        here = np.flatnonzero(plan.host == h)
+        amounts = [(problem.cpu, problem.host_cpu)]
+        if problem.network is not None and problem.host_network is not None:
+            amounts.append((problem.network, problem.host_network))
+        shares = [f"{load[here].sum():.6g} of {has[h]:.6g}" for load, has in amounts]
+        cells.append((str(h), *shares, str(colours[h]), _listed(here.tolist())))
+    columns = ("host", *problem.resources, "colours", "instances")
+    return terminal.table("Hosts", columns, cells, text_columns=len(columns))
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _listed(items: list[int]) -> str:
+    shown = " ".join(map(str, items[:12]))
+    return shown if len(items) <= 12 else f"{shown} and {len(items) - 12} more"

@@ -1,0 +1,296 @@
+"""Placing every instance: fewest colours on a host first, then fewest hosts in use; or fewest hosts alone.
+
+Counting gives a least number of colours, a search upward from it the first number that is reached. With that number,
+hosts are closed and what they had is placed elsewhere. Small problems are decided by an exact model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, IntArray
+from models.placement import Placement, PlacementPlan
+from models.solution import Status
+from optimizer.placement.bounds import Bound, colour_bound, host_bound, impossible
+from optimizer.placement.budget import Budget
+from optimizer.placement.columns import Columns, column_bound
+from optimizer.placement.first_fit import best_fit
+from optimizer.placement.rounding import from_columns
+from optimizer.placement.search import Search
+from optimizer.placement.small import decide, smallest_conflict, whole
+from optimizer.placement.starts import sent_home, start
+
+_SMALL = 3_000  # instances times hosts up to which an exact model is asked about the whole problem
+_MODEL_FIRST = 300  # instances times hosts up to which it is asked before any search
+_CONFLICT_SIZE = 60  # instances up to which a smallest conflict is looked for
+_CONFLICT_S = 0.05  # deterministic seconds for each question about it
+_FIRST = 0.4  # of the work that is left, for the number of colours that counting proves to be least
+_TRY = 0.1  # of the work that is left, for each try to reach a number of colours or hosts
+
+
+@dataclass
+class _Known:
+    """The best so far and what is proven; `nothing` is set once there is proven to be no placement."""
+
+    host: IntArray | None = None
+    colours: Bound | None = None
+    hosts: Bound | None = None
+    nothing: bool = False
+
+
+class AllPlaced:
+    """One problem of placing everything, while it is solved."""
+
+    def __init__(self, problem: Placement, budget: Budget, seed: int) -> None:
+        self.problem, self.budget, self.seed = problem, budget, seed
+        self.known = _Known()
+        n_colours = len(np.unique(problem.colours[problem.colours >= 0]))
+        self.top = n_colours if problem.max_colours is None else min(problem.max_colours, n_colours)
+        self.by_colours = problem.goal == "colours"
+        self.small = problem.n_instances * problem.n_hosts <= _SMALL
+        self.tiny = problem.n_instances * problem.n_hosts <= _MODEL_FIRST
+        self.open = np.ones(problem.n_hosts, dtype=np.bool_)
+
+    def solve(self) -> PlacementPlan:
+        """The plan, with what was proven of it."""
+        conflict = impossible(self.problem)
+        if conflict is not None:
+            return self._infeasible(conflict)
+        known = self.known
+        known.colours = colour_bound(self.problem)
+        self._find_any()
+        if known.nothing:
+            return self._infeasible(self._conflict())
+        if known.host is None:
+            return self._unknown()
+        if self.by_colours:
+            self._fewer_colours()
+        self._fewer_hosts()
+        if self.problem.current is not None:
+            self._fewer_moves()
+        return self._plan()
+
+    def _try(self, most_colours: int, is_open: BoolArray, work: int) -> IntArray | None:
+        """A placement of at most so many colours on open hosts, or None where the search found none."""
+        problem = self.problem
+        for running in (problem.current, None) if problem.current is not None else (None,):
+            first = start(problem, most_colours, is_open, running)
+            if first is None:
+                continue
+            search = Search(problem, first, most_colours, is_open, self.seed)
+            reached = search.run(work, self.budget.deadline)
+            self.budget.spend(search.work)
+            if reached and self._right(search.host, most_colours):
+                return search.host
+        return None
+
+    def _right(self, host: IntArray, most_colours: int) -> bool:
+        """Whether whole numbers say that no host has too much."""
+        problem = self.problem
+        return bool((problem.used(host) <= problem.rooms).all()) and problem.most_colours(host) <= most_colours
+
+    def _model(self, goal: str, most_colours: int) -> Status:
+        """Ask an exact model of the whole problem; takes over a better answer and says what it proved."""
+        part = whole(self.problem, goal, most_colours, self.known.host)
+        found = decide(
+            self.problem, part, most_s=self.budget.model_s / 2, deadline=self.budget.deadline, seed=self.seed
+        )
+        self.budget.spend_model(found.spent_s)
+        if found.host is not None:
+            self.known.host = found.host
+        return found.status
+
+    def _find_any(self) -> None:
+        """Some placement of at most `top` colours."""
+        known = self.known
+        if not self.tiny:
+            known.host = self._try(self.top, self.open, self.budget.share(0.3))
+        if known.host is None and self.small:
+            known.nothing = self._model("any", self.top) is Status.INFEASIBLE
+
+    def _fewer_colours(self) -> None:
+        """Fewest colours: between what counting proves and what is known, halving, then one less with more work."""
+        problem, known = self.problem, self.known
+        assert known.colours is not None and known.host is not None
+        low, high = known.colours.value, problem.most_colours(known.host)
+        missed = high - 1 if self.tiny else low - 1
+        while high > max(low, missed + 1):
+            first = missed < low
+            most = low if first else (missed + high) // 2
+            found = self._try(most, self.open, self.budget.share(_FIRST if first else _TRY))
+            if found is None:
+                missed = most
+            else:
+                known.host, high = found, problem.most_colours(found)
+        while high > low:
+            if self.small and self._model("colours", high) is Status.OPTIMAL:
+                high = problem.most_colours(known.host)
+                if high > low:
+                    known.colours = Bound(high, _MODEL, np.arange(problem.n_instances))
+                return
+            high = min(high, problem.most_colours(known.host))
+            found = self._try(high - 1, self.open, self.budget.share(2 * _TRY)) if high > low else None
+            if found is None:
+                return
+            known.host, high = found, problem.most_colours(found)
+
+    def _fewer_hosts(self) -> None:
+        """Fewest hosts for the number of colours that was reached: the bound first, then halving."""
+        problem, known = self.problem, self.known
+        assert known.host is not None
+        most = problem.most_colours(known.host) if self.by_colours else self.top
+        limit = most if self.by_colours or problem.max_colours is not None else None
+        known.hosts = host_bound(problem, limit)
+        packed = best_fit(problem, max_colours=most) if problem.current is None else None
+        if packed is not None and (packed >= 0).all() and problem.hosts_used(packed) < problem.hosts_used(known.host):
+            known.host = packed
+        plain = len(problem.resources) == 1 and limit is None and problem.operator is None
+        if plain and not self.tiny:
+            self._by_columns(most)
+        low, high = known.hosts.value, problem.hosts_used(known.host)
+        missed = high - 1 if self.tiny else low - 1
+        while high > max(low, missed + 1):
+            count = low if missed < low else (missed + high) // 2
+            found = self._try(most, self._chosen(count), self.budget.share(_TRY))
+            if found is None:
+                missed = count
+            else:
+                known.host, high = found, problem.hosts_used(found)
+        if high > low and not plain:
+            self._by_columns(most)
+        if self.small and problem.hosts_used(known.host) > known.hosts.value:
+            self._prove_hosts(most)
+
+    def _by_columns(self, most: int) -> None:
+        """A bound by columns, and a placement made of them."""
+        problem, known = self.problem, self.known
+        assert known.host is not None and known.hosts is not None
+        if problem.hosts_used(known.host) == known.hosts.value:
+            return
+        columns = column_bound(problem, problem.hosts_used(known.host), self.budget.deadline)
+        if columns is not None and columns.bound.value > known.hosts.value:
+            known.hosts = columns.bound
+        if columns is not None and problem.hosts_used(known.host) > known.hosts.value:
+            self._round(columns, most)
+
+    def _prove_hosts(self, most: int) -> None:
+        """Ask an exact model for fewer hosts."""
+        problem, known = self.problem, self.known
+        assert known.host is not None and known.hosts is not None
+        before = known.host
+        status = self._model("hosts", most)
+        if problem.hosts_used(known.host) > problem.hosts_used(before):
+            known.host = before
+        hosts = problem.hosts_used(known.host)
+        if status is Status.OPTIMAL and hosts > known.hosts.value:
+            known.hosts = Bound(hosts, _MODEL, np.arange(problem.n_instances))
+
+    def _round(self, columns: Columns, most: int) -> None:
+        """Try for fewer hosts with the columns that the bound was made of; the rules decide whether it is taken."""
+        problem, known, budget = self.problem, self.known, self.budget
+        assert known.host is not None and known.hosts is not None
+        few = known.hosts.value
+        host = from_columns(problem, columns, few, most_s=budget.model_s / 4, deadline=budget.deadline, seed=self.seed)
+        few_moves = problem.max_moves is None or (host is not None and problem.moves(host) <= problem.max_moves)
+        if host is None or not few_moves or host.max(initial=-1) >= problem.n_hosts:
+            return
+        kept = (problem.fixed_hosts < 0) | (host == problem.fixed_hosts)
+        pairs = np.stack([problem.operators, problem.zones[host]], axis=1)
+        if kept.all() and len(np.unique(pairs, axis=0)) == len(pairs) and self._right(host, most):
+            known.host = host
+
+    def _fewer_moves(self) -> None:
+        """Of as few colours and hosts, a placement nearer to what runs now: the nearest only of small problems."""
+        problem, known = self.problem, self.known
+        assert known.host is not None
+        most = problem.most_colours(known.host) if self.by_colours else self.top
+        hosts = problem.hosts_used(known.host)
+        nearer = sent_home(problem, known.host, most)
+        if self.small and problem.moves(nearer):
+            part = replace(whole(problem, "moves", most, nearer), most_hosts=hosts)
+            found = decide(problem, part, most_s=self.budget.model_s / 2, deadline=self.budget.deadline, seed=self.seed)
+            nearer = nearer if found.host is None else found.host
+        if problem.moves(nearer) < problem.moves(known.host):
+            known.host = nearer
+
+    def _chosen(self, count: int) -> BoolArray:
+        """So many hosts to stay open: those with fixed instances, then the largest, then those that have most."""
+        problem, host = self.problem, self.known.host
+        assert host is not None
+        fixed = np.isin(np.arange(problem.n_hosts), problem.fixed_hosts)
+        scale = np.maximum(problem.rooms.mean(axis=0), 1.0)
+        size = (problem.rooms / scale).min(axis=1)
+        full = (problem.used(host) / scale).sum(axis=1)
+        chosen = np.zeros(problem.n_hosts, dtype=np.bool_)
+        chosen[np.lexsort((-full, -size, ~fixed))[:count]] = True
+        return chosen
+
+    def _conflict(self) -> Bound:
+        """Why an exact model found nothing."""
+        problem = self.problem
+        who = np.arange(problem.n_instances)
+        if problem.n_instances <= _CONFLICT_SIZE:
+            who = smallest_conflict(problem, most_s=_CONFLICT_S, deadline=self.budget.deadline)
+        return Bound(
+            0, f"{len(who)} instances cannot be placed together, an exact model of the whole problem says", who
+        )
+
+    def _infeasible(self, conflict: Bound) -> PlacementPlan:
+        return PlacementPlan(
+            status=Status.INFEASIBLE,
+            reason=conflict.reason,
+            conflict=conflict.instances,
+            wall_s=self.budget.wall_s,
+            note=conflict.reason,
+        )
+
+    def _unknown(self) -> PlacementPlan:
+        """What best fit could place, of which nothing is promised but that it keeps the rules."""
+        problem = self.problem
+        host = best_fit(problem)
+        if problem.max_moves is not None and problem.moves(host) > problem.max_moves:
+            return PlacementPlan(status=Status.UNKNOWN, wall_s=self.budget.wall_s, note=f"{_NOTHING}{self._clock()}")
+        left = int((host < 0).sum())
+        note = f"{_NOTHING}; this one leaves {left} out{self._clock()}"
+        counts = self._counts(host)
+        return PlacementPlan(status=Status.UNKNOWN, host=host, wall_s=self.budget.wall_s, note=note, **counts)
+
+    def _clock(self) -> str:
+        return "; the time limit struck, so two runs may differ" if self.budget.struck else ""
+
+    def _counts(self, host: IntArray) -> dict[str, Any]:
+        problem = self.problem
+        return {
+            "colours": problem.most_colours(host),
+            "hosts": problem.hosts_used(host),
+            "moves": problem.moves(host),
+            "unplaced": int((host < 0).sum()),
+        }
+
+    def _plan(self) -> PlacementPlan:
+        problem, known = self.problem, self.known
+        assert known.host is not None and known.colours is not None and known.hosts is not None
+        counts = self._counts(known.host)
+        first, reached = (known.colours, counts["colours"]) if self.by_colours else (known.hosts, counts["hosts"])
+        proven = reached == first.value and counts["hosts"] == known.hosts.value
+        open_ends = [] if reached == first.value else [f"fewer {problem.goal} than {reached} are not excluded"]
+        if self.by_colours and counts["hosts"] > known.hosts.value:
+            open_ends.append(f"between {known.hosts.value} and {counts['hosts']} hosts for {counts['colours']} colours")
+        return PlacementPlan(
+            status=Status.OPTIMAL if proven else Status.FEASIBLE,
+            objective=float(reached),
+            bound=float(first.value),
+            host=known.host,
+            hosts_bound=known.hosts.value,
+            reason=first.reason if not self.by_colours else f"{first.reason}; {known.hosts.reason}",
+            wall_s=self.budget.wall_s,
+            note="; ".join(open_ends) + self._clock(),
+            **counts,
+        )
+
+
+_MODEL = "an exact model of the whole problem"
+_NOTHING = "no placement of all instances was found, nor is it proven that there is none"

@@ -1,0 +1,40 @@
+"""How much work a search may do: deterministic amounts decide, the clock is a last resort."""
+
+from __future__ import annotations
+
+import time
+
+_WORK_PER_S = 4_000_000  # exchanges looked at in a second of the limit: half of what a quiet machine does
+_MODEL_SHARE = 0.4  # of the limit, in deterministic seconds of CP-SAT
+
+
+class Budget:
+    """What is left of work and of CP-SAT's deterministic seconds; `struck` once the clock ran out first."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.began = time.monotonic()
+        self.deadline = self.began + limit_s
+        self.work = int(_WORK_PER_S * limit_s)
+        self.model_s = _MODEL_SHARE * limit_s
+
+    def share(self, part: float) -> int:
+        """A part of the work that is left."""
+        return int(self.work * part)
+
+    def spend(self, work: int) -> None:
+        """Take work that was done."""
+        self.work = max(0, self.work - work)
+
+    def spend_model(self, seconds: float) -> None:
+        """Take deterministic seconds that a model took."""
+        self.model_s = max(0.0, self.model_s - seconds)
+
+    @property
+    def struck(self) -> bool:
+        """Whether the clock ran out."""
+        return time.monotonic() > self.deadline
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.began

@@ -1,0 +1,152 @@
+"""A lower bound of hosts by columns: one column is what one host can have.
+
+    minimise sum_s z[s]   subject to   sum_s a[t,s] z[s] >= n[t] for each size t, of which column s has a[t,s]
+
+The linear relaxation (Gilmore and Gomory, 1961), with columns made when they are needed: for prices y of sizes, the
+dearest column of all is found by dynamic programming in whole numbers. If no column is worth more than Z, every
+placement takes at least sum_t n[t] y[t] / Z hosts (Farley, 1990), whatever the prices are: so they are rounded to whole
+numbers, and the bound is proven by whole numbers alone. It counts one resource, with the room of the largest host, and
+no other rule: leaving rules out makes the bound lower, never wrong.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+from models.placement import Placement
+from optimizer.placement.bounds import Bound
+from optimizer.quiet import quiet_stdout
+
+_MOST_ROOM = 20_000  # units of a host up to which the dynamic program is exact; more are rounded in favour of the bound
+_MOST_SIZES = 400
+_ROUNDS = 400
+_PRICE = 10**6  # whole units of price that a host of the linear relaxation is worth
+_NEVER = 2**62  # hosts, where no number of them is enough
+_STATES = 400_000_000  # sizes times units of a host, in all rounds
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The sizes of one resource, how many instances have each, and the columns that were made, (sizes, columns)."""
+
+    sizes: IntArray
+    counts: IntArray
+    room: int
+    size_of: IntArray  # (n,): which size an instance has
+    columns: IntArray
+    bound: Bound
+
+
+def column_bound(problem: Placement, known: int, deadline: float) -> Columns | None:
+    """The best bound over the resources, and its columns; `known` hosts are enough, more is not looked for."""
+    found = [_of_resource(problem, r, known, deadline) for r in range(len(problem.resources))]
+    made = [each for each in found if each is not None]
+    return max(made, key=lambda each: each.bound.value) if made else None
+
+
+def _of_resource(problem: Placement, r: int, known: int, deadline: float) -> Columns | None:
+    loads, room = problem.loads[:, r], int(problem.rooms[:, r].max(initial=0))
+    coarse = max(1, -(-room // _MOST_ROOM))
+    loads, room = loads // coarse, room // coarse  # what fits still fits: floor of sums is at least the sum of floors
+    sizes, size_of, counts = np.unique(loads, return_inverse=True, return_counts=True)
+    if not room or len(sizes) > _MOST_SIZES or (sizes[-1:] > room).any() or not sizes.any():
+        return None
+    columns, best = _generated(_first_columns(sizes, counts, room), sizes, counts, room, known, deadline)
+    name = problem.resources[r]
+    text = f"{name} alone takes {best} hosts, by prices at which none holds more than its share"
+    return Columns(sizes, counts, room, size_of, columns, Bound(best, text, np.arange(problem.n_instances)))
+
+
+def _generated(
+    columns: IntArray, sizes: IntArray, counts: IntArray, room: int, known: int, deadline: float
+) -> tuple[IntArray, int]:
+    """Columns with those that lower the linear relaxation, and the best bound on the way."""
+    best, rounds = 0, min(_ROUNDS, max(1, _STATES // (8 * len(sizes) * room)))
+    for _ in range(rounds):
+        solved = _relaxed(columns, counts)
+        if solved is None or time.monotonic() > deadline:
+            break
+        whole = np.floor(solved[1] * _PRICE).astype(np.int64)
+        dearest, column = dearest_column(sizes, counts, whole, room)
+        best = max(best, -(-int(counts @ whole) // max(dearest, 1)))
+        if best >= known or dearest <= _PRICE:
+            break
+        columns = np.concatenate([columns, column[:, None]], axis=1)
+    return columns, best
+
+
+def dive(made: Columns, most: int, deadline: float) -> tuple[Columns, IntArray | None]:
+    """At most `most` columns (sizes, .) that cover all sizes, or None; and all columns that were made on the way.
+
+    What the linear relaxation takes whole is taken, else the one it takes most of; the rest is relaxed again.
+    """
+    left, columns = made.counts.copy(), made.columns
+    taken: list[IntArray] = []
+    while left.any() and len(taken) <= most and time.monotonic() < deadline:
+        some = left > 0
+        own = np.unique(np.minimum(columns, left[:, None])[some], axis=1)
+        own, _ = _generated(own[:, own.any(axis=0)], made.sizes[some], left[some], made.room, _NEVER, deadline)
+        solved = _relaxed(own, left[some])
+        if solved is None:
+            break
+        times = np.floor(solved[0] + 1e-6).astype(np.int64)
+        if not times.any():
+            times[int(solved[0].argmax())] = 1
+        new = np.zeros((len(left), own.shape[1]), dtype=np.int64)
+        new[some] = own
+        for s in np.flatnonzero(times).tolist():
+            for _ in range(int(times[s])):
+                taken.append(np.minimum(new[:, s], left))
+                left = left - taken[-1]
+        columns = np.unique(np.concatenate([columns, new], axis=1), axis=1)
+    done = not left.any() and len(taken) <= most
+    found = np.stack(taken, axis=1) if done and taken else None
+    return replace(made, columns=columns), found
+
+
+def _first_columns(sizes: IntArray, counts: IntArray, room: int) -> IntArray:
+    """For each size a host with as many as there are and fit."""
+    fitting = np.where(sizes > 0, room // np.maximum(sizes, 1), counts)
+    return np.diag(np.minimum(fitting, counts)).astype(np.int64)
+
+
+def _relaxed(columns: IntArray, counts: IntArray) -> tuple[FloatArray, FloatArray] | None:
+    """How often the linear relaxation takes each of these columns, and its prices of sizes."""
+    from scipy.optimize import linprog  # noqa: PLC0415 - heavy, and needed for few problems
+
+    with quiet_stdout():
+        found = linprog(np.ones(columns.shape[1]), A_ub=-columns, b_ub=-counts, method="highs")
+    return None if found.x is None else (np.asarray(found.x), np.maximum(-np.asarray(found.ineqlin.marginals), 0.0))
+
+
+def dearest_column(sizes: IntArray, counts: IntArray, prices: IntArray, room: int) -> tuple[int, IntArray]:
+    """The highest price of what fits a room, at most `counts` of each size, and such a column (sizes,).
+
+    Sizes, prices and room are whole numbers. Copies are taken in bundles of 1, 2, 4 ..., a number of which makes any.
+    """
+    bundles = []
+    for t, (size, count, price) in enumerate(zip(sizes.tolist(), counts.tolist(), prices.tolist(), strict=True)):
+        left = min(count, room // size) if size else count
+        copies = 1
+        while left > 0 and price > 0:
+            taken = min(copies, left)
+            bundles.append((t, taken, taken * size, taken * price))
+            left, copies = left - taken, 2 * copies
+    best = np.zeros(room + 1, dtype=np.int64)
+    chosen = np.zeros((len(bundles), room + 1), dtype=np.bool_)
+    for k, (_, _, size, price) in enumerate(bundles):
+        taking = best[: room + 1 - size] + price
+        better = taking > best[size:]
+        chosen[k, size:] = better
+        best[size:] = np.where(better, taking, best[size:])
+    column, at = np.zeros(len(sizes), dtype=np.int64), room
+    for k in range(len(bundles) - 1, -1, -1):
+        if chosen[k, at]:
+            t, taken, size, _ = bundles[k]
+            column[t] += taken
+            at -= size
+    return int(best[room]), column

@@ -1,0 +1,57 @@
+"""Plans by first fit and best fit alone, with the bounds that counting proves."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from models.checked_arrays import IntArray
+from models.placement import Placement, PlacementPlan
+from models.solution import Status, is_proven
+from optimizer.placement.bounds import colour_bound, host_bound, impossible
+from optimizer.placement.first_fit import best_fit, first_fit
+
+FITS = {"first-fit": first_fit, "best-fit": best_fit}
+
+
+def fitted(problem: Placement, method: str) -> PlacementPlan:
+    """What a method of FITS places, beside the bound that counting proves: optimal, feasible or unknown."""
+    began = time.monotonic()
+    host = FITS[method](problem)
+    moves, unplaced = problem.moves(host), int((host < 0).sum())
+    few = problem.max_moves is None or moves <= problem.max_moves
+    counts: dict[str, Any] = {"colours": problem.most_colours(host), "hosts": problem.hosts_used(host), "moves": moves}
+    conflict = impossible(problem)
+    if conflict is not None:
+        found: dict[str, Any] = {"reason": conflict.reason, "note": conflict.reason, "conflict": conflict.instances}
+        return PlacementPlan(status=Status.INFEASIBLE, wall_s=time.monotonic() - began, **found)
+    if not few or (unplaced and problem.goal != "value"):
+        note = f"{method} leaves {unplaced} out" if unplaced else f"{method} moves {moves}"
+        kept = host if few else None
+        return PlacementPlan(status=Status.UNKNOWN, host=kept, note=note, unplaced=unplaced, wall_s=0.0, **counts)
+    return with_counted_bound(problem, host, method, time.monotonic() - began)
+
+
+def with_counted_bound(problem: Placement, host: IntArray, method: str, wall_s: float) -> PlacementPlan:
+    """A plan of hosts (n,) with the bounds that counting proves."""
+    objective, colours, hosts = problem.objective(host), problem.most_colours(host), problem.hosts_used(host)
+    limit = colours if problem.goal == "colours" else problem.max_colours
+    of_hosts = host_bound(problem, limit)
+    first = {"colours": colour_bound(problem), "hosts": of_hosts}.get(problem.goal)
+    bound = math.fsum(problem.values.tolist()) if first is None else float(first.value)
+    second = problem.goal != "colours" or hosts == of_hosts.value
+    return PlacementPlan(
+        status=Status.OPTIMAL if second and is_proven(objective, bound) else Status.FEASIBLE,
+        objective=objective,
+        bound=bound,
+        host=host,
+        colours=colours,
+        hosts=hosts,
+        hosts_bound=None if first is None else of_hosts.value,
+        moves=problem.moves(host),
+        unplaced=int((host < 0).sum()),
+        reason="the value of everything" if first is None else first.reason,
+        wall_s=wall_s,
+        note=method,
+    )

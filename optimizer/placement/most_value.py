@@ -1,0 +1,189 @@
+"""Placing what is worth most, the rest is left out: multiple knapsack, with colours and operators apart.
+
+Greedy by value for its largest share, then parts are decided again by an exact model: some hosts, what they have, and
+some of what is left out. All hosts as one knapsack of each resource give an upper bound, proven in whole numbers;
+small problems are decided by the exact model alone.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+from models.placement import Placement, PlacementPlan
+from models.selection import OperatorSelection
+from models.solution import Status, is_proven
+from optimizer.placement.bounds import Possible, impossible
+from optimizer.placement.budget import Budget
+from optimizer.placement.first_fit import best_fit, largest_shares
+from optimizer.placement.small import Part, decide
+from optimizer.placement.starts import staying
+from optimizer.selection import select_operators
+
+_SMALL = 3_000  # instances times hosts up to which an exact model is asked about the whole problem
+_PART_HOSTS = 3
+_PART_INSTANCES = 60
+_PART_S = 0.4  # deterministic seconds for each part
+_IN_VAIN = 60  # parts in a row that gain nothing, after which it ends
+_BITS = 50
+
+
+def whole_worth(value: FloatArray) -> tuple[IntArray, float, bool]:
+    """Values (n,) as whole numbers, rounded up; how many of them are 1.0; and whether none was rounded."""
+    total = max(math.fsum(value.tolist()), 1e-300)
+    for places in range(10):
+        scale = 10.0**places
+        if total * scale >= 2.0**_BITS:
+            break
+        if (np.rint(value * scale) / scale == value).all():
+            return np.rint(value * scale).astype(np.int64), scale, True
+    scale = math.ldexp(1.0, _BITS - math.frexp(total)[1])
+    return np.ceil(value * scale).astype(np.int64), scale, False
+
+
+class MostValue:
+    """One problem of placing what is worth most, while it is solved."""
+
+    def __init__(self, problem: Placement, budget: Budget, seed: int) -> None:
+        self.problem, self.budget, self.seed = problem, budget, seed
+        self.worth, self.scale, self.exact = whole_worth(problem.values)
+        self.host: IntArray | None = None
+        self.bound = math.inf
+        self.proof = ""
+
+    def solve(self) -> PlacementPlan:
+        """The plan, with what was proven of it."""
+        conflict = impossible(self.problem)
+        if conflict is not None:
+            return PlacementPlan(
+                status=Status.INFEASIBLE,
+                reason=conflict.reason,
+                conflict=conflict.instances,
+                wall_s=self.budget.wall_s,
+                note=conflict.reason,
+            )
+        self._bound_by_knapsacks()
+        self.host = self._greedy()
+        if self.problem.n_instances * self.problem.n_hosts <= _SMALL or self.host is None:
+            if not self._proven() and self._whole() is Status.INFEASIBLE:
+                text = "what is fixed and what may move exclude each other, an exact model of the whole problem says"
+                return PlacementPlan(status=Status.INFEASIBLE, reason=text, note=text, wall_s=self.budget.wall_s)
+        elif not self._proven():
+            self._improve()
+        return self._plan()
+
+    def _proven(self) -> bool:
+        return self.host is not None and is_proven(self.problem.objective(self.host), self.bound)
+
+    def _bound_by_knapsacks(self) -> None:
+        problem, possible = self.problem, Possible(self.problem)
+        fits = np.array([possible.hosts(i).any() for i in range(problem.n_instances)], dtype=np.bool_)
+        value = np.where(fits, problem.values, 0.0)
+        self.bound, self.proof = math.fsum(value.tolist()), "nothing is left out that fits a host"
+        if not problem.n_instances:
+            return
+        for r, name in enumerate(problem.resources):
+            capacity = float(problem.rooms[:, r].sum())
+            found = select_operators(
+                OperatorSelection(value, problem.loads[:, r].astype(np.float64), capacity),
+                time_limit_s=max(self.budget.deadline - self.budget.began, 0.1) / 4,
+            )
+            if found.bound is not None and found.bound < self.bound:
+                self.bound, self.proof = found.bound, f"{name} of all hosts as one"
+
+    def _greedy(self) -> IntArray | None:
+        """The best of two orders, from what runs now where that is given; None when too many would move."""
+        problem = self.problem
+        already = problem.fixed_hosts
+        if problem.current is not None:
+            already = self._without_excess(staying(problem, np.ones(problem.n_hosts, np.bool_), problem.current))
+        shares = np.maximum(largest_shares(problem), 1e-12)
+        found = [
+            best_fit(problem, np.argsort(-key, kind="stable"), already=already)
+            for key in (problem.values / shares, problem.values)
+        ]
+        found = [each for each in found if problem.max_moves is None or problem.moves(each) <= problem.max_moves]
+        return max(found, key=problem.objective) if found else None
+
+    def _without_excess(self, host: IntArray) -> IntArray:
+        """What runs now without what is too much on a host: the least value for its share goes first."""
+        problem = self.problem
+        kept = problem.fixed_hosts.copy()
+        order = np.argsort(-problem.values / np.maximum(largest_shares(problem), 1e-12), kind="stable")
+        free = problem.rooms - problem.used(kept)
+        on: dict[int, set[int]] = {}
+        for i in np.flatnonzero((kept >= 0) & (problem.colours >= 0)).tolist():
+            on.setdefault(int(kept[i]), set()).add(int(problem.colours[i]))
+        for i in order[(host[order] >= 0) & (kept[order] < 0)].tolist():
+            h, colour = int(host[i]), int(problem.colours[i])
+            colours = on.setdefault(h, set())
+            new = colour >= 0 and colour not in colours
+            if new and problem.max_colours is not None and len(colours) >= problem.max_colours:
+                continue
+            if (problem.loads[i] <= free[h]).all():
+                kept[i] = h
+                free[h] -= problem.loads[i]
+                if new:
+                    colours.add(colour)
+        return kept
+
+    def _whole(self) -> Status:
+        """Ask an exact model of the whole problem."""
+        problem = self.problem
+        hint = np.full(problem.n_instances, -1, dtype=np.int64) if self.host is None else self.host
+        part = self._part(hint, np.arange(problem.n_instances), np.arange(problem.n_hosts))
+        found = decide(problem, part, most_s=self.budget.model_s, deadline=self.budget.deadline, seed=self.seed)
+        if found.host is not None and (
+            self.host is None or problem.objective(found.host) > problem.objective(self.host)
+        ):
+            self.host = found.host
+        if found.host is not None and found.bound / self.scale < self.bound:
+            self.bound, self.proof = found.bound / self.scale, "an exact model of the whole problem"
+        return found.status
+
+    def _part(self, host: IntArray, instances: IntArray, hosts: IntArray) -> Part:
+        return Part(host, instances, hosts, "value", self.problem.max_colours, self.worth)
+
+    def _improve(self) -> None:
+        """Decide parts again, until nothing is gained for long."""
+        problem, draw, vain = self.problem, np.random.default_rng(self.seed), 0
+        assert self.host is not None
+        while vain < _IN_VAIN and self.budget.model_s > 0 and not self.budget.struck and not self._proven():
+            hosts = np.sort(draw.choice(problem.n_hosts, min(_PART_HOSTS, problem.n_hosts), replace=False))
+            here = np.flatnonzero(np.isin(self.host, hosts))
+            out = np.flatnonzero(self.host < 0)
+            some = draw.permutation(out)[: max(_PART_INSTANCES - len(here), 10)]
+            part = self._part(self.host, np.sort(np.concatenate([here, some])), hosts)
+            found = decide(problem, part, most_s=_PART_S, deadline=self.budget.deadline, seed=self.seed)
+            self.budget.spend_model(max(found.spent_s, 1e-3))
+            vain += 1
+            if found.host is not None and self._worth(found.host) >= self._worth(self.host):
+                vain = 0 if self._worth(found.host) > self._worth(self.host) else vain
+                self.host = found.host
+
+    def _worth(self, host: IntArray) -> int:
+        return int(self.worth[host >= 0].sum())
+
+    def _plan(self) -> PlacementPlan:
+        problem = self.problem
+        clock = "the time limit struck, so two runs may differ" if self.budget.struck else ""
+        if self.host is None:
+            note = f"no placement with so few moves was found; {clock}"
+            return PlacementPlan(status=Status.UNKNOWN, bound=self.bound, wall_s=self.budget.wall_s, note=note)
+        objective = problem.objective(self.host)
+        bound = max(self.bound, objective)  # a bound in whole numbers may round to less than their correct sum
+        return PlacementPlan(
+            status=Status.OPTIMAL if is_proven(objective, bound) else Status.FEASIBLE,
+            objective=objective,
+            bound=bound,
+            host=self.host,
+            colours=problem.most_colours(self.host),
+            hosts=problem.hosts_used(self.host),
+            moves=problem.moves(self.host),
+            unplaced=int((self.host < 0).sum()),
+            reason=self.proof,
+            wall_s=self.budget.wall_s,
+            note=clock,
+        )

@@ -1,0 +1,255 @@
+"""Repairing a placement by exchanges, until no host has more than it can take: a tabu search.
+
+Every instance is on some open host, and what a host has too much of is its penalty: of each resource the share of a
+mean host, and for each colour above C what a colour weighs. A step takes a host with a penalty, and of all exchanges of
+what it has (an instance, or all instances of a colour) with what others have (an instance, all of a colour, or
+nothing) the one that lowers the sum of penalties most, or raises it least. What was exchanged stays for some steps.
+Hosts that stay bad weigh more with time. Two instances of an operator never come together, and no instance that is
+fixed moves, nor more than `max_moves`.
+
+Only whole numbers decide whether a placement is right: the penalty is computed in float64 and merely leads there.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.placement import Placement
+
+_SAMPLED = 160  # hosts that are looked at in a step: of more, some drawn at random
+_TABU = (2, 8)  # steps for which an instance stays after an exchange
+_COLOUR = 1.0  # what a colour too much weighs against a whole host's load too much
+_STEP = 2_000  # what a step costs besides, in exchanges looked at
+_TRIED = 64  # exchanges that are tried, the best first, until one keeps operators apart
+_PATIENCE = 30  # steps for each instance without a new minimum after which a search gives up
+_HEAVIER = 0.1  # by how much a host that stays bad gains weight
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What can be exchanged: instances, all of one colour on a host, or nothing, one for each row."""
+
+    load: FloatArray  # (m, R)
+    host: IntArray  # (m,)
+    colour: IntArray  # (m,): the last number stands for none
+    last: BoolArray  # (m,): whether the host loses the colour with it
+    members: list[tuple[int, ...]]
+
+
+class Search:
+    """One placement under repair; `host` (n,) must have a host for every instance that keeps operators apart."""
+
+    def __init__(self, problem: Placement, host: IntArray, most_colours: int, is_open: BoolArray, seed: int) -> None:
+        self.problem, self.most_colours = problem, most_colours
+        self.draw = np.random.default_rng(seed)
+        scale = np.maximum(problem.rooms.mean(axis=0), 1.0)
+        self.load, self.room = problem.loads / scale, problem.rooms / scale
+        self.colour = _numbered(problem.colours)
+        self.n_colours = int(self.colour.max(initial=-1)) + 1
+        self.colour = np.where(problem.colours < 0, self.n_colours, self.colour)
+        self.free = problem.fixed_hosts < 0
+        self.is_open = is_open
+        self.hosts_open = np.flatnonzero(is_open)
+        self.tabu = np.zeros(problem.n_instances, dtype=np.int64)
+        self.weight = np.ones(problem.n_hosts)
+        self.steps = 0
+        self.work = 0  # exchanges that were looked at, and what a step costs besides
+        self._of_colour = _members(self.colour, self.n_colours + 1)
+        self._settle(host.copy())
+
+    def _settle(self, host: IntArray) -> None:
+        """Take over a placement: everything that is kept beside it."""
+        problem = self.problem
+        self.host = host
+        self.on = [set(here) for here in _members(host, problem.n_hosts)]
+        self.over = np.zeros_like(self.room)
+        np.add.at(self.over, host, self.load)
+        self.over -= self.room
+        self.count = np.zeros(problem.n_hosts, dtype=np.int64)
+        self.last = np.zeros(problem.n_instances, dtype=np.bool_)
+        for h in range(problem.n_hosts):
+            self._recount(h)
+        self._n_zones = int(problem.zones.max()) + 1
+        self._taken = set((problem.operators * self._n_zones + problem.zones[host]).tolist())
+        self.moved = problem.moves(host)
+
+    def _recount(self, h: int) -> None:
+        """Count the colours of a host again."""
+        here = [i for i in self.on[h] if self.colour[i] < self.n_colours]
+        _, inverse, counts = np.unique(self.colour[here], return_inverse=True, return_counts=True)
+        self.count[h] = len(counts)
+        self.last[here] = counts[inverse] == 1
+
+    def penalties(self) -> FloatArray:
+        """What each host has too much, (H,), without its weight."""
+        return _penalty(self.over, self.count - self.most_colours)
+
+    def run(self, most_work: int, deadline: float) -> bool:
+        """Whether all penalties are gone within so much work; `host` is then a placement.
+
+        It gives up as well when the sum of penalties has found no new minimum for long.
+        """
+        penalty = self.penalties()
+        least, since = np.inf, self.steps
+        while True:
+            bad = np.flatnonzero(penalty > 1e-11)
+            if not len(bad):
+                return True
+            total = float(penalty[bad].sum())
+            if total < least - 1e-9:
+                least, since = total, self.steps
+            patient = self.steps - since <= _PATIENCE * (len(self.host) + 10)
+            if not patient or self.work >= most_work or time.monotonic() > deadline:
+                return False
+            self.steps += 1
+            self.work += _STEP
+            for h in self._step(int(self.draw.choice(bad)), penalty, bad):
+                penalty[h] = _penalty(self.over[h], self.count[h] - self.most_colours)
+
+    def _step(self, a: int, penalty: FloatArray, bad: IntArray) -> tuple[int, ...]:
+        """Exchange something of host a; the hosts that changed."""
+        mine, others = self._pieces_of(np.array([a]), nothing=False), self._pieces_of(self._sampled(a), nothing=True)
+        if not mine.members or not others.members:
+            return ()
+        change = self._changes(a, mine, others, penalty)
+        self.work += change.size
+        cells = change.ravel()
+        tried = min(_TRIED, len(cells))
+        best = np.argpartition(cells, tried - 1)[:tried]
+        for cell in best[np.argsort(cells[best], kind="stable")].tolist():
+            if cells[cell] == np.inf:
+                break
+            row, column = divmod(cell, change.shape[1])
+            out, back, b = mine.members[row], others.members[column], int(others.host[column])
+            if self._apart(out, back, a, b):
+                if cells[cell] >= 0:
+                    self.weight[bad] += _HEAVIER
+                self._exchange(out, back, a, b)
+                return a, b
+        return ()
+
+    def _sampled(self, a: int) -> IntArray:
+        """The other hosts that a step looks at."""
+        hosts: IntArray = self.hosts_open[self.hosts_open != a]
+        if len(hosts) <= _SAMPLED:
+            return hosts
+        return np.sort(self.draw.choice(hosts, _SAMPLED, replace=False))
+
+    def _pieces_of(self, hosts: IntArray, *, nothing: bool) -> Pieces:
+        """What hosts can exchange; with `nothing` they can also take without giving."""
+        chosen = np.zeros(self.problem.n_hosts, dtype=np.bool_)
+        chosen[hosts] = True
+        here = np.array(sorted(self.on[hosts[0]])) if len(hosts) == 1 else np.flatnonzero(chosen[self.host])
+        here = here.astype(np.int64)
+        single = here[self.free[here] & (self.tabu[here] <= self.steps)]
+        blocks, members = self._blocks(here)
+        lead = np.array([each[0] for each in members], dtype=np.int64)
+        rest = hosts if nothing else hosts[:0]
+        none = np.zeros(len(rest))
+        return Pieces(
+            np.concatenate([self.load[single], blocks, np.zeros((len(rest), self.load.shape[1]))]),
+            np.concatenate([self.host[single], self.host[lead], rest]),
+            np.concatenate([self.colour[single], self.colour[lead], none.astype(np.int64) + self.n_colours]),
+            np.concatenate([self.last[single], np.ones(len(lead), dtype=np.bool_), none > 0]),
+            [(i,) for i in single.tolist()] + members + [()] * len(rest),
+        )
+
+    def _blocks(self, here: IntArray) -> tuple[FloatArray, list[tuple[int, ...]]]:
+        """All instances of a colour on a host, where there are several and none is fixed: loads, and which."""
+        shared = here[~self.last[here] & (self.colour[here] < self.n_colours)]
+        if not len(shared) or self.problem.max_moves is not None:
+            return np.zeros((0, self.load.shape[1])), []
+        key = self.host[shared] * (self.n_colours + 1) + self.colour[shared]
+        order = np.argsort(key, kind="stable")
+        shared, key = shared[order], key[order]
+        starts = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
+        movable = np.logical_and.reduceat(self.free[shared] & (self.tabu[shared] <= self.steps), starts)
+        loads = np.add.reduceat(self.load[shared], starts, axis=0)[movable]
+        ends = np.r_[starts[1:], len(shared)]
+        listed = shared.tolist()
+        return loads, [tuple(listed[s:e]) for s, e in zip(starts[movable], ends[movable], strict=True)]
+
+    def _changes(self, a: int, mine: Pieces, others: Pieces, penalty: FloatArray) -> FloatArray:
+        """By how much each exchange of host a raises the weighted sum of penalties, (mine, others)."""
+        b = others.host
+        has = np.zeros((len(mine.members), self.problem.n_hosts), dtype=np.bool_)
+        for row, colour in enumerate(mine.colour.tolist()):
+            has[row, self.host[self._of_colour[colour]] if colour < self.n_colours else slice(None)] = True
+        own = np.zeros(self.n_colours + 1, dtype=np.bool_)
+        own[[self.n_colours, *self.colour[list(self.on[a])].tolist()]] = True
+        same = mine.colour[:, None] == others.colour[None]
+        gained_a = np.where(same, 0.0, ~own[others.colour][None] - mine.last[:, None].astype(np.float64))
+        gained_b = np.where(same, 0.0, ~has[:, b] - others.last[None].astype(np.float64))
+        excess = (self.count - self.most_colours).astype(np.float64)
+        after_a = _COLOUR * np.maximum(excess[a] + gained_a, 0.0)
+        after_b = _COLOUR * np.maximum(excess[b][None] + gained_b, 0.0)
+        for r in range(self.load.shape[1]):  # one resource at a time: a sum over so short an axis is slow
+            more = others.load[:, r][None] - mine.load[:, r][:, None]
+            after_a += np.maximum(self.over[a, r] + more, 0.0)
+            after_b += np.maximum(self.over[b, r][None] - more, 0.0)
+        change = self.weight[a] * (after_a - penalty[a]) + self.weight[b][None] * (after_b - penalty[b][None])
+        change += 1e-9 * self.draw.random(change.shape[1])
+        return self._within_moves(a, mine, others, change)
+
+    def _within_moves(self, a: int, mine: Pieces, others: Pieces, change: FloatArray) -> FloatArray:
+        """The changes, infinite where too many instances would leave the running placement."""
+        current, most = self.problem.current, self.problem.max_moves
+        if current is None or most is None:
+            return change
+        out = np.array([each[0] for each in mine.members])
+        back = np.array([each[0] if each else -1 for each in others.members])
+        runs, runs_back = current[out][:, None], np.where(back >= 0, current[back], -1)[None]
+        more = (runs == a).astype(np.int64) - (runs == others.host[None])
+        more = more + (runs_back == others.host[None]) - (runs_back == a)
+        change[self.moved + more > most] = np.inf
+        return change
+
+    def _apart(self, out: tuple[int, ...], back: tuple[int, ...], a: int, b: int) -> bool:
+        """Whether no operator comes twice into a zone by the exchange."""
+        zones, operators = self.problem.zones, self.problem.operators
+        to, home = int(zones[b]), int(zones[a])
+        if to == home:
+            return True
+        going, coming = {int(operators[i]) for i in out}, {int(operators[j]) for j in back}
+        return not any(o * self._n_zones + to in self._taken for o in going - coming) and not any(
+            o * self._n_zones + home in self._taken for o in coming - going
+        )
+
+    def _exchange(self, out: tuple[int, ...], back: tuple[int, ...], a: int, b: int) -> None:
+        zones, operators, current = self.problem.zones, self.problem.operators, self.problem.current
+        for group, source, target in ((out, a, b), (back, b, a)):
+            for i in group:
+                self._taken.discard(int(operators[i]) * self._n_zones + int(zones[source]))
+                self.on[source].discard(i)
+                self.on[target].add(i)
+                self.host[i] = target
+                self.over[source] -= self.load[i]
+                self.over[target] += self.load[i]
+                self.tabu[i] = self.steps + self.draw.integers(*_TABU)
+                if current is not None and current[i] >= 0:
+                    self.moved += int(current[i] == source) - int(current[i] == target)
+        for group, target in ((out, b), (back, a)):
+            self._taken.update(int(operators[i]) * self._n_zones + int(zones[target]) for i in group)
+        self._recount(a)
+        self._recount(b)
+
+
+def _penalty(over: FloatArray, excess: IntArray) -> FloatArray:
+    return np.asarray(np.maximum(over, 0.0).sum(axis=-1) + _COLOUR * np.maximum(excess, 0), dtype=np.float64)
+
+
+def _numbered(ids: IntArray) -> IntArray:
+    """Ids as numbers from 0 without gaps; those below 0 are counted by nobody."""
+    return np.searchsorted(np.unique(ids[ids >= 0]), ids).astype(np.int64)
+
+
+def _members(numbers: IntArray, size: int) -> list[list[int]]:
+    """Which instances have each number 0 .. size - 1."""
+    lists: list[list[int]] = [[] for _ in range(size)]
+    for i, number in enumerate(numbers.tolist()):
+        lists[number].append(i)
+    return lists

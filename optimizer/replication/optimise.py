@@ -1,0 +1,241 @@
+"""The best plan of replicas for a cost, the cheapest for an availability, and all between: the Pareto front.
+
+    most available    minimise broken(plan)   subject to cost(plan) <= budget
+    cheapest          minimise cost(plan)     subject to broken(plan) <= 1 - target
+    front             both, for budgets from nothing to all: each point with a lower bound of what is broken
+
+over which operators get replicas, how many and where, and where primaries go that have no host yet. Source: Adaptive
+selective replication (VLDB PhD workshop 2013), section 4. broken(plan) is exact; bounds are those of `bounds` and
+`worst`, so a plan is called optimal only where they meet.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.errors import InputError
+from models.replication.problem import Instances, Replication, ReplicationPlan
+from models.solution import Status
+from optimizer.replication.bounds import Bounds, Cover, bounds_of, most_cost
+from optimizer.replication.heuristic import evaluated, plan, without_room
+from optimizer.replication.placing import Placed, place_primaries
+from optimizer.replication.search import exchange, fill, move, start_with, trim
+from optimizer.replication.state import State
+from optimizer.replication.worst import worst_bound
+
+OPTIMISED = ("optimised",)
+_STEPS = 24  # of bisections over budgets
+_NEAR = 1e-3  # of a cost: bisection ends there
+_DEEP = 4  # longer searches for something cheaper
+_STARTS = tuple(
+    (by, selection) for by in ("product", "utilisation", "degree") for selection in ("stepwise", "knapsack")
+)
+
+
+def most_available(problem: Replication, *, start: Instances | None = None) -> ReplicationPlan:
+    """The plan under which fewest queries are broken within the budget; `start`: a plan that it improves, too."""
+    began = time.perf_counter()
+    task = _Task.of(problem)
+    if task is None:
+        return without_room(problem, place_primaries(problem), time.perf_counter() - began)
+    budget = most_cost(problem)
+    bound, covers = task.bound(budget)
+    state = task.best(budget, covers, start)
+    return evaluated(problem, state.placed, OPTIMISED, time.perf_counter() - began, min(bound, _value(problem, state)))
+
+
+def cheapest(problem: Replication, target: float) -> ReplicationPlan:
+    """The plan of least cost under which queries run with at least the target probability (in the mean, or each).
+
+    `objective` and `bound` are of the cost. A target that nothing reaches is infeasible, with the best that is
+    possible in the note; where only none was found the status is unknown. Raises InputError for no probability.
+    """
+    if not 0 <= target <= 1:
+        raise InputError.at("target", target, "must be a probability, between 0 and 1")
+    began = time.perf_counter()
+    task = _Task.of(problem)
+    if task is None:
+        return without_room(problem, place_primaries(problem), time.perf_counter() - began)
+    allowed = (1 - target) * (1 + 1e-12)
+    most = most_cost(problem)
+    bound, covers = task.bound(most)
+    dearest = task.best(most, covers)
+    if _value(problem, dearest) > allowed:
+        return _missed(problem, dearest, bound, target, time.perf_counter() - began)
+    least = 0.0 if task.bound(0.0)[0] <= allowed else _last(0.0, most, lambda cost: task.bound(cost)[0] > allowed)
+    state = _cheap(task, dearest, least, allowed)
+    found = evaluated(problem, state.placed, OPTIMISED, time.perf_counter() - began)
+    cost = found.cost or 0.0
+    proven = cost - least <= 1e-9 * max(1.0, cost)
+    return replace(
+        found,
+        status=Status.OPTIMAL if proven else Status.FEASIBLE,
+        objective=cost,
+        bound=min(least, cost),
+        note=f"{100 * (1 - _value(problem, state)):.6g} % run",
+        target=target,
+    )
+
+
+def _cheap(task: _Task, dearest: State, least: float, allowed: float) -> State:
+    """By bisection over budgets the cheapest plan that is good enough, without what it can do without."""
+    best = State(task.problem, dearest.hosts)
+    trim(best, allowed)
+    low = least
+    for _ in range(_STEPS):
+        high = best.cost
+        if high - low <= _NEAR * high:
+            break
+        middle = (low + high) / 2
+        state = task.quick(middle, task.bound(middle)[1])
+        if state.value <= allowed:
+            trim(state, allowed)
+            best = state if state.cost < best.cost else best
+        else:
+            low = middle
+    return _searched_below(task, best, least, allowed)
+
+
+def _searched_below(task: _Task, best: State, least: float, allowed: float) -> State:
+    """What a longer search finds a little below the cheapest so far, as long as it finds something."""
+    for _ in range(_DEEP):
+        budget = max(least, best.cost - max(0.25 * (best.cost - least), _NEAR * best.cost))
+        state = task.best(budget, task.bound(budget)[1])
+        if state.value > allowed:
+            break
+        trim(state, allowed)
+        if state.cost >= best.cost:
+            break
+        best = state
+    return best
+
+
+def _last(low: float, high: float, holds: object) -> float:
+    """The largest budget found by bisection for which something holds that holds for all below it."""
+    assert callable(holds)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _missed(problem: Replication, best: State, bound: float, target: float, wall_s: float) -> ReplicationPlan:
+    value = _value(problem, best)
+    found = evaluated(problem, best.placed, OPTIMISED, wall_s)
+    proven = bound > (1 - target) * (1 + 1e-12)
+    note = (
+        f"{100 * target:.10g} % cannot be reached"
+        if proven
+        else f"no plan was found that reaches {100 * target:.10g} %"
+    )
+    note += f": the best found has {100 * (1 - value):.10g} %, no plan has more than {100 * (1 - bound):.10g} %"
+    status = Status.INFEASIBLE if proven else Status.UNKNOWN
+    return replace(found, status=status, objective=None, bound=None, note=note, target=target)
+
+
+@dataclass(frozen=True)
+class FrontPoint:
+    """One point of the front: a plan whose `bound` is what no plan of its budget can be below."""
+
+    budget: float
+    plan: ReplicationPlan
+
+
+def front(problem: Replication, points: int = 21) -> list[FrontPoint]:
+    """Plans for budgets from nothing to all, each at least as good as those before; what is not better is left out.
+
+    Raises InputError for fewer than two points.
+    """
+    if isinstance(points, bool) or points < 2:
+        raise InputError.at("points", points, "must be at least 2")
+    task = _Task.of(problem)
+    if task is None:
+        return []
+    found: list[FrontPoint] = []
+    last: Instances | None = None
+    for budget in np.linspace(0.0, most_cost(problem), points).tolist():
+        began = time.perf_counter()
+        bound, covers = task.bound(budget)
+        state = task.best(budget, covers, last)
+        value = _value(problem, state)
+        made = evaluated(problem, state.placed, OPTIMISED, time.perf_counter() - began, min(bound, value))
+        if last is None or value < float(found[-1].plan.objective or 0.0) * (1 - 1e-12):
+            found.append(FrontPoint(budget, made))
+        last = state.instances
+    return found
+
+
+def _value(problem: Replication, state: State) -> float:
+    return float(problem.value(problem.broken(state.hosts))[0])
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A problem with its bounds and the ways in which its primaries may be placed."""
+
+    problem: Replication
+    bounds: Bounds
+    starts: Sequence[Placed]
+
+    @classmethod
+    def of(cls, problem: Replication) -> _Task | None:
+        """None where primaries find no host."""
+        start = place_primaries(problem)
+        return cls(problem, bounds_of(problem), [start]) if start.whole else None
+
+    def bound(self, budget: float) -> tuple[float, list[Cover]]:
+        """A lower bound of the objective within a budget, and covers to start from."""
+        if self.problem.goal == "worst":
+            return worst_bound(self.bounds, budget)
+        return self.bounds.mean(budget)
+
+    def quick(self, budget: float, covers: Sequence[Cover]) -> State:
+        """What comes of the covers of the bound, without exchanging anything."""
+        found = []
+        for start in self.starts:
+            state = State(self.problem, start.instances)
+            start_with(state, covers, budget)
+            fill(state, self._covers(start), budget)
+            found.append(state)
+        return min(found, key=lambda state: (state.value, state.cost))
+
+    def best(self, budget: float, covers: Sequence[Cover], more: Instances | None = None) -> State:
+        """The best of what comes of the covers of the bound, of importance, and of `more`."""
+        found: list[State] = []
+        for start in self.starts:
+            state = State(self.problem, start.instances)
+            start_with(state, covers, budget)
+            found.append(self._improved(state, self._covers(start), budget))
+            for instances in [*self._by_importance(start, budget), *([] if more is None else [more])]:
+                found.append(self._improved(State(self.problem, instances), self._covers(start), budget))
+        return min(found, key=lambda state: (state.value, state.cost))
+
+    def _improved(self, state: State, covers: Sequence[Cover], budget: float) -> State:
+        fill(state, covers, budget)
+        move(state)
+        fill(state, covers, budget)
+        exchange(state, covers, budget)
+        return state
+
+    def _covers(self, start: Placed) -> list[Cover]:
+        """The operators of each query by the host of their primaries."""
+        found: dict[Cover, None] = {}
+        for needed in self.problem.operators:
+            for host in dict.fromkeys(start.instances[o][0] for o in needed):
+                found[frozenset(o for o in needed if start.instances[o][0] == host)] = None
+        return list(found)
+
+    def _by_importance(self, start: Placed, budget: float) -> list[Instances]:
+        """What the heuristics would do."""
+        own = replace(self.problem, budget=min(budget, self.problem.capacity))
+        found: dict[Instances, None] = {}
+        for by, selection in _STARTS:
+            primaries = Placed([list(hosts) for hosts in start.instances], 0)
+            made = plan(own, by=by, selection=selection, primaries=primaries)
+            if made.instances is not None:
+                found[made.instances] = None
+        return list(found)

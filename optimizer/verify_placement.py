@@ -1,0 +1,185 @@
+"""Checking a placement without any solver: every rule, every count and claim, and the bounds that counting proves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from models.checked_arrays import IntArray
+from models.placement import Placement, PlacementPlan
+from models.solution import OPTIMAL_GAP, Status
+from optimizer.placement.bounds import Bound, Possible, colour_bound, host_bound, impossible
+from optimizer.placement.first_fit import best_fit, first_fit
+from optimizer.verify import GAP_TOLERANCE, VALUE_TOLERANCE, Verdict, Violation
+
+_MOST_LISTED = 20
+
+
+def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | None = None) -> Verdict:
+    """The verdict on a plan; `gap` is what a file claims beside objective and bound.
+
+    That nothing is better, or that there is no placement, is checked as far as counting proves it; what first fit or
+    best fit refutes is a violation.
+    """
+    host = plan.host
+    shaped = host is not None and host.shape == (problem.n_instances,) and bool((host < problem.n_hosts).all())
+    found = [] if host is None else list(broken_rules(problem, host, plan))
+    objective = None
+    if host is not None and shaped and bool((host >= -1).all()):
+        objective = problem.objective(host) if problem.goal == "value" or bool((host >= 0).all()) else None
+    broken = bool(found)
+    found += [Violation("claim", text) for text in _claims(problem, plan, objective, gap)]
+    proven, left, refuted, example = _bounds(problem, plan, None if broken else objective)
+    found += [Violation("claim", text) for text in refuted]
+    checked = ["every rule", "the objective and what is counted"] if host is not None else []
+    checked += ["the gap"] if host is not None and gap is not None else []
+    return Verdict(objective, tuple(found), tuple(checked + proven), tuple(left), example)
+
+
+def broken_rules(problem: Placement, host: IntArray, plan: PlacementPlan | None = None) -> Iterator[Violation]:
+    """Every rule that hosts (n,) break."""
+    if host.shape != (problem.n_instances,):
+        yield Violation("shape", f"must have a host for each of {problem.n_instances} instances, has {host.shape}")
+        return
+    for i in np.flatnonzero((host < -1) | (host >= problem.n_hosts))[:_MOST_LISTED].tolist():
+        yield Violation("range", f"instance {i} is on host {host[i]}, hosts are 0 .. {problem.n_hosts - 1}")
+    if ((host < -1) | (host >= problem.n_hosts)).any():
+        return
+    answered = plan is None or plan.status in (Status.OPTIMAL, Status.FEASIBLE)
+    if problem.goal != "value" and answered:
+        for i in np.flatnonzero(host < 0)[:_MOST_LISTED].tolist():
+            yield Violation("unplaced", f"instance {i} is on no host")
+    yield from _capacities(problem, host)
+    yield from _operators(problem, host)
+    yield from _others(problem, host)
+
+
+def _capacities(problem: Placement, host: IntArray) -> Iterator[Violation]:
+    over = problem.used(host) > problem.rooms
+    amounts = [(problem.cpu, problem.host_cpu)]
+    if problem.network is not None and problem.host_network is not None:
+        amounts.append((problem.network, problem.host_network))
+    for h, r in list(zip(*np.nonzero(over), strict=True))[:_MOST_LISTED]:
+        load, has = amounts[int(r)]
+        taken = math.fsum(load[host == h].tolist())
+        yield Violation("capacity", f"host {h} has {problem.resources[r]} {float(has[h])!r}, {taken!r} is taken")
+
+
+def _operators(problem: Placement, host: IntArray) -> Iterator[Violation]:
+    first: dict[tuple[int, int], int] = {}
+    for i in np.flatnonzero(host >= 0).tolist():
+        key = (int(problem.operators[i]), int(problem.zones[host[i]]))
+        if key in first:
+            where = "host" if problem.apart == "host" else "failure domain"
+            yield Violation("apart", f"instances {first[key]} and {i} of operator {key[0]} share a {where}")
+        first.setdefault(key, i)
+
+
+def _others(problem: Placement, host: IntArray) -> Iterator[Violation]:
+    counts = problem.colours_of_hosts(host)
+    most = problem.max_colours
+    for h in np.flatnonzero(counts > most)[:_MOST_LISTED].tolist() if most is not None else ():
+        yield Violation("colours", f"host {h} has {counts[h]} colours, at most {most} may be")
+    wrong = np.flatnonzero((problem.fixed_hosts >= 0) & (host != problem.fixed_hosts))
+    for i in wrong[:_MOST_LISTED].tolist():
+        yield Violation("fixed", f"instance {i} is on host {host[i]}, it must stay on host {problem.fixed_hosts[i]}")
+    if problem.max_moves is not None and problem.moves(host) > problem.max_moves:
+        yield Violation("moves", f"{problem.moves(host)} instances move, at most {problem.max_moves} may")
+
+
+def _claims(problem: Placement, plan: PlacementPlan, objective: float | None, gap: float | None) -> Iterator[str]:
+    if plan.status in (Status.OPTIMAL, Status.FEASIBLE) and (plan.host is None or plan.objective is None):
+        yield f"says {plan.status} without {'a placement' if plan.host is None else 'an objective'}"
+    off = 0.0 if plan.objective is None or objective is None else abs(plan.objective - objective)
+    if objective is not None and off > VALUE_TOLERANCE * abs(objective):
+        yield f"says objective {plan.objective!r}, recomputed {objective!r}"
+    if objective is not None and plan.host is not None:
+        counts = {
+            "colours": problem.most_colours(plan.host),
+            "hosts": problem.hosts_used(plan.host),
+            "moves": problem.moves(plan.host),
+            "unplaced": int((plan.host < 0).sum()),
+        }
+        for name, count in counts.items():
+            if getattr(plan, name) is not None and getattr(plan, name) != count:
+                yield f"says {name} {getattr(plan, name)}, recounted {count}"
+        if plan.hosts_bound is not None and counts["hosts"] < plan.hosts_bound:
+            yield f"says at least {plan.hosts_bound} hosts, uses {counts['hosts']}"
+        two = plan.status is Status.OPTIMAL and problem.goal == "colours"
+        if two and plan.hosts_bound != counts["hosts"]:
+            yield f"says optimal with {counts['hosts']} hosts and a bound of {plan.hosts_bound}"
+    if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
+        yield f"says optimal with gap {plan.gap}, at most {OPTIMAL_GAP:g} is a proof"
+    if gap is not None and (plan.gap is None or abs(gap - plan.gap) > max(GAP_TOLERANCE * plan.gap, 1e-12)):
+        yield f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}"
+
+
+def _bounds(
+    problem: Placement, plan: PlacementPlan, objective: float | None
+) -> tuple[list[str], list[str], list[str], tuple[int, ...] | None]:
+    """What of the bounds is proven, what is not checked, what is refuted, and by which placement."""
+    proven: list[str] = []
+    left: list[str] = []
+    examples = [] if plan.bound is None and plan.status is not Status.INFEASIBLE else list(_examples(problem))
+    if plan.status is Status.INFEASIBLE:
+        if impossible(problem) is not None:
+            return ["that there is no placement, which counting proves"], [], [], None
+        if examples:
+            return [], [], ["says infeasible, and there is a placement"], tuple(examples[0].tolist())
+        return [], ["that there is no placement, which takes a solver"], [], None
+    if plan.bound is None:
+        return [], [], [], None
+    sign = 1.0 if problem.goal == "value" else -1.0
+    slack = VALUE_TOLERANCE * abs(plan.bound)
+    values = [problem.objective(each) for each in examples]
+    for value, host in zip(values, examples, strict=True):
+        if sign * (value - plan.bound) > slack:
+            return [], [], [f"says bound {plan.bound!r}, a placement reaches {value!r}"], tuple(host.tolist())
+    if objective is not None and sign * (objective - plan.bound) > slack:
+        return [], [], [f"says bound {plan.bound!r}, which its own objective {objective!r} passes"], None
+    own = counted_bound(problem)
+    held = sign * (plan.bound - own) >= -slack
+    (proven if held else left).append("the bound, which counting proves" if held else "the bound, which takes a solver")
+    if problem.goal == "colours" and plan.hosts_bound is not None and plan.colours is not None:
+        held = plan.hosts_bound <= host_bound(problem, plan.colours).value
+        text = "the bound of hosts, which "
+        (proven if held else left).append(text + ("counting proves" if held else "takes a solver"))
+    return proven, left, [], None
+
+
+def counted_bound(problem: Placement) -> float:
+    """The bound of the goal that counting proves."""
+    if problem.goal == "value":
+        return _value_bound(problem)
+    bound: Bound = colour_bound(problem) if problem.goal == "colours" else host_bound(problem, problem.max_colours)
+    return float(bound.value)
+
+
+def _value_bound(problem: Placement) -> float:
+    """All hosts as one knapsack that takes parts of instances, rounded up; the least of the resources."""
+    possible = Possible(problem)
+    fits = [i for i in range(problem.n_instances) if possible.hosts(i).any()]
+    bounds = [sum((Fraction(float(problem.values[i])) for i in fits), Fraction(0))]
+    for r in range(len(problem.resources)):
+        room, total = int(problem.rooms[:, r].sum()), Fraction(0)
+        items = [(Fraction(float(problem.values[i])), int(problem.loads[i, r])) for i in fits]
+        total += sum((value for value, load in items if not load), Fraction(0))
+        for value, load in sorted((one for one in items if one[1]), key=lambda one: -one[0] / one[1]):
+            part = min(load, room)
+            total += value * Fraction(part, load)
+            room -= part
+        bounds.append(total)
+    return math.nextafter(float(min(bounds)), math.inf)
+
+
+def _examples(problem: Placement) -> Iterator[IntArray]:
+    """Placements that keep every rule, made without a search."""
+    made = [first_fit(problem), best_fit(problem)]
+    if problem.goal == "colours":
+        made += [best_fit(problem, max_colours=most) for most in range(1, min(problem.most_colours(made[1]), 20))]
+    for host in made:
+        if (problem.goal == "value" or (host >= 0).all()) and not list(broken_rules(problem, host)):
+            yield host

@@ -1,0 +1,212 @@
+"""The best plans of replicas: against every plan there is on small cases, and against the heuristics."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.errors import InputError
+from models.replication.problem import Instances, Replication
+from models.solution import Status
+from optimizer.replication import plan
+from optimizer.replication.bounds import bounds_of, most_cost
+from optimizer.replication.optimise import cheapest, front, most_available
+from optimizer.replication.state import State
+from optimizer.replication.worst import worst_bound
+from optimizer.verify_replicas import verify_replicas
+
+
+@st.composite
+def problems(draw: st.DrawFn, *, running: bool | None = None) -> Replication:
+    """Small enough for every plan to be tried."""
+    n, hosts = draw(st.integers(1, 3)), draw(st.integers(3, 4))
+    sets = st.lists(st.integers(0, n - 1), min_size=1, max_size=n, unique=True)
+    spare = draw(st.booleans())
+    mask = np.arange(hosts) >= 2
+    chance = st.sampled_from([0.0, 0.02, 0.1, 0.3])
+    one = draw(chance)
+    down = draw(st.one_of(st.just([one] * hosts), st.lists(chance, min_size=hosts, max_size=hosts)))
+    fixed = draw(st.booleans()) if running is None else running
+    primary = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n)) if fixed else None
+    return Replication(
+        load=np.array(draw(st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=n, max_size=n))),
+        operators=tuple(map(tuple, draw(st.lists(sets, min_size=1, max_size=3)))),
+        weights=(),
+        edges=np.array([(k, k + 1) for k in range(n - 1)], dtype=np.int64).reshape(-1, 2),
+        host_cpu=np.full(hosts, draw(st.sampled_from([0.6, 1.0]))),
+        down=np.array([down]),
+        primary=None if primary is None else np.array(primary),
+        primary_hosts=~mask if spare else None,
+        replica_hosts=mask if spare else None,
+        budget=draw(st.sampled_from([None, 0.0, 0.2, 0.35, 0.5])),
+        max_level=draw(st.integers(0, 2)),
+        goal=draw(st.sampled_from(["mean", "worst"])),
+    )
+
+
+def every_plan(problem: Replication) -> Iterator[Instances]:
+    """All primaries times all sets of replicas."""
+    choices = []
+    for o in range(problem.n_operators):
+        own = []
+        for first in range(problem.n_hosts):
+            others = [h for h in range(problem.n_hosts) if h != first]
+            for level in range(problem.max_level + 1):
+                own += [(first, *rest) for rest in itertools.combinations(others, level)]
+        choices.append([one for one in own if problem.primaries[o] in (-1, one[0])])
+    for made in itertools.product(*choices):
+        if not problem.violations(made):
+            yield made
+
+
+def value(problem: Replication, instances: Instances) -> float:
+    return float(problem.value(problem.broken(instances))[0])
+
+
+@settings(max_examples=15, deadline=None)
+@given(problems())
+def test_no_plan_is_below_the_bound_and_optimal_is_said_only_of_the_best(problem: Replication) -> None:
+    found = most_available(problem)
+    best = min(value(problem, made) for made in every_plan(problem))
+    assert found.instances is not None
+    assert found.objective is not None
+    assert found.bound is not None
+    assert problem.violations(found.instances) == []
+    assert verify_replicas(problem, found).violations == ()
+    assert found.bound <= best * (1 + 1e-9) <= found.objective * (1 + 2e-9)
+    if found.status is Status.OPTIMAL:
+        assert found.objective == pytest.approx(best, rel=1e-9, abs=1e-300)
+
+
+@settings(max_examples=15, deadline=None)
+@given(problems(), st.sampled_from([0.5, 0.9, 0.98, 0.999, 1.0]))
+def test_no_plan_of_an_availability_is_cheaper_than_the_bound(problem: Replication, target: float) -> None:
+    found = cheapest(problem, target)
+    enough = [made for made in every_plan(problem) if value(problem, made) <= (1 - target) * (1 + 1e-12)]
+    least = min((problem.cost(made) for made in enough), default=None)
+    if found.status is Status.INFEASIBLE:
+        assert least is None
+        assert "cannot be reached: the best found has" in found.note
+        return
+    if found.status is Status.UNKNOWN:
+        return
+    assert least is not None
+    assert found.instances is not None
+    assert found.objective is not None
+    assert found.bound is not None
+    assert value(problem, found.instances) <= (1 - target) * (1 + 1e-12)
+    assert found.objective == pytest.approx(problem.cost(found.instances))
+    assert found.bound <= least + 1e-9
+    assert least <= found.objective + 1e-9
+    if found.status is Status.OPTIMAL:
+        assert found.objective == pytest.approx(least, abs=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(problems(running=True))
+def test_the_front_falls_and_no_plan_of_a_budget_is_below_its_bound(problem: Replication) -> None:
+    found = front(problem, 4)
+    values = [one.plan.objective for one in found]
+    assert values == sorted(values, reverse=True)  # type: ignore[type-var]
+    every = [(problem.cost(made), value(problem, made)) for made in every_plan(problem)]
+    for one in found:
+        assert one.plan.bound is not None
+        assert one.plan.cost is not None
+        assert one.plan.cost <= one.budget + 1e-9
+        assert one.plan.bound <= min(v for cost, v in every if cost <= one.budget + 1e-12) * (1 + 1e-9)
+
+
+def wide(seed: int, **more: object) -> Replication:
+    """Forty queries on sixty operators, running on ten hosts; six more for replicas."""
+    draw = np.random.default_rng(seed)
+    spare = np.arange(16) >= 10
+    sets = [tuple(sorted(draw.choice(60, size=int(draw.integers(2, 6)), replace=False).tolist())) for _ in range(40)]
+    return Replication(
+        **{  # type: ignore[arg-type]
+            "load": draw.choice([0.02, 0.05, 0.1, 0.3], size=60),
+            "operators": tuple(sets),
+            "edges": np.array([(one[k], one[k + 1]) for one in sets for k in range(len(one) - 1)]),
+            "host_cpu": np.full(16, 1.2),
+            "down": np.full((1, 16), 0.02),
+            "primary": np.repeat(np.arange(10), 6)[np.argsort(np.repeat(draw.random(10), 6), kind="stable")],
+            "primary_hosts": ~spare,
+            "replica_hosts": spare,
+            "budget": 2.0,
+        }
+        | {"host_cpu": np.where(spare, 1.0, 2.0)}
+        | more
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("goal", ["mean", "worst"])
+def test_it_is_never_worse_than_the_papers_heuristics_and_better_than_most(seed: int, goal: str) -> None:
+    problem = wide(seed, goal=goal)
+    found = most_available(problem)
+    heuristics = [
+        plan(problem, by=by, selection=s).objective for by in ("degree", "product") for s in ("stepwise", "knapsack")
+    ]
+    assert found.objective is not None
+    assert found.bound is not None
+    assert all(found.objective <= (one or 0.0) * (1 + 1e-12) for one in heuristics)
+    assert found.bound <= found.objective
+    assert most_available(problem).instances == found.instances  # nothing is drawn
+
+
+def test_a_small_budget_buys_covers_not_single_operators() -> None:
+    """Two operators of a query share a host: one replica alone gains nothing, both together do."""
+    problem = Replication(
+        load=[0.1, 0.1, 0.15],
+        operators=((0, 1), (2,), (0, 1)),
+        edges=[[0, 1]],
+        host_cpu=[1.0] * 3,
+        down=[[0.1] * 3],
+        primary=[0, 0, 1],
+        budget=0.2,
+    )
+    found = most_available(problem)
+    assert found.levels is not None
+    assert found.levels.tolist() == [1, 1, 0]
+    assert plan(problem, by="gain").levels.tolist() == [0, 0, 1]  # type: ignore[union-attr]
+
+
+def test_what_state_keeps_up_to_date_is_what_is_there_from_scratch() -> None:
+    problem = wide(5)
+    start = plan(problem)
+    assert start.instances is not None
+    state = State(problem, start.instances)
+    draw = np.random.default_rng(0)
+    for _ in range(40):
+        o = int(draw.integers(60))
+        room = np.flatnonzero(state.room_for(o))
+        if state.level(o) and draw.random() < 0.5:
+            state.drop(o, state.hosts[o][-1])
+        elif len(room) and not state.level(o):
+            state.add(o, int(draw.choice(room)))
+        state.refresh(state.users([o]))
+    assert state.broken.tolist() == pytest.approx(problem.broken(state.hosts)[0].tolist(), rel=1e-12)
+    assert state.cost == pytest.approx(problem.cost(state.hosts))
+    assert state.free == pytest.approx(State(problem, state.hosts).free)
+
+
+def test_the_bound_without_replicas_is_exact_where_primaries_run() -> None:
+    problem = wide(3, budget=0.0)
+    found = most_available(problem)
+    assert found.status is Status.OPTIMAL
+    assert bounds_of(problem).bare == pytest.approx(found.objective)
+    assert most_cost(problem) == 0.0
+    bound, _ = worst_bound(bounds_of(replace(problem, goal="worst")), 0.0)
+    assert bound == pytest.approx(float(problem.broken(found.instances or ())[0].max()), rel=1e-9)
+
+
+def test_targets_and_points_that_are_none_are_refused() -> None:
+    with pytest.raises(InputError, match=r"target = 1\.5"):
+        cheapest(wide(1), 1.5)
+    with pytest.raises(InputError, match="points = 1"):
+        front(wide(1), 1)

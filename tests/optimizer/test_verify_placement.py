@@ -1,0 +1,133 @@
+"""Plans of placement that were made wrong on purpose: each rule and each claim is checked without a solver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_placements import keeps_rules, placements
+
+from models.placement import Placement, PlacementPlan
+from models.solution import Status
+from optimizer.placement import FITS, fitted, solve
+from optimizer.placement.reasons import placement_reasons
+from optimizer.verify_placement import broken_rules, counted_bound
+from optimizer.verify_plans import verify_plan
+
+PROBLEM = Placement(
+    [3, 3, 2, 2],
+    [6, 6, 6],
+    network=[1, 1, 1, 1],
+    host_network=[2, 2, 2],
+    operator=[0, 0, 1, 2],
+    colour=[0, 0, 1, 1],
+    failure_domain=[0, 0, 1],
+    fixed=[0, -1, -1, -1],
+    current=[0, 1, 2, 2],
+)
+
+
+def plan_of(host):
+    return PlacementPlan(status=Status.FEASIBLE, host=host)
+
+
+def test_a_right_plan_holds():
+    plan = solve(PROBLEM)
+    assert (plan.status, plan.objective, plan.hosts) == (Status.OPTIMAL, 1.0, 3)
+    verdict = verify_plan(PROBLEM, plan, gap=plan.gap)
+    assert verdict.ok
+    assert verdict.not_checked == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "host", "kind", "text"),
+    [
+        ({}, (0, 1, 2), "shape", "each of 4 instances"),
+        ({}, (0, 1, 2, 3), "range", "instance 3 is on host 3"),
+        ({}, (0, 1, 2, -1), "unplaced", "instance 3 is on no host"),
+        ({"cpu": [3, 5, 2, 2]}, (0, 1, 1, 2), "capacity", "host 1 has cpu 6.0, 7.0 is taken"),
+        ({}, (0, 1, 1, 1), "capacity", "host 1 has network 2.0, 3.0 is taken"),
+        ({"fixed": None}, (0, 0, 1, 1), "apart", "instances 0 and 1 of operator 0 share a host"),
+        ({"apart": "domain"}, (0, 1, 2, 2), "apart", "share a failure domain"),
+        ({"max_colours": 1}, (0, 1, 1, 2), "colours", "host 1 has 2 colours"),
+        ({}, (1, 0, 2, 2), "fixed", "instance 0 is on host 1"),
+        ({"max_moves": 0}, (0, 2, 1, 1), "moves", "3 instances move"),
+    ],
+)
+def test_each_broken_rule_is_named(changes, host, kind, text):
+    problem = replace(PROBLEM, **changes)
+    found = list(broken_rules(problem, plan_of(host).host))
+    assert any(one.kind == kind and text in one.text for one in found)
+    assert not verify_plan(problem, plan_of(host)).ok
+
+
+@pytest.mark.parametrize(
+    ("claims", "text"),
+    [
+        ({"objective": 2.0}, "says objective 2.0, recomputed 1.0"),
+        ({"colours": 2}, "says colours 2, recounted 1"),
+        ({"hosts": 2}, "says hosts 2, recounted 3"),
+        ({"moves": 9}, "says moves 9, recounted 0"),
+        ({"unplaced": 1}, "says unplaced 1, recounted 0"),
+        ({"hosts_bound": 4}, "says at least 4 hosts, uses 3"),
+        ({"hosts_bound": 2}, "says optimal with 3 hosts and a bound of 2"),
+        ({"bound": 2.0}, "says bound 2.0"),
+        ({"bound": 0.5}, "says optimal with gap"),
+        ({"host": None, "objective": None}, "without a placement"),
+    ],
+)
+def test_each_false_claim_is_named(claims, text):
+    plan = replace(solve(PROBLEM), **claims)
+    assert any(text in one.text for one in verify_plan(PROBLEM, plan).violations)
+
+
+def test_a_false_infeasible_is_refuted_by_a_placement():
+    verdict = verify_plan(PROBLEM, PlacementPlan(status=Status.INFEASIBLE))
+    assert not verdict.ok
+    assert verdict.counterexample is not None
+
+
+def test_what_counting_shows_to_be_infeasible_is_proven():
+    problem = Placement([4, 4, 4], [6, 6], goal="hosts")
+    plan = solve(problem)
+    assert plan.status is Status.INFEASIBLE
+    assert "which counting proves" in verify_plan(problem, plan).checked[0]
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(placements(), st.sampled_from(["colours", "hosts", "value"]), st.sampled_from(list(FITS)))
+def test_plans_of_fits_hold_and_never_pass_the_bound_that_counting_proves(problem, goal, method):
+    problem = replace(problem, goal=goal)
+    plan = fitted(problem, method)
+    verdict = verify_plan(problem, plan, gap=plan.gap)
+    assert verdict.ok
+    if plan.status in (Status.OPTIMAL, Status.FEASIBLE):
+        sign = 1 if goal == "value" else -1
+        assert sign * (counted_bound(problem) - plan.objective) >= -1e-9
+        assert plan.unplaced == (plan.host < 0).sum()
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(placements(), st.sampled_from(["colours", "hosts", "value"]))
+def test_whatever_is_solved_holds(problem, goal):
+    problem = replace(problem, goal=goal)
+    plan = solve(problem)
+    assert verify_plan(problem, plan, gap=plan.gap).ok
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(placements())
+def test_a_reason_against_a_host_names_a_rule_that_would_break(problem):
+    plan = solve(problem)
+    if plan.host is None:
+        return
+    most = plan.colours
+    for row in placement_reasons(problem, plan):
+        assert row.host == plan.host[row.instance]
+        for other in row.elsewhere:
+            trial = plan.host.copy()
+            trial[row.instance] = other.host
+            possible = keeps_rules(replace(problem, max_colours=most), trial) and problem.fixed_hosts[row.instance] < 0
+            assert possible == (other.why_not in ("it would take one more host", "nothing is gained"))
