@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -22,6 +25,7 @@ from models.dynamics.system import Downtimes, System, system_of
 from models.errors import InputError, named, raise_if_any
 from scenarios.execute import all_alive
 from scenarios.files import tables_of
+from scenarios.guard import end_with
 from scenarios.new_directory import check_place, new_directory
 from scenarios.parquet import Field, write_parquet
 from scenarios.planning_files import read_json
@@ -136,6 +140,7 @@ def run_dynamics(
         raise InputError.at("--seed", seed, "must not be negative" if seed < 0 else "must be below 2^63")
     given = {"replications": replications, "seed": seed}
     asked = asked.model_copy(update={key: value for key, value in given.items() if value is not None})
+    raise_if_any(faults(asked))  # more replications may be too many
     system = system_of(asked, log)
     if asked.is_static:
         unkept = tuple(_not_kept(system))
@@ -157,14 +162,18 @@ def _replications(
             found.append(_simulated(system, number, method))
             report((number + 1) / asked.replications)
         return found
-    begin = (asked, log, method)
-    with (
-        all_alive(),
-        ProcessPoolExecutor(min(workers, asked.replications), get_context("spawn"), _begin, begin) as pool,
-    ):
-        for number, one in enumerate(pool.map(_one, range(asked.replications))):
-            found.append(one)
-            report((number + 1) / asked.replications)
+    context = get_context("spawn")
+    stop = context.Value("b", False, lock=False)
+    begin = (asked, log, method, stop, os.getpid())
+    with all_alive(), ProcessPoolExecutor(min(workers, asked.replications), context, _begin, begin) as pool:
+        try:
+            for number, one in enumerate(pool.map(_one, range(asked.replications))):
+                found.append(one)
+                report((number + 1) / asked.replications)
+        except BaseException:
+            stop.value = True
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return found
 
 
@@ -177,7 +186,9 @@ def _simulated(system: System, replication: int, method: str) -> DynamicsRecords
 _shared: list[tuple[System, str]] = []  # in a worker: what it runs
 
 
-def _begin(asked: Dynamics, log: Downtimes | None, method: str) -> None:
+def _begin(asked: Dynamics, log: Downtimes | None, method: str, stop: Any, parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the caller: workers are told to stop
+    threading.Thread(target=end_with, args=(parent, lambda: bool(stop.value)), daemon=True).start()
     _shared.append((system_of(asked, log), method))
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 
-from models.dynamics.records import DynamicsRecords
+from models.dynamics.records import DynamicsRecords, Row
 from models.dynamics.system import System
 
 Placement = dict[str, list[tuple[str, str, float]]]  # part -> (host, role, share)
@@ -35,20 +35,27 @@ def _violations(system: System, records: DynamicsRecords) -> Iterator[str]:
     assert system.promises is not None
     down = tuple(system.promises.failures.down[0].tolist())
     in_use = _spans_in_use(system, records)
+    live, there, standing = (
+        _Sweep(records.rows[name], first) for name, first in (("instances", 4), ("presence", 1), ("standing", 1))
+    )
     for at in _instants(records):
-        placement = _placement_at(records, at)
-        yield from _shape(system, records, placement, at)
+        placement: Placement = {}
+        for part, host, role, share, _, _ in live.at(at):
+            placement.setdefault(part, []).append((host, role, share))
+        present = [row[0] for row in there.at(at)]
+        stands = [(row[0], row[3]) for row in standing.at(at)]
+        yield from _shape(system, present, placement, at)
         for part, instances in placement.items():
             for host, _, _ in instances:
                 if not any(a <= at < b for a, b in in_use[host]):
                     yield f"{at}: {part} is on {host}, which is not in use"
-        for query in _present(records, at):
+        for query in present:
             hosts = _of_query(system, query, placement)
             broken = broken_by_hand(frozenset(frozenset(system.hosts.index(h) for h in one) for one in hosts), down)
             promise = system.asked.query(query).promise
             if promise is not None and float(broken) > (1 - promise) * (1 + 1e-9):
                 yield f"{at}: {query} would be broken with {float(broken):.4g}, promised are {promise}"
-            told = [row[3] for row in records.rows["standing"] if row[0] == query and row[1] <= at < row[2]]
+            told = [broken for name, broken in stands if name == query]
             if len(told) != 1 or not math.isclose(told[0], float(broken), rel_tol=1e-9):
                 yield f"{at}: {query} stands at {told}, and is {float(broken):.6g}"
 
@@ -59,20 +66,22 @@ def _instants(records: DynamicsRecords) -> list[int]:
     return sorted(at for at in found if at < records.end_ns)
 
 
-def _present(records: DynamicsRecords, at: int) -> list[str]:
-    return [name for name, begin, end in records.rows["presence"] if begin <= at < end]
+class _Sweep:
+    """The rows that hold at instants that rise; a row holds from one column on, before the next."""
+
+    def __init__(self, rows: Sequence[Row], first: int) -> None:
+        self._waiting = sorted(rows, key=lambda row: row[first], reverse=True)
+        self._first, self._holding = first, list[Row]()
+
+    def at(self, at: int) -> list[Row]:
+        while self._waiting and self._waiting[-1][self._first] <= at:
+            self._holding.append(self._waiting.pop())
+        self._holding = [row for row in self._holding if at < row[self._first + 1]]
+        return self._holding
 
 
-def _placement_at(records: DynamicsRecords, at: int) -> Placement:
-    found: Placement = {}
-    for part, host, role, share, begin, end in records.rows["instances"]:
-        if begin <= at < end:
-            found.setdefault(part, []).append((host, role, share))
-    return found
-
-
-def _shape(system: System, records: DynamicsRecords, placement: Placement, at: int) -> Iterator[str]:
-    needed = {op for query in _present(records, at) for op in system.asked.query(query).operators}
+def _shape(system: System, present: Sequence[str], placement: Placement, at: int) -> Iterator[str]:
+    needed = {op for query in present for op in system.asked.query(query).operators}
     if {part.split("/")[0] for part in placement} != needed:
         yield f"{at}: there are {sorted(placement)}, needed are {sorted(needed)}"
     for part, instances in placement.items():

@@ -14,6 +14,8 @@ from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.fields import FROM_FILE
 from models.words import faults_of, nearest, path_text
 
+_MOST_EVENTS = 2e7
+
 
 def dynamics_from(raw: object, *, from_file: bool = True) -> Dynamics:
     """The description that the tables hold; raises InputError with all faults of shape, or all of references."""
@@ -52,6 +54,7 @@ def faults(asked: Dynamics) -> Iterator[InputFault]:
         yield from named_faults(path, group.hosts, asked.host_names, "is there twice")
     yield from _time_faults(asked)
     yield from _downtime_faults(asked)
+    yield from _size_faults(asked)
     if asked.warmup_s >= asked.duration_s:
         yield InputFault("warmup", asked.warmup_s, "must be shorter than duration")
     if asked.manager is not None and asked.manager.low >= asked.manager.high:
@@ -158,6 +161,33 @@ def _own_time_faults(asked: Dynamics) -> Iterator[InputFault]:
             yield InputFault(f"{path}.p", domain.p, "must not be given beside mttf")
         elif domain.p and times.mean_down_s is None:
             yield InputFault(f"{path}.p", domain.p, "needs times.mttr: how long it is down at a time")
+
+
+def _size_faults(asked: Dynamics) -> Iterator[InputFault]:
+    """What would happen too often, in all replications, for a run that ends, and for rows that fit into memory."""
+    all_s, times = asked.duration_s * asked.replications, asked.times
+    cycle_s = times.day_s or (times.mean_up_s or 0.0) + (times.mean_down_s or 0.0)
+    if asked.p is not None and times.mean_down_s is not None and asked.p > 0:
+        cycle_s = times.mean_down_s / asked.p
+    own = [(asked.host(name), path_text(("hosts", name))) for name in asked.host_names]
+    often = {path: all_s / (one.mttf_s + one.mttr_s) for one, path in own if one.mttf_s and one.mttr_s}
+    often |= {path: all_s * one.p / times.mean_down_s for one, path in own if one.p and times.mean_down_s}
+    if cycle_s and not asked.recorded:
+        often["times"] = all_s / cycle_s * (len(own) - len(often))
+    for name, domain in asked.domains.items():
+        if domain.mttf_s is not None and domain.mttr_s is not None:
+            often[path_text(("domains", name))] = all_s / (domain.mttf_s + domain.mttr_s)
+    if asked.manager is not None:
+        often["manager.period"] = all_s / asked.manager.period_s
+    if asked.churn is not None:
+        often["churn"] = all_s / (asked.churn.stay_s + asked.churn.away_s) * len(asked.queries)
+    for name, source in asked.sources.items():
+        if source.varies is not None:
+            often[path_text(("sources", name, "varies", "every"))] = all_s / source.varies.every_s
+    for path, count in often.items():
+        if count > _MOST_EVENTS:
+            rule = f"makes about {count:.2g} events in all replications: at most {_MOST_EVENTS:.0e} are simulated"
+            yield InputFault(path, NO_VALUE, rule, "a shorter duration, or fewer replications")
 
 
 def _downtime_faults(asked: Dynamics) -> Iterator[InputFault]:

@@ -32,7 +32,7 @@ def written(folder: Path, given: dict[str, object]) -> Path:
 
 
 def test_workers_do_not_change_the_answer() -> None:
-    asked = dynamics_from({**random_script(3), "replications": 3})
+    asked = dynamics_from({**random_script(3), "replications": 2, "manager": {"period": "6 h"}})
     one, two = (run_dynamics(asked, workers=n) for n in (1, 2))
     assert one.summary == two.summary
     assert [r.rows for r in one.records] == [r.rows for r in two.records]

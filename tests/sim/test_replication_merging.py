@@ -17,7 +17,7 @@ from sim.replication.outages import flat, inside, union
 def test_merged_timelines_have_the_rows_of_the_events(name: str) -> None:
     keys = {**STATIC, **AT_ONE_INSTANT}[name]
     for replication, weather in ((0, 3), (1, 4)):
-        system = static_system(seed=weather, duration="200 d", **keys)
+        system = static_system(seed=weather, duration="100 d", **keys)
         merged, events = (simulate_dynamics(system, replication, method=one) for one in ("merged", "events"))
         assert merged.rows == events.rows
         assert (merged.method, events.method) == ("merged", "events")

@@ -35,7 +35,7 @@ def shares(system: System) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", STATIC)
 def test_simulated_shares_agree_with_exact_ones(name: str) -> None:
     warmup = {} if name == "day" else {"warmup": "30 d"}
-    system = static_system(seed=5, duration="1030 d", **warmup, **STATIC[name])
+    system = static_system(n_queries=4, seed=5, duration="1030 d", **warmup, **STATIC[name])
     exact = np.array([system.broken(query) for query in range(len(system.queries))], dtype=float)
     mean, half = shares(system)
     assert (np.abs(mean - exact) <= half).all()
@@ -44,7 +44,7 @@ def test_simulated_shares_agree_with_exact_ones(name: str) -> None:
 
 def test_a_product_over_operators_is_noticed() -> None:
     """The classic error counts a host once for each operator that it carries."""
-    system = static_system(seed=5, duration="1030 d", warmup="30 d")
+    system = static_system(n_queries=4, seed=5, duration="1030 d", warmup="30 d")
     promises = system.promises
     assert promises is not None
     wrong = [1 - math.prod(1 - promises.broken([system.placed[op]]) for op in needs) for needs in system.needs]
@@ -58,7 +58,7 @@ def test_the_end_of_a_day_is_its_worst_moment() -> None:
     from models.availability.queries import Queries, equal_hosts  # noqa: PLC0415
     from models.availability.times import end_of_day  # noqa: PLC0415
 
-    system = static_system(seed=5, duration="1000 d", times={"mttf": "9 d", "day": "1 d"})
+    system = static_system(n_queries=4, seed=5, duration="1000 d", times={"mttf": "9 d", "day": "1 d"})
     running = dynamics_summary(system, [simulate_dynamics(system, run) for run in range(_RUNS)])["running"]
     queries = Queries(len(system.hosts), system.placed, system.needs)
     exact = unavailability(queries, equal_hosts(end_of_day(9.0, 1.0), len(system.hosts))).low[0].mean()
