@@ -133,12 +133,12 @@ def availability_from(raw: object, *, from_file: bool = True) -> Availability:
     try:
         found = Availability.model_validate(raw, by_alias=True, by_name=not from_file, context=_context(from_file))
     except ValidationError as error:
-        raise InputError(*_of_meant_kind(faults_of(error.errors(include_url=False), raw, Availability))) from None
+        raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, Availability))) from None
     raise_if_any(faults(found))
     return found
 
 
-def _of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
+def of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
     """The faults without those that only say that a list, or a table, could have been the other of two kinds."""
     for fault in found:
         inside = (f"{fault.path}.", f"{fault.path}[")
