@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from models.availability.description import of_meant_kind
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.fields import (
     FROM_FILE,
@@ -212,7 +213,7 @@ def query_set_from(raw: object) -> QuerySet:
     try:
         found = QuerySet.model_validate(raw, by_alias=True, by_name=False, context=_context())
     except ValidationError as error:
-        raise InputError(*faults_of(error.errors(include_url=False), raw, QuerySet)) from None
+        raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, QuerySet))) from None
     raise_if_any(_faults(found))
     return found
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.checked_arrays import FloatArray, IntArray
+from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.errors import InputError
 from models.replication.importance import IMPORTANCE, importance
-from models.replication.problem import Replication, ReplicationPlan
+from models.replication.problem import ROUNDING, Replication, ReplicationPlan
 from models.solution import Status
 from models.words import nearest
 from optimizer.replication.placing import PLACEMENTS, Placed, place_primaries, place_replicas
@@ -97,17 +97,22 @@ def evaluated(
 
 def without_room(problem: Replication, start: Placed, wall_s: float) -> ReplicationPlan:
     """What is said where primaries find no host; infeasible where no packing could do it."""
-    assert problem.primary_hosts is not None
-    room = float(problem.host_cpu[problem.primary_hosts].sum())
-    need = float(problem.load.sum())
-    largest = float(problem.host_cpu[problem.primary_hosts].max(initial=0.0))
-    if need > room + problem.slack * problem.n_hosts:
-        status, note = Status.INFEASIBLE, f"operators take {need:.6g} CPUs, the hosts for primaries have {room:.6g}"
-    elif float(problem.load.max()) > largest + problem.slack:
-        heaviest = int(problem.load.argmax())
-        note = f"operator {heaviest} takes {problem.load[heaviest]:.6g} CPUs, the largest host has {largest:.6g}"
-        status = Status.INFEASIBLE
-    else:
-        status = Status.UNKNOWN
-        note = f"first fit found no host for {start.left_out} of {problem.n_operators} primaries; more hosts would help"
-    return ReplicationPlan(status=status, wall_s=wall_s, note=note, left_out=start.left_out)
+    why = _no_packing(problem.load, problem.host_cpu, problem.primary_hosts, "CPUs")
+    if not why and problem.network is not None and problem.host_network is not None:
+        why = _no_packing(problem.network, problem.host_network, problem.primary_hosts, "B/s of network")
+    status = Status.INFEASIBLE if why else Status.UNKNOWN
+    note = f"the packing found no host for {start.left_out} of {problem.n_operators} primaries; more hosts would help"
+    return ReplicationPlan(status=status, wall_s=wall_s, note=why or note, left_out=start.left_out)
+
+
+def _no_packing(load: FloatArray, room: FloatArray, open_hosts: BoolArray | None, what: str) -> str:
+    """Why no packing exists, from the sum and from the largest load; "" where these leave it open."""
+    rooms = room if open_hosts is None else room[open_hosts]
+    slack = ROUNDING * float(room.max()) * len(room)
+    if float(load.sum()) > float(rooms.sum()) + slack:
+        return f"operators take {load.sum():.6g} {what}, the hosts for primaries have {rooms.sum():.6g}"
+    largest = float(rooms.max(initial=0.0))
+    if float(load.max()) > largest + slack:
+        heaviest = int(load.argmax())
+        return f"operator {heaviest} takes {load[heaviest]:.6g} {what}, the largest host has {largest:.6g}"
+    return ""

@@ -116,9 +116,12 @@ def test_primaries_without_room_are_said_to_be_infeasible_or_unknown() -> None:
     large = plan(chain(host_cpu=[0.3] * 5))
     assert large.status is Status.INFEASIBLE
     assert "operator 0 takes 0.4 CPUs, the largest host has 0.3" in large.note
+    wired = plan(chain(network=[1.0, 9.0, 1.0], host_network=[5.0] * 5))
+    assert wired.status is Status.INFEASIBLE
+    assert "operator 1 takes 9 B/s of network, the largest host has 5" in wired.note
     lost = chain(load=[0.3, 0.3, 0.4], host_cpu=[0.4, 0.3, 0.3], down=[[0.1] * 3])
     assert plan(lost).status is Status.UNKNOWN
-    assert "first fit found no host for 1 of 3 primaries" in plan(lost).note
+    assert "the packing found no host for 1 of 3 primaries" in plan(lost).note
 
 
 def test_unknown_names_are_refused() -> None:

@@ -35,7 +35,7 @@ def problems(draw: st.DrawFn, *, running: bool | None = None) -> Replication:
     fixed = draw(st.booleans()) if running is None else running
     primary = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n)) if fixed else None
     return Replication(
-        load=np.array(draw(st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=n, max_size=n))),
+        load=np.array(draw(st.lists(st.sampled_from([0.1, 0.15, 0.2]), min_size=n, max_size=n))),
         operators=tuple(map(tuple, draw(st.lists(sets, min_size=1, max_size=3)))),
         weights=(),
         edges=np.array([(k, k + 1) for k in range(n - 1)], dtype=np.int64).reshape(-1, 2),

@@ -43,6 +43,8 @@ def test_faults_of_a_file_are_named_with_their_place() -> None:
         text + '[streams.tick]\nrate = "1 /s"'
     )
     assert "p = 1.5: must be at most 1" in _refused("p = 1.5\n" + text)
+    assert _refused("p = [0.1, 2.0]\n" + text) == "p[1] = 2.0: must be at most 1"
+    assert "p = []: must have at least 1 entry" in _refused("p = []\n" + text)
     assert "unknown key" in _refused("[queries.q]\noperator = 1")
     assert "budget" in _refused("[replicas]\nbudget = -1.0\n[queries.q]")
     assert "templates" in _refused("[templates]\n[queries.q]\nweight = 2.0")
