@@ -28,6 +28,7 @@ _MODEL_FIRST = 300  # instances times hosts up to which it is asked before any s
 _CONFLICT_SIZE = 60  # instances up to which a smallest conflict is looked for
 _CONFLICT_S = 0.05  # deterministic seconds for each question about it
 _FIRST = 0.4  # of the work that is left, for the number of colours that counting proves to be least
+_AGAIN = 3  # searches for one colour less than is known, at the end
 _TRY = 0.1  # of the work that is left, for each try to reach a number of colours or hosts
 
 
@@ -47,6 +48,7 @@ class AllPlaced:
     def __init__(self, problem: Placement, budget: Budget, seed: int) -> None:
         self.problem, self.budget, self.seed = problem, budget, seed
         self.known = _Known()
+        self.tries = 0
         n_colours = len(np.unique(problem.colours[problem.colours >= 0]))
         self.top = n_colours if problem.max_colours is None else min(problem.max_colours, n_colours)
         self.by_colours = problem.goal == "colours"
@@ -80,7 +82,8 @@ class AllPlaced:
             first = start(problem, most_colours, is_open, running)
             if first is None:
                 continue
-            search = Search(problem, first, most_colours, is_open, self.seed)
+            self.tries += 1  # so that trying again is another search
+            search = Search(problem, first, most_colours, is_open, [self.seed, self.tries])
             reached = search.run(work, self.budget.deadline)
             self.budget.spend(search.work)
             if reached and self._right(search.host, most_colours):
@@ -132,7 +135,10 @@ class AllPlaced:
                     known.colours = Bound(high, _MODEL, np.arange(problem.n_instances))
                 return
             high = min(high, problem.most_colours(known.host))
-            found = self._try(high - 1, self.open, self.budget.share(2 * _TRY)) if high > low else None
+            tries = (
+                self._try(high - 1, self.open, self.budget.share(2 * _TRY)) for _ in range(_AGAIN if high > low else 0)
+            )
+            found = next((each for each in tries if each is not None), None)
             if found is None:
                 return
             known.host, high = found, problem.most_colours(found)

@@ -45,7 +45,9 @@ class Pieces:
 class Search:
     """One placement under repair; `host` (n,) must have a host for every instance that keeps operators apart."""
 
-    def __init__(self, problem: Placement, host: IntArray, most_colours: int, is_open: BoolArray, seed: int) -> None:
+    def __init__(
+        self, problem: Placement, host: IntArray, most_colours: int, is_open: BoolArray, seed: list[int]
+    ) -> None:
         self.problem, self.most_colours = problem, most_colours
         self.draw = np.random.default_rng(seed)
         scale = np.maximum(problem.rooms.mean(axis=0), 1.0)

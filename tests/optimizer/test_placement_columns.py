@@ -84,7 +84,7 @@ def planted(hosts: int, colours: int, seed: int) -> Placement:
 def test_planted_colours_on_hosts_that_are_95_percent_full_are_reached(seed):
     problem, everything = planted(40, 30, seed), np.ones(40, dtype=np.bool_)
     assert (best_fit(problem, max_colours=2) < 0).any()
-    search = Search(problem, start(problem, 2, everything, None), 2, everything, seed)
+    search = Search(problem, start(problem, 2, everything, None), 2, everything, [seed])
     assert search.run(10**8, float("inf"))
     assert problem.most_colours(search.host) <= 2
     assert (problem.used(search.host) <= problem.rooms).all()
