@@ -45,7 +45,7 @@ def counts(problem: CheckpointAllocation) -> Counts:
     """The capacities as numbers of checkpoints; `least` exceeds J where a node cannot reach its minimum."""
     weight = problem.weights[0]
     j = problem.n_checkpoints
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         most = np.where(weight > 0, np.minimum(np.floor(problem.upper / weight), j), j)
         least = np.where(weight > 0, np.minimum(np.ceil(problem.lower / weight), j + 1), 0)
     least = np.where((weight == 0) & (problem.lower > 0), j + 1, least)

@@ -209,7 +209,8 @@ def _program(problem: CheckpointAllocation, j: IntArray, n: IntArray) -> _Rows:
         if problem.capacity is not None and load.sum() > problem.upper[node]:
             rows.add(columns, load / problem.upper[node], -np.inf, 1 + _WIDER)
         if problem.lower[node] > 0:  # min(load / least, 1): the same rule for 0-1 variables, without huge numbers
-            rows.add(columns, np.minimum(load / problem.lower[node], 1.0), 1 - _WIDER - 1e-9 * len(columns), np.inf)
+            share = np.minimum(load, problem.lower[node]) / problem.lower[node]
+            rows.add(columns, share, 1 - _WIDER - 1e-9 * len(columns), np.inf)
     _add_apart(rows, problem, j, at)
     if problem.max_moves is not None and problem.current is not None:
         stays = np.flatnonzero(problem.current[j] == n)

@@ -86,7 +86,8 @@ class Search:
             members = members[p.weights[members, n] > 0]
             priced = self._priced(members)
             useful = np.minimum(p.weights[members, n], self.loads[n] - p.upper[n])
-            score = np.where(self._room(members), (priced - priced[:, [n]]) / useful[:, None], np.inf)
+            with np.errstate(over="ignore"):  # infinite where a load is next to nothing
+                score = np.where(self._room(members), (priced - priced[:, [n]]) / useful[:, None], np.inf)
             if not np.isfinite(score).any():
                 return False
             k, to = np.unravel_index(int(score.argmin()), score.shape)
@@ -106,7 +107,8 @@ class Search:
             useful = np.minimum(weight, p.lower[n] - self.loads[n])
             can = self._room(rows)[:, n] & self._can_leave(rows) & (useful > 0)
             extra = p.cost[:, n] - p.cost[rows, self.node]
-            score = np.where(can, extra / np.where(useful > 0, useful, 1.0), np.inf)
+            with np.errstate(over="ignore"):
+                score = np.where(can, extra / np.where(useful > 0, useful, 1.0), np.inf)
             if not np.isfinite(score).any():
                 return False
             self._move(int(score.argmin()), n)
