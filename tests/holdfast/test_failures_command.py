@@ -87,6 +87,15 @@ def test_bad_input_is_one_line_and_exit_code_two(capsys, log: Path, arguments: l
     assert len(err.splitlines()) == 1
 
 
+def test_one_record_needs_a_window(capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "one.csv").write_text("host,down,up\na,1,2\n")
+    code, out, err = called(capsys, tmp_path / "one.csv")
+    assert (code, out) == (2, "")
+    assert "no host was up between the first record and the last (give --begin and --end" in err
+    window = ("--begin", "1970-01-01", "--end", "1970-01-02", "--draws", 0)
+    assert "1 s" in called(capsys, tmp_path / "one.csv", *window)[1]
+
+
 @pytest.mark.parametrize(
     "text, rule", [("{}", "is no file of holdfast failures"), ('{"format": "holdfast failures 1"}', "broken")]
 )
