@@ -83,6 +83,8 @@ def _without(
         possible = min(there, key=lambda one: (one.best.unavailability if one.best else 1.0, one.cost))
     elif late:
         possible = min(late, key=lambda one: (one.worst_recovery_s or 0.0, one.cost))
+    elif judged:  # the work fits nowhere: the plan that comes nearest
+        possible = min(judged, key=lambda one: (one.plan.copies, -one.plan.hosts, one.cost))
     return SizingPlan(
         status=Status.UNKNOWN if open_ else Status.INFEASIBLE,
         bound=min((one.cost for one in open_), default=None),

@@ -81,7 +81,9 @@ def test_moments_and_survival_are_those_of_the_law(law: str, frozen) -> None:  #
 
 def test_the_law_that_data_are_drawn_by_is_kept_and_a_wrong_one_rejected() -> None:
     rng = np.random.default_rng(11)
-    found = by_law(fits(drawn_until(300.0, 10, lambda: float(rng.weibull(0.6)) * 10), draws=19, seed=2))
+    spans = drawn_until(300.0, 10, lambda: float(rng.weibull(0.6)) * 10)
+    sample = _sample(spans.length_s, spans.kind)
+    found = {law: _fit(law, spans, sample, 1.0, draws=19, seed=2) for law in ("weibull", "exponential")}
     assert found["weibull"].p is not None
     assert found["weibull"].p > 0.05
     assert found["exponential"].rejected
@@ -110,7 +112,10 @@ def test_lengths_shorter_than_the_tick_count_as_that() -> None:
 
 def test_draws_are_decided_by_the_seed() -> None:
     spans = spans_of(np.random.default_rng(1).gamma(2.0, size=60))
-    assert fits(spans, draws=2, seed=3) == fits(spans, draws=2, seed=3)
+    sample = _sample(spans.length_s, spans.kind)
+    found = [_fit("weibull", spans, sample, 1.0, draws=3, seed=seed) for seed in (3, 3, 4)]
+    assert found[0] == found[1]
+    assert found[0].parameters == found[2].parameters
 
 
 def test_few_lengths_have_one_law_and_none_has_none() -> None:

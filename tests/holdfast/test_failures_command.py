@@ -29,12 +29,12 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_a_log_is_answered_in_tables_of_eighty_columns(capsys, log: Path) -> None:  # type: ignore[no-untyped-def]
-    code, out, _ = called(capsys, log, "--draws", 1)
+    code, out, _ = called(capsys, log, "--draws", 0)
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert "hosts                3, 0 of them without a failure" in out
     assert "mean repair (MTTR)   5 s" in out
-    assert "Repair times: best" not in out
+    assert "Repair times: best by AIC is exponential" in out  # all of one length: no second parameter
 
 
 def test_json_says_the_same_and_the_file_is_read_again(capsys, log: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -85,6 +85,15 @@ def test_bad_input_is_one_line_and_exit_code_two(capsys, log: Path, arguments: l
     assert (code, out) == (2, "")
     assert rule in err
     assert len(err.splitlines()) == 1
+
+
+def test_one_record_needs_a_window(capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "one.csv").write_text("host,down,up\na,1,2\n")
+    code, out, err = called(capsys, tmp_path / "one.csv")
+    assert (code, out) == (2, "")
+    assert "no host was up between the first record and the last (give --begin and --end" in err
+    window = ("--begin", "1970-01-01", "--end", "1970-01-02", "--draws", 0)
+    assert "1 s" in called(capsys, tmp_path / "one.csv", *window)[1]
 
 
 @pytest.mark.parametrize(

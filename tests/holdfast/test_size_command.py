@@ -77,6 +77,12 @@ def test_an_impossible_target_is_exit_code_three_with_the_best_that_is_possible(
     assert found["possible"]["best"]["unavailability"] > 1e-7
 
 
+def test_work_that_fits_nowhere_says_how_many_hosts_it_needs(capsys, small: Path) -> None:  # type: ignore[no-untyped-def]
+    code, out, _ = called(capsys, changed(small, "load = 1.5", "load = 90.0"), "--no-curve")
+    assert code == 3
+    assert "the work needs 91 hosts" in " ".join(out.split())
+
+
 def test_a_budget_that_is_too_small_says_what_it_would_cost(capsys, small: Path) -> None:  # type: ignore[no-untyped-def]
     changed(small, "most = 6", 'most = 6\nprice = "1 USD/h"')
     code, out, _ = called(capsys, changed(small, "[work]", 'budget = "2 USD/h"\n[work]'))

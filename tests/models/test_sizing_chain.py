@@ -57,6 +57,14 @@ def test_the_take_over_of_a_pair_to_first_order() -> None:
     assert found.recoveries_per_s[0] == pytest.approx(3 / 1e7 * 2 / 1e7 * (1.0 + 2.0), rel=1e-3)  # rebuild, take-over
 
 
+def test_a_take_over_in_no_time_is_the_limit_of_short_ones() -> None:
+    plan, found = SystemPlan(5, 2), []
+    for take_over_s in (0.0, 1e-9):
+        asked = problem(load=1.0, copies={"levels": (2,), "take_over_s": take_over_s, "coverage": 0.9})
+        found.append(not_there(asked, plan, recoveries(plan, asked, 20.0), recoveries(plan, asked, 30.0)).total[0])
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+
+
 def test_slower_recoveries_never_help() -> None:
     rng = np.random.default_rng(2)
     copies = {"levels": (3,), "take_over_s": 1.0, "coverage": 0.9, "rebuild_s": 20.0}
