@@ -23,7 +23,7 @@ _UNITS = 10_000_000  # integers that a capacity, or the largest cost, is made of
 
 @dataclass(frozen=True)
 class Effort:
-    """How much a search may do: nodes in a neighbourhood, pairs in a program, work of one program and of all.
+    """How much a search may do: nodes, pairs beside the present ones, and work of one program; work of all of them.
 
     Work is the deterministic time of CP-SAT, some seconds each; a program counts for at least _LEAST.
     """
@@ -86,10 +86,11 @@ def _pack(state: Exchange, members: IntArray, effort: Effort) -> tuple[bool, flo
     rows = np.flatnonzero(np.isin(here, members))
     inside = np.isin(state.found.nodes[rows], members) & np.isfinite(state.priced[rows])
     extra = np.where(inside, state.priced[rows] - state.priced[rows, state.at[rows]][:, None], np.inf)
-    extra[np.arange(len(rows)), state.at[rows]] = -np.inf  # where it is always stays possible
+    extra[np.arange(len(rows)), state.at[rows]] = -np.inf  # where it is always stays possible, and is not counted
     limit = np.inf
-    if inside.sum() > effort.pairs:
-        limit = float(np.partition(extra.ravel(), effort.pairs - 1)[effort.pairs - 1])
+    others = extra[np.isfinite(extra)]
+    if len(others) > effort.pairs:
+        limit = float(np.partition(others, effort.pairs - 1)[effort.pairs - 1])
     j, k = np.nonzero(inside & (extra <= limit))
     fixed = np.bincount(j, minlength=len(rows))[j] == 1
     nodes = np.searchsorted(members, state.found.nodes[rows[j], k])

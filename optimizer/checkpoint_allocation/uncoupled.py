@@ -22,11 +22,12 @@ from optimizer.verify import constraint_violations
 
 MIXED_INTEGER_PAIRS = 5_000  # J * N, or pairs that are left, up to which a proof by a program is attempted
 _QUICK_WORK = 0.05  # of the search when more follows
-_FIRST_NODES = 50  # of the program before packings
+_FIRST_NODES = 1_000  # of the program before packings
 _FIRST_SHARE = 0.3  # of the time limit, for it
-_PACKING_WORK = 0.55  # work of packings for each second of the limit; a rest is for the last program
+_PACKING_WORK = 0.6  # work of packings for each second of the limit; a rest is for the last program
+_SMALL_WORK = 0.9  # the same where the program is small
 _PACKING_SHARE = 0.8  # of the time limit, for all before the last program
-_LAST_NODES = 500  # of the last program for each second of the limit
+_LAST_NODES = 2_000  # of the last program for each second of the limit
 
 
 class _State:
@@ -94,7 +95,9 @@ def uncoupled(problem: CheckpointAllocation, *, time_limit_s: float, start: IntA
         return None
     if size <= MIXED_INTEGER_PAIRS:
         state.notes.append("mixed-integer program")
-        if state.program(None, _FIRST_NODES, _FIRST_SHARE).infeasible:
+        first = state.program(None, _FIRST_NODES, _FIRST_SHARE)
+        state.notes.append(first.note if "time" in first.note else "")
+        if first.infeasible:
             return Outcome(None, None, infeasible=True, note="the mixed-integer program has no solution")
     if not state.proven:
         _by_packings(state)
@@ -103,8 +106,9 @@ def uncoupled(problem: CheckpointAllocation, *, time_limit_s: float, start: IntA
 
 def _by_packings(state: _State) -> None:
     problem = state.problem
+    share = _SMALL_WORK if problem.cost.size <= MIXED_INTEGER_PAIRS else _PACKING_WORK
     found = packed_search(
-        problem, state.prices, state.best, work=_PACKING_WORK * state.limit_s, time_limit_s=state.left_s(_PACKING_SHARE)
+        problem, state.prices, state.best, work=share * state.limit_s, time_limit_s=state.left_s(_PACKING_SHARE)
     )
     state.notes.append("whole packings" + ("; time limit struck" if found.struck else ""))
     state.offer(found.assignment)

@@ -23,8 +23,8 @@ _KEPT = 12
 _FALL = np.geomspace(3e-3, 1e-3, 3)
 _STEPS = 4
 _ROUNDS = 4
-_CORE_PAIRS = 8_000  # of the linear program: the prices are nearly right, so few pairs decide
-_EFFORT = Effort(4, 150, 0.02, 0.12)
+_CORE_PAIRS = 16_000  # of the linear program: the prices are nearly right, so few pairs decide
+_EFFORT = Effort(4, 60, 0.01, 0.1)
 
 
 def few_moves(problem: CheckpointAllocation, former: FloatArray | None) -> Priced:

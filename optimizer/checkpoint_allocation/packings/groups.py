@@ -59,11 +59,10 @@ def pack(
         kept &= least <= np.partition(least[kept], pairs - 1)[pairs - 1]
     if not kept.any(axis=0).all():
         return None
-    work.program(int(kept.sum()), nodes)
-    return _program(part, kept, true, nodes, work.left_s)
+    return _program(part, kept, true, nodes, work)
 
 
-def _program(part: Part, kept: BoolArray, true: TrueLoads, nodes: int, limit_s: float) -> IntArray | None:
+def _program(part: Part, kept: BoolArray, true: TrueLoads, nodes: int, work: Work) -> IntArray | None:
     from scipy import sparse  # noqa: PLC0415
     from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415
 
@@ -80,8 +79,9 @@ def _program(part: Part, kept: BoolArray, true: TrueLoads, nodes: int, limit_s: 
             integrality=np.ones(len(j), dtype=np.int64),
             bounds=Bounds(0, 1),
             constraints=[LinearConstraint(once, 1, 1), LinearConstraint(loads, -np.inf, 1)],
-            options={"disp": False, "mip_rel_gap": 0.0, "node_limit": nodes, "time_limit": limit_s},
+            options={"disp": False, "mip_rel_gap": 0.0, "node_limit": nodes, "time_limit": work.left_s},
         )
+    work.program(len(j), int(answer.mip_node_count or 0) + 1)
     if answer.x is None:
         return None
     chosen = np.asarray(answer.x) > 0.5

@@ -17,7 +17,7 @@ from optimizer.checkpoint_allocation.packings.dive import Depth, Dive, dive
 from optimizer.checkpoint_allocation.packings.groups import TrueLoads, pack
 from optimizer.checkpoint_allocation.packings.knapsack import best_set
 from optimizer.checkpoint_allocation.packings.multipliers import Part, Sets, raised
-from optimizer.checkpoint_allocation.packings.numbers import SEARCH_ROOM, WholeNumbers, whole_numbers
+from optimizer.checkpoint_allocation.packings.numbers import WholeNumbers, search_room, whole_numbers
 from optimizer.checkpoint_allocation.packings.work import Work
 
 _LAST = 4  # nodes that a dive leaves to a program
@@ -32,7 +32,7 @@ class Improvement:
         self, problem: CheckpointAllocation, numbers: WholeNumbers, u: FloatArray, best: IntArray | None, work: Work
     ) -> None:
         self.problem, self.numbers, self.u, self.work = problem, numbers, u, work
-        self.near = numbers if numbers.exact_loads else whole_numbers(problem, SEARCH_ROOM, near=True)
+        self.near = numbers if numbers.exact_loads else whole_numbers(problem, search_room(problem), near=True)
         if numbers.exact_loads:
             self.true = TrueLoads(numbers.load.astype(np.float64), np.add(numbers.room, 0.5, dtype=np.float64))
         else:

@@ -53,22 +53,23 @@ def best_set(value: FloatArray, load: IntArray, room: int, work: Work | None = N
         near = np.argsort(size, kind="stable")[:_FEW]
         core = np.zeros(len(v), dtype=np.bool_)
         core[near] = True
-        work.knapsack(_FEW * room)
-        best, chosen = _with_core(v, w, room, gain, core)
+        best, chosen = _with_core(v, w, room, gain, core, work)
         margin = relaxed.value - best + rounding
         if margin < 1 or float(size[~core].min()) > margin:
             return best, can[chosen]
     core = size <= margin
-    work.knapsack(int(core.sum()) * room)
-    best, chosen = _with_core(v, w, room, gain, core)
+    best, chosen = _with_core(v, w, room, gain, core, work)
     return best, can[chosen]
 
 
-def _with_core(v: FloatArray, w: IntArray, room: int, gain: FloatArray, core: BoolArray) -> tuple[float, IntArray]:
+def _with_core(
+    v: FloatArray, w: IntArray, room: int, gain: FloatArray, core: BoolArray, work: Work
+) -> tuple[float, IntArray]:
     """The best value, and its positions, when items of positive gain outside the core are in, and others not."""
     sure = (gain > 0) & ~core
     core_load = w[core]
     left = min(room - int(w[sure].sum()), int(core_load.sum()))
+    work.knapsack(len(core_load) * left)
     best, chosen = _filled(v[core], core_load, left)
     return float(v[sure].sum()) + best, np.concatenate([np.flatnonzero(sure), np.flatnonzero(core)[chosen]])
 

@@ -14,7 +14,7 @@ from optimizer.checkpoint_allocation.packings.bound import LARGEST_SUM, packing_
 from optimizer.checkpoint_allocation.packings.groups import pair_bounds
 from optimizer.checkpoint_allocation.packings.improve import Improvement
 from optimizer.checkpoint_allocation.packings.multipliers import Part, Sets, raised
-from optimizer.checkpoint_allocation.packings.numbers import SEARCH_ROOM, WholeNumbers, whole_numbers
+from optimizer.checkpoint_allocation.packings.numbers import WholeNumbers, search_room, whole_numbers
 from optimizer.checkpoint_allocation.packings.work import Work
 from optimizer.checkpoint_allocation.prices import reduced_minima
 
@@ -53,7 +53,7 @@ def packed_search(
     the last resort.
     """
     effort = Work(work, time.perf_counter() + time_limit_s)
-    numbers = whole_numbers(problem, SEARCH_ROOM)
+    numbers = whole_numbers(problem, search_room(problem))
     u = _multipliers(problem, numbers, prices, effort)
     multipliers = u / numbers.scale
     bound = packing_bound(problem, multipliers)
