@@ -12,8 +12,8 @@ from sim.compiled.scan_keys import keys_of
 from sim.control import PlaneFactory
 
 _FUNCTIONS = {
-    "scan": 60,
-    "saving scan": 90,
+    "scan": 95,
+    "saving scan": 125,
     "plain": 105,
     "full": 205,
 }  # that are compiled until a run has begun, about

@@ -14,10 +14,11 @@ from small_jobs import NS, queue
 from models.inputs import RateSeries
 from models.scenario import Scenario
 from models.workload import ProfileKeys
+from sim.arrivals import RateCurve, births
 from sim.arrivals import _renewal_points as at_once
-from sim.arrivals import births
 from sim.birth_stream import BirthStream
 from sim.birth_stream import _renewal_points as in_parts
+from sim.compiled.births import birth_times, uniform_keys
 
 LAW = {"distribution": "exponential", "mean": "1 ms"}
 ARRIVALS: list[Any] = [
@@ -182,6 +183,30 @@ def test_points_are_equal_before_they_are_rounded_to_time(scale: float, size: in
 def test_a_long_run_is_equal_at_the_default_block_size() -> None:
     made = source(2, duration="500 s", rate="1000 /s", keys=KEYS[2])
     assert check(made, 1, 2**16) > 3 * 2**16
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 5000, 6000, 10**9, 2**31 - 1])
+def test_uniform_keys_are_right_next_to_every_edge(count: int) -> None:
+    keys = np.unique(np.linspace(0, count - 1, 2000).astype(np.int64))
+    edges = np.concatenate([keys / count, (keys + 1) / count])
+    draws = np.concatenate(
+        [edges, np.nextafter(edges, 0), np.nextafter(edges, 1), np.random.default_rng(3).random(9999)]
+    )
+    draws = draws[(draws >= 0) & (draws < 1)]
+    for some in (draws, draws[-9999:]):  # the second has none that is near
+        found = uniform_keys(some, count)
+        assert ((found == 0) | (found / count <= some)).all()
+        assert ((found == count - 1) | ((found + 1) / count > some)).all()
+
+
+def test_births_at_a_constant_rate_are_those_of_the_curve() -> None:
+    counts = np.cumsum(np.random.default_rng(4).standard_exponential(20_000))
+    for rate in (1e-3, 0.1, 1 / 3, 7.0, 8000.0, 1e9 / 7):
+        curve = RateCurve(np.array([0.0, counts[-1] / rate]), np.array([rate]), np.array([rate]))
+        level = np.array([rate])
+        found = birth_times(counts, curve.edges_s, np.array([0.0, counts[-1]]), level, np.zeros(1))
+        root = np.sqrt(level * level + 0.0)
+        assert np.array_equal(found, np.maximum(np.rint(2 * counts / (level + root) * 1e9).astype(np.int64), 1))
 
 
 def test_streams_of_one_task_do_not_disturb_each_other() -> None:
