@@ -66,13 +66,22 @@ class _Watcher(event.Listener):
 def _compiled(function: F, **options: Any) -> F:
     options |= {"error_model": "numpy", "pipeline_class": _Compiler}
     made = _njit(**options)(function)
-    inner = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    inner = _njit(**options)(function)
+    called = _njit(**options | {"forceinline": False})(function) if options.get("forceinline") else inner
+
+    def chosen(args: Any) -> Any:
+        """What can do everything is large: there a call is left, or it compiles for minutes."""
+        return called if args and getattr(args[0], "constants", {}).get("full") else inner
 
     def call_template(args: Any, kws: Any) -> Any:
         widest = {name: _widest(one) for name, one in kws.items()}
-        return inner.get_call_template([_widest(one) for one in args], widest)
+        return chosen(args).get_call_template([_widest(one) for one in args], widest)
 
-    made.get_call_template, made.get_overload = call_template, inner.get_overload
+    def overload(signature: Any) -> Any:
+        return chosen(getattr(signature, "args", signature)).get_overload(signature)
+
+    made.get_call_template, made.get_overload = call_template, overload
     return cast(F, kept(made))
 
 
