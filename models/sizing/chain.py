@@ -102,7 +102,7 @@ class _Moves:
         for down in range(self.spare + 1):
             for missing in range(self.plan.copies):
                 yield down, SERVING, missing
-                if missing:
+                if missing and self.problem.asked.copies.take_over_s > 0:
                     yield down, SWITCHING, missing
                 yield down, RECOVERING, missing
             yield down, RESUMING, 0
