@@ -210,3 +210,22 @@ def test_targets_and_points_that_are_none_are_refused() -> None:
         cheapest(wide(1), 1.5)
     with pytest.raises(InputError, match="points = 1"):
         front(wide(1), 1)
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_primaries_that_do_not_run_yet_go_where_fewer_queries_break(running: bool) -> None:
+    """Two operators of one query are better together; first fit begins with them apart, as the first has no room."""
+    asked = Replication(
+        load=np.array([0.3, 0.3, 0.3]),
+        operators=((0,), (1, 2)),
+        edges=np.array([[0, 1], [0, 2]]),
+        host_cpu=np.full(3, 0.6),
+        down=np.array([[0.1] * 3]),
+        primary=np.array([0, 0, 1]) if running else None,
+        max_level=0,
+    )
+    found = most_available(asked)
+    assert found.instances is not None
+    least = min(value(asked, made) for made in every_plan(asked))
+    assert least == pytest.approx((0.1 + 0.19) / 2 if running else 0.1)
+    assert value(asked, found.instances) == pytest.approx(least)
