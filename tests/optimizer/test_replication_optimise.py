@@ -34,12 +34,16 @@ def problems(draw: st.DrawFn, *, running: bool | None = None) -> Replication:
     down = draw(st.one_of(st.just([one] * hosts), st.lists(chance, min_size=hosts, max_size=hosts)))
     fixed = draw(st.booleans()) if running is None else running
     primary = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n)) if fixed else None
+    load = np.array(draw(st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=n, max_size=n)))
+    cpu = draw(st.sampled_from([0.6, 1.0]))
+    if primary is not None and np.bincount(primary, weights=load).max() > cpu:
+        cpu = 1.0  # what runs has room
     return Replication(
-        load=np.array(draw(st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=n, max_size=n))),
+        load=load,
         operators=tuple(map(tuple, draw(st.lists(sets, min_size=1, max_size=3)))),
         weights=(),
         edges=np.array([(k, k + 1) for k in range(n - 1)], dtype=np.int64).reshape(-1, 2),
-        host_cpu=np.full(hosts, draw(st.sampled_from([0.6, 1.0]))),
+        host_cpu=np.full(hosts, cpu),
         down=np.array([down]),
         primary=None if primary is None else np.array(primary),
         primary_hosts=~mask if spare else None,
