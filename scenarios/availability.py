@@ -141,6 +141,10 @@ def answer(
     target = asked.target if target is None else target
     if target is not None and not 0 <= target <= 1:
         raise InputError.at("--target", target, "must be between 0 and 1")
+    if not 1 <= runs <= 10**12:
+        raise InputError.at("--runs", runs, "must be between 1 and 1e12")
+    if workers < 1:
+        raise InputError.at("--workers", workers, "must be at least 1")
     queries, settings = queries_of(asked), settings_of(asked, p)
 
     def sample(setting: Setting, by: str) -> Line:

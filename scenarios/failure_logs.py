@@ -14,7 +14,7 @@ import numpy as np
 
 from analysis.failure_rates import Spread, mean_interval, rate_interval, spread_of
 from analysis.failure_reader import read_plain
-from analysis.failure_records import LogQuestion, Records, kind_of, log_of
+from analysis.failure_records import LANL, LogQuestion, Records, kind_of, log_of
 from analysis.lifetimes import Fit, fits
 from analysis.spark.sources import Source, open_sources
 from models.errors import NO_VALUE, InputError, InputFault
@@ -89,6 +89,12 @@ def read_failures(
     if draws is not None and not 0 <= draws <= 10_000:
         raise InputError.at("--draws", draws, "must be between 0 and 10000")
     sources, kind = _opened(files)
+    if question.systems and kind != LANL:
+        raise InputError.at("--system", question.systems[0], "is only for the format of LANL", "this log has none")
+    if question.n_hosts is not None and kind == LANL:
+        raise InputError.at(
+            "--hosts", question.n_hosts, "is not for the format of LANL", "the number of nodes is known"
+        )
     if engine == "auto":
         engine = "spark" if sum(source.path.stat().st_size for source in sources) > _SMALL_BYTES else "plain"
     if engine == "spark":

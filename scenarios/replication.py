@@ -136,9 +136,9 @@ def plans(problem: Replication, asked: Asked) -> dict[str, ReplicationPlan]:
     }
 
 
-def best_plan(problem: Replication) -> ReplicationPlan:
-    """The plan under which fewest queries are broken, with its bound."""
-    return most_available(problem)
+def best_plan(problem: Replication, start: ReplicationPlan | None = None) -> ReplicationPlan:
+    """The plan under which fewest queries are broken, with its bound; never worse than `start`."""
+    return most_available(problem, start=None if start is None else start.instances)
 
 
 def cheapest_of(problem: Replication, target: float) -> ReplicationPlan:
@@ -157,8 +157,13 @@ def no_room(problem: Replication) -> ReplicationPlan:
 
 
 def best_of(found: Mapping[str, ReplicationPlan]) -> str:
-    """The importance whose plan is best; the first of equal ones."""
-    return min(found, key=lambda one: np.inf if found[one].objective is None else float(found[one].objective or 0.0))
+    """The name of the best plan; of plans that only rounding sets apart the one with a bound, else the first."""
+
+    def order(name: str) -> tuple[float, bool]:
+        one = found[name]
+        return (np.inf if one.objective is None else float(f"{one.objective:.12g}"), one.bound is None)
+
+    return min(found, key=order)
 
 
 def document(plan: ReplicationPlan, problem: Replication, found: LoadedQueries, asked: Asked) -> dict[str, Any]:

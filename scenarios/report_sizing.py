@@ -71,7 +71,7 @@ def _cost(found: SizingAnswer, cost: float | None) -> str:
 
 
 def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
-    """Cost against unavailability: steps, as cost is constant until the next plan is needed."""
+    """Cost against unavailability, in steps that are never below what it costs."""
     points = [point for point in found.plan.curve if point.cost is not None]
     if not points:
         return ()
@@ -82,7 +82,7 @@ def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
         {
             "type": "scatter", "mode": "lines+markers", "name": "cheapest", "x": at,
             "y": [float(f"{(point.cost or 0) * scale:.6g}") for point in points],
-            "line": {"color": "var:--c1", "width": 2, "shape": "hv"}, "marker": {"size": 7},
+            "line": {"color": "var:--c1", "width": 2, "shape": "vh"}, "marker": {"size": 7},
         }
     ]  # fmt: skip
     data += [
@@ -112,23 +112,23 @@ def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
         for point in found.plan.curve
     ]
     beyond = len(found.plan.curve) - len(points)
-    caption = f"Each step is the cheapest plan, proven. {beyond} stricter availabilities have none." if beyond else (
-        "Each step is the cheapest plan, proven."
-    )  # fmt: skip
+    caption = "Each point is the cheapest plan, proven. Between two points the line says what the stricter one costs."
+    if beyond:
+        caption += f" {beyond} stricter availabilities have none."
     heads = ("availability", "down a month", "cheapest plan", "cost")
     return (Figure("cost", "Cost of an availability", caption, data, layout, 400, heads, tuple(every)),)
 
 
 def _tables(found: SizingAnswer) -> tuple[Table, ...]:
     plan = found.plan
-    tables = [_table(found, "one-less", "Cheaper by one unit", plan.next_cheaper)] if plan.next_cheaper else []
+    tables = [_table(found, "one-less", "One unit less", plan.next_cheaper)] if plan.next_cheaper else []
     if plan.possible is not None:
         tables.append(_table(found, "possible", "The best that is possible", (plan.possible,)))
     return (*tables, _table(found, "judged", "Every plan that was gone through", plan.judged))
 
 
 def _table(found: SizingAnswer, name: str, title: str, judged: Sequence[Judged]) -> Table:
-    heads = ("plan", "verdict", "why", "cost", "down a month at best", "proven least")
+    heads = ("plan", "verdict", "why", "cost", "down a month, found", "proven least")
     rows = tuple(
         (
             one.plan.text,

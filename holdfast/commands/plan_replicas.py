@@ -12,6 +12,8 @@ import typer
 from holdfast import terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from models.replication.problem import Replication, ReplicationPlan
 
 _EXIT = {"infeasible": 3, "unknown": 4}
@@ -38,7 +40,9 @@ def replicas(
     goal: Annotated[str, typer.Option(help="mean: queries by weight; worst: the worst query")] = "mean",
     seed: Annotated[int, typer.Option(help="Decides ties, and importance by chance")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document: the best plan")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the best plan to this JSON file as well")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the best plan, or the front, to this JSON file as well")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out")] = False,
 ) -> None:
     """Choose which operators get replicas, and their hosts, by importance; each plan with its exact availability.
@@ -46,7 +50,7 @@ def replicas(
     With --optimise, --target or --front by search, each with a proven bound. Exit code 0: planned; 2: bad input;
     3: primaries cannot fit, or no plan reaches the target; 4: none was found.
     """
-    from models.errors import InputError  # noqa: PLC0415
+    from models.errors import NO_VALUE, InputError  # noqa: PLC0415
     from models.replication.importance import IMPORTANCE  # noqa: PLC0415
     from scenarios.planning_files import refuse_unwritable, write_text  # noqa: PLC0415
     from scenarios.query_files import read_queries  # noqa: PLC0415
@@ -63,6 +67,11 @@ def replicas(
 
     if out is not None:
         refuse_unwritable(out, force=force)  # before any work is done
+    if (front or target is not None) and (importance or selection != "stepwise" or placement != "first-fit"):
+        said = next(name for name, there in _heuristics(importance, selection) if there)
+        raise InputError.at(
+            said, NO_VALUE, "is of the heuristics, which --target and --front do not run", "leave it out"
+        )
     if sum((optimise, target is not None, front != 0)) > 1:
         raise InputError.at("--target" if target is not None else "--front", target or front, "stands alone", _ALONE)
     names = tuple(dict.fromkeys(importance or IMPORTANCE))
@@ -70,11 +79,11 @@ def replicas(
     loaded = read_queries(file)
     problem = problem_of(loaded, asked)
     if front:
-        _print_front(problem, front, json)
+        _print_front(problem, front, json, loaded.table.names, out, force)
         return
     found = {OPTIMISED: cheapest_of(problem, target)} if target is not None else plans(problem, asked)
     if optimise:
-        found[OPTIMISED] = best_plan(problem)
+        found[OPTIMISED] = best_plan(problem, found[best_of(found)])
     best = best_of(found)
     made = document(found[best], problem, loaded, asked)
     if out is not None:
@@ -90,8 +99,16 @@ def replicas(
         raise typer.Exit(_EXIT[status])
 
 
-def _print_front(problem: Replication, points: int, json: bool) -> None:
-    """The Pareto front as a table, or one JSON document."""
+def _heuristics(importance: list[str] | None, selection: str) -> tuple[tuple[str, bool], ...]:
+    """The options of the heuristics, and whether each was given."""
+    return (("--importance", bool(importance)), ("--selection", selection != "stepwise"), ("--placement", True))
+
+
+def _print_front(
+    problem: Replication, points: int, json: bool, names: Sequence[str], out: Path | None, force: bool
+) -> None:
+    """The Pareto front as a table, or one JSON document, which --out keeps as well."""
+    from scenarios.planning_files import write_text  # noqa: PLC0415
     from scenarios.replication import front_of  # noqa: PLC0415
 
     found = front_of(problem, points)
@@ -100,10 +117,14 @@ def _print_front(problem: Replication, points: int, json: bool) -> None:
     rows = [
         {"budget": one.budget, "cost": one.plan.cost, "broken": one.plan.objective, "bound": one.plan.bound}
         | {"gap": one.plan.gap, "levels": None if one.plan.levels is None else one.plan.levels.tolist()}
+        | {"status": one.plan.status.value, "instances": one.plan.instances}
         for one in found
     ]
+    made = {"kind": "front", "goal": problem.goal, "operators": list(names), "points": rows}
+    if out is not None:
+        write_text(out, json_text.dumps(made, allow_nan=False) + "\n", force=force)
     if json:
-        terminal.print_json({"kind": "front", "goal": problem.goal, "points": rows})
+        terminal.print_json(made)
         return
     cells = [
         (

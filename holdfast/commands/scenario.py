@@ -123,6 +123,10 @@ def _load(file: str, settings: list[str] | None) -> tuple[LoadedScenario, RunInp
 
     loaded = read_scenario(resolve(file), settings or [])
     missing = [str(fault) for fault in missing_files(loaded)]
+    if loaded.scenario.failures is not None and not missing:
+        from scenarios.failure_replay import replayed  # noqa: PLC0415
+
+        replayed(loaded.scenario, loaded.folder)  # refuses what a run would
     return loaded, None if missing else _recorded(loaded), missing
 
 

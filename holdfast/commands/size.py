@@ -54,7 +54,7 @@ def _parts(found: SizingAnswer) -> list[Table | str]:
     plan = found.plan
     parts: list[Table | str] = [*_chosen(found)] if plan.chosen is not None else [*_possible(found)]
     if plan.next_cheaper:
-        parts.append(_rows(found, "Cheaper by one unit, and why each fails", plan.next_cheaper))
+        parts.append(_rows(found, "One unit less, and why each fails", plan.next_cheaper))
     if plan.curve:
         parts.append(_curve(found))
     return [*parts, *found.notes]
@@ -127,7 +127,9 @@ def _curve(found: SizingAnswer) -> Table:
         )
         for point in found.plan.curve
     ]
-    return table("What an availability costs", ("availability", "cheapest", "cost", "a month"), rows, text_columns=2)
+    return table(
+        "What an availability costs", ("availability", "cheapest", "cost", "allowed a month"), rows, text_columns=2
+    )
 
 
 def _point(found: SizingAnswer, cost: float | None) -> str:

@@ -55,7 +55,7 @@ class Work(Description):
     """Tuples that come."""
     service_s: PositiveSeconds | None = Field(default=None, alias="service")
     """Time of a core for each tuple, over all operators."""
-    utilisation: Annotated[float, Field(gt=0, le=1, strict=True)] = 1.0
+    utilisation: Annotated[float, Field(ge=1e-6, le=1, strict=True)] = 1.0
     """Most of the time of hosts that may be taken: with fewer hosts than that needs the job stands."""
 
 

@@ -217,6 +217,7 @@ class _Task:
     def _improved(self, state: State, covers: Sequence[Cover], budget: float) -> State:
         fill(state, covers, budget)
         move(state)
+        covers = self._covers(state.placed)  # primaries that do not run yet may have moved
         fill(state, covers, budget)
         exchange(state, covers, budget)
         return state

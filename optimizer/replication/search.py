@@ -129,12 +129,13 @@ def _with(state: State, o: int, host: int, users: Sequence[int]) -> float:
 
 
 def move(state: State) -> None:
-    """Move replicas, those of the worst queries first, to hosts where fewer queries break."""
+    """Move replicas, and primaries that do not run yet, to hosts where fewer queries break; the worst queries first."""
     for _ in range(_ROUNDS):
         moved = False
         weight = [sum(float(state.problem.shares[q] * state.broken[q]) for q in state.users([o])) for o in _all(state)]
         for o in sorted(_all(state), key=lambda o: (-weight[o], o)):
-            for host in list(state.hosts[o][1:]):
+            free = state.problem.primaries[o] < 0
+            for host in list(state.hosts[o][0 if free else 1 :]):
                 moved |= _moved(state, o, host)
         if not moved:
             return
@@ -145,12 +146,12 @@ def _all(state: State) -> range:
 
 
 def _moved(state: State, o: int, host: int) -> bool:
-    """Move one replica to the host where fewest queries break; whether there is a better one than its own."""
+    """Move one instance to the host where fewest queries break; whether there is a better one than its own."""
     users = state.users([o])
     best, chances = _weighted(state, users), state.broken[users].copy()
     place, target = state.hosts[o].index(host), host
     state.drop(o, host)
-    for other in _near(state, o, users):
+    for other in _near(state, o, users, primary=place == 0):
         state.add(o, other)
         value = _weighted(state, users)
         state.drop(o, other)
@@ -173,14 +174,14 @@ def _weighted(state: State, users: Sequence[int]) -> float:
     return math.fsum((now**_POWER).tolist())
 
 
-def _near(state: State, o: int, users: Sequence[int]) -> list[int]:
-    """Hosts with room that have most replicas of the operators of these queries."""
+def _near(state: State, o: int, users: Sequence[int], *, primary: bool) -> list[int]:
+    """Hosts with room that have most replicas of the operators of these queries, or for a primary most instances."""
     count: dict[int, int] = {}
     for q in users:
         for other in state.problem.operators[q]:
-            for host in state.hosts[other][1:]:
+            for host in state.hosts[other][0 if primary else 1 :]:
                 count[host] = count.get(host, 0) + 1
-    room = state.room_for(o)
+    room = state.room_for(o, primary=primary)
     return sorted((h for h in count if room[h]), key=lambda h: (-count[h], h))[:_TARGETS]
 
 

@@ -61,10 +61,11 @@ class State:
         """The queries that need one of these operators."""
         return list(dict.fromkeys(q for o in operators for q in self._users[o]))
 
-    def room_for(self, o: int) -> np.ndarray:
-        """Which hosts may take one more replica of an operator, (H,)."""
-        assert self.problem.replica_hosts is not None
-        found = self.problem.replica_hosts & (self.free >= self.load[o])
+    def room_for(self, o: int, *, primary: bool = False) -> np.ndarray:
+        """Which hosts may take one more replica of an operator, or its primary, (H,)."""
+        allowed = self.problem.primary_hosts if primary else self.problem.replica_hosts
+        assert allowed is not None
+        found = allowed & (self.free >= self.load[o])
         if self.net is not None and self.problem.network is not None:
             found &= self.net >= self.problem.network[o]
         found[self.hosts[o]] = False

@@ -50,7 +50,7 @@ def _judged(problem: SizingProblem, plan: SystemPlan, allowed: float, interval: 
     if best.unavailability <= allowed * (1 + _ROUNDING):
         verdict, why = Verdict.MEETS, ""
     elif least > allowed:
-        verdict, why = Verdict.FAILS, _why(best, allowed)
+        verdict, why = Verdict.FAILS, _why(best, min(least, best.unavailability), allowed)
     else:
         verdict, why = Verdict.OPEN, "the bound of its unavailability is below the target, and no interval was found"
     return Judged(plan=plan, cost=cost, verdict=verdict, why=why, least=min(least, best.unavailability), best=best)
@@ -177,10 +177,11 @@ def _too_late(problem: SizingProblem, plan: SystemPlan) -> tuple[str, float] | N
     return f"recovery takes {possible:.3g} s at best", possible
 
 
-def _why(best: PlanFigures, allowed: float) -> str:
+def _why(best: PlanFigures, least: float, allowed: float) -> str:
+    """Why it fails: `least` is proven for all intervals, `best` only the best of those that were looked at."""
     parts = {"too few hosts": best.standing, "recoveries": best.recovering, "take-overs": best.switching}
     name = max(parts, key=lambda key: parts[key])
-    spans = (downtime_s(best.unavailability), downtime_s(allowed))
+    spans = (downtime_s(least), downtime_s(allowed))
     pairs = (tuple(f"{span / 60:.{digits}g}" for span in spans) for digits in range(3, 17))
     shown = next((pair for pair in pairs if pair[0] != pair[1]), ("more", "that"))
-    return f"down {shown[0]} min a month at best, {shown[1]} allowed; most of it: {name}"
+    return f"down at least {shown[0]} min a month, {shown[1]} allowed; most of it: {name}"

@@ -55,7 +55,7 @@ def solve(
         objective=chosen.cost,
         bound=bound,
         wall_s=spent,
-        note=f"{len(judged) - 1} cheaper plans were gone through",
+        note=f"{len(judged) - 1} plans before it fail",
         chosen=chosen,
         figures=at,
         next_cheaper=_next_cheaper(problem, judged[:-1]),
@@ -110,13 +110,14 @@ def _with_best(problem: SizingProblem, judged: Sequence[Judged]) -> list[Judged]
 
 
 def _next_cheaper(problem: SizingProblem, cheaper: Sequence[Judged]) -> tuple[Judged, ...]:
-    """Of each number of copies and crews the dearest plan that is cheaper: one unit less of each."""
+    """Of each number of copies and crews the dearest plan before the chosen one, at its best interval."""
     asked = [crews or 0 for crews in problem.asked.crews]
     found: dict[tuple[int, int], Judged] = {}
     for one in cheaper:
         if one.plan.crews in asked:
             found[one.plan.copies, one.plan.crews] = one  # by rising cost: the last one stays
-    return tuple(sorted(found.values(), key=lambda one: (-one.cost, one.plan)))
+    closest = [tightened(problem, one, problem.allowed) for one in found.values()]
+    return tuple(sorted(closest, key=lambda one: (-one.cost, one.plan)))
 
 
 def _curve(problem: SizingProblem, judged: Sequence[Judged]) -> tuple[CurvePoint, ...]:

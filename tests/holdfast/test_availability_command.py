@@ -82,7 +82,9 @@ def test_many_settings_and_long_names_still_fit(capsys, tmp_path: Path) -> None:
     [
         (["--p", "1.5"], "error: --p = 1.5: must be a probability, between 0 and 1\n"),
         (["--method", "guess"], "error: --method = guess: must be auto, exact, sample, strata or weights\n"),
-        (["--method", "sample", "--runs", "0"], "error: runs = 0: must be between 1 and 1e12\n"),
+        (["--method", "sample", "--runs", "0"], "error: --runs = 0: must be between 1 and 1e12\n"),
+        (["--runs", "0"], "error: --runs = 0: must be between 1 and 1e12\n"),
+        (["--workers", "0"], "error: --workers = 0: must be at least 1\n"),
         (["--target", "-1"], "error: --target = -1.0: must be between 0 and 1\n"),
     ],
 )

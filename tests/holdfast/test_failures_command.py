@@ -103,3 +103,19 @@ def test_other_files_are_not_taken_for_kept_logs(tmp_path: Path, text: str, rule
     (tmp_path / "kept.json").write_text(text)
     with pytest.raises(InputError, match=rule):
         read_kept(tmp_path / "kept.json")
+
+
+@pytest.mark.parametrize("rows", ["a,1,5\n", "a,1,5\na,3,9\n", "a,1,5\nb,1,5\n"])
+def test_a_log_without_any_up_time_is_refused(capsys, tmp_path: Path, rows: str) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "short.csv").write_text("host,down,up\n" + rows)
+    code, out, err = called(capsys, tmp_path / "short.csv")
+    assert (code, out) == (2, "")
+    assert "short.csv: says nothing of up times: no host is up in the window" in err
+    assert called(capsys, tmp_path / "short.csv", "--begin", "1970-01-01", "--end", "1970-01-02")[0] == 0
+
+
+def test_options_of_the_other_format_are_refused(capsys, log: Path) -> None:  # type: ignore[no-untyped-def]
+    assert "--system = 3: is only for the format of LANL" in called(capsys, log, "--system", 3)[2]
+    code, out, err = called(capsys, LANL, "--hosts", 200)
+    assert (code, out) == (2, "")
+    assert "--hosts = 200: is not for the format of LANL" in err

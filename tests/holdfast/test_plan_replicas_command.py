@@ -143,3 +143,40 @@ def test_the_front_rises_with_cost_and_keeps_below_its_bound(capsys: pytest.Capt
     assert "stands alone" in run(capsys, "plan", "replicas", EXAMPLE, "--front", 3, "--optimise")[2]
     assert "points = 1: must be at least 2" in run(capsys, "plan", "replicas", EXAMPLE, "--front", 1)[2]
     assert "goal = best: must be one of mean, worst" in run(capsys, "plan", "replicas", EXAMPLE, "--goal", "best")[2]
+
+
+def test_of_equally_good_plans_the_one_with_a_bound_is_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "one.toml"
+    file.write_text(
+        'p = 0.1\n[streams.a]\nrate = "1000 /s"\n[kinds.source]\ncost = "100 us"\n[hosts]\ncount = 2\ncpu = 0.5\n'
+        '[queries.q.operators]\ns = { kind = "source", stream = "a" }\nd = { kind = "destination", inputs = ["s"] }\n'
+    )
+    made = planned(capsys, file, "--optimise", "--out", tmp_path / "plan.json")
+    assert made["compared"]["degree"]["mean_broken"] == made["mean_broken"] == [pytest.approx(0.01)]
+    assert (made["methods"], made["status"]) == (["optimised"], "optimal")
+    assert made["bound"] == pytest.approx(made["objective"])
+    assert "(optimal)" in run(capsys, "plan", "replicas", file, "--optimise")[1]
+    assert run(capsys, "verify", tmp_path / "plan.json", file)[0] == 0
+
+
+def test_points_of_the_front_have_their_hosts_and_are_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    made = planned(capsys, EXAMPLE, "--front", 3, "--out", tmp_path / "front.json")
+    assert json.loads((tmp_path / "front.json").read_text()) == made
+    for point in made["points"]:
+        assert len(point["instances"]) == len(made["operators"]) == 8
+        assert [len(hosts) - 1 for hosts in point["instances"]] == point["levels"]
+    code, _, err = run(capsys, "plan", "replicas", EXAMPLE, "--front", 3, "--out", tmp_path / "front.json")
+    assert code == 2
+    assert "front.json" in err
+
+
+@pytest.mark.parametrize("words", [("--target", "0.9"), ("--front", "3")])
+@pytest.mark.parametrize("of", [("--importance", "gain"), ("--selection", "knapsack"), ("--placement", "coloured")])
+def test_what_a_search_would_not_look_at_is_refused(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, str], of: tuple[str, str]
+) -> None:
+    code, out, err = run(capsys, "plan", "replicas", EXAMPLE, *words, *of)
+    assert (code, out) == (2, "")
+    assert f"{of[0]}: is of the heuristics" in err

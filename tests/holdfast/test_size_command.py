@@ -52,7 +52,7 @@ def test_the_example_is_answered_with_its_proof_in_eighty_columns(capsys) -> Non
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert "no cheaper one does" in " ".join(out.split())
-    assert "Cheaper by one unit, and why each fails" in out
+    assert "One unit less, and why each fails" in out
 
 
 def test_json_is_one_document(capsys, small: Path) -> None:  # type: ignore[no-untyped-def]

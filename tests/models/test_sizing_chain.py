@@ -199,3 +199,14 @@ def test_so_many_hosts_are_needed(load: float, utilisation: float, needed: int) 
     assert asked.fewest_hosts(1) == needed
     assert asked.spare(SystemPlan(needed + 2, 1)) == 2
     assert asked.spare(SystemPlan(needed - 1, 1)) == -1
+
+
+def test_take_overs_that_take_no_time_are_the_limit_of_short_ones() -> None:
+    spans = []
+    for seconds in (0.0, 1e-9):
+        asked = problem(copies={"levels": 2, "take_over_s": seconds, "coverage": 0.9, "load": 0.5})
+        plan = SystemPlan(8, 2, 1)
+        spans.append(not_there(asked, plan, recoveries(plan, asked, 9.0), recoveries(plan, asked, 9.0)))
+    assert spans[0].switching[0] == 0.0
+    assert spans[0].total[0] == pytest.approx(spans[1].total[0], rel=1e-9)
+    assert spans[0].recoveries_per_s[0] == pytest.approx(spans[1].recoveries_per_s[0], rel=1e-9)

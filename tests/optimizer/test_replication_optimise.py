@@ -34,12 +34,16 @@ def problems(draw: st.DrawFn, *, running: bool | None = None) -> Replication:
     down = draw(st.one_of(st.just([one] * hosts), st.lists(chance, min_size=hosts, max_size=hosts)))
     fixed = draw(st.booleans()) if running is None else running
     primary = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n)) if fixed else None
+    load = np.array(draw(st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=n, max_size=n)))
+    cpu = draw(st.sampled_from([0.6, 1.0]))
+    if primary is not None and np.bincount(primary, weights=load).max() > cpu:
+        cpu = 1.0  # what runs has room
     return Replication(
-        load=np.array(draw(st.lists(st.sampled_from([0.1, 0.15, 0.2]), min_size=n, max_size=n))),
+        load=load,
         operators=tuple(map(tuple, draw(st.lists(sets, min_size=1, max_size=3)))),
         weights=(),
         edges=np.array([(k, k + 1) for k in range(n - 1)], dtype=np.int64).reshape(-1, 2),
-        host_cpu=np.full(hosts, draw(st.sampled_from([0.6, 1.0]))),
+        host_cpu=np.full(hosts, cpu),
         down=np.array([down]),
         primary=None if primary is None else np.array(primary),
         primary_hosts=~mask if spare else None,
@@ -210,3 +214,22 @@ def test_targets_and_points_that_are_none_are_refused() -> None:
         cheapest(wide(1), 1.5)
     with pytest.raises(InputError, match="points = 1"):
         front(wide(1), 1)
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_primaries_that_do_not_run_yet_go_where_fewer_queries_break(running: bool) -> None:
+    """Two operators of one query are better together; first fit begins with them apart, as the first has no room."""
+    asked = Replication(
+        load=np.array([0.3, 0.3, 0.3]),
+        operators=((0,), (1, 2)),
+        edges=np.array([[0, 1], [0, 2]]),
+        host_cpu=np.full(3, 0.6),
+        down=np.array([[0.1] * 3]),
+        primary=np.array([0, 0, 1]) if running else None,
+        max_level=0,
+    )
+    found = most_available(asked)
+    assert found.instances is not None
+    least = min(value(asked, made) for made in every_plan(asked))
+    assert least == pytest.approx((0.1 + 0.19) / 2 if running else 0.1)
+    assert value(asked, found.instances) == pytest.approx(least)

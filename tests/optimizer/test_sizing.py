@@ -86,6 +86,19 @@ def test_one_unit_less_of_each_kind_stands_beside_the_plan_with_the_reason() -> 
     ]
 
 
+def test_what_is_said_of_a_plan_that_fails_is_proven_for_all_its_intervals() -> None:
+    asked = problem(0.9985)
+    found = solve(asked, curve=False)
+    assert found.next_cheaper
+    for one in found.next_cheaper:
+        if one.best is None:
+            continue
+        said_s = 60 * float(one.why.split("at least ")[1].split(" min")[0])
+        least_s = by_grid(asked, one.plan) * 30.4375 * 86_400
+        assert said_s <= least_s * (1 + 5e-3)  # three digits
+        assert one.best.unavailability * 30.4375 * 86_400 == pytest.approx(least_s, rel=1e-4)
+
+
 def test_the_interval_costs_least_work_of_those_that_meet_the_targets() -> None:
     loose = solve(problem(0.9, target={"recovery_s": None}), curve=False)
     assert loose.interval_note == "costs least work"

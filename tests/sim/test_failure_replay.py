@@ -12,6 +12,7 @@ import pytest
 from reference.world import World
 from test_sharing import same_rows
 
+from holdfast.cli import main
 from models.errors import InputError
 from models.reading import scenario_from
 from models.scenario import Scenario
@@ -134,3 +135,15 @@ def test_what_cannot_be_replayed_is_refused(folder: Path, failures: dict[str, An
 def test_a_speed_that_is_none_is_refused(speed: object) -> None:
     with pytest.raises(InputError, match=r"failures\.speed"):
         scenario(hosts=HOSTS, speed=speed)
+
+
+def test_validate_refuses_what_a_run_would(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = folder / "asked.toml"
+    file.write_text(scenario_text(scenario(hosts={"worker-0": "a"})))
+    for text, code, said in (("", 0, "valid"), ("worker-9", 2, "failures.hosts.worker-9 = a: is not a host")):
+        if text:
+            file.write_text(scenario_text(scenario(hosts={text: "a"})))
+        with pytest.raises(SystemExit) as left:
+            main(["validate", str(file)])
+        assert left.value.code == code
+        assert said in "".join(capsys.readouterr())
