@@ -78,6 +78,7 @@ def _verdict(plan: Solution, gap: float | None, looked: _Looked) -> Verdict:
         return Verdict(None, tuple(looked.found), (f"the infeasibility: {looked.no_answer}",))
     claims = _claims(plan, looked, gap, broken=broken)
     proof = looked.proof
+    proof = proof if proof is None or math.isfinite(proof) else None  # what is infinite proves nothing
     proven = plan.bound is not None and proof is not None and looked.sign * (plan.bound - proof) >= -_slack(proof)
     answered = looked.objective is not None
     checked = ["every constraint", "the objective"] if answered else []
@@ -168,7 +169,7 @@ def dantzig_bound(problem: OperatorSelection, price: float) -> float:
         )
     ]
     exact = Fraction(price) * Fraction(problem.limit) + sum(reduced, Fraction(0))
-    return math.nextafter(float(exact), math.inf)
+    return _rounded_up(exact)
 
 
 def _queries(problem: QuerySelection, plan: QueryPlan) -> _Looked:
@@ -210,6 +211,14 @@ def _proof_of_queries(problem: QuerySelection, plan: QueryPlan) -> tuple[float |
     return shared, "the shares of queries and the price of capacity"
 
 
+def _rounded_up(exact: Fraction) -> float:
+    """The next float64 above a fraction; infinite where float64 does not reach."""
+    try:
+        return math.nextafter(float(exact), math.inf)
+    except OverflowError:
+        return math.inf
+
+
 def split_bound(problem: QuerySelection, plan: QueryPlan) -> float:
     """The bound that the shares of a plan prove, rounded up: for each query what is not shared, and a price.
 
@@ -231,7 +240,7 @@ def split_bound(problem: QuerySelection, plan: QueryPlan) -> float:
         else:
             extra += amount
     exact = price * Fraction(problem.limit) + sum((each for each in left if each > 0), extra)
-    return math.nextafter(float(exact), math.inf)
+    return _rounded_up(exact)
 
 
 def _steps(problem: MigrationSteps, plan: StepsPlan) -> _Looked:

@@ -180,3 +180,12 @@ def test_false_claims_about_single_operators_are_found(changes, text):
     plan = solve(problem)
     assert verify_plan(problem, plan).ok
     assert text in " ".join(map(str, verify_plan(problem, replace(plan, **changes)).violations))
+
+
+@pytest.mark.parametrize("share", [1.0, 1e100])
+def test_shares_whose_price_is_beyond_all_numbers_prove_nothing(share):
+    problem = QuerySelection([1.0, 2.0], [5e-324, 1.0], [[0, 0], [1, 1]], 1.0)
+    plan = replace(solve(problem), split=np.array([share, 0.0]), bound=2.5)
+    assert split_bound(problem, plan) == float("inf")
+    verdict = verify_plan(problem, plan)
+    assert not any("the bound, which the shares" in one for one in verdict.checked)
