@@ -5,6 +5,7 @@
 Instances follow the rules of `allocation_instances.py`. `--rival S` gives a generic solver (HiGHS on the plain
 mixed-integer program, one thread) S seconds on the same instance, where the program fits into memory. Sections:
 
+    tiny        20 checkpoints on 7 nodes, kappa from 0.1 to infinity
     small       20 nodes x 192 checkpoints, kappa 0.1, 0.2, 0.5, 1; 60 s
     middle      100 x 5,000, kappa 0.1; 5 s
     equal       1,000 x 100,000, float32: no capacity; equal loads with kappa 0.1 and 0
@@ -81,6 +82,14 @@ def small(seeds: int, rival_s: float) -> None:
                 measured(f"20 x 192 {family} kappa {kappa} seed {seed}", make(20, 192, kappa, seed), 60, rival_s)
 
 
+def tiny(seeds: int, rival_s: float) -> None:
+    """20 checkpoints on 7 nodes."""
+    for kappa in (0.1, 0.2, 0.5, 1.0, math.inf):
+        for family, make in FAMILIES.items():
+            for seed in range(seeds):
+                measured(f"20 x 7 {family} kappa {kappa} seed {seed}", make(7, 20, kappa, seed), 60, rival_s)
+
+
 def middle(seeds: int, rival_s: float) -> None:
     """100 x 5,000."""
     for family, make in FAMILIES.items():
@@ -136,7 +145,8 @@ def warm(seeds: int, rival_s: float) -> None:
 
 
 SECTIONS: dict[str, Callable[[int, float], None]] = {
-    "small": small, "middle": middle, "equal": equal, "large": large, "assignment": generalised, "warm": warm,
+    "tiny": tiny, "small": small, "middle": middle, "equal": equal, "large": large,
+    "assignment": generalised, "warm": warm,
 }  # fmt: skip
 
 

@@ -60,7 +60,8 @@ class CheckedArrays:
         if array is None or not self._shaped(path, array, (shape,)):
             return None
         if not (np.abs(array.astype(np.float64)) < 2**53).all() or (array != np.floor(array)).any():
-            self._element(path, array, array != np.floor(array), "must be a whole number")
+            wrong = (array != np.floor(array)) | ~(np.abs(array.astype(np.float64)) < 2**53)
+            self._element(path, array, wrong, "must be a whole number, of magnitude below 2^53")
             return None
         array = array.astype(np.int64)
         columns = array.reshape(len(array), -1)

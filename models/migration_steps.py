@@ -26,6 +26,8 @@ from models.checked_arrays import CheckedArrays, FloatArray, IntArray, frozen
 from models.errors import raise_if_any
 from models.solution import Solution
 
+MOST_HOSTS = 10_000_000  # numbers of hosts are below it: something is kept for each
+
 
 @dataclass(frozen=True, eq=False)
 class MigrationSteps:
@@ -47,6 +49,9 @@ class MigrationSteps:
         if moves is not None and len(moves) and moves.min() < 0:
             at = int(np.argmax(moves.min(axis=1) < 0))
             check.add(f"moves[{at}]", moves[at].tolist(), "must be two hosts, numbered from 0")
+        elif moves is not None and len(moves) and moves.max() >= MOST_HOSTS:
+            at = int(np.argmax(moves.max(axis=1) >= MOST_HOSTS))
+            check.add(f"moves[{at}]", moves[at].tolist(), f"must be hosts numbered below {MOST_HOSTS}")
         elif moves is not None and (moves[:, 0] == moves[:, 1]).any():
             at = int(np.argmax(moves[:, 0] == moves[:, 1]))
             check.add(f"moves[{at}]", moves[at].tolist(), "must go to another host")

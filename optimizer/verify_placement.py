@@ -123,7 +123,7 @@ def _bounds(
     """What of the bounds is proven, what is not checked, what is refuted, and by which placement."""
     proven: list[str] = []
     left: list[str] = []
-    examples = [] if plan.bound is None and plan.status is not Status.INFEASIBLE else list(_examples(problem))
+    examples = [] if plan.bound is None and plan.status is not Status.INFEASIBLE else list(_examples(problem, plan))
     if plan.status is Status.INFEASIBLE:
         if impossible(problem) is not None:
             return ["that there is no placement, which counting proves"], [], [], None
@@ -140,14 +140,31 @@ def _bounds(
             return [], [], [f"says bound {plan.bound!r}, a placement reaches {value!r}"], tuple(host.tolist())
     if objective is not None and sign * (objective - plan.bound) > slack:
         return [], [], [f"says bound {plan.bound!r}, which its own objective {objective!r} passes"], None
+    if objective is not None and plan.host is not None:
+        used, example = _fewer_hosts(problem, plan, examples)
+        if example is not None:
+            text = f"says at least {plan.hosts_bound} hosts, a placement of as few colours uses {used}"
+            return [], [], [text], tuple(example.tolist())
     own = counted_bound(problem)
     held = sign * (plan.bound - own) >= -slack
     (proven if held else left).append("the bound, which counting proves" if held else "the bound, which takes a solver")
-    if problem.goal == "colours" and plan.hosts_bound is not None and plan.colours is not None:
-        held = plan.hosts_bound <= host_bound(problem, plan.colours).value
+    if problem.goal == "colours" and plan.hosts_bound is not None:
+        whole = plan.host is not None and objective is not None
+        least = host_bound(problem, problem.most_colours(plan.host)).value if whole and plan.host is not None else 0
+        held = plan.hosts_bound <= least
         text = "the bound of hosts, which "
         (proven if held else left).append(text + ("counting proves" if held else "takes a solver"))
     return proven, left, [], None
+
+
+def _fewer_hosts(problem: Placement, plan: PlacementPlan, examples: list[IntArray]) -> tuple[int, IntArray | None]:
+    """The fewest hosts of an example that has no more colours than the plan, where its bound of hosts says more."""
+    if problem.goal != "colours" or plan.hosts_bound is None or plan.host is None:
+        return 0, None
+    most = problem.most_colours(plan.host)
+    found = [(problem.hosts_used(each), k) for k, each in enumerate(examples) if problem.most_colours(each) <= most]
+    used, at = min(found, default=(plan.hosts_bound, -1))
+    return used, examples[at] if used < plan.hosts_bound else None
 
 
 def counted_bound(problem: Placement) -> float:
@@ -175,11 +192,15 @@ def _value_bound(problem: Placement) -> float:
     return math.nextafter(float(min(bounds)), math.inf)
 
 
-def _examples(problem: Placement) -> Iterator[IntArray]:
-    """Placements that keep every rule, made without a search."""
+def _examples(problem: Placement, plan: PlacementPlan) -> Iterator[IntArray]:
+    """Placements that keep every rule, made without a search: with fewer colours than the bound, or few hosts."""
     made = [first_fit(problem), best_fit(problem)]
-    if problem.goal == "colours":
-        made += [best_fit(problem, max_colours=most) for most in range(1, min(problem.most_colours(made[1]), 20))]
+    if problem.goal == "colours" and plan.bound is not None:
+        fewer = min(math.ceil(plan.bound) - 1, problem.n_instances)
+        shape_holds = plan.host is not None and plan.host.shape == (problem.n_instances,)
+        as_few = problem.most_colours(plan.host) if shape_holds and plan.host is not None else fewer
+        limits = sorted({most for most in (fewer, as_few) if 0 < most < problem.most_colours(made[1])})
+        made += [best_fit(problem, max_colours=most) for most in limits]
     for host in made:
         if (problem.goal == "value" or (host >= 0).all()) and not list(broken_rules(problem, host)):
             yield host

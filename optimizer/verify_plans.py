@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import FloatArray
+from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_interval import (
     CheckpointInterval,
     IntervalPlan,
     allowed_intervals,
     exact,
+    mean_recovery_s,
     quickest_recovery_interval_s,
     slowdown,
     worst_recovery_s,
@@ -77,6 +78,7 @@ def _verdict(plan: Solution, gap: float | None, looked: _Looked) -> Verdict:
         return Verdict(None, tuple(looked.found), (f"the infeasibility: {looked.no_answer}",))
     claims = _claims(plan, looked, gap, broken=broken)
     proof = looked.proof
+    proof = proof if proof is None or math.isfinite(proof) else None  # what is infinite proves nothing
     proven = plan.bound is not None and proof is not None and looked.sign * (plan.bound - proof) >= -_slack(proof)
     answered = looked.objective is not None
     checked = ["every constraint", "the objective"] if answered else []
@@ -167,7 +169,7 @@ def dantzig_bound(problem: OperatorSelection, price: float) -> float:
         )
     ]
     exact = Fraction(price) * Fraction(problem.limit) + sum(reduced, Fraction(0))
-    return math.nextafter(float(exact), math.inf)
+    return _rounded_up(exact)
 
 
 def _queries(problem: QuerySelection, plan: QueryPlan) -> _Looked:
@@ -184,8 +186,16 @@ def _queries(problem: QuerySelection, plan: QueryPlan) -> _Looked:
         used = math.fsum(problem.weight[operators].tolist())
         found.append(Violation("capacity", f"takes {used!r}, the capacity is {problem.capacity!r}"))
     single = 0.0 if problem.operator_value is None else math.fsum(problem.operator_value[operators].tolist())
+    alone = operators & ~problem.union(queries)  # what was taken alone may also have completed a query
+    least = 0.0 if problem.operator_value is None else math.fsum(problem.operator_value[alone].tolist())
     if plan.single_value > single + _slack(single):
         text = f"says {plan.single_value!r} of single operators, all that are chosen are worth {single!r}"
+        found.append(Violation("single", text))
+    elif plan.single_value < least - _slack(least):
+        text = f"says {plan.single_value!r} of single operators, those that no query needs are worth {least!r}"
+        found.append(Violation("single", text))
+    if plan.single_bound < plan.single_value - _slack(plan.single_value):
+        text = f"says bound {plan.single_bound!r} of single operators, which {plan.single_value!r} passes"
         found.append(Violation("single", text))
     return _Looked(found, problem.objective(queries), 1, proof, how)
 
@@ -199,6 +209,14 @@ def _proof_of_queries(problem: QuerySelection, plan: QueryPlan) -> tuple[float |
         if tried.decided:
             return max(plan.bound, _value(problem, tried.best)), "all sets that may be worth more"
     return shared, "the shares of queries and the price of capacity"
+
+
+def _rounded_up(exact: Fraction) -> float:
+    """The next float64 above a fraction; infinite where float64 does not reach."""
+    try:
+        return math.nextafter(float(exact), math.inf)
+    except OverflowError:
+        return math.inf
 
 
 def split_bound(problem: QuerySelection, plan: QueryPlan) -> float:
@@ -222,7 +240,7 @@ def split_bound(problem: QuerySelection, plan: QueryPlan) -> float:
         else:
             extra += amount
     exact = price * Fraction(problem.limit) + sum((each for each in left if each > 0), extra)
-    return math.nextafter(float(exact), math.inf)
+    return _rounded_up(exact)
 
 
 def _steps(problem: MigrationSteps, plan: StepsPlan) -> _Looked:
@@ -238,14 +256,20 @@ def _steps(problem: MigrationSteps, plan: StepsPlan) -> _Looked:
         return _Looked([Violation("shape", rule)], None, -1, proof, how)
     found: list[Violation] = []
     ends = at + weights
-    for node in range(len(problem.degrees)):
-        here = np.flatnonzero((problem.ends == node).any(axis=1))
-        here = here[np.lexsort((ends[here], at[here]))]  # what takes no time may begin with another
+    for moves in _moves_of_hosts(problem):
+        here = moves[np.lexsort((ends[moves], at[moves]))]  # what takes no time may begin with another
         slack = 1e-9 * float(ends[here].max(initial=0.0))
         for first, second in zip(here[:-1].tolist(), here[1:].tolist(), strict=True):
             if ends[first] > at[second] + slack and len(found) < _MOST_LISTED:
                 found.append(Violation("host", f"moves {first} and {second} share a host and overlap"))
     return _Looked(found, float(ends.max(initial=0.0)), -1, proof, how)
+
+
+def _moves_of_hosts(problem: MigrationSteps) -> list[IntArray]:
+    """The moves of each host that has any."""
+    order = np.argsort(problem.ends.ravel(), kind="stable")
+    _, first = np.unique(problem.ends.ravel()[order], return_index=True)
+    return np.split(order // 2, first[1:]) if len(order) else []
 
 
 def _proof_of_steps(problem: MigrationSteps, plan: StepsPlan, weights: FloatArray) -> tuple[float, str]:
@@ -289,6 +313,13 @@ def _interval(problem: CheckpointInterval, plan: IntervalPlan) -> _Looked:
         found.append(Violation("recovery", text))
     if plan.useful_s is not None and not abs(plan.useful_s - (interval - delta)) <= 1e-9 * interval:
         found.append(Violation("useful", f"says {plan.useful_s!r} s of work, the interval leaves {interval - delta!r}"))
+    claims = (
+        {"worst_recovery_s": recovery, "mean_recovery_s": mean_recovery_s(problem, interval)} if rho is not None else {}
+    )
+    for name, value in claims.items():
+        said = getattr(plan, name)
+        if said is not None and not abs(said - value) <= 1e-9 * value:
+            found.append(Violation("recovery", f"says {name} {said!r}, recomputed {value!r}"))
     objective = slowdown(interval - delta, delta, problem.mtbf_s, problem.restart_s) if interval > delta else None
     return _Looked(found, objective, -1, proof, "tangents of the slowdown")
 

@@ -23,8 +23,13 @@ _JSON = 8.0  # bytes of memory for each byte of a JSON file while it is read: Py
 _PAIR = 2.0  # bytes for each pair beside its cost: what is allowed, and what is looked at
 _CHECKPOINT = 2_500.0  # bytes for each checkpoint: its best nodes with costs, loads and shares
 _FIXED = 250e6
-_EACH = {"selection": ("value", 300.0), "queries": ("uses", 1_500.0), "steps": ("moves", 700.0)}
-"""Bytes for each level of an operator, pair of query and operator, or move, while it is planned (measured)."""
+_EACH = {
+    "selection": ("value", 300.0),
+    "queries": ("uses", 1_500.0),
+    "steps": ("moves", 700.0),
+    "placement": ("cpu", 1_200.0),
+}
+"""Bytes for each level of an operator, pair of query and operator, move, instance, while it is planned (measured)."""
 _SHORTEST = 20.0  # bytes in a JSON file of what one of these takes there
 _SHARE = 0.8  # of the machine's memory, when nothing is said
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast import terminal
+from holdfast.commands.plan_selection import Memory, bytes_of
 
 if TYPE_CHECKING:
     from models.placement import Placement, PlacementPlan
@@ -45,6 +46,7 @@ def placement(
     max_moves: Annotated[int | None, typer.Option(help="Most instances that may leave where --from has them")] = None,
     reasons: Annotated[bool, typer.Option("--reasons", help="Say why, against two other hosts")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the plan to this JSON file as well")] = None,
+    memory: Memory = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out")] = False,
 ) -> None:
     """Choose the host of every instance: fewest colours on a host, then fewest hosts, or as the goal says.
@@ -57,7 +59,7 @@ def placement(
 
     if out is not None:
         refuse_unwritable(out, force=force)  # before any work is done
-    problem = _problem(file, running, max_moves)
+    problem = _problem(file, running, max_moves, memory)
     plan = _plan(problem, method, time_limit, seed)
     rows = placement_reasons(problem, plan) if reasons else None
     document = plan_document(plan)
@@ -75,12 +77,12 @@ def placement(
         raise typer.Exit(_EXIT[plan.status.value])
 
 
-def _problem(file: Path, running: Path | None, max_moves: int | None) -> Placement:
+def _problem(file: Path, running: Path | None, max_moves: int | None, memory: str) -> Placement:
     """The problem in a file, with what runs now by another plan."""
     from models.errors import NO_VALUE, InputError  # noqa: PLC0415
     from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
 
-    problem: Any = read_problem_of("placement", file)
+    problem: Any = read_problem_of("placement", file, memory_bytes=bytes_of(memory))
     if running is not None:
         plan: Any = read_plan_of("placement", running)[0]
         if plan.host is None:

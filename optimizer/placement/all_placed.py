@@ -78,6 +78,8 @@ class AllPlaced:
     def _try(self, most_colours: int, is_open: BoolArray, work: int) -> IntArray | None:
         """A placement of at most so many colours on open hosts, or None where the search found none."""
         problem = self.problem
+        if self.known.host is not None and self.budget.struck:
+            return None  # making a start takes long when there is much to place
         for running in (problem.current, None) if problem.current is not None else (None,):
             first = start(problem, most_colours, is_open, running)
             if first is None:
@@ -150,7 +152,8 @@ class AllPlaced:
         most = problem.most_colours(known.host) if self.by_colours else self.top
         limit = most if self.by_colours or problem.max_colours is not None else None
         known.hosts = host_bound(problem, limit)
-        packed = best_fit(problem, max_colours=most) if problem.current is None else None
+        again = problem.current is None and not self.budget.struck
+        packed = best_fit(problem, max_colours=most) if again else None
         if packed is not None and (packed >= 0).all() and problem.hosts_used(packed) < problem.hosts_used(known.host):
             known.host = packed
         plain = len(problem.resources) == 1 and limit is None and problem.operator is None

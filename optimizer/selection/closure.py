@@ -75,7 +75,7 @@ class Closure:
             raise RuntimeError(f"no maximum flow: status {status}")
         flow = np.asarray(network.flows(np.arange(m, m + len(query))), dtype=np.int64)
         side = np.zeros(self._sink + 1, dtype=np.bool_)
-        side[np.asarray(network.get_source_side_min_cut())] = True
+        side[np.asarray(network.get_source_side_min_cut(), dtype=np.int64)] = True  # it may be empty
         queries = side[1 : m + 1] & (value > 0)
         return Cut(queries, *self.size(queries), self.shares(price, flow))
 

@@ -162,3 +162,14 @@ def test_faults_are_named(fields, message):
     with pytest.raises(InputError) as raised:
         CheckpointInterval(**({"checkpoint_s": 1.0, "mtbf_s": 3600.0} | fields))
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["worst_recovery_s", "mean_recovery_s"])
+def test_a_false_recovery_is_found(name):
+    problem = CheckpointInterval(
+        checkpoint_s=1.0, mtbf_s=86_400.0, restart_s=30.0, utilisation=0.6, recovery_target_s=180.0
+    )
+    plan = solve(problem)
+    assert verify_plan(problem, plan).ok
+    found = verify_plan(problem, replace(plan, **{name: 1.0})).violations
+    assert [one.text.split(",")[0] for one in found] == [f"says {name} 1.0"]

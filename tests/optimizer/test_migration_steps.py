@@ -155,3 +155,16 @@ def test_false_claims_are_found_without_a_solver(changes, text):
     problem = MigrationSteps([[0, 1], [0, 2]])
     plan = replace(solve(problem), **changes)
     assert text in " ".join(map(str, verify_plan(problem, plan).violations))
+
+
+def test_hosts_with_large_numbers_are_checked_at_once_and_larger_ones_refused():
+    problem = MigrationSteps([[0, 9_000_000], [1, 2], [9_000_000, 2]])
+    plan = solve(problem)
+    assert verify_plan(problem, plan).ok
+    together = replace(plan, step=np.zeros(3), objective=1.0, bound=1.0)
+    found = [one.text for one in verify_plan(problem, together).violations if one.kind == "host"]
+    assert found == ["moves 1 and 2 share a host and overlap", "moves 0 and 2 share a host and overlap"]
+    with pytest.raises(InputError, match="below 10000000"):
+        MigrationSteps([[0, 10_000_000]])
+    with pytest.raises(InputError, match=r"moves\[1\]\[1\] = 10+: must be a whole number"):
+        MigrationSteps([[0, 1], [2, 10**18]])

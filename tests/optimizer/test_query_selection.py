@@ -160,3 +160,32 @@ def test_false_claims_are_found_without_a_solver(changes, text):
     problem = QuerySelection([5.0, 7.0], [3.0], [[1, 0]], 2.0)
     plan = replace(solve(problem), **changes)
     assert text in " ".join(map(str, verify_plan(problem, plan).violations))
+
+
+def test_queries_that_need_nothing_where_there_are_no_operators_are_all_chosen():
+    plan = solve(QuerySelection([5.0, 7.0], [], [], 0.0))
+    assert (plan.status, plan.objective, plan.queries.tolist()) == (Status.OPTIMAL, 12.0, [True, True])
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"single_value": 5.0}, "those that no query needs are worth 6.0"),
+        ({"single_value": 16.0}, "all that are chosen are worth 15.0"),
+        ({"single_bound": 5.0}, "says bound 5.0 of single operators"),
+    ],
+)
+def test_false_claims_about_single_operators_are_found(changes, text):
+    problem = QuerySelection([5.0], [2, 2, 3, 1], [[0, 0]], 6.0, operator_value=[9, 1, 4, 2])
+    plan = solve(problem)
+    assert verify_plan(problem, plan).ok
+    assert text in " ".join(map(str, verify_plan(problem, replace(plan, **changes)).violations))
+
+
+@pytest.mark.parametrize("share", [1.0, 1e100])
+def test_shares_whose_price_is_beyond_all_numbers_prove_nothing(share):
+    problem = QuerySelection([1.0, 2.0], [5e-324, 1.0], [[0, 0], [1, 1]], 1.0)
+    plan = replace(solve(problem), split=np.array([share, 0.0]), bound=2.5)
+    assert split_bound(problem, plan) == float("inf")
+    verdict = verify_plan(problem, plan)
+    assert not any("the bound, which the shares" in one for one in verdict.checked)

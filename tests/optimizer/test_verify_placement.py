@@ -131,3 +131,12 @@ def test_a_reason_against_a_host_names_a_rule_that_would_break(problem):
             trial[row.instance] = other.host
             possible = keeps_rules(replace(problem, max_colours=most), trial) and problem.fixed_hosts[row.instance] < 0
             assert possible == (other.why_not in ("it would take one more host", "nothing is gained"))
+
+
+@pytest.mark.parametrize("colours", [1, None])
+def test_a_bound_of_hosts_is_refuted_by_a_placement_whether_or_not_the_plan_names_its_colours(colours):
+    problem = Placement([1, 1, 1, 1], [2, 2, 2, 2], colour=[0, 0, 1, 1])
+    plan = replace(solve(problem), host=[0, 1, 2, 3], hosts=4, hosts_bound=4, colours=colours)
+    verdict = verify_plan(problem, plan)
+    assert "a placement of as few colours uses 2" in verdict.violations[0].text
+    assert verdict.counterexample == (0, 0, 1, 1)

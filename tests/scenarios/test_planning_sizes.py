@@ -8,6 +8,7 @@ from models.errors import InputError
 from optimizer.checkpoint_allocation import solve
 from scenarios.planning_files import plan_to_dict, read_plan_and_gap, read_problem, write_plan, write_problem
 from scenarios.planning_memory import needed_bytes
+from scenarios.selection_files import read_problem_of
 
 
 def test_a_plan_as_an_archive_is_read_back_and_is_the_plan_of_the_json_file(tmp_path):
@@ -72,3 +73,12 @@ def test_the_estimate_follows_the_head_of_the_archive_not_its_size_on_disk(tmp_p
         np.savez_compressed(tmp_path / f"{count}.npz", cost=np.zeros((count, 1000)), load=np.ones(count))
     small, large = (needed_bytes(tmp_path / f"{count}.npz") for count in (100, 1000))
     assert large - small == pytest.approx(900 * (1000 * (8 + 2) + 8 + 2500))
+
+
+def test_a_placement_that_cannot_fit_is_refused_with_the_estimate(tmp_path):
+    for count in (100, 1000):
+        np.savez(tmp_path / f"{count}.npz", cpu=np.ones(count), host_cpu=np.ones(10))
+    small, large = (needed_bytes(tmp_path / f"{count}.npz", "placement") for count in (100, 1000))
+    assert large - small == pytest.approx(900 * (8 + 1200))
+    with pytest.raises(InputError, match="of memory"):
+        read_problem_of("placement", tmp_path / "1000.npz", memory_bytes=small)
