@@ -107,7 +107,7 @@ def read_failures(
     log = log_of(records, question)
     if not log.up_s_of.sum() > 0:
         hint = "give --begin and --end, and --hosts where some never failed"
-        raise InputError.at("FILE", NO_VALUE, "no host was up between the first record and the last", hint)
+        raise InputError.at("FILE", sources[0].name, "no host was up between the first record and the last", hint)
     talk("fitting up times")
     up = fits(log.up_times(), draws=draws, seed=seed)
     talk("fitting repair times")

@@ -110,7 +110,7 @@ def test_a_log_without_any_up_time_is_refused(capsys, tmp_path: Path, rows: str)
     (tmp_path / "short.csv").write_text("host,down,up\n" + rows)
     code, out, err = called(capsys, tmp_path / "short.csv")
     assert (code, out) == (2, "")
-    assert "short.csv: says nothing of up times: no host is up in the window" in err
+    assert "short.csv: no host was up between the first record and the last" in err
     assert called(capsys, tmp_path / "short.csv", "--begin", "1970-01-01", "--end", "1970-01-02")[0] == 0
 
 
