@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module, resources
@@ -46,7 +47,12 @@ def claims() -> tuple[Claim, ...]:
     """All claims that are known, in the order of their file."""
     text = (resources.files("scenarios") / "data" / "claims.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
-    return tuple(Claim(row["study"], row["id"], row["claim"], row["role"], row["paper"], row["accept"]) for row in rows)
+    return tuple(Claim(row["study"], row["id"], row["claim"], row["role"], row["paper"], _accepted(row["accept"])) for row in rows)
+
+
+def _accepted(text: str) -> str:
+    """What counts as the same, without the remark on what somebody found before."""
+    return re.sub(r" \(a prototype [^)]*\)$", "", text)
 
 
 def study_names() -> list[str]:
