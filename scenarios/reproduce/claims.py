@@ -47,7 +47,10 @@ def claims() -> tuple[Claim, ...]:
     """All claims that are known, in the order of their file."""
     text = (resources.files("scenarios") / "data" / "claims.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
-    return tuple(Claim(row["study"], row["id"], row["claim"], row["role"], row["paper"], _accepted(row["accept"])) for row in rows)
+    return tuple(
+        Claim(row["study"], row["id"], row["claim"], row["role"], row["paper"], _accepted(row["accept"]))
+        for row in rows
+    )
 
 
 def _accepted(text: str) -> str:
