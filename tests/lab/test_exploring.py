@@ -64,7 +64,7 @@ def test_many_schedules_of_two_sources_with_a_tuple(protocol: str) -> None:
     assert found.faults == []
 
 
-@pytest.mark.parametrize("protocol", ["cpa", "cpal"])
+@pytest.mark.parametrize("protocol", ["cpa", pytest.param("cpal", marks=pytest.mark.slow)])
 def test_what_is_left_out_ends_like_something_that_is_not(protocol: str) -> None:
     pruned, everything = (explore(tiny(protocol, sources=1, tuples=1), prune=prune) for prune in (True, False))
     assert pruned.complete
