@@ -20,10 +20,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.checked_arrays import CheckedArrays, FloatArray, IntArray
+from models.checked_arrays import FloatArray, IntArray
 from models.errors import raise_if_any
 from models.migration_steps import MigrationSteps, StepsPlan
 from models.solution import Status, is_proven
+from optimizer.arguments import checked_limits
 from optimizer.edge_colouring import busiest, coloured, is_bipartite
 from optimizer.enumeration import MOST_ORDERED, first_of_all_orders
 from optimizer.quiet import quiet_stdout
@@ -42,12 +43,7 @@ def solve(
     `seed` decides the orders that schedules are tried with. The time limit [s] is a last resort; the note says when it
     struck. Raises InputError for a bad argument.
     """
-    check = CheckedArrays()
-    if not (time_limit_s > 0 and math.isfinite(time_limit_s)):
-        check.add("time_limit_s", time_limit_s, "must be a positive number of seconds")
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        check.add("seed", seed, "must be a whole number, at least 0")
-    raise_if_any(check.faults)
+    raise_if_any(checked_limits(time_limit_s, seed).faults)
     deadline = time.monotonic() + time_limit_s
     began = time.perf_counter()
     find = _steps if problem.durations_s is None else _schedule

@@ -26,10 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import CheckedArrays, FloatArray, IntArray
+from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import raise_if_any
 from models.solution import Status, is_proven
+from optimizer.arguments import checked_limits
 from optimizer.checkpoint_allocation import prices, random_methods
 from optimizer.checkpoint_allocation.exact import exact
 from optimizer.checkpoint_allocation.infeasible import explained, why_infeasible
@@ -194,14 +195,9 @@ def _closed(problem: CheckpointAllocation, assignment: IntArray, objective: floa
 def _checked(
     problem: CheckpointAllocation, method: str, time_limit_s: float, seed: int, workers: int, hint: Any
 ) -> Hint:
-    check = CheckedArrays()
+    check = checked_limits(time_limit_s, seed, workers)
     if method not in METHODS:
         check.add("method", method, "must be one of " + ", ".join(METHODS))
-    if not (time_limit_s > 0 and math.isfinite(time_limit_s)):
-        check.add("time_limit_s", time_limit_s, "must be a positive number of seconds")
-    for name, value, least in (("seed", seed, 0), ("workers", workers, 1)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-            check.add(name, value, f"must be a whole number, at least {least}")
     former = hint if isinstance(hint, CheckpointPlan) else CheckpointPlan(status=Status.UNKNOWN)
     given = former.assignment if isinstance(hint, CheckpointPlan) else hint
     start = None if given is None else check.indices("hint", given, (problem.n_checkpoints,), (problem.n_nodes,))

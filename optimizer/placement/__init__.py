@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
-from models.checked_arrays import CheckedArrays
 from models.errors import raise_if_any
 from models.placement import Placement, PlacementPlan
+from optimizer.arguments import checked_limits
 from optimizer.placement.all_placed import AllPlaced
 from optimizer.placement.budget import Budget
 from optimizer.placement.first_fit import best_fit, first_fit
@@ -25,12 +21,6 @@ def solve(problem: Placement, *, time_limit_s: float = 60.0, seed: int = 0, work
     clock is a last resort, and the note says when it struck. Everything runs on one process: `workers` never changes an
     answer. Raises InputError for a bad argument.
     """
-    check = CheckedArrays()
-    if not (time_limit_s > 0 and math.isfinite(time_limit_s)):
-        check.add("time_limit_s", time_limit_s, "must be a positive number of seconds")
-    for name, value, least in (("seed", seed, 0), ("workers", workers, 1)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-            check.add(name, value, f"must be a whole number, at least {least}")
-    raise_if_any(check.faults)
+    raise_if_any(checked_limits(time_limit_s, seed, workers).faults)
     made = MostValue if problem.goal == "value" else AllPlaced
     return made(problem, Budget(time_limit_s), int(seed)).solve()

@@ -14,7 +14,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, IntArray
 from models.placement import Placement, PlacementPlan
 from models.solution import Status
-from optimizer.placement.bounds import Bound, colour_bound, host_bound, impossible
+from optimizer.placement.bounds import Bound, colour_bound, host_bound, impossible, infeasible_plan
 from optimizer.placement.budget import Budget
 from optimizer.placement.columns import Columns, column_bound
 from optimizer.placement.first_fit import best_fit
@@ -60,12 +60,12 @@ class AllPlaced:
         """The plan, with what was proven of it."""
         conflict = impossible(self.problem)
         if conflict is not None:
-            return self._infeasible(conflict)
+            return infeasible_plan(conflict, self.budget)
         known = self.known
         known.colours = colour_bound(self.problem)
         self._find_any()
         if known.nothing:
-            return self._infeasible(self._conflict())
+            return infeasible_plan(self._conflict(), self.budget)
         if known.host is None:
             return self._unknown()
         if self.by_colours:
@@ -245,15 +245,6 @@ class AllPlaced:
             who = smallest_conflict(problem, most_s=_CONFLICT_S, deadline=self.budget.deadline)
         return Bound(
             0, f"{len(who)} instances cannot be placed together, an exact model of the whole problem says", who
-        )
-
-    def _infeasible(self, conflict: Bound) -> PlacementPlan:
-        return PlacementPlan(
-            status=Status.INFEASIBLE,
-            reason=conflict.reason,
-            conflict=conflict.instances,
-            wall_s=self.budget.wall_s,
-            note=conflict.reason,
         )
 
     def _unknown(self) -> PlacementPlan:

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
-from models.placement import Placement
+from models.placement import Placement, PlacementPlan
+from models.solution import Status
+from optimizer.placement.budget import Budget
 
 _MOST_MATCHED = 500  # instances of an operator up to which they are matched with hosts
 
@@ -27,6 +29,17 @@ class Bound:
     value: int
     reason: str
     instances: IntArray
+
+
+def infeasible_plan(conflict: Bound, budget: Budget) -> PlacementPlan:
+    """The plan that says why nothing keeps the rules."""
+    return PlacementPlan(
+        status=Status.INFEASIBLE,
+        reason=conflict.reason,
+        conflict=conflict.instances,
+        wall_s=budget.wall_s,
+        note=conflict.reason,
+    )
 
 
 def colour_bound(problem: Placement) -> Bound:

@@ -15,7 +15,7 @@ from models.checked_arrays import FloatArray, IntArray
 from models.placement import Placement, PlacementPlan
 from models.selection import OperatorSelection
 from models.solution import Status, is_proven
-from optimizer.placement.bounds import Possible, impossible
+from optimizer.placement.bounds import Possible, impossible, infeasible_plan
 from optimizer.placement.budget import Budget
 from optimizer.placement.exchange import exchanged
 from optimizer.placement.first_fit import best_fit, largest_shares
@@ -58,13 +58,7 @@ class MostValue:
         """The plan, with what was proven of it."""
         conflict = impossible(self.problem)
         if conflict is not None:
-            return PlacementPlan(
-                status=Status.INFEASIBLE,
-                reason=conflict.reason,
-                conflict=conflict.instances,
-                wall_s=self.budget.wall_s,
-                note=conflict.reason,
-            )
+            return infeasible_plan(conflict, self.budget)
         self._bound_by_knapsacks()
         self.host = self._greedy()
         if self.host is not None:

@@ -18,14 +18,11 @@ single operators, by the first program.
 
 from __future__ import annotations
 
-import math
 from typing import overload
 
-import numpy as np
-
-from models.checked_arrays import CheckedArrays
 from models.errors import raise_if_any
 from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
+from optimizer.arguments import checked_limits
 from optimizer.selection.operators import select_operators
 from optimizer.selection.queries import select_queries
 
@@ -65,12 +62,7 @@ def solve(
     not used, and the answer is never worse than one that does. The time limit [s] is a last resort; the note says when
     it struck. Raises InputError for a bad argument.
     """
-    check = CheckedArrays()
-    if not (time_limit_s > 0 and math.isfinite(time_limit_s)):
-        check.add("time_limit_s", time_limit_s, "must be a positive number of seconds")
-    for name, value, least in (("seed", seed, 0), ("workers", workers, 1)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-            check.add(name, value, f"must be a whole number, at least {least}")
+    check = checked_limits(time_limit_s, seed, workers)
     kind = SelectionPlan if isinstance(problem, OperatorSelection) else QueryPlan
     if hint is not None and not isinstance(hint, kind):
         check.add("hint", type(hint).__name__, f"must be a {kind.__name__}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nasty_problems import true_queries
 
 import optimizer.selection.queries as module
 from models.selection import QueryPlan, QuerySelection
@@ -39,13 +39,8 @@ def problems(draw, number=None, most=6):
 
 def all_sets(problem: QuerySelection) -> Fraction:
     """The best value of any set of queries, in exact fractions."""
-    values = [Fraction(v) for v in problem.value.tolist()]
-    weights = [Fraction(w) for w in problem.weight.tolist()]
-    best = Fraction(0)
-    for chosen in itertools.product([False, True], repeat=problem.n_queries):
-        union = np.flatnonzero(problem.union(np.array(chosen))).tolist()
-        if sum((weights[o] for o in union), Fraction(0)) <= Fraction(problem.limit):
-            best = max(best, sum((v for v, taken in zip(values, chosen, strict=True) if taken), Fraction(0)))
+    best = true_queries(problem).best
+    assert best is not None
     return best
 
 
