@@ -2,22 +2,27 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-.PHONY: study test lint docs clean help
+comma := ,
+.PHONY: study test checks lint docs clean help
 
 help:
 	@echo "make study   install into $(VENV) and run the airline study; the report is study/report.html"
 	@echo "make test    install and run everything that CI runs"
 	@echo "make docs    write docs/reference again"
 
-$(VENV)/.installed: setup.cfg pyproject.toml constraints.txt
+define install
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "holdfast needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable ".[spark]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable ".[$(1)]"
+endef
+
+$(VENV)/.installed: setup.cfg pyproject.toml constraints.txt
+	$(call install,spark)
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable ".[spark,dev]"
-	@touch $@
+$(VENV)/.installed-dev: setup.cfg pyproject.toml constraints.txt
+	$(call install,spark$(comma)dev)
+	@touch $(VENV)/.installed $@
 
 study: $(VENV)/.installed
 	$(BIN)/holdfast study examples/airline.toml --out study --force
@@ -28,7 +33,11 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
+# Types are checked on one core while the first tests run on the other.
+test: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory --jobs=2 lint checks
+
+checks: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 docs: $(VENV)/.installed-dev
