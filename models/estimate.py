@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from models import units
 from models.cluster import ExponentialFailures
 from models.errors import InputFault, raise_if_any
-from models.flow import flows
+from models.flow import Flow, flows
 from models.inputs import RateSeries, RunInputs
 from models.job import WindowState
 from models.layout import topological
@@ -57,20 +57,16 @@ def estimate(
     inputs = RunInputs(rates=recorded or {}, shares=shares or {})
     rates = flows(scenario, inputs)
     over = scenario.duration_s * scenario.replications
-    tuples = sum(rates[name].rate_out.mean_per_s for name in scenario.workload) * over
-    steps = sum(rates[name].rate_in.mean_per_s for name in topological(scenario)) * over
+    tuples = sum(rates[name].rate_out.mean_per_s for name in scenario.workload)
+    steps = _steps(scenario, rates)
     events = _control_rows(scenario) * scenario.replications
-    logged = scenario.may_fail or scenario.migrates
-    control_bytes = events * BYTES_PER_EVENT
-    if logged:
-        control_bytes += steps * _remembered(scenario) * BYTES_PER_LOGGED_STEP
-    rows_bytes = steps * BYTES_PER_STEP
-    detail = scenario.recording.chosen(steps, rows_bytes + control_bytes <= scenario.limits.memory_bytes)
+    control_bytes = _control_bytes(scenario, steps, events)
+    detail = _detail(scenario, steps, control_bytes)
     return Estimate(
-        tuples,
+        tuples * over,
         steps,
         events,
-        control_bytes + (rows_bytes if detail == "tuples" else _histogram_bytes(scenario)),
+        control_bytes + (steps * BYTES_PER_STEP if detail == "tuples" else _histogram_bytes(scenario)),
         steps * SECONDS_PER_STEP
         + events * SECONDS_PER_EVENT
         + _heartbeats(scenario) * SECONDS_PER_HEARTBEAT
@@ -78,6 +74,30 @@ def estimate(
         detail,
         tuple(whole_time_faults(scenario, inputs)),
     )
+
+
+def recorded_steps(scenario: Scenario, inputs: RunInputs) -> tuple[Detail, float]:
+    """`detail` and `steps` of the estimate, and nothing that takes longer."""
+    steps = _steps(scenario, flows(scenario, inputs))
+    events = _control_rows(scenario) * scenario.replications
+    return _detail(scenario, steps, _control_bytes(scenario, steps, events)), steps
+
+
+def _steps(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
+    over = scenario.duration_s * scenario.replications
+    return sum(rates[name].rate_in.mean_per_s for name in topological(scenario)) * over
+
+
+def _control_bytes(scenario: Scenario, steps: float, events: float) -> float:
+    """Memory of all but the tuples."""
+    logged = scenario.may_fail or scenario.migrates
+    remembered = steps * _remembered(scenario) * BYTES_PER_LOGGED_STEP if logged else 0.0
+    return events * BYTES_PER_EVENT + remembered
+
+
+def _detail(scenario: Scenario, steps: float, control_bytes: float) -> Detail:
+    fit = steps * BYTES_PER_STEP + control_bytes <= scenario.limits.memory_bytes
+    return scenario.recording.chosen(steps, fit)
 
 
 def _remembered(scenario: Scenario) -> float:

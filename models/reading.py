@@ -95,6 +95,8 @@ def _faults_of_the_rest(
 
 def _sweep_faults(scenario: Scenario) -> Iterator[InputFault]:
     """Faults of paths that cannot be varied, and of values that are in no valid scenario."""
+    if not scenario.sweep:
+        return
     base = raw_of(scenario)
     base.pop("sweep", None)
     paths: dict[str, Sequence[Any]] = {}

@@ -12,11 +12,12 @@ from models.inputs import RateSeries
 from models.scenario import Scenario
 from models.workload import ProfileKeys, SourceWorkload, UniformKeys
 from sim.arrivals import gap_sampler, rate_curve
-from sim.compiled.births import birth_times, guide_of, keys_of, uniform_keys
+from sim.compiled.births import birth_times, guide_of, keys_of, uniform_keys, write_births
 from sim.draws import cumulative_weights, generator
 
 _NS = 1e9
 BLOCK = 2**16
+_NONE = np.zeros(0, np.int64)
 
 Block = tuple[np.ndarray, np.ndarray]
 Draw = Callable[[int], np.ndarray]
@@ -60,6 +61,9 @@ class BirthStream:
         self._by_bin = isinstance(self._workload.keys, ProfileKeys)
         self._key_rng = generator(*self._seed, "keys")
         self._parts = _in_blocks(self._counts(), block)
+        self._drawn: Iterator[tuple[np.ndarray, np.ndarray]] | None = None
+        if self._workload.batch == 1 and not self._even and not self._by_bin:
+            self._drawn = _drawn_gaps(self._gaps(), self._total / self._tasks, block)
 
     def __iter__(self) -> Iterator[Block]:
         return self
@@ -69,6 +73,39 @@ class BirthStream:
             block = self._block_at(next(self._parts))
             if block[0].size:
                 return block
+
+    def fill(self, births: np.ndarray) -> int:
+        """Write the next births into the first records (n,) of `BIRTH`, n at least `block`; how many, 0 after the last.
+
+        In place of the blocks of the iterator: of one stream either these or those.
+        """
+        if self._drawn is None:
+            times_ns, keys = next(self, (_NONE, _NONE))
+            births["time"][: times_ns.size], births["key"][: keys.size] = times_ns, keys
+            return int(times_ns.size)
+        for gaps, sums in self._drawn:
+            n, more = write_births(
+                gaps,
+                sums,
+                float(self._tasks),
+                self._total / self._tasks,
+                self._mean_batch,
+                float(self._most),
+                self._end_ns,
+                *self._inverse,
+                births,
+            )
+            if not more:
+                self._drawn = iter(())
+            if n > 0:
+                births["key"][:n] = self._key_of(_NONE, self._key_rng.random(n))
+                return n
+        return 0
+
+    @property
+    def block(self) -> int:
+        """Most births in a block."""
+        return self._block
 
     def _block_at(self, counts: np.ndarray) -> Block:
         """The tuples that are born when the cumulative rate reaches `counts`."""
@@ -144,6 +181,20 @@ def _renewal_points(gaps: Draw, until: float, size: int) -> Iterator[np.ndarray]
             points += base
             last = float(points[-1])
             yield points
+
+
+def _drawn_gaps(gaps: Draw, until: float, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The gaps of `_renewal_points` before they are summed up, and sums (2,) that who sums them keeps.
+
+    These are the last point of the draw before, and the sum of the gaps of this draw so far.
+    """
+    drawn = int(until + 6 * until**0.5) + 16
+    sums, last = np.zeros(2), 0.0
+    while last <= until:
+        sums[:] = last, 0.0
+        for begin in range(0, drawn, size):
+            yield gaps(min(size, drawn - begin)), sums
+        last = float(sums[0] + sums[1])
 
 
 def _in_blocks(parts: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:

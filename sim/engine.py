@@ -68,10 +68,11 @@ def _control(plan: RunPlan, plane: PlaneFactory | None) -> Control:
     if plane is not None:
         control = Control(plan, plane)
     else:
-        from sim.compiled.choice import kernel_for, plane_for  # noqa: PLC0415 - it takes longer than all the rest
+        from sim.compiled.choice import kernel_for, plane_of  # noqa: PLC0415 - it takes longer than all the rest
 
-        control = Control(plan, plane_for(plan))
-        control.kernel = kernel_for(plan)
+        kernel = kernel_for(plan)
+        control = Control(plan, plane_of(kernel))
+        control.kernel = kernel
     control.start()
     return control
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from models.estimate import estimate
+from models.estimate import recorded_steps
 from models.histogram import BINS
 from models.inputs import RunInputs
 from models.recording import Detail
@@ -51,9 +51,9 @@ class Recording(Protocol):
 
 def recording_of(scenario: Scenario, inputs: RunInputs) -> TupleRecording | HistogramRecording:
     """An empty recording of one replication, of the kind that the scenario asks for."""
-    expected = estimate(scenario, inputs.rates, inputs.shares)
-    if expected.detail == "tuples":
-        return TupleRecording(int(min(1.05 * expected.steps, _MOST_ROWS_AHEAD)))
+    detail, steps = recorded_steps(scenario, inputs)
+    if detail == "tuples":
+        return TupleRecording(int(min(1.05 * steps, _MOST_ROWS_AHEAD)))
     return HistogramRecording(
         len(scenario.operators),
         [index for index, operator in enumerate(scenario.operators.values()) if operator.kind == "sink"],

@@ -36,6 +36,53 @@ def birth_times(
 
 
 @helper
+def write_births(
+    gaps: np.ndarray,
+    sums: np.ndarray,
+    tasks: float,
+    until: float,
+    mean_batch: float,
+    most: float,
+    end_ns: int,
+    edges_s: np.ndarray,
+    cumulative: np.ndarray,
+    begin_per_s: np.ndarray,
+    slope: np.ndarray,
+    births: np.ndarray,
+) -> tuple[int, bool]:
+    """The births (`BIRTH`) behind the next gaps of a renewal process, which are overwritten, without their keys.
+
+    sums: where the draw before ended, and the sum of the gaps of this draw so far. Points beyond `until`, and births
+    from `end_ns` on, are left out. Returns how many were written, and whether none was left out at the end.
+    """
+    base, total = sums[0], sums[1]
+    for k in range(gaps.shape[0]):
+        total += gaps[k]
+        gaps[k] = total + base
+    sums[1] = total
+    first, inside = 0, gaps.shape[0]
+    while first < inside and gaps[first] <= 0.0:
+        first += 1
+    while inside > first and gaps[inside - 1] > until:
+        inside -= 1
+    for k in range(first, inside):
+        gaps[k] = min(tasks * gaps[k] * mean_batch, most)
+    if begin_per_s.shape[0] == 1 and slope[0] == 0 and _TINY < begin_per_s[0] < _HUGE:
+        start, rate, passed = edges_s[0], begin_per_s[0], cumulative[0]
+        for k in range(first, inside):  # as in `birth_times`
+            at = np.int64(np.rint((start + (gaps[k] - passed) / rate) * _NS))
+            births[k - first].time = max(np.int64(1), at)
+    else:
+        found = birth_times(gaps[first:inside], edges_s, cumulative, begin_per_s, slope)
+        for k in range(first, inside):
+            births[k - first].time = found[k - first]
+    n = inside - first
+    while n > 0 and births[n - 1].time >= end_ns:
+        n -= 1
+    return n, first + n == gaps.shape[0]
+
+
+@helper
 def uniform_keys(draws: np.ndarray, count: int) -> np.ndarray:
     """The key of each uniform number (n,): the first k with (k + 1) / count above it.
 

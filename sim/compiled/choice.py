@@ -20,9 +20,9 @@ _FUNCTIONS = {
 _KINDS = ("source", "map", "filter", "aggregate", "sink")
 
 
-def plane_for(plan: RunPlan) -> PlaneFactory:
-    """What makes the fastest data plane that can do all that the scenario asks for."""
-    if kernel_for(plan).name == SCAN:
+def plane_of(kernel: Kernel) -> PlaneFactory:
+    """What makes the data plane of a kernel."""
+    if kernel.name == SCAN:
         from sim.compiled.scan_plane import ScanPlane  # noqa: PLC0415 - only one of the two is loaded
 
         return ScanPlane

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from sim.compiled.state import (
     VISIT_ROW,
 )
 from sim.compiled.task_records import CORES, EVENT, LANE, MATCH, OWN_EVENT, PARCEL, SERVICE_SHARE, VISIT
+
+if TYPE_CHECKING:
+    from sim.birth_stream import BirthStream
 
 _START = 256
 _PART = 4
@@ -268,24 +272,19 @@ def with_cores(s: State, count: int) -> int:
     return number
 
 
-def refilled(s: State, source: int, stream: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
+def refilled(s: State, source: int, stream: BirthStream) -> None:
     """The next block of births behind those that are not emitted yet."""
     b = s.sources[source]
-    block = next(stream, None)
-    if block is None:
-        b["more"] = 0
-        return
-    times, keys = block
-    begin, first = int(b["offset"]), int(b["emitted"])
-    kept = s.births[begin + first - int(b["base"]) : begin + int(b["have"]) - int(b["base"])].copy()
-    if kept.shape[0] + times.size > int(b["room"]):
-        begin, room = s.births.shape[0], 2 * (kept.shape[0] + times.size)
+    begin, room, first = int(b["offset"]), int(b["room"]), int(b["emitted"])
+    place = begin - int(b["base"])
+    kept = s.births[place + first : place + int(b["have"])].copy()
+    if kept.shape[0] + stream.block > room:
+        begin, room = s.births.shape[0], 2 * (kept.shape[0] + stream.block)
         births_ = np.zeros(begin + room, BIRTH)
         births_[:begin] = s.births
         s.births = births_
         b["offset"], b["room"] = begin, room
     end = begin + kept.shape[0]
     s.births[begin:end] = kept
-    s.births["time"][end : end + times.size] = times
-    s.births["key"][end : end + times.size] = keys
-    b["base"], b["have"] = first, first + kept.shape[0] + times.size
+    found = stream.fill(s.births[end : begin + room])
+    b["base"], b["have"], b["more"] = first, first + kept.shape[0] + found, found > 0

@@ -239,14 +239,21 @@ class ScanPlane(NoActions):
         """(operator, tuples) of all that is on its way, in queues and in service."""
         s, tasks = self.s, len(self._cluster.task_host)
         on_links = [s.box[int(s.boxes["first"][-1]) :][: int(s.boxes["n"][-1])]]
-        on_links += [self._queued(queue) for queue in range(tasks, s.queues.shape[0]) if s.queues["n"][queue]]
+        on_links += [self._queued(queue) for queue in np.flatnonzero(s.queues["n"]).tolist() if queue >= tasks]
         for operator, box in enumerate(s.boxes[:-1]):
             yield operator, s.box[int(box["first"]) :][: int(box["n"])]
             for parcels in on_links:
                 yield operator, parcels[s.unit_operator[parcels["unit"]] == operator]
-        for task, operator in enumerate(self._cluster.task_operator):
+        for task in self._at_work():
+            operator = self._cluster.task_operator[task]
             yield operator, self._queued(task)
             yield operator, self._serving(task)
+
+    def _at_work(self) -> list[int]:
+        """The tasks where something is served or waits, in order."""
+        s = self.s
+        found: list[int] = np.flatnonzero((s.servers["serving"] > 0) | (s.queues["n"][: s.servers.shape[0]] > 0)).tolist()
+        return found
 
     def _serving(self, task: int) -> np.ndarray:
         """The tuples in service at a task, in the order of their starts."""
@@ -256,15 +263,16 @@ class ScanPlane(NoActions):
     def _queued(self, queue: int) -> np.ndarray:
         """The tuples of a queue, in order."""
         found = np.empty(int(self.s.queues["n"][queue]), PARCEL)
-        copy_queue(self.s, queue, found)
+        if found.size:
+            copy_queue(self.s, queue, found)
         return found
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
         """The tables of tuples."""
         scan_recording.hand_over(self.s, self.recording)
         serving, waiting = [np.zeros((0, 5), np.int64)], [np.zeros((0, 3), np.int64)]
-        for task, operator in enumerate(self._cluster.task_operator):
-            slots, queue = self._serving(task), self._queued(task)
+        for task in self._at_work():
+            operator, slots, queue = self._cluster.task_operator[task], self._serving(task), self._queued(task)
             serving.append(_rows(operator, task, slots["at"], slots["start"], np.full(slots.size, NEVER)))
             waiting.append(_rows(operator, task, queue["at"]))
         self.recording.add_visits(np.concatenate(serving))

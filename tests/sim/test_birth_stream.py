@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from sim.arrivals import _renewal_points as at_once
 from sim.birth_stream import BirthStream
 from sim.birth_stream import _renewal_points as in_parts
 from sim.compiled.births import birth_times, uniform_keys
+from sim.compiled.state import BIRTH
 
 LAW = {"distribution": "exponential", "mean": "1 ms"}
 ARRIVALS: list[Any] = [
@@ -84,7 +85,23 @@ def check(made: Scenario, task: int, size: int, series: RateSeries | None = None
     for column, expected in enumerate((times, keys)):
         found = np.concatenate([np.zeros(0, np.int64), *(block[column] for block in blocks)])
         assert np.array_equal(found, expected)
+    filled = list(records_of(BirthStream(made, "src", task, replication, series, size)))
+    assert all(0 < part.size <= size for part in filled)
+    for name, expected in (("time", times), ("key", keys)):
+        found = np.concatenate([np.zeros(0, np.int64), *(part[name] for part in filled)])
+        assert np.array_equal(found, expected)
     return int(times.size)
+
+
+def records_of(stream: BirthStream) -> Iterator[np.ndarray]:
+    """What the stream writes into records, call by call, with nothing behind it."""
+    while True:
+        room = np.full(stream.block + 3, -1, np.int64).repeat(2).view(BIRTH)
+        n = stream.fill(room)
+        assert (room["key"][n:] == -1).all()
+        if n == 0:
+            return
+        yield room[:n]
 
 
 @EXAMPLES
