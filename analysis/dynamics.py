@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.host_use import use_of_hosts
 from analysis.statistics import NS_PER_S, Mean, mean_of, ratio_mean
 from models.checked_arrays import FloatArray, IntArray
 from models.dynamics.records import DynamicsRecords, Row
@@ -43,6 +44,7 @@ def dynamics_summary(system: System, records: Sequence[DynamicsRecords]) -> dict
         "longest_gap_s": max((row[4] for one in records for row in one.rows["take_overs"]), default=0) / NS_PER_S,
         "host_failures": sum(len(one.rows["host_downtimes"]) for one in records),
         "overloaded_host_s": sum(_length(_spans(one.rows["overloads"], 1)) for one in records) / NS_PER_S,
+        "hosts_in_use": use_of_hosts(system, records),
         "decisions": _decisions(records),
         "refused_for": _refused(records),
     }

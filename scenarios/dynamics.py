@@ -34,6 +34,7 @@ from scenarios.query_files import read_queries
 METHODS = ("auto", "events", "merged")
 FORMATS = ("parquet", "csv")
 SUMMARY = "summary.json"
+PAGE = "report.html"
 _MOST_REPLICATIONS = 100_000
 _LARGEST_LOG = 64 * 2**20
 
@@ -230,9 +231,12 @@ def _least(system: System, query: int) -> float:
 
 
 def write_dynamics(
-    result: DynamicsResult, out: Path | str, *, table_format: str = "parquet", force: bool = False
+    result: DynamicsResult, out: Path | str, *, table_format: str = "parquet", force: bool = False, page: str = ""
 ) -> Path:
-    """The directory with the summary and a table of each kind of row; whole or not at all. Raises InputError."""
+    """The directory with the summary, a table of each kind of row, and the page if there is one.
+
+    Whole or not at all. Raises InputError.
+    """
     check_format(table_format)
     target = Path(out)
     with new_directory(target, force=force, ours=is_dynamics) as folder:
@@ -240,6 +244,8 @@ def write_dynamics(
         (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
         for name in TABLES:
             _write_table(folder / f"{name}.{table_format}", name, result.records)
+        if page:
+            (folder / PAGE).write_text(page, encoding="utf-8")
     return target
 
 
@@ -256,7 +262,7 @@ def check_out(out: Path, *, force: bool = False) -> None:
 
 def is_dynamics(directory: Path) -> bool:
     """Whether everything in the directory is a file that `write_dynamics` writes, the summary among them."""
-    known = {SUMMARY, *(f"{name}.{kind}" for name in TABLES for kind in FORMATS)}
+    known = {SUMMARY, PAGE, *(f"{name}.{kind}" for name in TABLES for kind in FORMATS)}
     found = {entry.name for entry in directory.iterdir()}
     return SUMMARY in found and found <= known
 

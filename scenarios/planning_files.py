@@ -177,14 +177,26 @@ def write_text(path: Path, text: str, *, force: bool = False) -> None:
     _write_bytes(path, text.encode(), force=force)
 
 
-def refuse_unwritable(path: Path, *, force: bool) -> None:
-    """Raise InputError when `path` is a folder, exists without `force`, or its folder does not exist."""
+def refuse_unwritable(path: Path, *, force: bool, option: str = "out") -> None:
+    """Raise InputError when `path` is a folder, exists without `force`, or its folder does not exist.
+
+    `option` is what the user said it with.
+    """
     if path.is_dir():
-        raise InputError.at("out", str(path), "is a directory")
+        raise InputError.at(option, str(path), "is a directory")
     if path.exists() and not force:
-        raise InputError.at("out", str(path), "exists", "--force overwrites it")
+        raise InputError.at(option, str(path), "exists", "--force overwrites it")
     if not path.parent.is_dir():
-        raise InputError.at("out", str(path), "its folder does not exist")
+        raise InputError.at(option, str(path), "its folder does not exist")
+
+
+def refuse_page(path: Path | None, *, force: bool) -> None:
+    """Raise InputError when the page of --report could not be written, before any work is done."""
+    if path is None:
+        return
+    if path.suffix != ".html":
+        raise InputError.at("--report", str(path), "must end in .html")
+    refuse_unwritable(path, force=force, option="--report")
 
 
 def write_plan(document: dict[str, Any], path: Path, *, force: bool = False) -> None:

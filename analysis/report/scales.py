@@ -35,8 +35,12 @@ def _tick(decade: int, step: int) -> str:
     return f"{step * 10 ** (decade + 9 - 3 * unit):,} {_TICKS[unit]}".replace(",", "\u202f")
 
 
-def share_ticks(least: float) -> Spec:
-    """Ticks of a log scale of shares down to `least`: 100 %, 10 %, 1 %, ..."""
+def share_ticks(least: float, most: float | None = None) -> Spec:
+    """Ticks of a log scale of shares down to `least`: 100 %, 10 %, 1 %, ...; 50 % and 20 % too where `most` is near."""
+    if most is not None and least > 0 and math.log10(most / least) < _FEW_DECADES:
+        ticks = [(k, step) for k in range(math.floor(math.log10(least)) - 1, 1) for step in (1, 2, 5)]
+        tickvals = [float(f"{step}e{k}") for k, step in ticks if step == 1 or k < 0]
+        return {"tickvals": tickvals, "ticktext": [f"{100 * value:.12g} %" for value in tickvals]}
     decades = range(math.floor(math.log10(least)), 1) if least > 0 else range(1)
     said = ["100 %", "10 %", *(f"{10.0 ** (k + 2):.{max(0, -k - 2)}f} %" for k in range(-2, min(decades) - 1, -1))]
     return {"tickvals": [10.0**k for k in range(0, min(decades) - 1, -1)], "ticktext": said[: len(decades)]}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from models.units import duration_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,9 +25,10 @@ def dynamics(
     seed: Annotated[int | None, typer.Option(help="Decides the draws; else as the file says")] = None,
     method: Annotated[str, typer.Option(help="auto, events, merged (only where nothing is decided)")] = "auto",
     workers: Annotated[int, typer.Option(min=1, help="Processes for replications; never changes the answer")] = 1,
-    out: Annotated[Path | None, typer.Option(help="Directory for the summary and tables of all rows")] = None,
+    out: Annotated[Path | None, typer.Option(help="Directory for the summary, tables of all rows and a page")] = None,
     tables: Annotated[str, typer.Option(help="Of --out: parquet or csv")] = "parquet",
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out")] = False,
+    report: Annotated[Path | None, typer.Option(help="Write the page alone: .html")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out, or --report")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON document")] = False,
 ) -> None:
     """Simulate hosts that fail under queries that come and go: who is broken for how long, what is decided and refused.
@@ -34,9 +38,11 @@ def dynamics(
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from scenarios.dynamics import check_format, check_out, read_dynamics, run_dynamics, write_dynamics  # noqa: PLC0415
+    from scenarios.planning_files import refuse_page, write_text  # noqa: PLC0415
 
     asked, log = read_dynamics(file)
     check_format(tables)
+    refuse_page(report, force=force)
     if out is not None:
         check_out(out, force=force)
     with progress() as talk:
@@ -52,12 +58,24 @@ def dynamics(
     if result.unkept:
         _say_unkept(result, as_json)
         raise typer.Exit(INFEASIBLE)
+    page = "" if out is None and report is None else _page(result, file, method)
     if out is not None:
-        write_dynamics(result, out, table_format=tables, force=force)
+        write_dynamics(result, out, table_format=tables, force=force, page=page)
+    if report is not None:
+        write_text(report, page, force=force)
     if as_json:
         terminal.print_json(result.summary)
     else:
         terminal.show(*_tables(result), *_notes(result))
+
+
+def _page(result: DynamicsResult, file: Path, method: str) -> str:
+    from scenarios.report_dynamics import dynamics_page  # noqa: PLC0415
+
+    asked = result.system.asked
+    again = ["--replications", str(asked.replications), "--seed", str(asked.seed)]
+    again += [] if method == "auto" else ["--method", method]
+    return dynamics_page(result, command=shlex.join(["holdfast", "dynamics", str(file), *again]))
 
 
 def _say_unkept(result: DynamicsResult, as_json: bool) -> None:
@@ -102,8 +120,8 @@ def _by_query(summary: dict[str, Any]) -> Table:
     columns = ["query", "broken", "exact", "down", "breaks", "longest"] + (["budget"] if promises else [])
     rows = []
     for one in shown:
-        row = [one["query"], _share(one["broken_share"]), _share(one["exact"]), duration(one["broken_s"])]
-        row += [one["breaks"], duration(one["longest_s"])]
+        row = [one["query"], _share(one["broken_share"]), _share(one["exact"]), duration_text(one["broken_s"])]
+        row += [one["breaks"], duration_text(one["longest_s"])]
         rows.append(row + ([_percent(one["budget_used"])] if promises else []))
     total = len(summary["queries"])
     more = f"the worst {len(shown)} of {total}" if len(shown) < total else "worst first"
@@ -122,22 +140,33 @@ def _decisions(summary: dict[str, Any]) -> Table:
 
 def _notes(result: DynamicsResult) -> list[str]:
     summary = result.summary
+    length, gap = duration_text(summary["duration_s"]), duration_text(summary["longest_gap_s"])
     notes = [
-        f"{summary['replications']} x {duration(summary['duration_s'])}: {summary['host_failures']} outages of hosts, "
-        f"{summary['take_overs']} take-overs, the longest after {duration(summary['longest_gap_s'])}."
+        f"{summary['replications']} x {length}: {summary['host_failures']} outages of hosts, "
+        f"{summary['take_overs']} take-overs.",
+        f"At most {gap} went by until another instance took over.",
     ]
+    if result.system.asked.manager is not None or summary["hosts_in_use"]["cost_usd"] is not None:
+        notes.append(_use(summary["hosts_in_use"]))
     if summary["overloaded_host_s"]:
-        notes.append(f"Hosts were overloaded for {duration(summary['overloaded_host_s'])} together.")
+        notes.append(f"Hosts were overloaded for {duration_text(summary['overloaded_host_s'])} together.")
     if summary["exact_refused"]:
         notes.append(f"Nothing exact beside it: {summary['exact_refused']}.")
     return notes
+
+
+def _use(used: dict[str, Any]) -> str:
+    cost = "" if used["cost_usd"] is None else f", {used['cost_usd']:.4g} USD a replication"
+    return f"{used['mean']:.3g} hosts were in use on average{cost}."
 
 
 def _with_interval(mean: dict[str, Any]) -> tuple[str, str]:
     if mean["mean"] is None:
         return "-", "-"
     interval = mean["ci95"]
-    return f"{mean['mean']:.6g}", "-" if interval is None else f"{interval[0]:.6g} .. {interval[1]:.6g}"
+    if interval is None or interval[0] == interval[1]:  # replications that are all alike say nothing of chance
+        return f"{mean['mean']:.6g}", "-"
+    return f"{mean['mean']:.6g}", f"{interval[0]:.6g} .. {interval[1]:.6g}"
 
 
 def _share(value: float | None) -> str:
@@ -146,11 +175,3 @@ def _share(value: float | None) -> str:
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.3g} %"
-
-
-def duration(seconds: float) -> str:
-    """The time in a unit that reads well."""
-    for unit, length in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds:.3g} s"

@@ -36,8 +36,10 @@ def failures(
     draws: Annotated[int | None, typer.Option(help="Bootstrap draws for each law, 0 for none; else 99 or 19")] = None,
     seed: Annotated[int, typer.Option(help="Decides these draws")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write a .json that run, availability and size take")] = None,
-    page: Annotated[Path | None, typer.Option(help="Write a page with the curves")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace --out and --page")] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", "--page", help="Write a page with the curves: .html")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace --out and --report")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
 ) -> None:
     """Read a failure log: time down by host, MTTF and MTTR with intervals, and which laws fit them.
@@ -49,23 +51,23 @@ def failures(
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from scenarios.failure_logs import document, read_failures, write_failures  # noqa: PLC0415
-    from scenarios.planning_files import refuse_unwritable, write_text  # noqa: PLC0415
+    from scenarios.planning_files import refuse_page, refuse_unwritable, write_text  # noqa: PLC0415
     from scenarios.report_failures import failures_page  # noqa: PLC0415
 
     question = LogQuestion(
         zone, begin, end, hosts, tuple(cause or ()), tuple(system or ()), max_bad_share, merge=not refuse_overlaps
     )
-    for path in (out, page):
-        if path is not None:
-            refuse_unwritable(path, force=force)
+    refuse_page(report, force=force)
+    if out is not None:
+        refuse_unwritable(out, force=force, option="--out")
     with progress() as talk:
         found = read_failures(
             files, question, engine=engine, draws=draws, seed=seed, talk=lambda text: talk(text, None)
         )
     if out is not None:
         write_failures(found, out, force=force)
-    if page is not None:
-        write_text(page, failures_page(found), force=force)
+    if report is not None:
+        write_text(report, failures_page(found), force=force)
     if as_json:
         terminal.print_json(document(found))
     else:

@@ -63,7 +63,7 @@ def checkpoints(
     )
 
     if out is not None:
-        refuse_unwritable(out, force=force)  # before any work is done
+        refuse_unwritable(out, force=force, option="--out")  # before any work is done
     problem = read_problem(file, method, memory_bytes=plan_selection.bytes_of(memory))
     hint = None if running is None else read_plan(running)
     if max_moves is not None:

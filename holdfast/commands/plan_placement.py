@@ -58,7 +58,7 @@ def placement(
     from scenarios.selection_files import plan_document  # noqa: PLC0415
 
     if out is not None:
-        refuse_unwritable(out, force=force)  # before any work is done
+        refuse_unwritable(out, force=force, option="--out")  # before any work is done
     problem = _problem(file, running, max_moves, memory)
     plan = _plan(problem, method, time_limit, seed)
     rows = placement_reasons(problem, plan) if reasons else None

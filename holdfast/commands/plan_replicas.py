@@ -66,7 +66,7 @@ def replicas(
     )
 
     if out is not None:
-        refuse_unwritable(out, force=force)  # before any work is done
+        refuse_unwritable(out, force=force, option="--out")  # before any work is done
     if (front or target is not None) and (importance or selection != "stepwise" or placement != "first-fit"):
         said = next(name for name, there in _heuristics(importance, selection) if there)
         raise InputError.at(

@@ -119,7 +119,7 @@ def interval(
     from scenarios.selection_files import interval_of  # noqa: PLC0415
 
     if out is not None:
-        refuse_unwritable(out, force=force)
+        refuse_unwritable(out, force=force, option="--out")
     given = {
         "checkpoint_s": checkpoint_s,
         "mtbf_s": mtbf_s,
@@ -154,7 +154,7 @@ def _read(kind: str, file: Path, out: Path | None, force: bool, memory: str, run
     from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
 
     if out is not None:
-        refuse_unwritable(out, force=force)  # before any work is done
+        refuse_unwritable(out, force=force, option="--out")  # before any work is done
     problem = read_problem_of(kind, file, memory_bytes=bytes_of(memory))
     return problem, None if running is None else read_plan_of(kind, running)[0]
 

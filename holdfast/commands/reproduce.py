@@ -33,16 +33,13 @@ def reproduce(
     from holdfast.progress import progress  # noqa: PLC0415
     from holdfast.run_tables import claims_tables  # noqa: PLC0415
     from models.errors import InputError  # noqa: PLC0415
-    from scenarios.planning_files import refuse_unwritable  # noqa: PLC0415
+    from scenarios.planning_files import refuse_page  # noqa: PLC0415
     from scenarios.reproduce.claims import tried  # noqa: PLC0415
     from scenarios.reproduce.tasks import Desk  # noqa: PLC0415
 
     if master is not None and engine != "spark":
         raise InputError.at("--master", master, "is for --engine spark")
-    if report is not None:
-        if report.suffix != ".html":
-            raise InputError.at("--report", report.name, "must end in .html")
-        refuse_unwritable(report, force=force)  # before any work is done
+    refuse_page(report, force=force)
     with progress() as talk:
         desk = Desk(out, engine, workers, master, talk, say=lambda line: typer.echo(line, err=True))
         outcome = tried(studies or (), desk, quick=quick)

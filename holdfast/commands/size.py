@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 def size(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Targets, work, hosts, failures: .toml or .json")],
     curve: Annotated[bool, typer.Option("--curve/--no-curve", help="Also what other availabilities cost")] = True,
-    page: Annotated[Path | None, typer.Option(help="Write a page with the curve")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace --page")] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", "--page", help="Write a page with the curve: .html")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace --report")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
 ) -> None:
     """Find the cheapest system that meets an availability and a recovery time, and show why none cheaper does.
@@ -30,16 +32,15 @@ def size(
     """
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
-    from scenarios.planning_files import refuse_unwritable, write_text  # noqa: PLC0415
+    from scenarios.planning_files import refuse_page, write_text  # noqa: PLC0415
     from scenarios.report_sizing import sizing_page  # noqa: PLC0415
     from scenarios.sizing import EXIT, answer, document  # noqa: PLC0415
 
-    if page is not None:
-        refuse_unwritable(page, force=force)
+    refuse_page(report, force=force)
     with progress() as talk:
         found = answer(file, curve=curve, talk=lambda text: talk(text, None))
-    if page is not None:
-        write_text(page, sizing_page(found), force=force)
+    if report is not None:
+        write_text(report, sizing_page(found), force=force)
     if as_json:
         terminal.print_json(document(found))
     else:

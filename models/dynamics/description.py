@@ -14,7 +14,7 @@ from pydantic import Field
 from models.availability import description as exact
 from models.availability.description import Label, Labels
 from models.distributions import TimeDistribution
-from models.fields import Count, Description, PerSecond, PositiveSeconds, ReadOnlyMap, Seconds, Share
+from models.fields import Count, Description, PerSecond, PositiveSeconds, PricePerSecond, ReadOnlyMap, Seconds, Share
 
 Cores = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 Load = Annotated[float, Field(ge=0, le=1e9, strict=True)]
@@ -29,6 +29,8 @@ class Host(exact.Host):
     """Its cores, of speed 1."""
     spare: bool = Field(default=False, strict=True)
     """Not in use at the start: a manager takes it when the others are full."""
+    price_per_s: PricePerSecond | None = Field(default=None, alias="price")
+    """What it costs while it is in use, in place of `price` of all hosts."""
 
 
 class Operator(Description):
@@ -193,6 +195,8 @@ class Dynamics(Description):
     """Names of the hosts, or a table for each."""
     capacity: Cores = 1.0
     """Cores of a host that says nothing else."""
+    price_per_s: PricePerSecond | None = Field(default=None, alias="price")
+    """What a host costs while it is in use, up or down."""
     operators: ReadOnlyMap[Labels | Operator] = Field(default_factory=dict, validate_default=True)
     """The hosts of the instances of each operator, the primary first, or a table."""
     queries: ReadOnlyMap[Labels | Query] = Field(default_factory=dict, validate_default=True)
@@ -228,6 +232,11 @@ class Dynamics(Description):
     def host(self, name: str) -> Host:
         """What the file says of a host."""
         return self.hosts[name] if isinstance(self.hosts, Mapping) else Host()
+
+    def price_of(self, name: str) -> float | None:
+        """What a host costs while it is in use [USD/s]; None where nothing says."""
+        own = self.host(name).price_per_s
+        return self.price_per_s if own is None else own
 
     def operator(self, name: str) -> Operator:
         """What the file says of an operator."""

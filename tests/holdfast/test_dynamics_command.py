@@ -63,6 +63,21 @@ def test_all_rows_are_written_where_out_says(capsys, tmp_path: Path) -> None:  #
     assert not (out / "outages.csv").exists()
 
 
+def test_a_page_stands_in_the_directory_or_alone(capsys, monkeypatch, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    from analysis.report import page  # noqa: PLC0415
+
+    monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
+    path, out, alone = asked(tmp_path), tmp_path / "out", tmp_path / "page.html"
+    assert called(capsys, path, "--out", out, "--report", alone)[0] == 0
+    assert (out / "report.html").read_text() == alone.read_text()
+    assert "Promised and had" in alone.read_text()
+    code, _, err = called(capsys, path, "--report", alone)
+    assert (code, err) == (2, f"error: --report = {alone}: exists (--force overwrites it)\n")
+    code, _, err = called(capsys, path, "--report", tmp_path / "page.txt")
+    assert (code, err) == (2, f"error: --report = {tmp_path / 'page.txt'}: must end in .html\n")
+    assert called(capsys, path, "--out", out, "--report", alone, "--force")[0] == 0
+
+
 def test_a_promise_that_cannot_be_kept_is_exit_code_three(capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     queries = {"q": {"operators": ["x", "y"], "promise": 0.95}}
     code, out, err = called(capsys, asked(tmp_path, queries=queries))

@@ -62,7 +62,7 @@ def test_the_page_shows_both_laws_and_the_hosts(capsys, monkeypatch, log: Path, 
     from analysis.report import page  # noqa: PLC0415
 
     monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
-    code, _, _ = called(capsys, LANL, "--zone", "America/Denver", "--draws", 0, "--page", tmp_path / "page.html")
+    code, _, _ = called(capsys, LANL, "--zone", "America/Denver", "--draws", 0, "--report", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert code == 0
     for wanted in ("Up times", "Repair times", "lognormal", "8-157", "mean up time (MTTF)"):

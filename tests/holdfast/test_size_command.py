@@ -94,12 +94,12 @@ def test_the_page_has_the_curve_and_every_plan(capsys, monkeypatch, small: Path,
     from analysis.report import page  # noqa: PLC0415
 
     monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
-    code, _, _ = called(capsys, small, "--page", tmp_path / "page.html")
+    code, _, _ = called(capsys, small, "--report", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert code == 0
     for wanted in ("Cost of an availability", "Every plan that was gone through", "3 hosts, 1 copy"):
         assert wanted in text
-    assert called(capsys, small, "--page", tmp_path / "page.html")[0] == 2
+    assert called(capsys, small, "--report", tmp_path / "page.html")[0] == 2
 
 
 def test_a_failure_log_gives_mttf_and_mttr_and_its_doubts(capsys, small: Path) -> None:  # type: ignore[no-untyped-def]

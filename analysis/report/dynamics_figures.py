@@ -1,0 +1,224 @@
+"""Figures of `holdfast dynamics`: what queries have beside what they are promised, who is broken, hosts, instances."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from analysis.host_use import used_hosts
+from analysis.report import text
+from analysis.report.figure import Figure, Spec
+from analysis.report.scales import share_ticks
+from analysis.report.spans import NS_PER_S, Layer, Stretch, counted, lanes, unit_of_time
+from models.dynamics.records import DynamicsRecords, Row
+from models.dynamics.system import System
+from models.units import duration_text
+
+_MOST_LINES = 6
+_MOST_STEPS = 400
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_MOST_NUMBERS = 240
+
+
+def promises(system: System, one: DynamicsRecords, order: Sequence[str]) -> Figure | None:
+    """P(broken) of each query as placed, over time, beside what its promise allows; None where nothing exact is known.
+
+    Drawn are the first queries of `order` that have a figure.
+    """
+    of = _by_name(one.rows["standing"])
+    shown = [name for name in order if any(row[3] > 0 for row in of.get(name, ()))][:_MOST_LINES]
+    if not shown:
+        return None
+    unit, size = unit_of_time(one.end_ns / NS_PER_S)
+    promised = dict(zip(system.queries, system.promised, strict=True))
+    end = one.end_ns / NS_PER_S / size
+    data: list[Spec] = []
+    for k, name in enumerate(shown):
+        data.append(_has(name, k, of[name], one.end_ns, size))
+        promise = promised[name]
+        if promise is None and any(one is not None for one in system.promised):
+            data[-1]["name"] += " (no promise)"
+        if promise is not None and promise < 1:
+            data.append(_allowed(name, k, 1 - promise, end))
+    values = [value for line in data for value in line["y"] if value]
+    layout: Spec = {
+        "xaxis": {"title": {"text": f"time [{unit}]"}, "range": [0, float(f"{end:.6g}")]},
+        "yaxis": {"title": {"text": "P(broken), log scale"}, "type": "log", **share_ticks(min(values), max(values))},
+        "hovermode": "x unified",
+        "showlegend": True,
+    }
+    rows = tuple(
+        (text.plain(name), _day(row[1], size), _day(row[2], size), f"{row[3]:.3g}")
+        for name in shown
+        for row in of[name][: _MOST_NUMBERS // len(shown)]
+    )
+    heads = ("query", f"from [{unit}]", f"to [{unit}]", "P(broken)")
+    title = "What queries have, and what they are promised"
+    return Figure("promises", title, _promises_caption(system, one, shown, of), data, layout, 420, heads, rows)
+
+
+def _promises_caption(system: System, one: DynamicsRecords, shown: Sequence[str], of: dict[str, list[Row]]) -> str:
+    said = "Lower is better: the exact P(broken) in the long run of each placement there was. "
+    promised = dict(zip(system.queries, system.promised, strict=True))
+    used = [
+        (max(row[3] for row in of[name]) / (1 - promise), name)
+        for name in shown
+        if (promise := promised[name]) is not None and promise < 1
+    ]
+    if used:
+        most, name = max(used)
+        said += f"Thin lines are what promises allow; {text.plain(name)} comes closest, with {text.share(most)} of it. "
+    if any(len(of[name]) > _MOST_STEPS for name in shown):
+        said += f"Where placements change often, the worst of each {_part(one.end_ns)} is drawn. "
+    left = len(of) - len(shown)
+    return (said + (f"{left} more queries are in the table." if left > 0 else "")).strip()
+
+
+def _part(end_ns: int) -> str:
+    return duration_text(end_ns / NS_PER_S / _MOST_STEPS)
+
+
+def _has(name: str, k: int, rows: Sequence[Row], end_ns: int, size: float) -> Spec:
+    x: list[float | None] = []
+    y: list[float | None] = []
+    last = -1
+    for begin, end, broken in worst_steps([row[1:4] for row in rows], end_ns):
+        if last >= 0 and begin != last:
+            x, y = [*x, None], [*y, None]
+        value = float(f"{broken:.6g}") if broken > 0 else None
+        x += [_number(begin, size), _number(end, size)]
+        y += [value, value]
+        last = end
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": text.label(name, 24),
+        "legendgroup": str(k),
+        "x": x,
+        "y": y,
+        "connectgaps": False,
+        "line": {"color": f"var:--c{k + 1}", "width": 2},
+        "hovertemplate": "%{y:.3g}",
+    }
+
+
+def _allowed(name: str, k: int, allowed: float, end: float) -> Spec:
+    at = np.linspace(0, end, 25)  # so that the hover finds it
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"{text.label(name, 24)} is allowed",
+        "legendgroup": str(k),
+        "showlegend": False,
+        "x": [float(f"{value:.6g}") for value in at.tolist()],
+        "y": [float(f"{allowed:.6g}")] * at.size,
+        "line": {"color": f"var:--c{k + 1}", "width": 1.2, "dash": _DASHES[1 + k % 5]},
+        "hovertemplate": "%{y:.3g}",
+    }
+
+
+def worst_steps(rows: Sequence[Row], end_ns: int) -> list[tuple[int, int, float]]:
+    """(from, to, P(broken)) by time; of many steps the worst in each of equal parts of the run, and gaps stay."""
+    rows = sorted(rows)
+    if len(rows) <= _MOST_STEPS:
+        return [(begin, end, broken) for begin, end, broken in rows if begin < end]
+    width = max(1, math.ceil(end_ns / _MOST_STEPS))
+    worst: dict[int, float] = {}
+    for begin, end, broken in rows:
+        if begin >= end:
+            continue
+        for part in range(begin // width, (end - 1) // width + 1):
+            worst[part] = max(worst.get(part, 0.0), broken)
+    return [(part * width, min((part + 1) * width, end_ns), worst[part]) for part in sorted(worst)]
+
+
+def comings(one: DynamicsRecords, order: Sequence[str]) -> Figure:
+    """A row for each query: when it was there, and when it was broken."""
+    there, broken = _stretches(one.rows["presence"]), _stretches(one.rows["outages"])
+    layers = (
+        Layer("there", "var:--c1", 12, there, 0.45),
+        Layer("broken", "var:--bad", 16, broken),
+    )
+    times, lasted = sum(map(len, broken.values())), sum(end - begin for row in broken.values() for begin, end in row)
+    said = f"{times:,} times broken, for {duration_text(lasted / NS_PER_S)} together." if times else "None was broken."
+    said += " A mark is as wide as it has to be to be seen." if times else ""
+    return lanes("queries", "Queries that come and go, and break", said, order, layers, one.end_ns)
+
+
+def hosts(system: System, one: DynamicsRecords) -> Figure:
+    """A row for each host: when it was in use, down, overloaded."""
+    used = used_hosts(system, one)
+    down, over = _stretches(one.rows["host_downtimes"]), _stretches(one.rows["overloads"])
+    layers = (
+        Layer("in use", "var:--c3", 12, used, 0.45),
+        Layer("overloaded", "var:--c2", 14, over),
+        Layer("down", "var:--bad", 16, down),
+    )
+    rows = [name for name in system.hosts if used[name] or down.get(name)]
+    idle = len(system.hosts) - len(rows)
+    said = f"{sum(map(len, down.values())):,} times a host was down, {sum(map(len, over.values())):,} times overloaded."
+    said += f" {idle} more hosts were never in use." if idle else ""
+    return lanes("hosts", "Hosts in use, overloaded, and down", said, rows, layers, one.end_ns)
+
+
+def numbers(system: System, one: DynamicsRecords) -> Figure:
+    """How many hosts are in use, and how many primaries and replicas there are, over time."""
+    unit, size = unit_of_time(one.end_ns / NS_PER_S)
+    roles: dict[str, list[Stretch]] = {"primary": [], "replica": []}
+    for _, _, role, _, begin, end in one.rows["instances"]:
+        roles[role].append((begin, end))
+    used = [stretch for spans in used_hosts(system, one).values() for stretch in spans]
+    series = (
+        ("hosts in use", used, "var:--c3", "solid"),
+        ("primaries", roles["primary"], "var:--c1", "dash"),
+        ("replicas", roles["replica"], "var:--c2", "solid"),
+    )
+    data, rows = [], []
+    for name, stretches, colour, dash in series:
+        at, count = counted(stretches, one.end_ns)
+        data.append(_count(name, [*at.tolist(), one.end_ns], [*count.tolist(), int(count[-1])], size, (colour, dash)))
+        step = max(1, at.size // (_MOST_NUMBERS // len(series)))
+        rows += [(name, _day(when, size), f"{n:,}") for when, n in zip(at[::step], count[::step], strict=True)]
+    layout: Spec = {
+        "xaxis": {"title": {"text": f"time [{unit}]"}, "range": [0, _number(one.end_ns, size)]},
+        "yaxis": {"title": {"text": "how many"}, "rangemode": "tozero"},
+        "hovermode": "x unified",
+        "showlegend": True,
+    }
+    said = "Of operators that are split each part is an instance."
+    heads = ("what", f"from [{unit}]", "how many")
+    return Figure("numbers", "How many hosts and instances there are", said, data, layout, 340, heads, tuple(rows))
+
+
+def _count(name: str, at: Sequence[int], count: Sequence[int], size: float, style: tuple[str, str]) -> Spec:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": [_number(when, size) for when in at],
+        "y": list(count),
+        "line": {"color": style[0], "width": 2, "dash": style[1], "shape": "hv"},
+        "hovertemplate": "%{y}",
+    }
+
+
+def _by_name(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row[0]].append(row)
+    return found
+
+
+def _stretches(rows: Iterable[Row]) -> dict[str, list[Stretch]]:
+    return {name: [(row[1], row[2]) for row in found] for name, found in _by_name(rows).items()}
+
+
+def _number(when_ns: float, size: float) -> float:
+    return float(f"{when_ns / NS_PER_S / size:.7g}")
+
+
+def _day(when_ns: float, size: float) -> str:
+    return text.number(float(when_ns) / NS_PER_S / size, 5)

@@ -1,0 +1,210 @@
+"""Tables of `holdfast dynamics`: queries, longest outages, decisions, refusals, overloads, what hosts cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from analysis.report import text
+from analysis.report.spans import NS_PER_S
+from analysis.report.tables import Table
+from models.dynamics.records import DynamicsRecords
+from models.dynamics.system import System
+from models.units import duration_text
+
+_MOST_FOUND = 1000
+_MOST = 60
+_VERDICTS = ("begun", "done", "refused", "aborted")
+
+
+def queries(summary: Mapping[str, Any]) -> Table:
+    """Each query: what it was promised, what it has exactly, and what became of it."""
+    heads: tuple[str, ...] = ("query", "promised", "P(broken), mean", "P(broken), worst", "broken, simulated")
+    heads += ("95 % interval", "down", "breaks", "longest", "of what is allowed")
+    rows, facets = [], []
+    for one in summary["queries"]:
+        used = one["budget_used"]
+        rows.append(
+            (
+                text.plain(one["query"]),
+                text.NONE if one["promise"] is None else percent(one["promise"]),
+                _chance(one["exact"]),
+                _chance(one["exact_worst"]),
+                _chance(one["broken_share"]),
+                _interval(one["ci95"] if one["breaks"] else None),  # of zeros alone there is none
+                duration_text(one["broken_s"]),
+                f"{one['breaks']:,}",
+                duration_text(one["longest_s"]),
+                text.share(used),
+            )
+        )
+        facets.append("no promise" if one["promise"] is None else "above" if (used or 0) > 1 else "within")
+    return _cut("by-query", "Queries, worst first", heads, rows, words=1, facet="promise", facets=facets)
+
+
+def outages(system: System, records: Sequence[DynamicsRecords]) -> Table | None:
+    """The longest times that queries were broken, and which hosts with instances of theirs were down as they began."""
+    found = [(end - begin, one, name, begin, end) for one in records for name, begin, end in one.rows["outages"]]
+    if not found:
+        return None
+    found.sort(key=lambda row: (-row[0], row[1].replication, row[3], row[2]))
+    rows = [
+        (
+            text.plain(name),
+            str(one.replication),
+            _at(begin),
+            duration_text(length / NS_PER_S),
+            _down(system, one, name, begin),
+        )
+        for length, one, name, begin, _ in found[:_MOST]
+    ]
+    note = f"The longest {_MOST:,} of {len(found):,}." if len(found) > _MOST else ""
+    heads = ("query", "replication", "from", "lasted", "hosts of it that were down")
+    return Table(
+        "outages", "Longest times broken", heads, tuple(rows), (False, True, True, True, False), note=note, prose=4
+    )
+
+
+def _down(system: System, one: DynamicsRecords, query: str, at_ns: int) -> str:
+    needed = {system.operators[op] for op in system.needs[system.queries.index(query)]}
+    there = {
+        row[1]
+        for row in one.rows["instances"]
+        if needed & {row[0], row[0].rpartition("/")[0]} and row[4] <= at_ns <= row[5]
+    }
+    names = dict.fromkeys(host for host, down, up in one.rows["host_downtimes"] if host in there and down <= at_ns < up)
+    shown = [text.plain(name) for name in names]
+    return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "") if shown else text.NONE
+
+
+def counts(summary: Mapping[str, Any]) -> Table | None:
+    """How many decisions there were of each kind."""
+    if not summary["decisions"]:
+        return None
+    count = {(one["action"], one["verdict"]): one["count"] for one in summary["decisions"]}
+    actions = dict.fromkeys(action for action, _ in count)
+    rows = tuple((action, *(f"{count.get((action, v), 0):,}" for v in _VERDICTS)) for action in actions)
+    heads = ("action", *_VERDICTS)
+    return Table("counts", "Decisions of all replications", heads, rows, (False, *(True,) * len(_VERDICTS)))
+
+
+def decisions(one: DynamicsRecords) -> Table | None:
+    """What the manager decided in one replication, by time; what was begun is said where it ends."""
+    found = [row for row in one.rows["decisions"] if row[5] != "begun"]
+    if not found:
+        return None
+    rows = [
+        (_at(at), action, verdict, text.plain(subject), _way(origin, target), text.plain(reason))
+        for at, action, subject, origin, target, verdict, reason in found
+    ]
+    heads = ("at", "action", "verdict", "of", "hosts", "why")
+    title = f"What was decided in replication {one.replication}"
+    return _cut("decisions", title, heads, rows, words=6, facet="action", facets=[row[1] for row in found], prose=5)
+
+
+def _way(origin: str, target: str) -> str:
+    origin, target = text.plain(origin), text.plain(target)
+    if origin and target:
+        return f"{origin} to {target}"
+    return f"from {origin}" if origin else f"to {target}" if target else text.NONE
+
+
+def refusals(records: Sequence[DynamicsRecords]) -> Table | None:
+    """What was refused, for which query, and what it would have had."""
+    found = [(one.replication, row) for one in records for row in one.rows["refusals"]]
+    if not found:
+        return None
+    rows = [
+        (_at(at), str(number), action, text.plain(subject), text.plain(query), _before(action, before), *ends)
+        for number, (at, action, subject, query, before, after, allowed) in found
+        for ends in [(_chance(after), _chance(allowed))]
+    ]
+    heads = ("at", "replication", "action", "of", "for the query", "P(broken) as it was", "after it", "allowed")
+    facets = [row[1] for _, row in found]
+    return _cut("refusals", "Refused for a promise", heads, rows, words=5, facet="action", facets=facets)
+
+
+def _before(action: str, before: float) -> str:
+    return text.NONE if action == "admit" else _chance(before)  # it was not there
+
+
+def overloads(records: Sequence[DynamicsRecords]) -> Table | None:
+    """How often and how long each host was overloaded."""
+    lengths: dict[str, list[int]] = {}
+    for one in records:
+        for host, begin, end in one.rows["overloads"]:
+            lengths.setdefault(host, []).append(end - begin)
+    if not lengths:
+        return None
+    order = sorted(lengths, key=lambda host: (-sum(lengths[host]), host))
+    rows = [
+        (text.plain(host), f"{len(spans):,}", *(duration_text(f(spans) / NS_PER_S) for f in (sum, max)))
+        for host in order
+        for spans in [lengths[host]]
+    ]
+    heads = ("host", "times", "together", "longest")
+    return _cut("overloads", "Hosts that were overloaded, all replications", heads, rows, words=1)
+
+
+def cost(summary: Mapping[str, Any]) -> Table:
+    """How long hosts were in use, and what that cost; means over replications."""
+    used = summary["hosts_in_use"]
+    length_s = summary["duration_s"] - summary["warmup_s"]
+    priced = used["cost_usd"] is not None
+    heads = ("host", "in use", "of the time", *(("cost [USD]",) if priced else ()))
+    rows = [
+        (
+            text.plain(one["host"]),
+            duration_text(one["used_s"]),
+            text.share(one["used_s"] / length_s),
+            *((text.number(one["cost_usd"], 5),) if priced else ()),
+        )
+        for one in used["by_host"]
+    ]
+    total = ("together", duration_text(used["used_s"]), text.share(used["mean"] / max(1, len(rows))))
+    rows = [(*total, *((text.number(used["cost_usd"], 5),) if priced else ())), *rows]
+    return _cut("cost", "Hosts in use, mean of the replications", heads, rows, words=1, marked=0)
+
+
+# -- cells
+
+
+def percent(share: float) -> str:
+    """An availability in per cent, with all the nines that were written."""
+    return f"{100 * share:.10g}\u00a0%"
+
+
+def _chance(value: float | None) -> str:
+    return text.NONE if value is None else f"{value:.3g}"
+
+
+def _interval(ends: Sequence[float] | None) -> str:
+    return text.NONE if ends is None else f"{max(0.0, ends[0]):.2g} .. {ends[1]:.2g}"
+
+
+def _at(when_ns: int) -> str:
+    """An instant as days, hours and minutes, so that rows can be told apart and found in the figures."""
+    seconds = when_ns / NS_PER_S
+    days, rest = divmod(seconds, 86_400)
+    hours, rest = divmod(rest, 3600)
+    minutes, left = divmod(rest, 60)
+    return f"{int(days)} d {int(hours):02}:{int(minutes):02}:{int(left):02}"
+
+
+def _cut(
+    name: str,
+    title: str,
+    heads: tuple[str, ...],
+    rows: Sequence[tuple[str, ...]],
+    *,
+    words: int,
+    marked: int | None = None,
+    prose: int | None = None,
+    facet: str = "",
+    facets: Sequence[str] = (),
+) -> Table:
+    """The table with as many rows as a page takes."""
+    most = _MOST_FOUND if facet else _MOST
+    note = f"The first {most:,} of {len(rows):,} rows." if len(rows) > most else ""
+    numbers = tuple(position >= words for position in range(len(heads)))
+    return Table(name, title, heads, tuple(rows[:most]), numbers, marked, note, prose, facet, tuple(facets[:most]))
