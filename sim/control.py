@@ -116,11 +116,11 @@ class Control:
 
     def _sample(self, every_ns: int) -> Process:
         """Queue lengths, work done, buffers and source lag at regular instants; reads only."""
-        clock, rows = self.clock, self.recorder.rows
+        clock, recorder = self.clock, self.recorder
         while True:
             yield clock.sleep(clock.now_ns() + every_ns)
             now = clock.now_ns()
-            rows["samples"] += [(now, *row) for row in self.plane.samples()]
-            rows["lag"] += [(now, *row) for row in self.plane.lag()]
+            recorder.look("samples", now, self.plane.samples())
+            recorder.look("lag", now, self.plane.lag())
             if self.plan.bounded:
-                rows["buffers"] += [(now, *row) for row in self.plane.buffers()]
+                recorder.look("buffers", now, self.plane.buffers())

@@ -19,6 +19,7 @@ CONTROL = -1  # in place of a task: the control plane as the sender of a message
 
 Key = tuple[int, int, int]  # (instant [ns], rank, number of the event): what is done at `Key` comes after all below it
 Row = tuple[object, ...]
+Rows = Sequence[Row] | np.ndarray  # an array of whole numbers (n, columns) is kept as it is
 
 
 class Timed(NamedTuple):
@@ -325,13 +326,13 @@ class DataPlane(Protocol):
 
     # -- records
 
-    def samples(self) -> list[Row]:
+    def samples(self) -> Rows:
         """A row of `samples` without its instant for each live task: (task, host, queue, busy_ns, buffered)."""
 
     def buffers(self) -> list[Row]:
         """A row of `buffers` without its instant for each live task: (task, taken, unsent, blocked_ns)."""
 
-    def lag(self) -> list[tuple[int, int]]:
+    def lag(self) -> Rows:
         """(operator, tuples that are born before now and not emitted) for each source unit."""
 
     def statistics(self) -> list[Statistic]:

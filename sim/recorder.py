@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from models.records import FOLDED, TABLES, table
+from sim.data_plane import Rows
 
 _SECOND = 1_000_000_000
 _OF_THE_PLANE = ("visits", "waiting", "deliveries", "dropped", "checkpoints", "messages")
@@ -18,7 +19,15 @@ class Recorder:
 
     def __init__(self) -> None:
         self._restores: dict[int, list[int]] = {}
+        self._blocks: dict[str, list[tuple[int, np.ndarray]]] = {}  # in place of rows of a table
         self.rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES if name not in _OF_THE_PLANE}
+
+    def look(self, name: str, now_ns: int, rows: Rows) -> None:
+        """What was seen at an instant: rows of a table without their first column."""
+        if isinstance(rows, np.ndarray):
+            self._blocks.setdefault(name, []).append((now_ns, rows))
+        else:
+            self.rows[name] += [(now_ns, *row) for row in rows]
 
     def restore(self, now_ns: int, size_bytes: int) -> None:
         """A checkpoint was asked of the remote store."""
@@ -42,7 +51,17 @@ class Recorder:
     ) -> Mapping[str, Mapping[str, np.ndarray]]:
         """All tables in the shape of `models.records`; `plane` and `messages` are those of the data plane."""
         totals = dict(messages) | {(second, "restore"): total for second, total in self._restores.items()}
-        made = {name: table(name, rows) for name, rows in self.rows.items()}
+        made = {
+            name: table(name, _columns(name, self._blocks[name]) if name in self._blocks else rows)
+            for name, rows in self.rows.items()
+        }
         made["messages"] = table("messages", [(*key, *totals[key]) for key in sorted(totals)])
         folded = [name for name in FOLDED if name in plane]
         return {name: plane[name] if name in plane else made[name] for name in (*TABLES, *folded)}
+
+
+def _columns(name: str, blocks: list[tuple[int, np.ndarray]]) -> dict[str, object]:
+    """The columns of a table of which each block was seen at an instant."""
+    at_ns = np.repeat([now for now, _ in blocks], [len(rows) for _, rows in blocks])
+    rest = np.concatenate([rows for _, rows in blocks]).T.copy()
+    return dict(zip((column.name for column in TABLES[name]), (at_ns, *rest), strict=True))

@@ -117,8 +117,12 @@ def _source(s: ScanState, operator: int) -> int:
         place = b.offset - b.base
         while True:
             upto, most = b.emitted, min(b.have, b.emitted + BATCH)
-            while upto < most and s.births[place + upto].time < g.end:
-                upto += 1
+            while upto < most:  # between them is the first that is not born in the span
+                middle = (upto + most) >> 1
+                if s.births[place + middle].time < g.end:
+                    upto = middle + 1
+                else:
+                    most = middle
             if upto == b.emitted:
                 break
             if room(s, operator) < upto - b.emitted:
@@ -142,6 +146,7 @@ def _begin(s: ScanState, task: Any, e: Any, start: int, ns: int) -> None:
     if end < g.end:
         slot = s.done[g.done]
         g.done += 1
+        t.busy += ns
     else:
         slot = s.slots[t.first_thread + t.serving]
         t.serving += 1
@@ -150,7 +155,7 @@ def _begin(s: ScanState, task: Any, e: Any, start: int, ns: int) -> None:
     slot.birth = e.birth
     slot.key = e.key
     slot.unit = e.unit
-    slot.origin = e.origin if end >= g.end else task
+    slot.origin = task
     slot.start = start
     slot.end = end
 
@@ -208,8 +213,8 @@ def _go_on(s: ScanState, operator: int) -> int:
         for k in range(t.first_thread, t.first_thread + t.serving):
             if s.slots[k].end < g.end and g.done < s.done.shape[0]:
                 s.done[g.done] = s.slots[k]
-                s.done[g.done].origin = task
                 g.done += 1
+                t.busy += s.slots[k].end - s.slots[k].start
             else:
                 if kept < k - t.first_thread:
                     s.slots[t.first_thread + kept] = s.slots[k]
@@ -230,15 +235,27 @@ def _go_on(s: ScanState, operator: int) -> int:
 
 
 @kernel
-def _draw(s: ScanState, operator: int, first: int, n: int) -> None:
-    """The service times of n of those that arrive, from number `first` on."""
+def _fetch(s: ScanState, operator: int, first: int, n: int) -> None:
+    """Make `done` n of those that arrive, from number `first` on, so that the box is read out of order only here."""
     place = s.boxes[operator].first
     for k in range(n):
-        s.ids[k] = s.box[place + s.order[first + k]].id
+        e, done = s.box[place + s.order[first + k]], s.done[k]
+        done.at = e.at
+        done.id = e.id
+        done.birth = e.birth
+        done.key = e.key
+        done.unit = e.unit
+        done.origin = s.unit_task[e.unit]
+        s.ids[k] = e.id
+
+
+@kernel
+def _draw(s: ScanState, operator: int, n: int) -> None:
+    """The service times of the first n of `done`."""
     draw_times(s, operator, n)
     if s.stages[operator].scaled:
         for k in range(n):
-            speed = s.servers[s.unit_task[s.box[place + s.order[first + k]].unit]].speed
+            speed = s.servers[s.done[k].origin].speed
             if speed != 1.0:
                 s.drawn[k] = max(1, np.int64(np.rint(s.drawn[k] / speed)))
 
@@ -246,54 +263,76 @@ def _draw(s: ScanState, operator: int, first: int, n: int) -> None:
 @kernel
 def _take_in(s: ScanState, operator: int) -> int:
     """What arrives in the span: its service times, then its turns, then what it sets off."""
-    g, own = s.g[0], s.boxes[operator]
+    g = s.g[0]
     while True:
         if g.done > 0 and not complete(s, operator):
             return GROW
         if g.next == g.due:
             return DONE
-        first, n = g.next, min(s.done.shape[0], g.due - g.next)
-        _draw(s, operator, first, n)
-        for k in range(n):
-            number = own.first + s.order[first + k]
-            e = s.box[number]
-            task = np.int64(s.unit_task[e.unit])
-            start = earliest(s, task)
-            if start >= g.end and not has_chunk(s, task):
-                g.next = first + k
-                return lacks(s, 1)
-            if s.saves:
-                note_arrival(s, e.unit, e.origin, e.at)
-            if start < g.end:
-                _begin(s, task, e, max(start, e.at), s.drawn[k])
-            else:
-                append(s, task, number)
-        g.next = first + n
+        n = min(s.done.shape[0], g.due - g.next)
+        _fetch(s, operator, g.next, n)
+        _draw(s, operator, n)
+        if not _take_turns(s, operator, n):
+            return lacks(s, 1)
+
+
+@kernel
+def _take_turns(s: ScanState, operator: int, n: int) -> bool:
+    """The turns of the first n of `done`; those that end in the span stay there. False if the queues lack room."""
+    g, place = s.g[0], s.boxes[operator].first
+    first, until = g.next, g.end
+    made = 0
+    for k in range(n):
+        e = s.done[k]
+        task = np.int64(e.origin)
+        t = s.servers[task]
+        start = earliest(s, task)
+        if start >= until and not has_chunk(s, task):
+            g.done = made
+            g.next = first + k
+            return False
+        if s.saves:
+            note_arrival(s, e.unit, s.box[place + s.order[first + k]].origin, e.at)
+        if start >= until:
+            append(s, task, place + s.order[first + k])
+            continue
+        start = max(start, e.at)
+        end = start + s.drawn[k]
+        occupy(s, task, end)
+        if s.saves and t.threads > 1:
+            note_start(s, e.unit, end)
+        e.start = start
+        e.end = end
+        if end < until:
+            t.busy += end - start
+            if made < k:
+                s.done[made] = e
+            made += 1
+        else:
+            s.slots[t.first_thread + t.serving] = e
+            t.serving += 1
+    g.done = made
+    g.next = first + n
+    return True
 
 
 @kernel
 def _pass_on(s: ScanState, operator: int) -> int:
     """What arrives in the span at an operator without a service is done at once."""
-    g, own = s.g[0], s.boxes[operator]
+    g, place = s.g[0], s.boxes[operator].first
     while True:
         if g.done > 0 and not complete(s, operator):
             return GROW
         if g.next == g.due:
             return DONE
         first, n = g.next, min(s.done.shape[0], g.due - g.next)
+        _fetch(s, operator, first, n)
         for k in range(n):
-            e = s.box[own.first + s.order[first + k]]
             done = s.done[k]
-            done.at = e.at
-            done.id = e.id
-            done.birth = e.birth
-            done.key = e.key
-            done.unit = e.unit
-            done.origin = s.unit_task[e.unit]
-            done.start = e.at
-            done.end = e.at
+            done.start = done.at
+            done.end = done.at
             if s.saves:
-                note_arrival(s, e.unit, e.origin, e.at)
+                note_arrival(s, done.unit, s.box[place + s.order[first + k]].origin, done.at)
         g.done = n
         g.next = first + n
 

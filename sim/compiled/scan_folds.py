@@ -32,16 +32,30 @@ _LOW_BITS = 0xFFFFFFFF
 _COLUMNS = 4  # of an interval of a sink, and of the extremes of an operator
 _NOTHING = 2**63 - 1
 _PLACES = 63
+_MOST_SUM = 2**62
 
 
 @kernel
 def fold_served(s: ScanState, operator: int, n: int) -> None:
     """Add the services that are done: waits, sojourns, and when they ended."""
+    step = max(1, _MOST_SUM // s.g[0].end)  # nothing took longer: the sum of so many fits into 64 bits
+    for first in range(0, n, step):
+        _fold_services(s, operator, first, min(n, first + step))
+    first = operator * s.folding[0].intervals
+    if _in_one_interval(s):
+        s.ended[first + s.g[0].begin // s.folding[0].length] += n
+    else:
+        for k in range(n):
+            s.ended[first + s.done[k].end // s.folding[0].length] += 1
+
+
+@kernel
+def _fold_services(s: ScanState, operator: int, first: int, last: int) -> None:
+    """Add waits and sojourns of some services that are done."""
     warmup, row = s.folding[0].warmup, operator * BINS
     least_wait, most_wait, least_sojourn, most_sojourn = _NOTHING, -1, _NOTHING, -1
-    wait_high, wait_low, sojourn_high, sojourn_low = 0, 0, 0, 0
-    waits, services = 0, 0
-    for k in range(n):
+    wait_sum, sojourn_sum, waits, services = 0, 0, 0, 0
+    for k in range(first, last):
         e = s.done[k]
         if e.at < warmup:
             _add_early(s, operator, e.at, e.start, e.end)
@@ -56,23 +70,15 @@ def fold_served(s: ScanState, operator: int, n: int) -> None:
         s.sojourns[row + bin_of_more(sojourn)] += 1
         least_wait, most_wait = min(least_wait, wait), max(most_wait, wait)
         least_sojourn, most_sojourn = min(least_sojourn, sojourn), max(most_sojourn, sojourn)
-        wait_high += wait >> 32
-        wait_low += wait & _LOW_BITS
-        sojourn_high += sojourn >> 32
-        sojourn_low += sojourn & _LOW_BITS
+        wait_sum += wait
+        sojourn_sum += sojourn
     s.waits[row] += services - waits
     _widen(s, _COLUMNS * operator, least_wait, most_wait)
     _widen(s, _COLUMNS * operator + 2, least_sojourn, most_sojourn)
-    _add(s, operator, WAIT, wait_high, wait_low)
-    _add(s, operator, SOJOURN, sojourn_high, sojourn_low)
-    _add(s, operator, WAITING, wait_high, wait_low)
-    _add(s, operator, BUSY, sojourn_high - wait_high, sojourn_low - wait_low)
-    first = operator * s.folding[0].intervals
-    if _in_one_interval(s):
-        s.ended[first + s.g[0].begin // s.folding[0].length] += n
-    else:
-        for k in range(n):
-            s.ended[first + s.done[k].end // s.folding[0].length] += 1
+    _add(s, operator, WAIT, wait_sum)
+    _add(s, operator, SOJOURN, sojourn_sum)
+    _add(s, operator, WAITING, wait_sum)
+    _add(s, operator, BUSY, sojourn_sum - wait_sum)
 
 
 @kernel
@@ -163,8 +169,8 @@ def _add_early(s: ScanState, operator: int, arrival: int, start: int, end: int) 
     warmup = s.folding[0].warmup
     s.sums[SUMS * operator + OTHERS] += 1
     waited, served = max(0, start - warmup), max(0, end - max(start, warmup))
-    _add(s, operator, WAITING, waited >> 32, waited & _LOW_BITS)
-    _add(s, operator, BUSY, served >> 32, served & _LOW_BITS)
+    _add(s, operator, WAITING, waited)
+    _add(s, operator, BUSY, served)
 
 
 @kernel
@@ -183,6 +189,6 @@ def _widen(s: ScanState, place: int, least: int, most: int) -> None:
 
 
 @kernel
-def _add(s: ScanState, operator: int, column: int, high: int, low: int) -> None:
-    s.sums[SUMS * operator + column] += high
-    s.sums[SUMS * operator + column + 1] += low
+def _add(s: ScanState, operator: int, column: int, value: int) -> None:
+    s.sums[SUMS * operator + column] += value >> 32
+    s.sums[SUMS * operator + column + 1] += value & _LOW_BITS

@@ -46,6 +46,11 @@ class ScanPlane(NoActions):
         ]
         self.s: ScanState = scan_setup.state(plan, cluster, block, self.recording)
         self._messages: dict[int, np.ndarray] = {}
+        tasks, sources = len(cluster.task_host), self.s.sources["unit"]
+        self._sample = np.zeros((tasks, 5), np.int64)
+        self._sample[:, 0], self._sample[:, 1] = np.arange(tasks), cluster.task_host
+        self._lag = np.zeros((sources.size, 2), np.int64)
+        self._lag[:, 0] = self.s.unit_operator[sources]
 
     # -- time
 
@@ -189,16 +194,17 @@ class ScanPlane(NoActions):
 
     # -- records
 
-    def samples(self) -> list[Row]:
+    def samples(self) -> np.ndarray:
         """A row for each task: all live."""
-        s, tasks = self.s, range(len(self._cluster.task_host))
-        queue, busy = s.queues["n"][: len(tasks)].tolist(), s.servers["busy"].tolist()
-        kept = scan_saving.kept(s, len(tasks)).tolist() if s.saves else [0] * len(tasks)
-        return list(zip(tasks, self._cluster.task_host, queue, busy, kept, strict=True))
+        s, rows = self.s, self._sample.copy()
+        rows[:, 2], rows[:, 3] = s.queues["n"][: len(rows)], s.servers["busy"]
+        if s.saves:
+            rows[:, 4] = scan_saving.kept(s, len(rows))
+        return rows
 
-    def lag(self) -> list[tuple[int, int]]:
+    def lag(self) -> np.ndarray:
         """(operator, 0) for each source unit: none is ever down."""
-        return [(self._cluster.unit_operator[unit], 0) for unit in self.s.sources["unit"].tolist()]
+        return self._lag
 
     def statistics(self) -> list[Statistic]:
         """Nobody asks: where they are wanted the event loop runs."""

@@ -13,7 +13,7 @@ from sim.compiled.scan_folds import fold_births, fold_delivered, fold_passed, fo
 from sim.compiled.scan_kept import count_applied, count_sent
 from sim.compiled.scan_rows import add_births, add_done
 from sim.compiled.scan_state import ScanState
-from sim.compiled.scan_straight import is_straight, send_straight
+from sim.compiled.scan_straight import is_straight, leads_one_way, make_outputs, send_straight, take_births
 from sim.compiled.state import BROADCAST, FORWARD, GROUPED, KEYED, SHUFFLE
 
 _SECOND = 1_000_000_000
@@ -158,9 +158,7 @@ def complete(s: ScanState, operator: int) -> bool:
         return False
     total = np.uint64(0)
     for k in range(n):
-        e = s.done[k]
-        s.servers[e.origin].busy += e.end - e.start
-        total += e.id
+        total += s.done[k].id
     if s.saves:
         for k in range(n):
             e = s.done[k]
@@ -172,6 +170,7 @@ def complete(s: ScanState, operator: int) -> bool:
         whole = s.draws[operator].whole + (s.draws[operator].rest > 0)
         if within_a_second(s) and is_straight(s, operator):
             _count_second_of_span(s, operator)
+            make_outputs(s, operator, n)
             send_straight(s, operator, n)
         elif within_a_second(s) and not s.stages[operator].limited and whole * n <= s.outputs.shape[0]:
             _send_outputs(s, operator, _make_outputs(s, operator, n))
@@ -188,9 +187,10 @@ def _keep(s: ScanState, operator: int, n: int) -> None:
     if not s.g[0].folds:
         add_done(s, operator, n)
         return
-    for k in range(n):
-        s.times[k] = s.done[k].end
-        s.spare[k] = s.done[k].birth
+    if op.is_sink or not op.has_service:
+        for k in range(n):
+            s.times[k] = s.done[k].end
+            s.spare[k] = s.done[k].birth
     if op.has_service:
         fold_served(s, operator, n)
     else:
@@ -357,6 +357,12 @@ def send_births(s: ScanState, operator: int, source: int, upto: int) -> None:
         fold_births(s, operator, place + b.emitted, upto - b.emitted)
     else:
         add_births(s, operator, task, place + b.emitted, upto - b.emitted)
+    if fast and leads_one_way(s, operator):
+        _count_second_of_span(s, operator)
+        take_births(s, source, upto)
+        send_straight(s, operator, upto - b.emitted)
+        b.emitted = b.born = upto
+        return
     for k in range(b.emitted, upto):
         birth = s.births[place + k]
         if fast:

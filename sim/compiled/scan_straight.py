@@ -10,7 +10,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from sim.compiled.compiling import kernel
-from sim.compiled.draws import SAME_KEY, UNIFORM_KEYS, child_id, mix, output_key, uniform
+from sim.compiled.draws import SAME_KEY, UNIFORM_KEYS, child_id, mix, output_key, source_id, uniform
 from sim.compiled.scan_state import ScanState
 from sim.compiled.state import BROADCAST, GROUPED, KEYED, SHUFFLE
 
@@ -18,10 +18,15 @@ from sim.compiled.state import BROADCAST, GROUPED, KEYED, SHUFFLE
 @kernel
 def is_straight(s: ScanState, operator: int) -> bool:
     """Whether each tuple of the operator has one output, which goes over one edge to one unit."""
-    if s.saves:
-        return False
-    stage, draws = s.stages[operator], s.draws[operator]
-    if stage.limited or stage.edges != 1 or draws.whole != 1 or draws.rest > 0:
+    draws = s.draws[operator]
+    return draws.whole == 1 and draws.rest == 0 and leads_one_way(s, operator)
+
+
+@kernel
+def leads_one_way(s: ScanState, operator: int) -> bool:
+    """Whether each output of the operator goes over one edge to one unit."""
+    stage = s.stages[operator]
+    if s.saves or stage.limited or stage.edges != 1:
         return False
     edge = s.edges[stage.first_edge]
     return edge.kind != BROADCAST and edge.takes >= 1.0
@@ -29,9 +34,7 @@ def is_straight(s: ScanState, operator: int) -> bool:
 
 @kernel
 def send_straight(s: ScanState, operator: int, n: int) -> None:
-    """Send the outputs of all that is done, all in one second and over links without a bandwidth."""
-    _make_ids(s, operator, n)
-    _make_keys(s, operator, n)
+    """Send `ids` with `keys` when the first n of `done` end, all in one second and over links without a bandwidth."""
     g, number = s.g[0], s.stages[operator].first_edge
     edge = s.edges[number]
     b = s.boxes[edge.down]
@@ -65,6 +68,29 @@ def send_straight(s: ScanState, operator: int, n: int) -> None:
     b.sum += total
     g.local += local
     g.data += n - local
+
+
+@kernel
+def take_births(s: ScanState, source: int, upto: int) -> None:
+    """Make `done`, `ids` and `keys` the births of a source up to this sequence number."""
+    b = s.sources[source]
+    place, emitted, code, unit = b.offset - b.base, b.emitted, b.code, b.unit
+    task = s.unit_task[unit]
+    for k in range(upto - emitted):
+        birth, made = s.births[place + emitted + k], s.done[k]
+        made.end = birth.time
+        made.birth = birth.time
+        made.unit = unit
+        made.origin = task
+        s.ids[k] = source_id(code, emitted + k)
+        s.keys[k] = birth.key
+
+
+@kernel
+def make_outputs(s: ScanState, operator: int, n: int) -> None:
+    """Make `ids` and `keys` those of the outputs of the first n of `done`."""
+    _make_ids(s, operator, n)
+    _make_keys(s, operator, n)
 
 
 @kernel
