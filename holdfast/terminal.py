@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _WIDTH = 80
+_PLACES = ("--out", "--report", "--page", "--tables", "--workers")  # where it is written, and who does it
 # Control characters and marks that turn the direction of writing make a line show what it does not say.
 _CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
@@ -34,6 +38,35 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, allow_nan=False))
 
 
+def facts(lines: Iterable[tuple[str, str]], width: int) -> list[str]:
+    """A line for each name and text, the texts below each other, also where one needs several lines."""
+    room = _columns() - width
+    found = []
+    for name, text in lines:
+        parts = textwrap.wrap(clean(text), room, break_on_hyphens=False) or [""]
+        found += [f"{name:<{width}}{parts[0]}", *(" " * width + part for part in parts[1:])]
+    return found
+
+
+def again() -> str:
+    """The command that was called, without the places to which it writes: what a page says to do it again."""
+    said: list[str] = []
+    skip = False
+    for part in sys.argv[1:]:
+        option = part.partition("=")[0]
+        if skip or part in ("--force", "--json"):
+            skip = False
+        elif option in _PLACES:
+            skip = part == option
+        else:
+            said.append(part)
+    return shlex.join(["holdfast", *said])
+
+
+def _columns() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
+
+
 def table(
     title: str,
     columns: Sequence[str],
@@ -50,13 +83,15 @@ def table(
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    made = Table(title=Text(clean(title)), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    said = Text(clean(title), no_wrap=len(clean(title)) <= _WIDTH, overflow="ignore")  # else as wide as the table
+    made = Table(title=said, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
         made.add_column(
             Text(column),
             justify="left" if index < text_columns else "right",
             overflow="fold",
             no_wrap=index < whole_columns,
+            min_width=max(map(len, column.split()), default=1),  # a word of a head is never broken
         )
     for row in rows:
         made.add_row(*(Text(clean(cell)) for cell in row))

@@ -129,8 +129,8 @@ def show(value: float, dimension: str) -> str:
     return f"{value!r} {_base_unit(dimension)}"
 
 
-def duration_text(seconds: float | None) -> str:
-    """A time with three digits in a unit that reads well; a dash for none.
+def duration_text(seconds: float | None, digits: int = 3) -> str:
+    """A time with three digits, or more, in a unit that reads well; a dash for none.
 
     >>> duration_text(5400.0), duration_text(86_400.0 * 40), duration_text(None)
     ('1.5 h', '40 d', '-')
@@ -139,8 +139,8 @@ def duration_text(seconds: float | None) -> str:
         return "-"
     for unit, length in (("y", 365.25 * 86_400), ("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 1.5 * length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds:.3g} s"
+            return f"{seconds / length:.{digits}g} {unit}"
+    return f"{seconds:.{digits}g} s"
 
 
 def _short(number: float, unit: str) -> bool:

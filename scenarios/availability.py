@@ -143,6 +143,8 @@ def answer(
         raise InputError.at("--target", target, "must be between 0 and 1")
     if not 1 <= runs <= 10**12:
         raise InputError.at("--runs", runs, "must be between 1 and 1e12")
+    if seed < 0:
+        raise InputError.at("--seed", seed, "must not be negative")
     if workers < 1:
         raise InputError.at("--workers", workers, "must be at least 1")
     queries, settings = queries_of(asked), settings_of(asked, p)

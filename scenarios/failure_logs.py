@@ -88,6 +88,8 @@ def read_failures(
         raise InputError.at("--engine", engine, f"must be one of {', '.join(ENGINES)}")
     if draws is not None and not 0 <= draws <= 10_000:
         raise InputError.at("--draws", draws, "must be between 0 and 10000")
+    if seed < 0:
+        raise InputError.at("--seed", seed, "must not be negative")
     sources, kind = _opened(files)
     if question.systems and kind != LANL:
         raise InputError.at("--system", question.systems[0], "is only for the format of LANL", "this log has none")

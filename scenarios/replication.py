@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,8 @@ def problem_of(found: LoadedQueries, asked: Asked) -> Replication:
     raise_if_any(
         InputFault("--p", value, "must be a probability, between 0 and 1") for value in asked.p if not 0 <= value <= 1
     )
+    if asked.seed < 0:
+        raise InputError.at("--seed", asked.seed, "must not be negative")
     if asked.budget is not None and not 0 <= asked.budget < np.inf:
         raise InputError.at("--budget", asked.budget, "must be finite and not negative")
     spare = hosts.spare or 0
@@ -59,22 +62,40 @@ def problem_of(found: LoadedQueries, asked: Asked) -> Replication:
     chances = asked.p or found.asked.chances
     limited = hosts.network_bytes_per_s is not None
     replicas = found.asked.replicas
-    return Replication(
-        load=found.load,
-        operators=found.table.operators,
-        weights=found.table.weights,
-        edges=found.table.edges,
-        host_cpu=np.full(count, hosts.cpu),
-        down=np.repeat(np.array(chances, dtype=np.float64)[:, None], count, axis=1),
-        network=found.network if limited else None,
-        host_network=np.full(count, hosts.network_bytes_per_s) if limited else None,
-        primary=_running(found, hosts.count),
-        primary_hosts=~is_spare,
-        replica_hosts=None if hosts.spare is None else is_spare,
-        budget=_budget(asked, found, spare * hosts.cpu),
-        max_level=replicas.level if asked.level is None else asked.level,
-        goal=asked.goal,
-    )
+    with _said_by_the_user(asked):
+        return Replication(
+            load=found.load,
+            operators=found.table.operators,
+            weights=found.table.weights,
+            edges=found.table.edges,
+            host_cpu=np.full(count, hosts.cpu),
+            down=np.repeat(np.array(chances, dtype=np.float64)[:, None], count, axis=1),
+            network=found.network if limited else None,
+            host_network=np.full(count, hosts.network_bytes_per_s) if limited else None,
+            primary=_running(found, hosts.count),
+            primary_hosts=~is_spare,
+            replica_hosts=None if hosts.spare is None else is_spare,
+            budget=_budget(asked, found, spare * hosts.cpu),
+            max_level=replicas.level if asked.level is None else asked.level,
+            goal=asked.goal,
+        )
+
+
+@contextmanager
+def _said_by_the_user(asked: Asked) -> Iterator[None]:
+    """Faults of the problem by the option or key that the user wrote, not by the field that it became."""
+    said = {"max_level": "replicas.level" if asked.level is None else "--level", "goal": "--goal"}
+    try:
+        yield
+    except InputError as error:
+        raise InputError(
+            *(replace(one, path=said.get(one.path) or _placed(one.path)) for one in error.faults)
+        ) from None
+
+
+def _placed(path: str) -> str:
+    """A host that has more to do than it can is one of those of the running primaries."""
+    return f"placed: {path}" if path.startswith("host ") else path
 
 
 def _budget(asked: Asked, found: LoadedQueries, spare_cpus: float) -> float | None:
@@ -143,11 +164,15 @@ def best_plan(problem: Replication, start: ReplicationPlan | None = None) -> Rep
 
 def cheapest_of(problem: Replication, target: float) -> ReplicationPlan:
     """The cheapest plan for a target; raises InputError for a target that is no probability."""
+    if not 0 <= target <= 1:
+        raise InputError.at("--target", target, "must be a probability, between 0 and 1")
     return cheapest(problem, target)
 
 
 def front_of(problem: Replication, points: int) -> list[FrontPoint]:
     """The Pareto front; empty where primaries find no host."""
+    if points < 2:
+        raise InputError.at("--front", points, "must be at least 2", "how many budgets, from nothing to all")
     return front(problem, points)
 
 

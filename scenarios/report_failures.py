@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,17 +10,18 @@ from analysis.lifetimes import Fit, seen_survival, survival_of, verdict
 from analysis.report.content import Fact, ReportContent
 from analysis.report.figure import Figure, Spec, plain_list
 from analysis.report.page import render_page
-from analysis.report.scales import log_ticks
+from analysis.report.scales import long_time_ticks
 from analysis.report.section import Section
 from analysis.report.tables import Table
 from analysis.report.text import plain
 from models.failure_log import Spans
 from models.units import duration_text
-from scenarios.failure_logs import FailureAnswer
+from scenarios.failure_logs import FailureAnswer, document
 from scenarios.report_content import versions
 
 _POINTS = 300
 _MOST_HOSTS = 1000
+DOUBTFUL = 0.01  # p below which hosts are said to differ
 _DASHES = ("dash", "dot", "dashdot", "longdash")
 _ASSUMPTIONS = (
     "Hosts are watched in the window that the log or `--begin` and `--end` give; without these it begins with the "
@@ -31,32 +32,71 @@ _ASSUMPTIONS = (
 )
 
 
-def failures_page(found: FailureAnswer) -> str:
+def failures_page(found: FailureAnswer, *, command: str = "") -> str:
     """The page as HTML."""
+    said = document(found, hosts=False)
+    records, bad = said["records"], sum(said["records"]["bad"].values())
     up, repair = found.log.up_times(), found.log.repair_times()
     sections = [
         _laws("up", "Up times", "From being up until the failure.", up, found.up),
         _laws("repair", "Repair times", "From the failure until the host is up again.", repair, found.repair),
-        Section("hosts", "Hosts", "Hosts", tables=(_hosts(found),)),
+        Section("hosts", "Hosts", "Hosts", words=hosts_differ(found), tables=(_hosts(found),)),
     ]
     low, high = found.mttf_interval_s
     content = ReportContent(
         title=f"Failures in {', '.join(found.files)}",
         question="How often do hosts fail, how long are they down, and by which laws?",
+        facts=(
+            Fact("watched", f"{said['window']['begin'][:10]} to {said['window']['end'][:10]}"),
+            Fact("records used", f"{records['used']:,} of {records['read']:,}"),
+            *((Fact("bad records", f"{bad:,}"),) if bad else ()),
+            Fact("never failed", f"{said['hosts_without_failure']:,} of {said['hosts']:,} hosts"),
+            *((Fact("causes", _causes(said["causes"])),) if set(said["causes"]) - {"not given"} else ()),
+        ),
         headline=(
             Fact(
                 "mean up time (MTTF)",
                 duration_text(found.mttf_s),
-                note=f"{duration_text(low)} to {duration_text(high)}",
+                note=f"95 %: {duration_text(low)} to {duration_text(high)}",
             ),
-            Fact("mean repair (MTTR)", duration_text(found.mttr_s)),
-            Fact("unavailability", f"{found.unavailability:.4g}"),
-            Fact("failures", f"{found.log.failures:,}", note=f"of {len(found.log.hosts):,} hosts"),
+            Fact("mean repair (MTTR)", duration_text(found.mttr_s), note=_interval(said["mttr_interval_s"])),
+            Fact("unavailability", f"{found.unavailability:.4g}", note=f"{_year(found.unavailability)} a year"),
+            Fact(
+                "failures",
+                f"{found.log.failures:,}",
+                note=f"{said['failures_per_host_year']:.3g} a year and host",
+            ),
         ),
         assumptions=_ASSUMPTIONS,
         versions=versions(),
+        command=command,
     )
     return render_page(content, [section for section in sections if section.figures or section.tables])
+
+
+def hosts_differ(found: FailureAnswer) -> str:
+    """The sentence for hosts that do not fail alike; empty where nothing says so."""
+    spread = found.spread
+    if spread.p is None or spread.p >= DOUBTFUL:
+        return ""
+    chance = "< 1e-12" if spread.p < 1e-12 else f"= {spread.p:.1g}"
+    return (
+        f"Hosts differ: failures by host spread {spread.ratio:.3g} times as much as equal hosts would let them "
+        f"(p {chance}), so one MTTF for all is a mean, and its interval too narrow."
+    )
+
+
+def _interval(ends: Sequence[float] | None) -> str:
+    return "" if ends is None else f"95 %: {duration_text(ends[0])} to {duration_text(ends[1])}"
+
+
+def _year(share: float) -> str:
+    return duration_text(share * 365.25 * 86_400)
+
+
+def _causes(count: Mapping[str, int]) -> str:
+    shown = sorted(count.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{plain(name)} {n:,}" for name, n in shown[:8])
 
 
 def _laws(name: str, title: str, words: str, spans: Spans, laws: Sequence[Fit]) -> Section:
@@ -95,7 +135,7 @@ def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:
         for index, (law, share) in enumerate(curves)
     ]
     layout: Spec = {
-        "xaxis": {"title": {"text": "time (log scale)"}, "type": "log", **log_ticks(at, at)},
+        "xaxis": {"title": {"text": "time (log scale)"}, "type": "log", **long_time_ticks()},
         "yaxis": {"title": {"text": "share that is longer"}, "range": [0, 1.02]},
         "hovermode": "x unified",
     }

@@ -27,7 +27,7 @@ _ASSUMPTIONS = (
 )
 
 
-def sizing_page(found: SizingAnswer) -> str:
+def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
     """The page as HTML."""
     plan, problem = found.plan, found.problem
     sections = [
@@ -46,6 +46,7 @@ def sizing_page(found: SizingAnswer) -> str:
         headline=_headline(found),
         assumptions=(*_ASSUMPTIONS, *found.notes, plan.note),
         versions=versions(),
+        command=command,
     )
     return render_page(content, [one for one in sections if one.figures or one.tables])
 
@@ -141,4 +142,5 @@ def _table(found: SizingAnswer, name: str, title: str, judged: Sequence[Judged])
         for one in judged[:_MOST_ROWS]
     )
     note = f"The first {_MOST_ROWS:,} of {len(judged):,} rows." if len(judged) > _MOST_ROWS else ""
-    return Table(name, title, heads, rows, (False, False, False, True, True, True), note=note, prose=2)
+    return Table(name, title, heads, rows, (False, False, False, True, True, True), note=note, prose=2, facet="verdict",
+                 facets=tuple(one.verdict.value for one in judged[:_MOST_ROWS]))  # fmt: skip

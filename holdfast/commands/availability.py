@@ -32,6 +32,8 @@ def availability(
     workers: Annotated[int, typer.Option(help="Threads; never changes the answer")] = 1,
     target: Annotated[float | None, typer.Option(help="Availability that every query must have")] = None,
     worth: Annotated[bool, typer.Option("--worth", help="Also what each host, and one more replica, is worth")] = False,
+    report: Annotated[Path | None, typer.Option(help="Write a page: .html")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace --report")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
 ) -> None:
     """Say how often each query, the mean query, and at least one of all is broken, and by which method.
@@ -41,10 +43,16 @@ def availability(
     from holdfast import terminal  # noqa: PLC0415
     from scenarios.availability import answer, document, read_availability  # noqa: PLC0415
     from scenarios.availability_worth import worth as worth_of  # noqa: PLC0415
+    from scenarios.planning_files import refuse_page, write_text  # noqa: PLC0415
 
+    refuse_page(report, force=force)
     asked = read_availability(file)
     found = answer(asked, p=p or (), method=method, runs=runs, seed=seed, workers=workers, target=target)
     of_worth = worth_of(asked, p or ()) if worth else ()
+    if report is not None:
+        from scenarios.report_availability import availability_page  # noqa: PLC0415
+
+        write_text(report, availability_page(found, of_worth, command=terminal.again()), force=force)
     if as_json:
         more = {"worth": [one.document() for one in of_worth]} if worth else {}
         terminal.print_json(document(found) | more)
@@ -62,7 +70,23 @@ def _tables(found: Answer) -> list[Table]:
         [line.label, _number(line.mean), _span(line.mean), _number(line.some), line.mean.method] for line in found.lines
     ]
     columns = ["setting", "mean unavail.", "a month", "some broken", "method"]
-    return [terminal.table("All queries", columns, rows), *_joint(found), _by_query(found)]
+    return [terminal.table("All queries", columns, rows), *_known(found), *_joint(found), _by_query(found)]
+
+
+def _known(found: Answer) -> list[Table]:
+    """What is left open where something was sampled or has bounds: both ends."""
+    from holdfast import terminal  # noqa: PLC0415
+
+    rows = [
+        [line.label, _ends(line.mean), _ends(line.some), *(_ends(line.short[share]) for share in (0.95,) if line.short)]
+        for line in found.lines
+        if any(one is not None and one.low < one.high for one in (line.mean, line.some, *line.short.values()))
+    ]
+    if not rows:
+        return []
+    columns = ["setting", "mean unavail.", "some broken", "< 95 % run"]
+    width = max(map(len, rows))
+    return [terminal.table("Known to lie in (sampled: with 95 %)", columns[:width], [row[:width] for row in rows])]
 
 
 def _joint(found: Answer) -> list[Table]:
@@ -81,14 +105,21 @@ def _joint(found: Answer) -> list[Table]:
 def _by_query(found: Answer) -> Table:
     from holdfast import terminal  # noqa: PLC0415
 
-    lines, names = found.lines[-_MOST_COLUMNS:], list(found.asked.queries)
+    names, last = list(found.asked.queries), found.lines[-1]
+    open_ends = any(one.low < one.high for one in last.queries)
+    lines = found.lines[-(_MOST_COLUMNS - 2 * open_ends) :]
     order = sorted(range(len(names)), key=lambda query: (-lines[-1].queries[query].high, query))[:_MOST_ROWS]
     rows = [
-        [names[query], *(_number(line.queries[query]) for line in lines), lines[-1].queries[query].method]
+        [
+            names[query],
+            *(_number(line.queries[query]) for line in lines),
+            *([_ends(last.queries[query])] if open_ends else []),
+            last.queries[query].method,
+        ]
         for query in order
     ]
     more = f"the worst {len(order)} of {len(names)}" if len(order) < len(names) else "worst first"
-    columns = ["query", *(line.label for line in lines), "method"]
+    columns = ["query", *(line.label for line in lines), *(["known to lie in"] if open_ends else []), "method"]
     return terminal.table(f"Unavailability by query, {more}", columns, rows)
 
 
@@ -118,11 +149,12 @@ def _notes(found: Answer) -> list[str]:
     notes = []
     if found.target is not None:
         notes.append(f"{_percent(found.target)} allows {_duration(downtime_s(1 - found.target))} a month.")
-    if len(found.lines) > _MOST_COLUMNS:
-        notes.append(f"By query the last {_MOST_COLUMNS} of {len(found.lines)} settings; --json has all.")
+    shown_of = _MOST_COLUMNS - 2 * any(one.low < one.high for one in found.lines[-1].queries)
+    if len(found.lines) > shown_of:
+        notes.append(f"By query the last {shown_of} of {len(found.lines)} settings; --json has all.")
     shown = [one for line in found.lines for one in (*line.queries, line.mean, line.some, *line.short.values()) if one]
     if any(one.estimate is not None for one in shown):
-        notes.append("~ and < are sampled, with 95 % intervals in --json.")
+        notes.append("~ and < are sampled; intervals hold with 95 %, and --json has all of them.")
     if any(one.value is None for one in shown):
         notes.append("LOW..HIGH are bounds: the exact value lies between them.")
     return notes
@@ -139,9 +171,15 @@ def _number(figure: Figure | None) -> str:
     return f"{'~' if figure.estimate is not None else ''}{value:.4g}"
 
 
+def _ends(figure: Figure | None) -> str:
+    if figure is None:
+        return "-"
+    return "exact" if figure.low == figure.high else _bounds(figure.low, figure.high)
+
+
 def _bounds(low: float, high: float) -> str:
     """Both ends with as many digits as show that they differ."""
-    texts = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(2, 6)]
+    texts = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(3, 7)]
     return "..".join(next((pair for pair in texts if pair[0] != pair[1]), texts[-1]))
 
 

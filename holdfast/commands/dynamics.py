@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,6 +38,7 @@ def dynamics(
     from holdfast.progress import progress  # noqa: PLC0415
     from scenarios.dynamics import check_format, check_out, read_dynamics, run_dynamics, write_dynamics  # noqa: PLC0415
     from scenarios.planning_files import refuse_page, write_text  # noqa: PLC0415
+    from scenarios.report_dynamics import dynamics_page  # noqa: PLC0415
 
     asked, log = read_dynamics(file)
     check_format(tables)
@@ -58,7 +58,7 @@ def dynamics(
     if result.unkept:
         _say_unkept(result, as_json)
         raise typer.Exit(INFEASIBLE)
-    page = "" if out is None and report is None else _page(result, file, method)
+    page = "" if out is None and report is None else dynamics_page(result, command=terminal.again())
     if out is not None:
         write_dynamics(result, out, table_format=tables, force=force, page=page)
     if report is not None:
@@ -67,15 +67,6 @@ def dynamics(
         terminal.print_json(result.summary)
     else:
         terminal.show(*_tables(result), *_notes(result))
-
-
-def _page(result: DynamicsResult, file: Path, method: str) -> str:
-    from scenarios.report_dynamics import dynamics_page  # noqa: PLC0415
-
-    asked = result.system.asked
-    again = ["--replications", str(asked.replications), "--seed", str(asked.seed)]
-    again += [] if method == "auto" else ["--method", method]
-    return dynamics_page(result, command=shlex.join(["holdfast", "dynamics", str(file), *again]))
 
 
 def _say_unkept(result: DynamicsResult, as_json: bool) -> None:

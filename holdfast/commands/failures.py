@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from scenarios.failure_logs import FailureAnswer
 
 _MOST_HOSTS = 10
-_DOUBTFUL = 0.01  # p below which hosts are said to differ
 
 
 def failures(
@@ -67,7 +66,10 @@ def failures(
     if out is not None:
         write_failures(found, out, force=force)
     if report is not None:
-        write_text(report, failures_page(found), force=force)
+        from holdfast.terminal import again as said_again  # noqa: PLC0415
+
+        again = said_again()
+        write_text(report, failures_page(found, command=again), force=force)
     if as_json:
         terminal.print_json(document(found))
     else:
@@ -95,11 +97,9 @@ def _facts(found: FailureAnswer) -> list[str]:
     if said["causes"] and set(said["causes"]) != {"not given"}:
         shown = sorted(said["causes"].items(), key=lambda pair: (-pair[1], pair[0]))
         lines.append(("causes", ", ".join(f"{name} {n}" for name, n in shown[:8])))
-    return [f"{name:<21}{text}" for name, text in lines]
+    from holdfast.terminal import facts  # noqa: PLC0415
 
-
-def _small(p: float) -> str:
-    return "< 1e-12" if p < 1e-12 else f"= {p:.1g}"
+    return facts(lines, 21)
 
 
 def _mean(value: float | None, interval: Sequence[float] | None) -> str:
@@ -152,12 +152,8 @@ def _parameter(name: str, value: float) -> str:
 def _verdicts(found: FailureAnswer) -> list[str]:
     """What may be concluded, in sentences."""
     from analysis.lifetimes import verdict  # noqa: PLC0415
+    from scenarios.report_failures import hosts_differ  # noqa: PLC0415
 
     lines = [verdict(noun, laws) for noun, laws in (("Up times", found.up), ("Repair times", found.repair))]
-    spread = found.spread
-    if spread.p is not None and spread.p < _DOUBTFUL:
-        lines.append(
-            f"Hosts differ: failures by host spread {spread.ratio:.3g} times as much as equal hosts would let them "
-            f"(p {_small(spread.p)}), so one MTTF for all is a mean, and its interval too narrow."
-        )
-    return lines
+    differ = hosts_differ(found)
+    return [*lines, differ] if differ else lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +13,8 @@ import typer
 from holdfast import terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from models.replication.problem import Replication, ReplicationPlan
+    from scenarios.query_files import LoadedQueries
 
 _EXIT = {"infeasible": 3, "unknown": 4}
 _ALONE = "one of --optimise, --target and --front"
@@ -43,7 +43,8 @@ def replicas(
     out: Annotated[
         Path | None, typer.Option(help="Write the best plan, or the front, to this JSON file as well")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out")] = False,
+    report: Annotated[Path | None, typer.Option(help="Write a page of the plans, or the front: .html")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the files of --out and --report")] = False,
 ) -> None:
     """Choose which operators get replicas, and their hosts, by importance; each plan with its exact availability.
 
@@ -52,7 +53,7 @@ def replicas(
     """
     from models.errors import NO_VALUE, InputError  # noqa: PLC0415
     from models.replication.importance import IMPORTANCE  # noqa: PLC0415
-    from scenarios.planning_files import refuse_unwritable, write_text  # noqa: PLC0415
+    from scenarios.planning_files import refuse_page, refuse_unwritable, write_text  # noqa: PLC0415
     from scenarios.query_files import read_queries  # noqa: PLC0415
     from scenarios.replication import (  # noqa: PLC0415
         OPTIMISED,
@@ -65,6 +66,7 @@ def replicas(
         problem_of,
     )
 
+    refuse_page(report, force=force)
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")  # before any work is done
     if (front or target is not None) and (importance or selection != "stepwise" or placement != "first-fit"):
@@ -79,13 +81,19 @@ def replicas(
     loaded = read_queries(file)
     problem = problem_of(loaded, asked)
     if front:
-        _print_front(problem, front, json, loaded.table.names, out, force)
+        _print_front(problem, front, json, loaded, _Places(out, report, force))
         return
     found = {OPTIMISED: cheapest_of(problem, target)} if target is not None else plans(problem, asked)
     if optimise:
         found[OPTIMISED] = best_plan(problem, found[best_of(found)])
     best = best_of(found)
     made = document(found[best], problem, loaded, asked)
+    if report is not None:
+        from scenarios.report_replicas import plans_page  # noqa: PLC0415
+
+        table = loaded.table
+        page = plans_page(found, problem, table.names, table.queries, title=loaded.asked.name, command=terminal.again())
+        write_text(report, page, force=force)
     if out is not None:
         write_text(out, json_text.dumps(made, allow_nan=False) + "\n", force=force)
     if json:
@@ -104,25 +112,35 @@ def _heuristics(importance: list[str] | None, selection: str) -> tuple[tuple[str
     return (("--importance", bool(importance)), ("--selection", selection != "stepwise"), ("--placement", True))
 
 
-def _print_front(
-    problem: Replication, points: int, json: bool, names: Sequence[str], out: Path | None, force: bool
-) -> None:
-    """The Pareto front as a table, or one JSON document, which --out keeps as well."""
+@dataclass(frozen=True)
+class _Places:
+    out: Path | None
+    report: Path | None
+    force: bool
+
+
+def _print_front(problem: Replication, points: int, json: bool, loaded: LoadedQueries, places: _Places) -> None:
+    """The Pareto front as a table, or one JSON document, which --out keeps as well; and as a page."""
     from scenarios.planning_files import write_text  # noqa: PLC0415
     from scenarios.replication import front_of  # noqa: PLC0415
 
     found = front_of(problem, points)
     if not found:
         raise _no_room(problem)
+    if places.report is not None:
+        from scenarios.report_replicas import front_page  # noqa: PLC0415
+
+        page = front_page(found, problem, title=loaded.asked.name, command=terminal.again())
+        write_text(places.report, page, force=places.force)
     rows = [
         {"budget": one.budget, "cost": one.plan.cost, "broken": one.plan.objective, "bound": one.plan.bound}
         | {"gap": one.plan.gap, "levels": None if one.plan.levels is None else one.plan.levels.tolist()}
         | {"status": one.plan.status.value, "instances": one.plan.instances}
         for one in found
     ]
-    made = {"kind": "front", "goal": problem.goal, "operators": list(names), "points": rows}
-    if out is not None:
-        write_text(out, json_text.dumps(made, allow_nan=False) + "\n", force=force)
+    made = {"kind": "front", "goal": problem.goal, "operators": list(loaded.table.names), "points": rows}
+    if places.out is not None:
+        write_text(places.out, json_text.dumps(made, allow_nan=False) + "\n", force=places.force)
     if json:
         terminal.print_json(made)
         return

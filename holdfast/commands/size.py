@@ -40,7 +40,7 @@ def size(
     with progress() as talk:
         found = answer(file, curve=curve, talk=lambda text: talk(text, None))
     if report is not None:
-        write_text(report, sizing_page(found), force=force)
+        write_text(report, sizing_page(found, command=terminal.again()), force=force)
     if as_json:
         terminal.print_json(document(found))
     else:
@@ -89,7 +89,9 @@ def _chosen(found: SizingAnswer) -> list[str]:
         ("hosts busy", f"{at.utilisation:.1%} of the time, checkpoints included"),
         ("hosts", f"fail after {duration_text(problem.mttf_s)}, down {duration_text(problem.mttr_s)}"),
     ]
-    return [f"{name:<14}{text}" for name, text in lines]
+    from holdfast.terminal import facts  # noqa: PLC0415
+
+    return facts(lines, 14)
 
 
 def _possible(found: SizingAnswer) -> list[Table | str]:

@@ -19,6 +19,7 @@ from models.checkpoint_interval import exact
 from models.sizing.answer import Judged, PlanFigures, Verdict
 from models.sizing.chain import NotThere, not_there
 from models.sizing.problem import SizingProblem, SystemPlan
+from models.units import duration_text
 
 _CELLS = 32
 _ROUNDS = 8
@@ -182,6 +183,6 @@ def _why(best: PlanFigures, least: float, allowed: float) -> str:
     parts = {"too few hosts": best.standing, "recoveries": best.recovering, "take-overs": best.switching}
     name = max(parts, key=lambda key: parts[key])
     spans = (downtime_s(least), downtime_s(allowed))
-    pairs = (tuple(f"{span / 60:.{digits}g}" for span in spans) for digits in range(3, 17))
+    pairs = (tuple(duration_text(span, digits) for span in spans) for digits in range(3, 17))
     shown = next((pair for pair in pairs if pair[0] != pair[1]), ("more", "that"))
-    return f"down at least {shown[0]} min a month, {shown[1]} allowed; most of it: {name}"
+    return f"down at least {shown[0]} a month, {shown[1]} allowed; most of it: {name}"

@@ -50,7 +50,9 @@ def test_a_sampled_answer_says_so(capsys) -> None:  # type: ignore[no-untyped-de
     assert code == 0
     assert "<0.00073" in out  # 3 / 4096
     assert "<32 min" in out  # the same, of a month
-    assert "95 % intervals" in out
+    assert "intervals hold with 95 %" in out
+    assert "Known to lie in" in out
+    assert "0..0.000731" in out
 
 
 def test_bounds_are_shown_with_the_digits_in_which_they_differ() -> None:

@@ -77,7 +77,13 @@ def test_primaries_of_a_running_system_stay(capsys: pytest.CaptureFixture[str], 
         (("--importance", "dgree"), "", "--importance = dgree: must be one of"),
         (("--selection", "best"), "", "--selection = best: must be one of"),
         (("--placement", "last"), "", "--placement = last: must be one of"),
-        (("--level", "-1"), "", "max_level = -1"),
+        (("--level", "-1"), "", "error: --level = -1: must be a whole number"),
+        (("--goal", "best"), "", "error: --goal = best: must be one of mean, worst"),
+        (("--target", "2"), "", "error: --target = 2.0: must be a probability"),
+        (("--seed", "-1"), "", "error: --seed = -1: must not be negative"),
+        (("--front", "-3"), "", "error: --front = -3: must be at least 2"),
+        (("--report", "page.txt"), "", "error: --report = page.txt: must end in .html"),
+        ((), '\n[placed]\n"average.mean" = 0\n"average.sap" = 0\n', "error: placed: host 0"),
         ((), '\n[placed]\n"alerts.sap" = 8\n', "is not a host for primaries: there are 8"),
         ((), '\n[placed]\n"alerts.sup" = 1\n', "did you mean"),
         ((), '\n[placed]\n"alerts.sap" = 1\n"average.sap" = 2\n', "is the same operator as one on host 1"),
@@ -141,7 +147,7 @@ def test_the_front_rises_with_cost_and_keeps_below_its_bound(capsys: pytest.Capt
     assert code == 0
     assert "worst query" in out
     assert "stands alone" in run(capsys, "plan", "replicas", EXAMPLE, "--front", 3, "--optimise")[2]
-    assert "points = 1: must be at least 2" in run(capsys, "plan", "replicas", EXAMPLE, "--front", 1)[2]
+    assert "--front = 1: must be at least 2" in run(capsys, "plan", "replicas", EXAMPLE, "--front", 1)[2]
     assert "goal = best: must be one of mean, worst" in run(capsys, "plan", "replicas", EXAMPLE, "--goal", "best")[2]
 
 
@@ -180,3 +186,17 @@ def test_what_a_search_would_not_look_at_is_refused(
     code, out, err = run(capsys, "plan", "replicas", EXAMPLE, *words, *of)
     assert (code, out) == (2, "")
     assert f"{of[0]}: is of the heuristics" in err
+
+
+@pytest.mark.parametrize("words", [("--optimise",), ("--front", 3), ("--target", 0.9)])
+def test_a_page_stands_beside_the_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[object, ...]
+) -> None:
+    from analysis.report import page  # noqa: PLC0415
+
+    monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
+    made = tmp_path / "page.html"
+    assert run(capsys, "plan", "replicas", EXAMPLE, *words, "--report", made)[0] == 0
+    assert "stock ticks on eight hosts" in made.read_text()
+    code, _, err = run(capsys, "plan", "replicas", EXAMPLE, *words, "--report", made)
+    assert (code, "--report" in err and "exists" in err) == (2, True)

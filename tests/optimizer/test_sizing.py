@@ -12,6 +12,7 @@ from models.sizing.chain import not_there
 from models.sizing.description import sizing_from
 from models.sizing.problem import SizingProblem, SystemPlan
 from models.solution import Status
+from models.units import parse
 from optimizer.sizing import solve
 from optimizer.sizing.judge import judge
 
@@ -93,7 +94,7 @@ def test_what_is_said_of_a_plan_that_fails_is_proven_for_all_its_intervals() -> 
     for one in found.next_cheaper:
         if one.best is None:
             continue
-        said_s = 60 * float(one.why.split("at least ")[1].split(" min")[0])
+        said_s = parse(one.why.split("at least ")[1].split(" a month")[0], "s")
         least_s = by_grid(asked, one.plan) * 30.4375 * 86_400
         assert said_s <= least_s * (1 + 5e-3)  # three digits
         assert one.best.unavailability * 30.4375 * 86_400 == pytest.approx(least_s, rel=1e-4)
