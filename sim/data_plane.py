@@ -156,8 +156,7 @@ class DataPlane(Protocol):
 
     # -- what protocols need
     #
-    # Actions: not simulated yet are pauses, barriers and timed actions beside windows and timers, and all on the plane
-    # of the scan. There the verbs from here to `start_actions` raise ValueError.
+    # Not simulated are actions on the plane of the scan: there the verbs from here to `start_actions` raise ValueError.
 
     def pause(self, task: int, until_ns: int | None) -> None:
         """The task starts nothing before that instant, or (None) before `unpause`; sources emit nothing.

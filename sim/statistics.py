@@ -12,9 +12,16 @@ from sim.cluster import NOWHERE
 from sim.data_plane import Statistic
 
 if TYPE_CHECKING:
+    from sim.cluster import RunPlan
     from sim.control import Control
 
 _NS = 1e9
+
+
+def check_counts(plan: RunPlan) -> None:
+    """Raises ValueError if the load of key groups is not counted in the run."""
+    if not plan.counts:
+        raise ValueError("the load of key groups is counted only with recording.statistics, or elasticity")
 
 
 class Period(NamedTuple):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim.action_limits import ActionLimits
 from sim.clock import Clock, Process
 from sim.compiled import actions, pools, timed
 from sim.compiled.pointer import State
@@ -25,7 +24,6 @@ class Actions(ABC):
     """The verbs of `sim.data_plane` for protocols."""
 
     s: State
-    limits: ActionLimits
     _plan: RunPlan
     _clock: Clock
     _listener: Listener
@@ -42,11 +40,6 @@ class Actions(ABC):
     def _act(self) -> None:
         """An action comes: the run needs all of the compiled code."""
         self.s.extend()
-
-    def _stop(self) -> None:
-        """Raises ValueError if the run has something that what stops tasks was not tried with."""
-        self.limits.stop()
-        self._act()
 
     # -- telling
 
@@ -86,13 +79,13 @@ class Actions(ABC):
 
     def pause(self, task: int, until_ns: int | None) -> None:
         """The task starts nothing before that instant, or before `unpause`."""
-        self._stop()
+        self._act()
         self._room(2)
         actions.pause(self.s, task, NONE if until_ns is None else until_ns)
 
     def unpause(self, task: int) -> None:
         """The pause is over now."""
-        self._stop()
+        self._act()
         self._room(int(actions.burst(self.s, task)))
         actions.unpause(self.s, task)
         self._tell()
@@ -137,15 +130,13 @@ class Actions(ABC):
         channels: int = 0,
     ) -> None:
         """A message from task to task, or from CONTROL."""
-        if channels:
-            self._stop()
         self._act()
         self._room(2)
         actions.send_message(self.s, sender, receiver, token, turn, size_bytes, work_ns, channels)
 
     def unalign(self, task: int) -> None:
         """Forget the oldest barriers that wait at the task."""
-        self._stop()
+        self._act()
         self._room(int(actions.burst(self.s, task)))
         actions.unalign(self.s, task)
         self._tell()
@@ -154,7 +145,7 @@ class Actions(ABC):
 
     def start_actions(self, actions: Sequence[Timed]) -> None:
         """Do these at their instants."""
-        self._stop()
+        self._act()
         if not actions:
             return
         times = [action.at_ns for action in actions]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sim.clock import PAUSES
 from sim.compiled.channels import free_visit, new_visit, send_mail
 from sim.compiled.compiling import kernel
-from sim.compiled.emitting import emit_births
+from sim.compiled.emitting import emit_births, emit_ticks
 from sim.compiled.events import push
 from sim.compiled.outbox import leave_place, put_behind
 from sim.compiled.pointer import State
@@ -67,6 +67,11 @@ def burst(s: State, task: int) -> int:
         b = s.sources[k]
         if s.units[b.unit].task == task:
             n += b.born - b.emitted
+    if s.operators[t.operator].timer > 0:
+        for k in range(s.units.shape[0]):
+            u = s.units[k]
+            if u.task == task and u.live:
+                n += max(0, u.ticks_due - u.ticks)
     return (g.fan_out + 2) * (n + 2) + s.operators[t.operator].threads
 
 
@@ -106,6 +111,10 @@ def unpause(s: State, task: int) -> None:
         b = s.sources[k]
         if s.units[b.unit].task == task and s.units[b.unit].live:
             emit_births(s, k, b.born)
+    if s.operators[t.operator].timer > 0:
+        for k in range(s.units.shape[0]):
+            if s.units[k].task == task and s.units[k].live:
+                emit_ticks(s, k, s.units[k].ticks_due)
     go_on(s, task)
     note_idle(s, task)
 
@@ -155,6 +164,14 @@ def _let_go(s: State, task: int, unit: int) -> None:
         following = s.visits[free].next
         put_in_front(s, free, task)
         free = following
+
+
+@kernel
+def mute(s: State, unit: int, muted: int) -> None:
+    """The unit applies what comes, but emits nothing."""
+    s.units[unit].muted = muted
+    if not muted:
+        s.units[unit].live_at = s.g[0].serial
 
 
 # -- messages

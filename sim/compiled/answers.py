@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from models.records import NEVER, table
-from sim.action_limits import check_counts
 from sim.compiled import books, channels, statistics, verbs
 from sim.compiled.pointer import State
 from sim.compiled.state import MESSAGE_KINDS, NONE, REASONS, TUPLE
 from sim.data_plane import Row, Statistic
+from sim.statistics import check_counts
 
 if TYPE_CHECKING:
     from sim.birth_stream import BirthStream

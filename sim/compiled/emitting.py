@@ -30,8 +30,10 @@ def emit_births(s: State, source: int, upto: int) -> None:
 
 @kernel
 def emit_ticks(s: State, unit: int, upto: int) -> None:
-    """Emit what a timer has not emitted up to this instant of it, each born at its own."""
+    """Emit what a timer has not emitted up to this instant of it, each born at its own, unless the task is paused."""
     u = s.units[unit]
+    if s.tasks[u.task].paused_until != 0:
+        return
     op, draws = s.operators[u.operator], s.draws[u.operator]
     while u.ticks < upto:
         u.ticks += 1

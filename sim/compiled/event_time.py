@@ -6,6 +6,7 @@ For its task a watermark is a service of 0 ns.
 from __future__ import annotations
 
 from sim.clock import SERVICE, TICKS, TIMERS
+from sim.compiled.actions import held_back
 from sim.compiled.channels import free_visit
 from sim.compiled.compiling import kernel
 from sim.compiled.emitting import emit_ticks
@@ -70,7 +71,7 @@ def tick(s: State, source: int, time: int) -> None:
     """Everything that the sources there bear before now is sent, but for what waits, which holds event time back."""
     b = s.sources[source]
     unit = s.units[b.unit]
-    if unit.live:
+    if unit.live and s.tasks[unit.task].paused_until == 0:
         promise = time
         for k in range(s.sources.shape[0]):
             other = s.sources[k]
@@ -83,11 +84,12 @@ def tick(s: State, source: int, time: int) -> None:
 
 @kernel
 def timer(s: State, unit: int, time: int) -> None:
-    """A task emits whatever came in, at no cost; while it is down it does not."""
+    """A task emits whatever came in, at no cost; while it is down or paused it does not."""
     u = s.units[unit]
     op = s.operators[u.operator]
+    u.ticks_due = time // op.timer
     if u.live:
-        emit_ticks(s, unit, time // op.timer)
+        emit_ticks(s, unit, u.ticks_due)
     push(s, time + op.timer, TIMERS + u.task, s.g[0].serial, TIMER, unit)
     s.g[0].serial += 1
 
@@ -122,6 +124,8 @@ def mark_arrives(s: State, v: int) -> None:
     t = s.tasks[task]
     if not t.alive or not s.tasks[s.visits[v].origin].alive:
         free_visit(s, v)
+        return
+    if t.barriers != NONE and held_back(s, v, task):
         return
     s.visits[v].ticket = ticket(s, t.host)
     put_in_queue(s, v, task)

@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from sim.action_limits import ActionLimits
 from sim.birth_stream import BirthStream
 from sim.clock import Clock
 from sim.cluster import Cluster, RunPlan
@@ -62,7 +61,6 @@ class CompiledPlane(Actions, Moves, Answers):
         self._checkpoints: list[np.ndarray] = []
         self._block = max(256, min(2**16, _BIRTHS // max(1, self._source_count())))
         self._streams = self._birth_streams()
-        self.limits = ActionLimits(plan)
         self.s = self._state()
         if setup.needs_more(plan):
             self.s.extend()

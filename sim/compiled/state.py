@@ -158,6 +158,7 @@ UNIT = in_lines(
         ("newest_pending", _i8),  # the same of the checkpoint that is under way
         ("newest_stored", _i8),  # and of the stored one
         ("ticks", _i8),  # instants of the timer whose outputs were made
+        ("ticks_due", _i8),  # instants that have come
         ("ticks_pending", _i8),
         ("ticks_stored", _i8),
         ("event", _i8),  # event time: the least of its channels

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.compiled.actions import burst, pause, send_message, unalign, unpause
+from sim.compiled.actions import burst, mute, pause, send_message, unalign, unpause
 from sim.compiled.channels import new_visit
 from sim.compiled.compiling import kernel
 from sim.compiled.events import push
@@ -66,7 +66,7 @@ def act(s: State, k: int) -> bool:
         elif r.verb == _UNALIGN:
             unalign(s, r.of[0])
         elif r.verb == _MUTE:
-            s.units[r.of[0]].muted = r.of[1]
+            mute(s, r.of[0], r.of[1])
         if g.notices > 0:
             g.acting = NONE if r.last else k + 1
             return False

@@ -9,7 +9,6 @@ from models.records import NEVER
 from reference.outbox import Letter
 from reference.task import Task, Work
 from reference.unit import Message, Unit, Visit
-from sim.action_limits import ActionLimits
 from sim.clock import ARRIVAL, PAUSES, Process, channel
 from sim.data_plane import CONTROL, Timed
 
@@ -24,11 +23,11 @@ class Actions:
     """The verbs of `sim.data_plane` for migrations; a part of `reference.world.World`."""
 
     plan: Any
-    limits: ActionLimits
     clock: Any
     cluster: Any
     listener: Any
     recorder: Any
+    emit_ticks: Any
     transmit: Any
     tasks: list[Task]
     hosts: list[Host]
@@ -84,7 +83,6 @@ class Actions:
 
     def pause(self, task: int, until_ns: int | None) -> None:
         """The task starts nothing before that instant, or before `unpause`."""
-        self.limits.stop()
         paused, until = self.tasks[task], NEVER if until_ns is None else until_ns
         before = paused.paused_until_ns
         if not paused.alive or before == NEVER or (until != NEVER and until <= max(before, self.clock.now_ns())):
@@ -100,7 +98,6 @@ class Actions:
 
     def unpause(self, task: int) -> None:
         """The pause is over."""
-        self.limits.stop()
         if self.tasks[task].alive and self.tasks[task].paused_until_ns:
             self._unpause(self.tasks[task])
             self.tell()
@@ -110,6 +107,9 @@ class Actions:
         for source in self.sources:
             if source.unit.task is task and source.unit.live:
                 source.catch_up()
+        for unit in self._numbered if task.operator.timer_ns else ():
+            if unit.task is task and unit.live:
+                self.emit_ticks(unit, unit.due)
         task.go_on()
         self.notice(task)
 
@@ -151,8 +151,6 @@ class Actions:
         channels: int = 0,
     ) -> None:
         """A message from task to task, behind all that went before on the same channel."""
-        if channels:
-            self.limits.stop()
         task, origin = self.tasks[receiver], None if sender == CONTROL else self.tasks[sender]
         message = Message(token, origin, turn or channels > 0, work_ns, channels)
         if origin is None:
@@ -183,7 +181,6 @@ class Actions:
 
     def unalign(self, task: int) -> None:
         """Give the alignment up: its barriers are forgotten, and what they held back arrives now."""
-        self.limits.stop()
         stuck = self.tasks[task]
         if stuck.alive:
             stuck.give_up_alignment()
@@ -194,7 +191,6 @@ class Actions:
 
     def start_actions(self, actions: Iterable[Timed]) -> None:
         """Do these in order, each at its instant."""
-        self.limits.stop()
         todo = list(actions)
         assert todo == sorted(todo, key=lambda action: action.at_ns)
         assert not todo or todo[0].at_ns > self.clock.now_ns()

@@ -61,10 +61,10 @@ class Watermarks:
     def _tick(self, source: Source, now: int) -> None:
         """Everything that the sources there bear before now is sent, but for what waits, which holds event time back.
 
-        A source that is down says nothing.
+        A source that is down or paused says nothing.
         """
         task = source.unit.task
-        if source.unit.live:
+        if source.unit.live and not task.paused_until_ns:
             here = [other for other in self.world.sources if other.unit.task is task and other.unit.live]
             self._rise(task, min(other.promise_ns(now) for other in here))
         self._wait(source, now + source.unit.operator.watermark_ns)
@@ -94,9 +94,7 @@ class Watermarks:
 
     def _arrive(self, mark: Mark, task: Task, _: object) -> None:
         if task.alive and mark.origin.alive:
-            mark.ticket = task.host.ticket()
-            task.queue.append(mark)
-            task.cores.dispatch()
+            task.arrive(mark)
             self.world.tell()
 
     # -- at its turn

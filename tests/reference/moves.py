@@ -10,14 +10,12 @@ from models.records import NEVER
 from reference.event_time import Watermarks
 from reference.task import Task
 from reference.unit import Unit
-from sim.action_limits import ActionLimits
 
 
 class Moves:
     """The verbs of `sim.data_plane` for instances; a part of `reference.world.World`."""
 
     plan: Any
-    limits: ActionLimits
     tasks: list[Task]
     watermarks: Watermarks
     _numbered: list[Unit]

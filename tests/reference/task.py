@@ -74,7 +74,7 @@ class Task:
         self.rules: list[tuple[int | None, int | None]] = []  # (unit, task of origin) whose tuples are held
         self.side: list[Visit] = []  # what these rules hold
         self.barriers: list[Message] = []  # those that wait for their twins on other channels
-        self.back: list[Visit | Message | Bundle] = []  # what has come behind them
+        self.back: list[Visit | Message | Mark | Bundle] = []  # what has come behind them
         self.idle_threads = operator.description.threads
         self.busy_ns = 0
         self.alive = True
@@ -112,8 +112,8 @@ class Task:
         lane = self.front or self.queue
         return lane[0].ticket if lane and self.ready else None
 
-    def arrive(self, *items: Visit | Message | Bundle) -> None:
-        """Tuples or messages have come over their channels."""
+    def arrive(self, *items: Visit | Message | Mark | Bundle) -> None:
+        """Tuples, messages or watermarks have come over their channels."""
         todo = deque(items)
         while todo:
             one = todo.popleft()
@@ -135,7 +135,7 @@ class Task:
         same = [other for other in self.barriers if other.token == barrier.token]
         return 1 + len(same) >= barrier.channels and (not self.barriers or self.barriers[0].token == barrier.token)
 
-    def _let_through(self, token: int) -> list[Visit | Message | Bundle]:
+    def _let_through(self, token: int) -> list[Visit | Message | Mark | Bundle]:
         """What was held back, and the barriers of others, arrive once more."""
         again = [*(other for other in self.barriers if other.token != token), *self.back]
         for item in self.back:
@@ -149,7 +149,7 @@ class Task:
         if self.barriers:
             self.arrive(*self._let_through(self.barriers[0].token))
 
-    def _enter(self, item: Visit | Message | Bundle) -> None:
+    def _enter(self, item: Visit | Message | Mark | Bundle) -> None:
         if isinstance(item, Message) and not item.turn:
             self._take_in_hand(item)
             return

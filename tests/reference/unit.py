@@ -141,6 +141,7 @@ class Unit:
         self.processed_ns = NEVER  # when the last replayed tuple was
         self.births_ns: list[int] = []  # of the applied tuples
         self.time = EventTime()
+        self.due = 0  # instants of its timer that have come
         self.measured_from: int | None = None  # tuples that arrive from then on are timed
         self.until_calm = False  # up to the first that does not wait
         self.longest = NEVER

@@ -20,13 +20,13 @@ from reference.recorder import Recorder
 from reference.source import Source
 from reference.task import Task, Work
 from reference.unit import Bundle, Row, Unit, Visit
-from sim.action_limits import ActionLimits, check_counts
 from sim.arrivals import births
 from sim.clock import ARRIVAL, MESSAGE, TIMERS, Clock, channel
 from sim.cluster import Cluster, RunPlan
 from sim.data_plane import Key, Listener, Statistic
 from sim.data_plane import Row as TableRow
 from sim.pace import FULL, pace_of
+from sim.statistics import check_counts
 
 
 class World(Actions, Moves):
@@ -44,7 +44,6 @@ class World(Actions, Moves):
         super().__init__()
         self.plan, self.cluster, self.clock, self.listener = plan, cluster, clock, listener
         self.recorder = Recorder()
-        self.limits = ActionLimits(plan)
         self.drops_duplicates = plan.drops_duplicates
         self.remote = Link(plan.scenario.fault_tolerance.remote_bytes_per_s, plan.latency_ns)
         self.hosts = [
@@ -174,7 +173,7 @@ class World(Actions, Moves):
         """A source unit emits what waits, and a timer what it did not at the instants before now."""
         resumed = self._numbered[unit]
         if resumed.operator.timer_ns:
-            self._emit_ticks(resumed, (self.clock.now_ns() - 1) // resumed.operator.timer_ns)
+            self.emit_ticks(resumed, (self.clock.now_ns() - 1) // resumed.operator.timer_ns)
         for source in self.sources:
             if source.unit.number == unit:
                 source.resume()
@@ -287,14 +286,15 @@ class World(Actions, Moves):
         self.clock.at(at, TIMERS + unit.task.index, lambda _: self._timer(unit, number))
 
     def _timer(self, unit: Unit, number: int) -> None:
-        """A task emits whatever came in, at no cost; while it is down it does not."""
+        """A task emits whatever came in, at no cost; while it is down or paused it does not."""
+        unit.due = number
         if unit.live:
-            self._emit_ticks(unit, number)
+            self.emit_ticks(unit, number)
         self._wait_for_timer(unit, number + 1)
 
-    def _emit_ticks(self, unit: Unit, upto: int) -> None:
+    def emit_ticks(self, unit: Unit, upto: int) -> None:
         """The outputs of the timer that are not made yet, each born at its instant."""
-        while unit.time.ticks < upto:
+        while unit.time.ticks < upto and not unit.task.paused_until_ns:
             unit.time.ticks += 1
             made, key = unit.operator.tick(unit.index, unit.time.ticks)
             self.emit(unit, made, unit.time.ticks * unit.operator.timer_ns, key)

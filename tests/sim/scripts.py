@@ -101,6 +101,10 @@ class Scripted(Control):
             self.work(task, self._instant(20), self._done)
         elif verb == "timed":
             plane.start_actions(self._timed(live))
+        elif verb == "timed_mute" and self.plan.may_fail:
+            steps = sorted(now + self._instant(300) for _ in range(2))
+            unit = self._unit(task)
+            plane.start_actions([Timed(at, "mute", (unit, k == 0)) for k, at in enumerate(steps)])
         elif verb == "speed":
             plane.speed(draw.randrange(len(self.cluster.host_alive)), draw.choice([0.0, 0.25, 0.5, 0.9, 1 / 3]))
         elif verb == "instance":

@@ -1,4 +1,4 @@
-"""What actions of protocols are not simulated with yet: each verb says so, in both data planes."""
+"""Where actions of protocols are not simulated: each verb says so on the plane of the scan."""
 
 from __future__ import annotations
 
@@ -6,24 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from reference.world import World
 from small_jobs import queue
 
 from models.inputs import RunInputs
 from models.scenario import Scenario
 from sim.cluster import RunPlan
-from sim.compiled.plane import CompiledPlane
 from sim.compiled.scan_plane import ScanPlane
 from sim.control import Control, PlaneFactory
 from sim.data_plane import CONTROL, DataPlane, Timed
 
-STOPS: dict[str, Callable[[DataPlane], Any]] = {
-    "pause": lambda plane: plane.pause(1, None),
-    "unpause": lambda plane: plane.unpause(1),
-    "barrier": lambda plane: plane.send(0, 1, 1, channels=2),
-    "unalign": lambda plane: plane.unalign(1),
-    "start_actions": lambda plane: plane.start_actions([Timed(1, "pause", (1, None))]),
-}
 VERBS: dict[str, Callable[[DataPlane], Any]] = {
     "pause": lambda plane: plane.pause(1, None),
     "unpause": lambda plane: plane.unpause(1),
@@ -47,22 +38,6 @@ SERVICE = {"distribution": "exponential", "mean": "5 ms"}
 
 def on(plane: PlaneFactory, made: Scenario) -> DataPlane:
     return Control(RunPlan.of(made, RunInputs(), 0), plane).plane
-
-
-def beside() -> dict[str, Scenario]:
-    window = {"kind": "aggregate", "inputs": {"src": "key"}, "window": {"length": "1 s"}}
-    return {
-        "windows": queue(SERVICE, q=window),
-        "timers": queue(SERVICE, q={"timer": {"every": "1 s"}}),
-    }
-
-
-@pytest.mark.parametrize("plane", [World, CompiledPlane])
-@pytest.mark.parametrize("verb", STOPS)
-@pytest.mark.parametrize("what", beside())
-def test_an_action_beside_what_it_was_not_tried_with_is_refused(plane: PlaneFactory, verb: str, what: str) -> None:
-    with pytest.raises(ValueError, match=f"not simulated yet: .*{what}"):
-        STOPS[verb](on(plane, beside()[what]))
 
 
 @pytest.mark.parametrize("verb", VERBS)

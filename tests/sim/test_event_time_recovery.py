@@ -131,13 +131,13 @@ def test_a_long_campaign_of_equal_rows_with_timers_and_crashes() -> None:
 @contextmanager
 def timers_until_the_last_birth(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> Iterator[None]:
     """Inside, timers fall silent with the sources, so that a run comes to rest."""
-    last, emit = int(raw["duration"].split()[0]) * NS - 1, World._emit_ticks
+    last, emit = int(raw["duration"].split()[0]) * NS - 1, World.emit_ticks
 
     def emit_some(self: World, unit: Unit, upto: int) -> None:
         emit(self, unit, min(upto, last // unit.operator.timer_ns))
 
     with patch.context() as silent:
-        silent.setattr(World, "_emit_ticks", emit_some)
+        silent.setattr(World, "emit_ticks", emit_some)
         yield
 
 
