@@ -176,6 +176,24 @@ class Placement:
         loads, rooms = zip(*pairs, strict=True)
         return frozen(np.stack(loads, axis=1)), frozen(np.stack(rooms, axis=1))
 
+    def part(self, instances: IntArray, hosts: IntArray, goal: str) -> Placement:
+        """The problem of some instances on some hosts (numbers, also repeated), in the same whole units.
+
+        Nothing is fixed in it or runs anywhere, hosts are no failure domains, and colours have no limit.
+        """
+        made = Placement(
+            self.cpu[instances],
+            self.host_cpu[hosts],
+            network=None if self.network is None else self.network[instances],
+            host_network=None if self.host_network is None else self.host_network[hosts],
+            operator=self.operators[instances],
+            colour=self.colours[instances],
+            value=self.values[instances],
+            goal=goal,
+        )
+        made.__dict__["_whole"] = (frozen(self.loads[instances]), frozen(self.rooms[hosts]))
+        return made
+
     @property
     def loads(self) -> IntArray:
         """What each instance takes of each resource, in whole units, (n, R)."""

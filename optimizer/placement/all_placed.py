@@ -18,6 +18,7 @@ from optimizer.placement.bounds import Bound, colour_bound, host_bound, impossib
 from optimizer.placement.budget import Budget
 from optimizer.placement.columns import Columns, column_bound
 from optimizer.placement.first_fit import best_fit
+from optimizer.placement.one_colour import falls_apart, one_colour
 from optimizer.placement.rounding import from_columns
 from optimizer.placement.search import Search
 from optimizer.placement.small import decide, smallest_conflict, whole
@@ -63,6 +64,9 @@ class AllPlaced:
             return infeasible_plan(conflict, self.budget)
         known = self.known
         known.colours = colour_bound(self.problem)
+        apart = self._by_colour()
+        if apart is not None:
+            return apart
         self._find_any()
         if known.nothing:
             return infeasible_plan(self._conflict(), self.budget)
@@ -73,6 +77,24 @@ class AllPlaced:
         self._fewer_hosts()
         if self.problem.current is not None:
             self._fewer_moves()
+        return self._plan()
+
+    def _by_colour(self) -> PlacementPlan | None:
+        """The plan of one colour on each host, or why there is none; None where one is not asked for, or not found."""
+        problem, known = self.problem, self.known
+        assert known.colours is not None
+        asked = problem.max_colours == 1 or (self.by_colours and known.colours.value == 1)
+        if not asked or not falls_apart(problem):
+            return None
+        host, least = one_colour(problem, self.budget, self.seed)
+        if least.value > problem.n_hosts:
+            reason = f"{least.reason}; there are {problem.n_hosts}"
+            if problem.max_colours == 1:
+                return infeasible_plan(Bound(least.value, reason, least.instances), self.budget)
+            known.colours = Bound(2, reason, least.instances)
+        if host is None or not self._right(host, 1):
+            return None
+        known.host, known.hosts = host, least
         return self._plan()
 
     def _try(self, most_colours: int, is_open: BoolArray, work: int) -> IntArray | None:
