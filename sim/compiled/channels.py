@@ -8,9 +8,10 @@ import numpy as np
 
 from sim.clock import ARRIVAL, MESSAGE, RECEIVER
 from sim.compiled.buffers import keep, next_node
-from sim.compiled.compiling import inlined, kernel
-from sim.compiled.draws import child_id, shuffle_target, takes
+from sim.compiled.compiling import apart, inlined, kernel
+from sim.compiled.draws import EXPONENTIAL, child_id, shuffle_target, takes, uniform
 from sim.compiled.events import push, push_arrival
+from sim.compiled.exponential import UNSURE, exponential_ns
 from sim.compiled.fair import post
 from sim.compiled.outbox import put_unsent, takes_place
 from sim.compiled.pointer import State
@@ -124,6 +125,18 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
 
 
 @inlined
+def _service_ahead(s: State, receiver: int, tuple_id: int) -> int:
+    """The service time that a unit will need for a tuple, where it is soon drawn.
+
+    The event after the begin of a service depends on its end; nothing waits for what is drawn now.
+    """
+    draws = s.draws[s.units[receiver].operator]
+    if draws.law != EXPONENTIAL:
+        return UNSURE
+    return exponential_ns(draws.a * _NS, uniform(tuple_id, draws.stream))
+
+
+@inlined
 def _on_its_way(
     s: State, receiver: int, origin: int, task: int, tuple_id: int, birth: int, key: int, arrival: int, node: int
 ) -> int:
@@ -136,6 +149,7 @@ def _on_its_way(
     e.arrival = arrival
     e.start = NONE
     e.serial = g.serial
+    e.service = _service_ahead(s, receiver, tuple_id)
     g.serial += 1
     e.next = NONE
     e.unit = receiver
@@ -223,7 +237,7 @@ def _emit_one(s: State, sender: int, receiver: int, tuple_id: int, birth: int, k
         send_over(s, sender, receiver, tuple_id, birth, key, size, node)
 
 
-@kernel
+@apart
 def emit(s: State, sender: int, tuple_id: int, birth: int, key: int) -> None:
     """An output of a unit, over every edge of its operator."""
     send_output(s, sender, tuple_id, birth, key)

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from numba import njit, types
-from numba.core import event, ir
+from numba.core import event, ir, lowering
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions, get_definition, guard
+from numba.core.typed_passes import NativeLowering
 from numba.core.untyped_passes import RewriteSemanticConstants
 
 from sim.compiled.cache import kept
@@ -33,6 +34,11 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """The same, and no call is left where it is used: for what each tuple needs, in few places."""
     return _compiled(function, _nrt=False, forceinline=True)
+
+
+def apart(function: F) -> F:
+    """The same, and a call is always left: for what is rare and large, that it take nothing from what is not."""
+    return _compiled(function, _nrt=False, forceinline=False, pipeline_class=_ApartCompiler)
 
 
 def helper(function: F) -> F:
@@ -64,7 +70,7 @@ class _Watcher(event.Listener):
 
 
 def _compiled(function: F, **options: Any) -> F:
-    options |= {"error_model": "numpy", "pipeline_class": _Compiler}
+    options = {"error_model": "numpy", "pipeline_class": _Compiler, "forceinline": False} | options
     made = _njit(**options)(function)
     options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     inner = _njit(**options)(function)
@@ -130,5 +136,32 @@ class _Compiler(CompilerBase):
     def define_pipelines(self) -> list[Any]:
         builder = DefaultPassBuilder.define_nopython_pipeline(self.state)
         builder.add_pass_after(_PutConstants, RewriteSemanticConstants)
+        builder.finalize()
+        return [builder]
+
+
+class _NeverInlined(lowering.Lower):
+    """Lowering to a function that LLVM leaves where it is."""
+
+    def setup_function(self, fndesc: Any) -> None:
+        super().setup_function(fndesc)
+        self.function.attributes.add("noinline")
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LowerApart(NativeLowering):
+    _name = "holdfast_apart"
+
+    @property
+    def lowering_class(self) -> Any:
+        return _NeverInlined
+
+
+class _ApartCompiler(_Compiler):
+    """The same for a function that is not to be inlined."""
+
+    def define_pipelines(self) -> list[Any]:
+        (builder,) = super().define_pipelines()
+        builder.passes = [(_LowerApart if made is NativeLowering else made, why) for made, why in builder.passes]
         builder.finalize()
         return [builder]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.compiled.channels import emit, send_output
-from sim.compiled.compiling import kernel
+from sim.compiled.compiling import apart, inlined, kernel
 from sim.compiled.draws import output_key, source_id
 from sim.compiled.pointer import State
 from sim.compiled.service import record_visit
@@ -11,7 +11,17 @@ from sim.compiled.state import NONE
 from sim.compiled.windows import window_id
 
 
-@kernel
+@inlined
+def emit_one(s: State, source: int, k: int) -> None:
+    """Emit the tuple of this sequence number, which is born now, and all before it have been emitted."""
+    b = s.sources[source]
+    birth = s.births[b.offset + k - b.base]
+    b.emitted = k + 1
+    record_visit(s, s.units[b.unit].operator, s.units[b.unit].task, birth.time, birth.time, birth.time)
+    send_output(s, b.unit, source_id(b.code, k), birth.time, birth.key)
+
+
+@apart
 def emit_births(s: State, source: int, upto: int) -> None:
     """Emit what was born up to this sequence number and waits, until the task is paused or an output finds no room."""
     b, g = s.sources[source], s.g[0]
@@ -25,7 +35,7 @@ def emit_births(s: State, source: int, upto: int) -> None:
         birth = s.births[b.offset + k - b.base]
         b.emitted = k + 1
         record_visit(s, operator, task, birth.time, g.now, g.now)
-        send_output(s, unit, source_id(b.code, k), birth.time, birth.key)
+        emit(s, unit, source_id(b.code, k), birth.time, birth.key)
 
 
 @kernel

@@ -122,10 +122,11 @@ def _play(s: State, leaf: int) -> None:
     time, task = matches[leaf].time, matches[leaf].task
     while place > 1:
         other = matches[place ^ 1]
-        its_time, its_task = other.time, other.task
-        beaten = its_time < time + (place & 1)  # of equals the left one wins
-        time = its_time if beaten else time
-        task = its_task if beaten else task
+        # All bits set if the other wins, which of equals the left one does. Who wins is anybody's guess, and a branch,
+        # which a comparison becomes here, would be guessed wrong every other time.
+        beaten = (other.time - time - (place & 1)) >> 63
+        time ^= (time ^ other.time) & beaten
+        task ^= (task ^ other.task) & beaten
         place >>= 1
         won = matches[place]
         won.time = time

@@ -16,11 +16,11 @@ from sim.compiled.outbox import give, has_room, is_free, leave_place, stop_waiti
 from sim.compiled.pointer import State
 from sim.compiled.rules import take_in_hand
 from sim.compiled.service import (
-    admit,
     complete,
     dispatch,
     drop,
     note_idle,
+    pass_by,
     put_in_front,
     put_in_queue,
     start_services,
@@ -28,7 +28,7 @@ from sim.compiled.service import (
     ticket,
 )
 from sim.compiled.sharing import ended
-from sim.compiled.source_events import born, emit_waiting, has_births, is_single, waiting_births
+from sim.compiled.source_events import born, born_alone, emit_waiting, has_births, is_single, waiting_births
 from sim.compiled.state import (
     ACT,
     ARRIVE,
@@ -132,8 +132,9 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             if ref == NONE:
                 continue
             kind = END
+        cores = NONE
         if kind == ARRIVE:
-            arrive(s, ref)
+            cores = arrive(s, ref)
         elif kind == END:
             task = rank - SERVICE
             t = s.tasks[task]
@@ -164,8 +165,9 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
                     free_visit(s, v)
                 if s.full and t.marks > 0:
                     let_marks_pass(s, task)
-                start_services(s, t.cores)
-                note_idle(s, task)
+                cores = t.cores
+        elif single:
+            born_alone(s, ref, time)
         elif kind == BORN:
             born(s, ref, time)
         elif kind == STORED:
@@ -181,6 +183,10 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
                 return ASKED
         elif s.full:
             further(s, kind, ref, rank, time)
+        if cores != NONE:
+            start_services(s, cores)
+            if kind == END:
+                note_idle(s, rank - SERVICE)
         if g.notices > 0:
             return TOLD
 
@@ -256,19 +262,19 @@ def room(s: State, need: int) -> bool:
 
 
 @inlined
-def arrive(s: State, v: int) -> None:
-    """A tuple has come over its channel."""
+def arrive(s: State, v: int) -> int:
+    """A tuple has come over its channel; the cores at which something may begin now, or NONE."""
     e = s.visits[v]
     if not e.wire:
         free_visit(s, v)  # its sender died before it had left
-        return
+        return NONE
     e.wire = 0
     task = e.task
     t = s.tasks[task]
     if not t.alive:
         drop(s, v, task, CRASHED)
         free_visit(s, v)
-        return
+        return NONE
     e.ticket = ticket(s, t.host)
     e.arrived = 1
     if not s.g[0].clean:
@@ -276,14 +282,14 @@ def arrive(s: State, v: int) -> None:
     if s.full and s.g[0].counts:
         count_arrival(s, v)
     if s.full and t.barriers != NONE and held_back(s, v, task):
-        return
+        return NONE
     if not t.has_service:
         if s.full and t.places > 0:
             leave_place(s, task)
-        admit(s, v, task)
-        return
+        pass_by(s, v, task)
+        return NONE
     put_in_queue(s, v, task)
-    start_services(s, t.cores)
+    return t.cores
 
 
 @kernel

@@ -13,6 +13,7 @@ from sim.clock import CREDIT as CREDITS
 from sim.clock import RECEIVER
 from sim.compiled.compiling import kernel
 from sim.compiled.events import push
+from sim.compiled.exponential import UNSURE
 from sim.compiled.pointer import State
 from sim.compiled.state import CREDIT, GO_ON, NONE, TUPLE
 
@@ -71,6 +72,7 @@ def put_unsent(s: State, v: int, sender: int, receiver: int, tuple_id: int, birt
     e.key = key
     e.start = NONE
     e.ticket = sender
+    e.service = UNSURE
     e.next = NONE
     e.unit = receiver
     e.origin = origin

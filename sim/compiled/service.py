@@ -7,9 +7,10 @@ import numpy as np
 from sim.compiled.arrays import prefetch
 from sim.compiled.buffers import apply
 from sim.compiled.channels import free_visit, send_output
-from sim.compiled.compiling import inlined, kernel
+from sim.compiled.compiling import apart, inlined, kernel
 from sim.compiled.draws import child_id, output_count, output_key, service_ns
 from sim.compiled.events import push_own
+from sim.compiled.exponential import UNSURE
 from sim.compiled.outbox import leave_place
 from sim.compiled.pointer import State
 from sim.compiled.restoring import note_past
@@ -106,17 +107,13 @@ def measure(s: State, v: int) -> None:
 
 
 @inlined
-def complete(s: State, v: int, task: int) -> None:
-    """Effect and output of a tuple, at the end of its service."""
+def enter_books(s: State, v: int, task: int) -> None:
+    """What a tuple has done at its operator, but for its outputs."""
     g, e = s.g[0], s.visits[v]
     unit = e.unit
     u = s.units[unit]
-    operator = u.operator
-    op = s.operators[operator]
-    if g.drops and not g.clean and (e.arrived == REFUSED or (op.threads > 1 and position(s, unit, e.id) != NONE)):
-        drop(s, v, task, DUPLICATE)  # or a twin on another thread was first
-        return
-    record_visit(s, operator, task, e.arrival, e.start, g.now)
+    op = s.operators[u.operator]
+    record_visit(s, u.operator, task, e.arrival, e.start, g.now)
     if s.full and u.measured:
         measure(s, v)
     if op.state_model == PER_KEY:
@@ -128,9 +125,23 @@ def complete(s: State, v: int, task: int) -> None:
         n = g.delivery_rows
         g.delivery_rows = n + 1
         row = s.delivery_rows[n]
-        row.operator = operator
+        row.operator = u.operator
         row.birth = e.birth
         row.delivered = g.now
+
+
+@inlined
+def complete(s: State, v: int, task: int) -> None:
+    """Effect and output of a tuple, at the end of its service."""
+    g, e = s.g[0], s.visits[v]
+    unit = e.unit
+    u = s.units[unit]
+    operator = u.operator
+    op = s.operators[operator]
+    if g.drops and not g.clean and (e.arrived == REFUSED or (op.threads > 1 and position(s, unit, e.id) != NONE)):
+        drop(s, v, task, DUPLICATE)  # or a twin on another thread was first
+        return
+    enter_books(s, v, task)
     if s.full and op.windowed:
         if g.logs:
             side = 0 if op.joins == NONE else side_of(s, op, e.origin)
@@ -187,14 +198,41 @@ def begin(s: State, v: int, task: int) -> None:
     e.start = s.g[0].now
     if s.operators[t.operator].state_model == PER_KEY:
         prefetch_key(s, e.unit, e.key)
-    ns = service_ns(s.draws[t.operator], e.id)
+    ns = e.service
+    if ns == UNSURE:
+        ns = service_ns(s.draws[t.operator], e.id)
     speed = s.hosts[t.host].speed
     if speed != 1.0:
         ns = max(1, np.int64(np.rint(ns / speed)))
     serve(s, v, task, ns, END)
 
 
-@kernel
+@inlined
+def is_plain(s: State, v: int, task: int) -> bool:
+    """Whether an item whose turn has come is a tuple like most: neither held nor dropped, nor has it come twice."""
+    g, e = s.g[0], s.visits[v]
+    if e.kind != TUPLE or e.birth < g.oldest or (g.drops and not g.clean):
+        return False
+    u = s.units[e.unit]
+    if s.full and (u.retired or s.tasks[task].rules != NONE):
+        return False
+    return bool(u.live)
+
+
+@inlined
+def pass_by(s: State, v: int, task: int) -> None:
+    """A tuple at a task without a service."""
+    e = s.visits[v]
+    op = s.operators[s.tasks[task].operator]
+    if is_plain(s, v, task) and op.edges == 0 and not e.replayed and not (s.full and op.windowed):
+        e.start = s.g[0].now
+        enter_books(s, v, task)
+        free_visit(s, v)
+    else:
+        admit(s, v, task)
+
+
+@apart
 def admit(s: State, v: int, task: int) -> None:
     """The item whose turn has come: serve it, hold it or drop it."""
     g, e, t = s.g[0], s.visits[v], s.tasks[task]
@@ -303,7 +341,7 @@ def take_head(s: State, task: int) -> int:
     return v
 
 
-@kernel
+@apart
 def dispatch(s: State, cores: int) -> None:
     """Start services until no core is free or no task can go on."""
     start_services(s, cores)
@@ -327,7 +365,11 @@ def start_services(s: State, cores: int) -> None:
             task = t.next_on_cores
         if best == NONE:
             return
-        admit(s, take_head(s, best), best)
+        v = take_head(s, best)
+        if is_plain(s, v, best) and (not s.full or s.tasks[best].has_service):
+            begin(s, v, best)
+        else:
+            admit(s, v, best)
 
 
 @kernel

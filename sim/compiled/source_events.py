@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sim.compiled.arrays import prefetch
 from sim.compiled.backpressure import PORTION, emit_later
-from sim.compiled.compiling import inlined, kernel
-from sim.compiled.emitting import emit_births
+from sim.compiled.compiling import apart, inlined, kernel
+from sim.compiled.emitting import emit_births, emit_one
 from sim.compiled.events import push_own
 from sim.compiled.pointer import State
 from sim.compiled.state import BORN, NONE
@@ -44,6 +44,23 @@ def waiting_births(s: State, source: int) -> int:
 
 
 @inlined
+def born_alone(s: State, source: int, time: int) -> None:
+    """The tuple of an instant at which one is born."""
+    b = s.sources[source]
+    u = s.units[b.unit]
+    t = s.tasks[u.task]
+    if not u.live or (s.full and (t.unsent_head != NONE or t.paused_until != 0)):
+        born(s, source, time)
+        return
+    k = b.born
+    emit_one(s, source, k)
+    b.born = k + 1
+    place = b.offset + k + 1 - b.base
+    prefetch(s.births, min(place + _AHEAD, s.births.shape[0] - 1))
+    push_own(s, s.births[place].time, u.task, BORN, source)
+
+
+@apart
 def born(s: State, source: int, time: int) -> None:
     """All tuples of one instant."""
     b = s.sources[source]

@@ -25,6 +25,7 @@ VISIT = np.dtype(
         ("start", _i8),
         ("serial", _i8),
         ("ticket", _i8),
+        ("service", _i8),  # its time on a host of speed 1, or UNSURE: not drawn yet
         ("next", _i4),
         ("unit", _i4),
         ("origin", _i4),
