@@ -60,7 +60,7 @@ def estimate(
     tuples = sum(rates[name].rate_out.mean_per_s for name in scenario.workload) * over
     steps = sum(rates[name].rate_in.mean_per_s for name in topological(scenario)) * over
     events = _control_rows(scenario) * scenario.replications
-    logged = scenario.may_fail or scenario.migrates
+    logged = scenario.may_fail or scenario.migrates or scenario.has_replicas
     control_bytes = events * BYTES_PER_EVENT
     if logged:
         control_bytes += steps * _remembered(scenario) * BYTES_PER_LOGGED_STEP
