@@ -90,7 +90,7 @@ def _steps(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
 
 def _control_bytes(scenario: Scenario, steps: float, events: float) -> float:
     """Memory of all but the tuples."""
-    logged = scenario.may_fail or scenario.migrates
+    logged = scenario.may_fail or scenario.migrates or scenario.has_replicas
     remembered = steps * _remembered(scenario) * BYTES_PER_LOGGED_STEP if logged else 0.0
     return events * BYTES_PER_EVENT + remembered
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from models.distributions import TimeDistribution
-from models.fields import BytesPerSecond, Count, Description, PositiveSeconds, Seconds
+from models.fields import BytesPerSecond, Count, Description, PositiveSeconds, ReadOnlyMap, Seconds
 
 
 class PlanFile(Description):
@@ -47,6 +47,27 @@ class Maintenance(Description):
         return self.every_s if self.first_s is None else self.first_s
 
 
+class ActiveReplica(Description):
+    """Key groups or tasks of an operator that are processed on a second host, too, in silence.
+
+    When their own host dies the replica answers, as soon as that is noticed, and keeps its place from then on.
+    """
+
+    operator: str
+    """Operator that is replicated."""
+    host: str
+    """Host of the replica, another than that of what it replicates."""
+    tasks: tuple[str, ...] | None = None
+    """Tasks of the operator, with all their key groups; without it and `key_groups` all."""
+    key_groups: tuple[int, ...] | None = None
+    """Key groups of the operator, or numbers of tasks where it has no input by key."""
+    spares: tuple[str, ...] = ()
+    """Hosts on which a replica is made anew when one has taken over or is lost, the first that can; if none of them
+    can, where a replica or what it replicates was at the start, once that host is back."""
+    renew: bool = Field(default=True, strict=True)
+    """Whether replicas are made anew."""
+
+
 class FaultTolerance(Description):
     """Checkpoints with upstream backup, or another method that the schema knows already."""
 
@@ -70,6 +91,8 @@ class FaultTolerance(Description):
     """Copies of each checkpoint."""
     staggered: bool = Field(default=False, strict=True)
     """Whether key groups are checkpointed one after the other instead of all at once."""
+    replicas: ReadOnlyMap[ActiveReplica] = Field(default_factory=dict, validate_default=True)
+    """Active replicas, under names of their own: they take over without a restore."""
     remote_bytes_per_s: BytesPerSecond = Field(default=100e6, alias="remote")
     """Bandwidth of the remote store."""
 

@@ -74,6 +74,11 @@ class Scenario(Description):
         return asked or self.elasticity.policy != "none"
 
     @property
+    def has_replicas(self) -> bool:
+        """Whether something has an active replica."""
+        return bool(self.fault_tolerance.replicas)
+
+    @property
     def counts(self) -> bool:
         """Whether the load of each key group is looked at."""
         wanted = self.recording.statistics or self.fault_tolerance.maintenance is not None

@@ -27,7 +27,7 @@ class RunPlan:
     drops_duplicates: bool
     replays: bool
     duplicate_ns: int
-    may_fail: bool  # whether a host can die, or a key group move: then ids are kept
+    may_fail: bool  # whether a host can die, or a key group move or have a replica: then ids are kept
     first_unit: tuple[int, ...]  # per operator: number of its unit 0; one entry more than operators
     bounded: bool  # whether a queue has a bound
     counts: bool  # whether the load of each key group is counted
@@ -54,7 +54,7 @@ class RunPlan:
             drops_duplicates=checkpointed and tolerance.guarantee == "exactly-once",
             duplicate_ns=to_ns(tolerance.duplicate_s),
             replays=checkpointed and tolerance.guarantee != "at-most-once",
-            may_fail=scenario.may_fail or scenario.migrates,
+            may_fail=scenario.may_fail or scenario.migrates or scenario.has_replicas,
             first_unit=tuple(first),
             fair=scenario.network.sharing == "fair",
             counts=scenario.counts,

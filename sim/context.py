@@ -142,6 +142,8 @@ class Context:
         move = self._run.move
         for sender in self._own_senders(move.old):
             self._plane.copy_kept(sender, move.old, move.new)
+            if self._runtime.control.replicas.silent(sender):
+                continue
             rows, size = self._plane.replay(sender, move.new, turn)
             self._run.replayed += rows
             self._run.bytes += size

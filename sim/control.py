@@ -18,6 +18,7 @@ from sim.migrations import Migrations
 from sim.outside_load import start_outside_load
 from sim.recorder import Recorder
 from sim.recovery import Recovery
+from sim.replicas import Replicas
 from sim.rescaling import Rescaling
 
 PlaneFactory = Callable[[RunPlan, Cluster, Clock, Listener], DataPlane]
@@ -42,6 +43,7 @@ class Control:
         self.kernel: Kernel | None = None
         self.recovery, self.failures = Recovery(self), Failures(self)
         self.migrations = Migrations(self)
+        self.replicas = Replicas(self)
         self.rescaling, self.elasticity = Rescaling(self), Elasticity(self)
         self.maintenance = Maintenance(self)
 
@@ -49,8 +51,9 @@ class Control:
         """Start the processes in the order in which they act where they meet at one instant.
 
         Events and failures, then what others take of the CPUs, then checkpoints, then samples, then looks at the load,
-        then maintenance of the allocation of checkpoints.
+        then maintenance of the allocation of checkpoints. Replicas are there before all of it.
         """
+        self.replicas.start()
         self.failures.start()
         self.migrations.start()
         self.rescaling.start()
@@ -105,11 +108,19 @@ class Control:
     def holder(self, unit: int) -> int:
         return self._holders.choose(unit)
 
+    def choose_holder(self, unit: int, besides: int) -> int:
+        """The same, but not that host where there is another one."""
+        return self._holders.choose(unit, besides)
+
     # -- processes
 
     def _start_checkpoints(self) -> None:
         tolerance, operators = self.plan.scenario.fault_tolerance, self.plan.operators
-        units = [unit for unit, index in enumerate(self.cluster.unit_operator) if not operators[index].is_source]
+        units = [
+            unit
+            for unit, index in enumerate(self.cluster.unit_operator)
+            if not operators[index].is_source and self.cluster.counts(unit)
+        ]
         interval_ns = max(1, to_ns(tolerance.interval_s))
         offsets = [k * interval_ns // len(units) if tolerance.staggered else 0 for k in range(len(units))]
         self.plane.start_checkpoints(units, offsets, interval_ns)

@@ -89,6 +89,7 @@ def records(control: Control, duration_ns: int) -> RunRecords:
     recorder.rows["ledger"] = [*plane.ledger()]
     recorder.rows["recoveries"] = [*control.recovery.rows()]
     recorder.rows["migrations"] = [*control.migrations.rows()]
+    recorder.rows["replicas"] = [*control.replicas.rows()]
     recorder.rows["rescales"] = [*control.rescaling.rows()]
     tables = plane.tables()
     recorder.rows["maintenance"] = [*control.maintenance.rows(tables["checkpoints"])]

@@ -152,6 +152,7 @@ class Failures:
         control.beliefs.back(host)
         control.recovery.host_is_back()
         control.migrations.begin_what_can()
+        control.replicas.renew()
         if self._beats:
             self._listen(host, sent_after_ns, now)
 

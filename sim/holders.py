@@ -18,12 +18,16 @@ class Holders:
         operators = cluster.plan.operators
         self._units = [unit for unit, index in enumerate(cluster.unit_operator) if not operators[index].is_source]
 
-    def choose(self, unit: int) -> int:
-        """The host that is believed to live with the fewest planned checkpoints that is not the owner, or NO_HOST."""
+    def choose(self, unit: int, besides: int | None = None) -> int:
+        """The host that is believed to live with the fewest planned checkpoints that is not the owner, or NO_HOST.
+
+        Not `besides` either where there is another one.
+        """
         cluster = self._cluster
         owner, planned = cluster.task_host[cluster.unit_task[unit]], cluster.planned_holder
         others = [host for host, alive in enumerate(cluster.believed_alive) if alive and host != owner]
         others = [host for host in others if cluster.takes(host)] or others
+        others = [host for host in others if host != besides] or others
         if not others:
             return NO_HOST
         held = Counter(planned[other] for other in self._units)

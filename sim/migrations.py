@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from models.events import Migrate
 from models.records import NEVER
 from models.units import to_ns
 from sim.clock import Process
-from sim.context import COMPLETE, Move, Run
+from sim.context import COMPLETE, Move, Protocol, Run
 from sim.data_plane import REMOTE
 from sim.protocols import PROTOCOLS
+from sim.protocols.replicate import Replicate
+from sim.replicas import REPLICATE
 from sim.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class Migrations:
 
     def __init__(self, control: Control) -> None:
         self.control, self.cluster = control, control.cluster
-        self.protocols = dict(PROTOCOLS)
+        self.protocols: dict[str, type[Protocol]] = {**PROTOCOLS, REPLICATE: Replicate}
         self.runtime = Runtime(control, self._done)
         self.open: dict[int, Run] = {}  # group -> its run
         self._waiting: list[Request] = []
@@ -86,9 +88,10 @@ class Migrations:
         if target is None:
             target = cluster.new_task(operator, request.host)
             control.plane.add_task(target)
+            control.replicas.task_added(target)
         new = cluster.new_instance(request.group, target)
         control.plane.add_instance(new, request.group, target)
-        upstream = self._upstream(request.group)
+        upstream = self.upstream(request.group)
         tasks = tuple(
             task for task, its in enumerate(cluster.task_operator) if its in upstream and control.beliefs.task(task)
         )
@@ -100,6 +103,8 @@ class Migrations:
         run = self.runtime.start(name, self.protocols[name], move, request.requested_ns)
         run.cause = request.cause
         self.open[request.group] = run
+        if name == REPLICATE:
+            control.replicas.begun(run)
 
     def _holder(self, unit: int) -> int | None:
         return self.control.beliefs.holder(unit, self.control.plane.holder(unit))
@@ -129,17 +134,31 @@ class Migrations:
     def _end(self, run: Run) -> None:
         run.over = True
         del self.open[run.move.group]
-        for task in self._senders_now(run):
-            self.runtime.route(task, run.move.group, ())
-        self.ended(run)
+        if run.name == REPLICATE:
+            self._keep_both(run)
+        else:
+            for task in self._senders_now(run):
+                self.runtime.route(task, run.move.group, ())
+            self.ended(run)
         self.begin_what_can()
+
+    def _keep_both(self, run: Run) -> None:
+        """The new instance is a replica from now on; checkpoints of the old one go where they went before."""
+        self._plan_as_before(run)
+        self.control.plane.freeze(run.move.old, False)
+        self.control.replicas.made(run)
+
+    def _plan_as_before(self, run: Run) -> None:
+        if run.planned_before is not None:
+            self.cluster.planned_holder[run.move.old] = run.planned_before
+            self.control.plane.plan_holder(run.move.old, run.planned_before)
 
     def _senders_now(self, run: Run) -> list[int]:
         return [task for task in run.move.upstream if self.cluster.task_alive[task]]
 
     def _is_down(self, group: int) -> bool:
         """Whether the group, or a unit that may send to it, is known to have no state now."""
-        cluster, upstream = self.cluster, self._upstream(group)
+        cluster, upstream = self.cluster, self.upstream(group)
         units = [unit for unit, its in enumerate(cluster.unit_operator) if its in upstream and cluster.counts(unit)]
         return not all(self.control.beliefs.unit(unit) for unit in [cluster.owner_of(group), *units])
 
@@ -153,7 +172,10 @@ class Migrations:
         before = [run.move.group for run in self.open.values()]
         still: list[Request] = []
         todo, self._waiting = self._waiting, []
-        for request in todo:
+        for asked in todo:
+            request = self._up_to_date(asked)
+            if request is None:
+                continue  # it is asked for again when a host is back
             waits = self._is_down(request.group) or not self._answers(request.host)
             if waits or any(self._meet(request.group, other) for other in before):
                 still.append(request)
@@ -164,10 +186,17 @@ class Migrations:
             before.append(request.group)
         self._waiting = still + self._waiting
 
+    def _up_to_date(self, request: Request) -> Request | None:
+        """A replica may be wanted elsewhere, or nowhere, by now."""
+        if request.protocol != REPLICATE:
+            return request
+        host = self.control.replicas.wanted(request.group)
+        return None if host is None else replace(request, host=host)
+
     def _meet(self, group: int, other: int) -> bool:
         """Whether these are one group, or one sends to the other."""
         one, two = self.cluster.unit_operator[group], self.cluster.unit_operator[other]
-        return group == other or one in self._upstream(other) or two in self._upstream(group)
+        return group == other or one in self.upstream(other) or two in self.upstream(group)
 
     # -- crashes
 
@@ -186,12 +215,12 @@ class Migrations:
         """These units are about to be recovered: moves of them, or with them upstream, are called off."""
         lost = {self.cluster.unit_operator[loss.unit] for loss in losses}
         for run in list(self.open.values()):
-            if run.completed_ns is not None:
+            if run.completed_ns is not None and run.name != REPLICATE:
                 continue  # what says so is on its way
             operator = self.control.plan.operators[self.cluster.unit_operator[run.move.group]]
             run.resend = run.resend or any(edge.down.index in lost for edge in operator.edges)
             tasks = (run.move.source, run.move.target, *run.move.upstream)
-            if lost & self._upstream(run.move.group) or not all(self.control.beliefs.task(task) for task in tasks):
+            if lost & self.upstream(run.move.group) or not all(self.control.beliefs.task(task) for task in tasks):
                 self._call_off(run)
         if self._waiting:
             self.control.clock.process(self._later())
@@ -201,7 +230,8 @@ class Migrations:
         yield self.control.clock.sleep(self.control.clock.now_ns())
         self.begin_what_can()
 
-    def _upstream(self, group: int) -> set[int]:
+    def upstream(self, group: int) -> set[int]:
+        """The operators that send to the group."""
         operator = self.cluster.unit_operator[group]
         return {up.index for up in self.control.plan.operators if any(e.down.index == operator for e in up.edges)}
 
@@ -214,10 +244,12 @@ class Migrations:
         over, live = cluster.retired(move.old), cluster.unit_live
         new_only = self.control.beliefs.unit(move.new) and not self.control.beliefs.unit(move.old)
         stays, other = (move.new, move.old) if over or new_only else (move.old, move.new)
-        self._refuse(move.group, cluster.task_host[move.target], "a host that has a part in the move died")
-        if run.planned_before is not None and not cluster.retired(move.old):
-            cluster.planned_holder[move.old] = run.planned_before
-            plane.plan_holder(move.old, run.planned_before)
+        if run.name == REPLICATE:
+            self.control.replicas.called_off(run, stays == move.new)
+        else:
+            self._refuse(move.group, cluster.task_host[move.target], "a host that has a part in the move died")
+        if not cluster.retired(move.old):
+            self._plan_as_before(run)
         self.runtime.own(stays)
         for task in self._senders_now(run):
             self.runtime.route(task, move.group, ())
@@ -274,6 +306,7 @@ class Migrations:
                 request.cause,
             )
             for request in self._waiting
+            if request.protocol != REPLICATE
         ]
         runs = [
             (
@@ -292,5 +325,6 @@ class Migrations:
                 run.cause,
             )
             for run in self.runtime.runs
+            if run.name != REPLICATE
         ]
         return [*runs, *waiting]

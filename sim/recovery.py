@@ -73,6 +73,7 @@ class Recovery:
         what a source has waiting must not be sent to a task that is dead.
         """
         self.control.migrations.touched(losses)
+        taken = [self._taken_over(*one) for one in self.control.replicas.touched(losses)]
         losses = [loss for loss in losses if self.cluster.counts(loss.unit) and not self.cluster.unit_live[loss.unit]]
         before = [self.cluster.unit_task[loss.unit] for loss in losses]
         assigned = [self._assign(loss) for loss in losses]
@@ -82,15 +83,25 @@ class Recovery:
                 self.control.beliefs.died(host, {})
                 self.control.failures.lose_again(host)
         self._hand_over(before, assigned)
-        if begun:
-            self._watch(begun)
+        if begun or taken:
+            self._watch([*begun, *taken])
         for entry in begun:
             for sender in self.control.plane.senders(entry.unit):
-                if self.cluster.unit_live[sender]:
+                if self.cluster.unit_live[sender] and not self.control.replicas.silent(sender):
                     self._replay(sender, entry.unit)
         for entry in begun:
             if self._open.get(entry.unit) is entry:
                 self._restore(entry)
+        self.control.replicas.renew()
+
+    def _taken_over(self, loss: Loss, replica: int) -> Entry:
+        """The replica of a unit goes on in its place: there is nothing to restore."""
+        now = self.clock.now_ns()
+        entry = Entry(loss.host, replica, self.cluster.unit_task[replica], loss.failure, loss.failed_ns, now)
+        entry.restored_ns = now
+        self.entries.append(entry)
+        self._open[replica] = entry
+        return entry
 
     @property
     def busy(self) -> bool:
@@ -124,6 +135,7 @@ class Recovery:
         if task is None:
             task = self.cluster.new_task(operator, host)
             self.control.plane.add_task(task)
+            self.control.replicas.task_added(task)
         return task
 
     def _watch(self, begun: list[Entry]) -> None:
@@ -252,6 +264,7 @@ class Recovery:
             if heir != receiver:  # a key group that has moved since the checkpoint
                 plane.copy_kept(unit, receiver, heir)
                 plane.retire(receiver)
+        self._keep_for_replicas(unit)
         for receiver in plane.receivers(unit):
             self._replay(unit, receiver)
         plane.release(unit)
@@ -259,6 +272,15 @@ class Recovery:
             plane.resume(unit)
         self.notice_empty(entry.task)
         self.control.migrations.begin_what_can()
+
+    def _keep_for_replicas(self, unit: int) -> None:
+        """What a checkpoint keeps for an owner whose replica came later is kept for the replica, too."""
+        plane = self.control.plane
+        receivers = plane.receivers(unit)
+        for receiver in receivers:
+            replica = self.control.replicas.beside(receiver)
+            if replica is not None and replica not in receivers:
+                plane.copy_kept(unit, receiver, replica)
 
     def _replay(self, sender: int, receiver: int) -> None:
         if not self.control.beliefs.task(self.cluster.unit_task[receiver]):

@@ -143,6 +143,12 @@ class Runtime:
         self._routes[task, group] = instances
         self.control.plane.route(task, group, instances)
 
+    def unroute(self, group: int) -> None:
+        """Outputs for the group go to its owner alone."""
+        for task, its in list(self._routes):
+            if its == group and self._routes[task, its]:
+                self.route(task, group, ())
+
     def open(self, instance: int) -> None:
         """The instance has a state and goes on.
 

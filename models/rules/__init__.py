@@ -6,7 +6,7 @@ from collections.abc import Collection
 from itertools import chain
 
 from models.errors import InputFault
-from models.rules import cluster, dataflow, fault_tolerance, times
+from models.rules import cluster, dataflow, fault_tolerance, replicas, times
 from models.rules.advice import Advice, warnings
 from models.rules.support import not_simulated
 from models.scenario import Scenario
@@ -25,5 +25,6 @@ def faults(scenario: Scenario, broken: Collection[str] = ()) -> list[InputFault]
         dataflow.faults(scenario, broken),
         cluster.faults(scenario, broken),
         fault_tolerance.faults(scenario, broken),
+        replicas.faults(scenario, broken),
     )
     return list(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models import layout
-from models.errors import InputFault
+from models.errors import NO_VALUE, InputFault
 from models.events import PROTOCOLS, Migrate, Rescale
 from models.job import Operator
 from models.scenario import Scenario
@@ -93,4 +93,24 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
         found.append(("fault_tolerance.store", tolerance.store, "nodes and remote are"))
     if tolerance.method == "checkpoint" and tolerance.copies > 1:
         found.append(("fault_tolerance.copies", tolerance.copies, "one copy is"))
+    return found + _of_replicas(scenario)
+
+
+def _of_replicas(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Nobody moves what has a replica, and a timer would go off at both."""
+    found: list[tuple[str, object, str]] = []
+    if not scenario.has_replicas:
+        return found
+    if scenario.elasticity.policy != "none":
+        found.append(("elasticity.policy", scenario.elasticity.policy, "without active replicas it is"))
+    if scenario.fault_tolerance.maintenance is not None:
+        found.append(("fault_tolerance.maintenance", NO_VALUE, "without active replicas it is"))
+    for name, event in scenario.events.items():
+        if isinstance(event, (Migrate, Rescale)):
+            found.append((path_text(("events", name, "kind")), event.kind, "without active replicas it is"))
+    for name, replica in scenario.fault_tolerance.replicas.items():
+        operator = scenario.operators.get(replica.operator)
+        if operator is not None and operator.timer is not None:
+            where = path_text(("fault_tolerance", "replicas", name, "operator"))
+            found.append((where, replica.operator, "a replica of an operator without a timer is"))
     return found

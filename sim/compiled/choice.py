@@ -69,7 +69,7 @@ def _against_the_scan(plan: RunPlan) -> Iterator[str]:
     if scenario.events:
         yield f"there are events: {next(iter(scenario.events))}"
     if plan.may_fail:
-        yield "hosts may fail"
+        yield "there are active replicas" if scenario.has_replicas else "hosts may fail"
     if plan.counts:
         yield "the load of each key group is counted"
     for operator in plan.operators:

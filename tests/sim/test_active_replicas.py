@@ -1,0 +1,57 @@
+"""Active replicas: both process all, one answers, and whoever dies nothing is lost or done twice; equal planes.
+
+Oracles: the ledger, which follows every tuple from the sources; the plain plane.
+"""
+
+from __future__ import annotations
+
+import pytest
+from moves_beside import BESIDE
+from reference.world import World
+from replicated_jobs import drawn_crashes, replicated_job, run
+from test_planes import differences
+
+from sim.compiled.plane import CompiledPlane
+
+MORE_NS = 20 * 10**9  # for runs that are slow: what is stuck is stuck for ever
+
+
+def campaign(what: str, seeds: range, count: int, compares: bool = True) -> dict[str, int]:
+    """Runs without a crash and with some: planes agree, nothing is wrong; how often a replica came to which end."""
+    ends: dict[str, int] = {}
+    for seed in seeds:
+        made = replicated_job(seed, what)
+        for crashes in [[], *drawn_crashes(seed, count)]:
+            outcome = run(made, CompiledPlane, crashes)
+            if compares:
+                plain = run(made, World, crashes)
+                assert differences(plain.records, outcome.records) == [], (what, seed, crashes)
+            tables = outcome.records.tables
+            lost = any(text.startswith("state of") for text in tables["decisions"]["what"].tolist())
+            assert not (lost and len(crashes) <= 1), (what, seed, crashes)
+            if outcome.faults and not lost:
+                assert run(made, CompiledPlane, crashes, MORE_NS).faults == [], (what, seed, crashes)
+            for end in tables["replicas"]["end"].tolist():
+                ends[end] = ends.get(end, 0) + 1
+    return ends
+
+
+def test_planes_agree_and_nothing_is_lost() -> None:
+    ends = campaign("", range(6), 2)
+    assert {"took over", "lost", "called off", ""} <= ends.keys()
+
+
+@pytest.mark.parametrize("what", BESIDE)
+def test_planes_agree_beside_other_features(what: str) -> None:
+    assert "took over" in campaign(what, range(20, 22), 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["", *BESIDE])
+def test_planes_agree_and_nothing_is_lost_in_many_jobs(what: str) -> None:
+    assert {"took over", "lost", "called off", ""} <= campaign(what, range(1000, 1040), 3).keys()
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_in_many_crashes() -> None:
+    assert {"took over", "lost", "called off", ""} <= campaign("", range(2000, 2400), 5, compares=False).keys()
