@@ -130,13 +130,15 @@ def show(value: float, dimension: str) -> str:
 
 
 def duration_text(seconds: float | None, digits: int = 3) -> str:
-    """A time with three digits, or more, in a unit that reads well; a dash for none.
+    """A time with three digits, or more, in a unit that reads well; a dash for none; `no bound` where it is infinite.
 
     >>> duration_text(5400.0), duration_text(86_400.0 * 40), duration_text(None)
     ('1.5 h', '40 d', '-')
     """
     if seconds is None:
         return "-"
+    if math.isinf(seconds):
+        return "no bound"
     for unit, length in (("y", 365.25 * 86_400), ("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 1.5 * length:
             return f"{seconds / length:.{digits}g} {unit}"

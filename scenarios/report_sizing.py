@@ -21,7 +21,7 @@ _MOST_ROWS = 1000
 _ASSUMPTIONS = (
     "Hosts are alike and fail independently; times to failure, repairs, take-overs, rebuilds and recoveries are "
     "exponential with the means said.",
-    "Tasks are many and spread evenly over the hosts that are up.",
+    "Tasks are many and spread evenly over the hosts that are up, unless units are given.",
     "The system is there while it serves and is not behind: recovery ends when the work that piled up is done.",
     "The whole of a plan's unavailability is computed; nothing is sampled.",
 )
@@ -113,7 +113,8 @@ def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
         for point in found.plan.curve
     ]
     beyond = len(found.plan.curve) - len(points)
-    caption = "Each point is the cheapest plan, proven. Between two points the line says what the stricter one costs."
+    caption = "Each point is the cheapest plan, proven where units leave nothing open. "
+    caption += "Between two points the line says what the stricter one costs."
     if beyond:
         caption += f" {beyond} stricter availabilities have none."
     heads = ("availability", "down a month", "cheapest plan", "cost")

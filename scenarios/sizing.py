@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -119,15 +120,22 @@ def document(found: SizingAnswer) -> dict[str, Any]:
 
 def _figures(plan: SizingPlan) -> dict[str, Any]:
     assert plan.figures is not None
-    said = asdict(plan.figures)
+    said = _finite(asdict(plan.figures))
     return said | {
         "availability": 1 - plan.figures.unavailability,
         "down_s_per_month": downtime_s(plan.figures.unavailability),
     }
 
 
+def _finite(said: dict[str, Any]) -> dict[str, Any]:
+    """Times without a bound as null: JSON has no infinity."""
+    return {name: None if value == math.inf else value for name, value in said.items()}
+
+
 def _judged(problem: SizingProblem, one: Judged) -> dict[str, Any]:
     said = asdict(one)
+    if one.best is not None:
+        said["best"] = _finite(said["best"])
     return said | {"verdict": one.verdict.value, "cost": _cost(problem, one.cost)}
 
 

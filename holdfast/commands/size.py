@@ -12,7 +12,7 @@ from models.units import duration_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from models.sizing.answer import Judged
+    from models.sizing.answer import CurvePoint, Judged, PlanFigures
     from scenarios.sizing import SizingAnswer
 
 
@@ -55,10 +55,15 @@ def _parts(found: SizingAnswer) -> list[Table | str]:
     plan = found.plan
     parts: list[Table | str] = [*_chosen(found)] if plan.chosen is not None else [*_possible(found)]
     if plan.next_cheaper:
-        parts.append(_rows(found, "One unit less, and why each fails", plan.next_cheaper))
+        parts.append(_rows(found, _less(plan.next_cheaper), plan.next_cheaper))
     if plan.curve:
         parts.append(_curve(found))
     return [*parts, *found.notes]
+
+
+def _less(judged: tuple[Judged, ...]) -> str:
+    said = "One unit less, and why each fails"
+    return said if all(one.verdict == "fails" for one in judged) else said + " or is not certain to do"
 
 
 def _chosen(found: SizingAnswer) -> list[str]:
@@ -68,7 +73,10 @@ def _chosen(found: SizingAnswer) -> list[str]:
     assert plan.chosen is not None
     assert at is not None
     scale, unit = scale_of(problem), cost_unit(problem)
-    shares = (("too few hosts", at.standing), ("recoveries", at.recovering), ("take-overs", at.switching))
+    units = problem.asked.units is not None
+    full = "hosts too full" if units else "too few hosts"
+    shares = ((full, at.standing), ("recoveries", at.recovering), ("take-overs", at.switching))
+    there = f"{'at least ' if units else ''}{1 - at.unavailability:.7g}"
     target = problem.asked.target
     by = "take-over" if at.promised_recovery_s is None else "checkpoint"
     promised = problem.asked.copies.take_over_s if at.promised_recovery_s is None else at.promised_recovery_s
@@ -77,8 +85,11 @@ def _chosen(found: SizingAnswer) -> list[str]:
     lines = [
         ("plan", f"{plan.chosen.plan.text}, a checkpoint every {duration_text(at.interval_s)}"),
         ("cost", f"{(plan.objective or 0) * scale:.6g} {unit}; {proof}: {plan.note}"),
-        ("availability", f"{1 - at.unavailability:.7g}, asked {target.availability:.10g}"),
-        ("down a month", f"{_month(at.unavailability)} of {_month(problem.allowed)} allowed"),
+        (
+            "availability",
+            f"{there}, asked {target.availability:.10g}",
+        ),
+        ("down a month", f"{_down(at)} of {_month(problem.allowed)} allowed"),
         ("most of it", ", ".join(f"{name} {_month(share)}" for name, share in shares if share)),
         ("recovery", f"{duration_text(promised)} by {by} for {target.recovery_share:.6g} of failures{asked}"),
         (
@@ -92,6 +103,12 @@ def _chosen(found: SizingAnswer) -> list[str]:
     from holdfast.terminal import facts  # noqa: PLC0415
 
     return facts(lines, 14)
+
+
+def _down(at: PlanFigures) -> str:
+    if at.at_least is None:
+        return _month(at.unavailability)
+    return f"{_month(at.at_least)} to {_month(at.unavailability)}"
 
 
 def _possible(found: SizingAnswer) -> list[Table | str]:
@@ -124,7 +141,7 @@ def _curve(found: SizingAnswer) -> Table:
     rows = [
         (
             f"{1 - point.unavailability:.10g}{' (asked)' if point.unavailability == found.problem.allowed else ''}",
-            "nothing within the limits" if point.plan is None else point.plan.text,
+            _cheapest(point),
             _point(found, point.cost),
             _month(point.unavailability),
         )
@@ -133,6 +150,12 @@ def _curve(found: SizingAnswer) -> Table:
     return table(
         "What an availability costs", ("availability", "cheapest", "cost", "allowed a month"), rows, text_columns=2
     )
+
+
+def _cheapest(point: CurvePoint) -> str:
+    if point.plan is None:
+        return "nothing within the limits" if point.bound is None else "nothing that is certain"
+    return point.plan.text if point.bound == point.cost else f"{point.plan.text}, perhaps fewer"
 
 
 def _point(found: SizingAnswer, cost: float | None) -> str:

@@ -35,6 +35,7 @@ class PlanFigures:
     mean_recovery_s: float
     promised_recovery_s: float | None
     mean_between_recoveries_s: float | None
+    at_least: float | None = None  # beside units, whose figures are bounds: the unavailability is not below this
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,8 +28,10 @@ from models.words import faults_of
 YEAR_S = 365.25 * 86_400
 DAY_S = 86_400.0
 MOST_HOSTS = 1000
+MOST_UNITS = 4096
 OpenShare = Annotated[float, Field(gt=0, lt=1, strict=True)]
 Rate = Annotated[float, Field(gt=0, le=1e6, strict=True)]
+UnitShare = Annotated[float, Field(ge=0, le=1e12, strict=True)]
 Counts = Count | Annotated[tuple[Count, ...], Field(min_length=1)]
 
 
@@ -123,6 +125,30 @@ class Checkpoints(Description):
     """From then until work goes on."""
 
 
+class Units(Description):
+    """Key groups, or tasks without keys: recovered one by one where the fewest are, and moved by nothing else.
+
+    Without this table work is spread evenly over the hosts that are up, at all times.
+    """
+
+    count: Annotated[int, Field(strict=True, ge=1, le=MOST_UNITS)] | None = None
+    """How many there are, of equal load; or `shares`."""
+    shares: Annotated[tuple[UnitShare, ...], Field(min_length=1, max_length=MOST_UNITS)] | None = None
+    """What each takes of the load, in any unit."""
+    steps: Count = 1
+    """Operators with units that a tuple passes one after the other."""
+
+    @property
+    def number(self) -> int:
+        """How many units there are."""
+        return len(self.values)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """What each takes of the load, in any unit."""
+        return self.shares if self.shares is not None else (1.0,) * (self.count or 1)
+
+
 class Sizing(Description):
     """A question for the cheapest system."""
 
@@ -142,6 +168,8 @@ class Sizing(Description):
     """Copies of tasks."""
     checkpoints: Checkpoints
     """Checkpoints."""
+    units: Units | None = None
+    """What stays where a recovery put it."""
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -217,6 +245,22 @@ def faults(asked: Sizing) -> Iterator[InputFault]:
         yield InputFault("copies.levels", max(asked.levels), f"must be at most hosts.most, {hosts.most}")
     if points.complete_s is not None and points.complete_s < points.pause_s:
         yield InputFault("checkpoints.complete", points.complete_s, "must be at least the pause")
+    yield from _unit_faults(asked)
     budget = asked.target.budget_per_s
     if budget is not None and hosts.price_per_s is None:
         yield InputFault("target.budget", NO_VALUE, "needs hosts.price")
+
+
+def _unit_faults(asked: Sizing) -> Iterator[InputFault]:
+    """What does not fit the units."""
+    units = asked.units
+    if units is None:
+        return
+    if (units.count is None) == (units.shares is None):
+        yield InputFault("units", NO_VALUE, "must have count or shares, and not both")
+    elif not any(units.values):
+        yield InputFault("units.shares", units.shares, "must not all be zero")
+    elif units.number < asked.hosts.least:
+        yield InputFault("hosts.least", asked.hosts.least, f"must be at most the number of units, {units.number}")
+    if asked.levels != (1,):
+        yield InputFault("copies.levels", asked.copies.levels, "must be 1 beside units")

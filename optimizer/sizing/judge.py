@@ -20,6 +20,7 @@ from models.sizing.answer import Judged, PlanFigures, Verdict
 from models.sizing.chain import NotThere, not_there
 from models.sizing.problem import SizingProblem, SystemPlan
 from models.units import duration_text
+from optimizer.sizing.judge_placed import chosen_placed, judge_placed
 
 _CELLS = 32
 _ROUNDS = 8
@@ -34,6 +35,8 @@ def judge(problem: SizingProblem, plan: SystemPlan, allowed: float | None = None
     cost = problem.cost(plan)
     if problem.spare(plan) < 0:
         return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=_too_small(problem, plan))
+    if problem.asked.units is not None:
+        return judge_placed(problem, plan, allowed)
     late = _too_late(problem, plan)
     if late is not None:
         return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=late[0], worst_recovery_s=late[1])
@@ -43,7 +46,9 @@ def judge(problem: SizingProblem, plan: SystemPlan, allowed: float | None = None
 
 def tightened(problem: SizingProblem, one: Judged, allowed: float) -> Judged:
     """The verdict again, with the best interval found to its last digits."""
-    return _judged(problem, one.plan, allowed, *_best_interval(problem, one.plan, None)) if one.best else one
+    if one.best is None or problem.asked.units is not None:
+        return one
+    return _judged(problem, one.plan, allowed, *_best_interval(problem, one.plan, None))
 
 
 def _judged(problem: SizingProblem, plan: SystemPlan, allowed: float, interval: float, least: float) -> Judged:
@@ -83,6 +88,8 @@ def chosen_interval(problem: SizingProblem, plan: SystemPlan, best: PlanFigures)
     The least slowdown is at the exact optimum for the mean time between recoveries, within what is allowed. Where that
     misses the target, the interval next to it that does not, on the way to the best one.
     """
+    if problem.asked.units is not None:
+        return chosen_placed(problem, plan, best)
     between = best.mean_between_recoveries_s or problem.mttf_s
     limits = problem.intervals(plan)
     assert limits is not None

@@ -55,7 +55,7 @@ def solve(
         objective=chosen.cost,
         bound=bound,
         wall_s=spent,
-        note=f"{len(judged) - 1} plans before it fail",
+        note=_note(judged[:-1]),
         chosen=chosen,
         figures=at,
         next_cheaper=_next_cheaper(problem, judged[:-1]),
@@ -63,6 +63,12 @@ def solve(
         curve=line,
         interval_note=note,
     )
+
+
+def _note(before: Sequence[Judged]) -> str:
+    open_ = sum(one.verdict is Verdict.OPEN for one in before)
+    said = f"{len(before) - open_} plans before it fail"
+    return f"{said}, {open_} may do" if open_ else said
 
 
 def _too_dear(problem: SizingProblem, cost: float) -> bool:
@@ -126,21 +132,36 @@ def _curve(problem: SizingProblem, judged: Sequence[Judged]) -> tuple[CurvePoint
     The budget does not count: the curve says what more would cost.
     """
     known = {one.plan: one for one in judged}
+    seen: list[Judged] = []
     wanted = sorted({*NINES, problem.allowed}, reverse=True)
     points: list[CurvePoint] = []
     for plan in problem.plans():
         one = known.get(plan)
+        seen += [one] if one is not None else []
         while len(points) < len(wanted):
             allowed = wanted[len(points)]
             if one is None or not _settles(one, allowed):
                 one = judge(problem, plan, allowed)
+                seen.append(one)
             if one.best is None or one.best.unavailability > allowed * (1 + _ROUNDING):
                 break
-            points.append(CurvePoint(unavailability=allowed, plan=plan, cost=one.cost, bound=one.cost))
+            bound = one.cost if problem.asked.units is None else _not_excluded(seen, allowed)
+            points.append(CurvePoint(unavailability=allowed, plan=plan, cost=one.cost, bound=bound))
         if len(points) == len(wanted):
             break
     left = wanted[len(points) :]
-    return (*points, *(CurvePoint(unavailability=one, plan=None, cost=None, bound=None) for one in left))
+    nothing = [None if problem.asked.units is None else _not_excluded(seen, one) for one in left]
+    ends = [CurvePoint(unavailability=o, plan=None, cost=None, bound=b) for o, b in zip(left, nothing, strict=True)]
+    return (*points, *ends)
+
+
+def _not_excluded(seen: Sequence[Judged], allowed: float) -> float | None:
+    """The least cost of the plans that were not shown to miss an unavailability; None: all were."""
+
+    def out(one: Judged) -> bool:
+        return one.verdict is Verdict.FAILS if one.least is None else one.least > allowed
+
+    return min((one.cost for one in seen if not out(one)), default=None)
 
 
 def _settles(one: Judged, allowed: float) -> bool:

@@ -125,6 +125,39 @@ def test_a_failure_log_gives_mttf_and_mttr_and_its_doubts(capsys, small: Path) -
     )
 
 
+def test_units_that_stay_make_a_system_need_more_hosts_and_leave_the_answer_an_interval(capsys, small: Path) -> None:  # type: ignore[no-untyped-def]
+    small.write_text(small.read_text() + "[units]\ncount = 12\n")
+    code, out, _ = called(capsys, small, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["cost"] > 3  # which is enough where work is spread evenly
+    assert found["bound"] <= found["cost"]
+    assert found["at"]["at_least"] <= found["at"]["unavailability"] <= 0.001
+    assert all(point["bound"] is None or point["bound"] <= (point["cost"] or 6) for point in found["curve"])
+    text = called(capsys, small, "--no-curve")[1]
+    assert "hosts too full" in text
+    assert "at least 0.9" in text
+
+
+@pytest.mark.parametrize(
+    "units, rule",
+    [
+        ("count = 4\nshares = [1.0]", "units: must have count or shares, and not both"),
+        ("steps = 2", "units: must have count or shares, and not both"),
+        ("shares = [0.0, 0.0]", "units.shares"),
+        ("shares = [-1.0, 2.0]", "units.shares[0]"),
+        ("count = 0", "units.count"),
+        ("count = 8\nmoves = 1", "units.moves"),
+        ("count = 8\n[copies]\nlevels = [1, 2]", "copies.levels"),
+    ],
+)
+def test_units_that_make_no_sense_are_refused(capsys, small: Path, units: str, rule: str) -> None:  # type: ignore[no-untyped-def]
+    small.write_text(small.read_text() + f"[units]\n{units}\n")
+    code, _, err = called(capsys, small)
+    assert code == 2
+    assert rule in " ".join(err.split())
+
+
 @pytest.mark.parametrize(
     "old, new, rule",
     [

@@ -1,0 +1,147 @@
+"""Whether any interval lets a plan with units that stay meet its target, from bounds of both sides.
+
+There is no exact figure (models.sizing.placed): a plan meets the target if at some interval the bound from above does,
+and fails if the bound from below misses it at every interval. On a cell [a, b] of intervals that one is taken with what
+a rolls back and the time that b leaves; behind the last cell is [z, infinity). Plans between stay open, and what is
+found is then no more than feasible, with the cheapest open plan as the bound of the cost.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from models.availability.times import downtime_s
+from models.checkpoint_interval import exact
+from models.sizing.answer import Judged, PlanFigures, Verdict
+from models.sizing.placed import Placed, at_most
+from models.sizing.problem import SizingProblem, SystemPlan
+
+_POINTS = 9
+_LONGEST = 32.0  # of the interval of least slowdown
+_ROUNDING = 1e-6  # relative: what a sparse solution may be off by
+_HALVINGS = 60
+
+
+def judge_placed(problem: SizingProblem, plan: SystemPlan, allowed: float) -> Judged:
+    """The verdict on a plan that is large enough for the work."""
+    cost = problem.cost(plan)
+    placed = Placed.of(problem, plan)
+    if placed is None:
+        return Judged(plan=plan, cost=cost, verdict=Verdict.OPEN, why="too many placements of the units to look at")
+    points = _points(problem, plan)
+    late = _late(placed, points)
+    if late:
+        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=late)
+    least = _least(placed, points) * (1 - _ROUNDING)
+    if least > allowed:
+        why = f"down at least {_month(least)} a month, {_month(allowed)} allowed, wherever the units are"
+        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=why, least=least)
+    return _between(placed, points, allowed, least)
+
+
+def _between(placed: Placed, points: list[float], allowed: float, least: float) -> Judged:
+    """Met by what is certain, or open."""
+    problem, plan = placed.problem, placed.plan
+    target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
+    good = [one for one in points if target is None or placed.in_time(one, target) >= share]
+    cost = problem.cost(plan)
+    if not good:
+        why = f"no interval is certain to recover {share:.6g} of failures in time"
+        return Judged(plan=plan, cost=cost, verdict=Verdict.OPEN, why=why, least=least)
+    best: PlanFigures | None = None
+    for one in sorted(good, key=lambda point: abs(math.log(point / points[len(points) // 2]))):
+        found = figures_placed(placed, one, least)
+        best = found if best is None or found.unavailability < best.unavailability else best
+        if best.unavailability <= allowed:
+            break
+    assert best is not None
+    meets = best.unavailability <= allowed
+    why = "" if meets else f"down {_month(least)} to {_month(best.unavailability)} a month, {_month(allowed)} allowed"
+    verdict = Verdict.MEETS if meets else Verdict.OPEN
+    return Judged(plan=plan, cost=cost, verdict=verdict, why=why, least=least, best=best)
+
+
+def figures_placed(placed: Placed, interval_s: float, least: float) -> PlanFigures:
+    """The plan at an interval: all from above, but for `least`, which no interval is below."""
+    problem, plan = placed.problem, placed.plan
+    found = at_most(placed, interval_s)
+    share = problem.asked.target.recovery_share
+    uses = placed.uses_per_s()
+    return PlanFigures(
+        interval_s=interval_s,
+        unavailability=found.total * (1 + _ROUNDING),
+        standing=found.too_full,
+        recovering=found.recovering,
+        switching=0.0,
+        utilisation=problem.busy(plan, 0) + problem.asked.checkpoints.pause_s / interval_s,
+        worst_recovery_s=_within(placed, interval_s, 1.0),
+        promised_recovery_s=_within(placed, interval_s, share),
+        mean_recovery_s=placed.mean_recovery_s(interval_s),
+        mean_between_recoveries_s=1 / uses if uses else None,
+        at_least=least,
+    )
+
+
+def chosen_placed(problem: SizingProblem, plan: SystemPlan, best: PlanFigures) -> tuple[PlanFigures, str]:
+    """The longest interval that was looked at, up to that of least slowdown, that surely meets the targets."""
+    placed = Placed.of(problem, plan)
+    assert placed is not None
+    pause = problem.asked.checkpoints.pause_s
+    free = exact(pause, best.mean_between_recoveries_s or problem.mttf_s) + pause
+    target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
+    for one in sorted({*_points(problem, plan), free}, reverse=True):
+        if best.interval_s < one <= free and (target is None or placed.in_time(one, target) >= share):
+            found = figures_placed(placed, one, best.at_least or 0.0)
+            if found.unavailability <= problem.allowed:
+                return found, "costs least work" if one == free else "the targets decide"
+    return best, "the bound of the unavailability is least there"
+
+
+def _points(problem: SizingProblem, plan: SystemPlan) -> list[float]:
+    """Intervals to look at, rising: from the shortest that leaves time for the work to far beyond what costs least."""
+    pause = problem.asked.checkpoints.pause_s
+    free = 1 - problem.busy(plan, 0)
+    shortest = max(problem.complete_s, pause / free * (1 + 1e-9))
+    longest = max(_LONGEST * exact(pause, problem.mttf_s / plan.hosts), 4 * shortest)
+    points = np.geomspace(shortest, longest, _POINTS)
+    points[0] = shortest
+    return [float(one) for one in points]
+
+
+def _cells(points: list[float]) -> list[tuple[float, float]]:
+    return list(zip(points, [*points[1:], math.inf], strict=True))
+
+
+def _least(placed: Placed, points: list[float]) -> float:
+    """A bound of the unavailability at every interval."""
+    return min(placed.at_least(one, other) for one, other in _cells(points))
+
+
+def _late(placed: Placed, points: list[float]) -> str:
+    """Why no interval recovers failures in time; empty where one may."""
+    target, share = placed.problem.asked.target.recovery_s, placed.problem.asked.target.recovery_share
+    if target is None:
+        return ""
+    most = max(placed.at_best_in_time(one, other, target) for one, other in _cells(points))
+    if most >= share * (1 - _ROUNDING):
+        return ""
+    return f"at most {most:.3g} of failures can be recovered in {target:g} s, {share:.6g} asked"
+
+
+def _within(placed: Placed, interval_s: float, share: float) -> float:
+    """The shortest time in which that share of failures is surely worked off; infinite where it never is."""
+    low, high = 0.0, 1.0
+    while placed.in_time(interval_s, high) < share * (1 - 1e-12):
+        low, high = high, 2 * high
+        if high > 1e12:
+            return math.inf
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if placed.in_time(interval_s, middle) >= share * (1 - 1e-12) else (middle, high)
+    return high
+
+
+def _month(share: float) -> str:
+    return f"{downtime_s(share) / 60:.4g} min"
