@@ -143,6 +143,11 @@ class Operator(Description):
         return "key" in self.inputs.values()
 
     @property
+    def movable(self) -> bool:
+        """Whether its key groups can move from host to host: of an aggregate or a join."""
+        return self.keyed and self.kind in ("aggregate", "join")
+
+    @property
     def groups(self) -> int:
         """Number of units of state and recovery: key groups, or one for each task where nothing is keyed."""
         if not self.keyed:

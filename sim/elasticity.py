@@ -117,8 +117,7 @@ class Elasticity:
         return found
 
     def _can_move(self, group: int) -> bool:
-        operator = self.plan.operators[self.cluster.unit_operator[group]].description
-        return operator.kind == "aggregate" and operator.keyed
+        return self.plan.operators[self.cluster.unit_operator[group]].description.movable
 
     def _has_rested(self, group: int) -> bool:
         since = self._moved_ns.get(group)

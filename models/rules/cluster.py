@@ -116,10 +116,12 @@ def _of_elasticity(scenario: Scenario, broken: Collection[str]) -> Iterator[Inpu
             yield unknown_name(("elasticity", "hosts", index), name, "host group", scenario.hosts)
     if elasticity.policy == "none":
         return
-    movable = any(one.kind == "aggregate" and one.keyed for one in scenario.operators.values())
+    movable = any(one.movable for one in scenario.operators.values())
     if whole("operators", broken) and not movable:
         rule = "no operator has key groups that can move"
-        yield InputFault("elasticity.policy", elasticity.policy, rule, "an aggregate with an input by key has")
+        yield InputFault(
+            "elasticity.policy", elasticity.policy, rule, "an aggregate or a join with an input by key has"
+        )
     taking_part = [group for name, group in scenario.hosts.items() if not elasticity.hosts or name in elasticity.hosts]
     if elasticity.scale_out and whole("hosts", broken) and not any(group.spare for group in taking_part):
         rule, hint = "there is no spare host to acquire", "say how many of a host group are: spare = 2"

@@ -39,8 +39,9 @@ def _of_migration(scenario: Scenario, name: str, event: Migrate | Rescale) -> li
     found = _of_protocol(f"{here}.protocol", event.protocol)
     found += _beside_moves(scenario, f"{here}.kind", event.kind)
     operator = scenario.operators.get(event.operator)
-    if operator is not None and operator.kind != "aggregate":
-        found.append((f"{here}.operator", event.operator, f"key groups of an aggregate move, not of a {operator.kind}"))
+    if operator is not None and operator.kind not in ("aggregate", "join"):
+        hint = f"key groups of an aggregate or a join move, not of a {operator.kind}"
+        found.append((f"{here}.operator", event.operator, hint))
     return found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
-from scenarios.library import names
+from scenarios.library import names, text_of
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -41,6 +41,44 @@ def test_each_move_has_a_row_and_a_place_on_the_page(capsys: pytest.CaptureFixtu
     assert "-" not in {cell for words in rows.values() for cell in words}  # all came to their ends
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "What each move took" in page
+
+
+MOVES = """
+[fault_tolerance]
+method = "checkpoint"
+interval = "2 s"
+[events.move]
+kind = "migrate"
+at = "10 s"
+operator = "match"
+key_group = 3
+host = "worker-2"
+protocol = "cpal"
+[events.wider]
+kind = "rescale"
+at = "15 s"
+operator = "match"
+parallelism = 3
+protocol = "cpa"
+[events.crash]
+kind = "host-failure"
+at = "20 s"
+host = "worker-1"
+repair = "5 s"
+"""
+
+
+def test_a_join_in_windows_is_moved_rescaled_and_recovered(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = text_of("windowed-join")
+    assert "[fault_tolerance]" not in text
+    (tmp_path / "moves.toml").write_text(text + MOVES, encoding="utf-8")
+    given = ("--set", "duration=40 s", "--set", "operators.count.window.length=10 s")
+    out = shown(capsys, str(tmp_path / "moves.toml"), *given)
+    rows = [line.split() for line in out.split("Migrations")[1].split("Rescaling")[0].splitlines() if "[" in line]
+    assert {row[0].split("[")[0] for row in rows} == {"match"}
+    assert len(rows) > 5
+    assert "-" not in {cell for row in rows for cell in row}  # all came to their ends
+    assert "Recoveries" in out
 
 
 def test_targets_and_what_came_out_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

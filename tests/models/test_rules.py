@@ -229,7 +229,7 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         {"elasticity": {"policy": "threshold"}, "operators/count/kind": "map"},
         [
             "elasticity.policy = threshold: no operator has key groups that can move "
-            "(an aggregate with an input by key has)"
+            "(an aggregate or a join with an input by key has)"
         ],
     ),
     ({"hosts/more": {"count": 3, "spare": 4}}, ["hosts.more.spare = 4: must be at most count = 3"]),
@@ -378,6 +378,10 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
     ({"events/move": MIGRATE | {"protocol": "teleport"}}, ["events.move.protocol"]),
     ({"events/move": MIGRATE, "fault_tolerance": {"method": "none"}}, ["events.move.kind"]),
     ({"events/move": MIGRATE, "fault_tolerance/guarantee": "at-most-once"}, ["events.move.kind"]),
+    (
+        {"events/move": MIGRATE | {"operator": "clean", "key_group": 1}, "operators/clean/inputs": {"words": "key"}},
+        ["events.move.operator"],
+    ),
     ({"events/more": RESCALE}, ["events.more.parallelism"]),
     ({"events/more": RESCALE | {"parallelism": 3}, "hosts/worker/spare": 1}, ["events.more.parallelism"]),
     ({"events/more": RESCALE | {"parallelism": 1}, "fault_tolerance": {"method": "none"}}, ["events.more.kind"]),
@@ -427,6 +431,20 @@ def test_a_join_is_simulated_with_windows_that_do_not_overlap(window: dict[str, 
     }
     found = rules.not_simulated(read(changes | ({"operators/count/window": window} if window else {})))
     assert [fault.path for fault in found] == ([] if window == {"length": "10 s"} else ["operators.count.kind"])
+
+
+@pytest.mark.parametrize("event", [MIGRATE, RESCALE | {"parallelism": 1}], ids=["migrate", "rescale"])
+def test_key_groups_of_a_join_may_move(event: dict[str, object]) -> None:
+    changes: dict[str, object] = {
+        "events/move": event,
+        "operators/count/kind": "join",
+        "operators/count/inputs": {"clean": "key", "words2": "key"},
+        "operators/count/window": {"length": "10 s"},
+        "operators/words2": LONE_SOURCE,
+        "workload/words2": {"rate": "1 /s"},
+        "elasticity": {"policy": "threshold"},
+    }
+    assert rules.not_simulated(read(changes)) == []
 
 
 # changes, the start of the one warning

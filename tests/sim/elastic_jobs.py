@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from moves_beside import joins_that_move
 from moving_jobs import HOSTS
 from small_jobs import scenario
 
@@ -14,6 +15,21 @@ PROTOCOLS = ("direct", "cpa", "cpal", "cpal_caught_up", "lazy_move")
 
 
 def elastic_job(seed: int, **changes: Any) -> Scenario:
+    """The scenario of `elastic_keys`."""
+    return scenario(elastic_keys(seed, **changes))
+
+
+def elastic_windows(seed: int, **changes: Any) -> Scenario:
+    """The same with windows at operators that move, and a join of both that moves, too."""
+    raw = joins_that_move(Random(f"{seed} windows"), elastic_keys(seed, **changes))
+    used = HOSTS - raw["hosts"]["h"]["spare"]
+    for operator in raw["operators"].values():
+        if operator.get("parallelism", 1) > used:  # what is rescaled has each task on a host of its own
+            operator["parallelism"] = used
+    return scenario(raw)
+
+
+def elastic_keys(seed: int, **changes: Any) -> dict[str, Any]:
     """A source whose rate jumps, two keyed operators and a sink on five hosts, some of them spare.
 
     `changes` replace keys of `elasticity`.
@@ -94,4 +110,4 @@ def elastic_job(seed: int, **changes: Any) -> Scenario:
         | changes,
         "events": rescales,
     }
-    return scenario(raw)
+    return raw

@@ -14,8 +14,10 @@ BESIDE = ("remote", "buffers", "links", "cores", "windows", "all")
 
 
 def moving_beside(what: str, seed: int, protocol: str, most: int = 3, **storm: Any) -> Scenario:
-    """A moving job with one of these, or some of all."""
+    """A moving job with one of these, or some of all; with `joins` most of what moves is key groups of a join."""
     draw, raw = Random(seed + 7), moving_keys(seed, protocol, most, **storm)
+    if what == "joins":
+        return scenario(joins_that_move(Random(f"{seed} joins"), raw))
     for name, change in CHANGES.items():
         if what == name or (what == "all" and draw.random() < 0.6):
             raw = change(Random(f"{seed} {name}"), raw)
@@ -79,6 +81,31 @@ def _windows(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
         operators["one"]["parallelism"] = 4
     workload = {"in": raw["workload"]["in"] | {"watermark": draw.choice(["20 ms", "50 ms", "100 ms"])}}
     return raw | {"operators": operators, "workload": workload}
+
+
+def joins_that_move(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
+    """Windows at operators that move, and a join downstream that moves, too."""
+    raw = _windows(draw, raw)
+    pairs: dict[str, Any] = {
+        "kind": "join",
+        "inputs": dict.fromkeys(draw.choice([("one", "two"), ("two", "one"), ("in", "one")]), "key"),
+        "parallelism": draw.choice([1, 2, 4]),
+        "key_groups": 4,
+        "service": {"distribution": "exponential", "mean": "500 us"},
+        "window": {"length": draw.choice(["50 ms", "200 ms"])},
+        "selectivity": draw.choice([0.3, 1.0]),
+    }
+    if draw.random() < 0.5:
+        pairs |= {"serialise": "1 MB/s", "deserialise": "1 MB/s"}
+    pairs["state"] = draw.choice(
+        [{"model": "per-key", "bytes": "1 kB"}, {"model": "window", "bytes": "100 B", "length": "300 ms"}]
+    )
+    events = {name: dict(one) for name, one in raw["events"].items()}
+    for event in events.values():
+        if draw.random() < 0.7:
+            event["operator"] = "pairs"
+    out = {"kind": "sink", "inputs": {"two": "shuffle", "pairs": "shuffle"}}
+    return raw | {"operators": raw["operators"] | {"pairs": pairs, "out": out}, "events": events}
 
 
 WINDOWS = (

@@ -191,7 +191,7 @@ def _faults(control: Control, made: RunRecords, end_ns: int) -> list[str]:
         found.append("sources are stuck")
     if any(run.requested_ns < end_ns - STUCK_NS for run in control.migrations.open.values()):
         found.append("a move does not end")
-    moving = [operator.index for operator in plan.operators if operator.description.kind == "aggregate"]
+    moving = [operator.index for operator in plan.operators if operator.description.movable]
     for group in (unit for index in moving for unit in range(plan.first_unit[index], plan.first_unit[index + 1])):
         live = [unit for unit in cluster.instances_of(group) if cluster.unit_live[unit]]
         if group in control.migrations.open:
