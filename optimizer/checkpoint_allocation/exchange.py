@@ -104,6 +104,16 @@ class Exchange:
         self._move(rows, before)
         return False
 
+    def accept_relief(self, rows: IntArray, to: IntArray) -> bool:
+        """Move checkpoints together when no node has too much after it that had not before; False when one has."""
+        before, loads = self.at[rows].copy(), self.loads
+        self._move(rows, to)
+        fine = (self.loads <= np.maximum(self.problem.upper, loads)).all()
+        if fine and (self.problem.max_moves is None or self.problem.moves(self.assignment) <= self.problem.max_moves):
+            return True
+        self._move(rows, before)
+        return False
+
     def repair(self) -> bool:
         """Whether no node is overloaded any more: moves of least priced cost per useful load, into room."""
         upper = self.problem.upper

@@ -103,7 +103,7 @@ class AllPlaced:
         if self.known.host is not None and self.budget.struck:
             return None  # making a start takes long when there is much to place
         for running in (problem.current, None) if problem.current is not None else (None,):
-            first = start(problem, most_colours, is_open, running)
+            first = start(problem, most_colours, is_open, running, self.budget.deadline)
             if first is None:
                 continue
             self.tries += 1  # so that trying again is another search
@@ -175,7 +175,7 @@ class AllPlaced:
         limit = most if self.by_colours or problem.max_colours is not None else None
         known.hosts = host_bound(problem, limit)
         again = problem.current is None and not self.budget.struck
-        packed = best_fit(problem, max_colours=most) if again else None
+        packed = best_fit(problem, max_colours=most, deadline=self.budget.deadline) if again else None
         if packed is not None and (packed >= 0).all() and problem.hosts_used(packed) < problem.hosts_used(known.host):
             known.host = packed
         plain = len(problem.resources) == 1 and limit is None and problem.operator is None
@@ -239,7 +239,7 @@ class AllPlaced:
         assert known.host is not None
         most = problem.most_colours(known.host) if self.by_colours else self.top
         hosts = problem.hosts_used(known.host)
-        nearer = sent_home(problem, known.host, most)
+        nearer = sent_home(problem, known.host, most, self.budget.deadline)
         if self.small and problem.moves(nearer):
             part = replace(whole(problem, "moves", most, nearer), most_hosts=hosts)
             found = decide(problem, part, most_s=self.budget.model_s / 2, deadline=self.budget.deadline, seed=self.seed)
@@ -272,7 +272,7 @@ class AllPlaced:
     def _unknown(self) -> PlacementPlan:
         """What best fit could place, of which nothing is promised but that it keeps the rules."""
         problem = self.problem
-        host = best_fit(problem)
+        host = best_fit(problem, deadline=self.budget.grace)
         if problem.max_moves is not None and problem.moves(host) > problem.max_moves:
             return PlacementPlan(status=Status.UNKNOWN, wall_s=self.budget.wall_s, note=f"{_NOTHING}{self._clock()}")
         left = int((host < 0).sum())

@@ -19,6 +19,7 @@ from models.placement import Placement, PlacementPlan
 from models.solution import Status
 from optimizer.placement.budget import Budget
 
+_ROOMIEST = 64  # hosts with most room that are looked at first
 _MOST_MATCHED = 500  # instances of an operator up to which they are matched with hosts
 
 
@@ -207,6 +208,22 @@ class Possible:
             self.full = problem.colours_of_hosts(fixed) >= problem.max_colours
         self.without_colours = not self.full.any()
 
+    def on_roomiest(self, loads: IntArray, operators: IntArray, zones: IntArray | int) -> BoolArray:
+        """Where loads (k, R) fit into each of so many zones (k,), by a look at the hosts that have most left.
+
+        True is a proof; False says nothing. Operators (k,) of which some instance is fixed are not looked at.
+        """
+        scale = np.maximum(self.problem.rooms.mean(axis=0), 1.0)
+        free = np.flatnonzero(~self.full)
+        hosts = free[np.argsort(-(self.free[free] / scale).min(axis=1), kind="stable")]
+        hosts = hosts[np.unique(self.problem.zones[hosts], return_index=True)[1]]
+        hosts = hosts[np.argsort(-(self.free[hosts] / scale).min(axis=1), kind="stable")][:_ROOMIEST]
+        found = np.zeros(len(loads), dtype=np.int64)
+        for h in hosts.tolist():
+            found += (loads <= self.free[h]).all(axis=1)
+        fixed = np.isin(operators, list(self.taken))
+        return np.asarray((found >= zones) & ~fixed, dtype=np.bool_)
+
     def hosts(self, i: int) -> BoolArray:
         """The possible hosts of instance i, (H,)."""
         problem = self.problem
@@ -224,7 +241,7 @@ class Possible:
 
 def _without_a_host(problem: Placement) -> list[Bound]:
     possible = Possible(problem)
-    for i in range(problem.n_instances):
+    for i in np.flatnonzero(~possible.on_roomiest(problem.loads, problem.operators, 1)).tolist():
         if not possible.hosts(i).any():
             return [Bound(0, f"instance {i} fits on no host", np.array([i]))]
     return []
@@ -235,9 +252,13 @@ def _operators_without_zones(problem: Placement) -> list[Bound]:
     found = []
     possible, n_zones = Possible(problem), int(problem.zones.max()) + 1
     where = "hosts" if problem.apart == "host" else "failure domains"
-    operators, counts = np.unique(problem.operators, return_counts=True)
-    for operator, count in zip(operators.tolist(), counts.tolist(), strict=True):
-        here = np.flatnonzero(problem.operators == operator).tolist() if count > 1 else []
+    operators, codes, counts = np.unique(problem.operators, return_inverse=True, return_counts=True)
+    largest = np.zeros((len(operators), problem.loads.shape[1]), dtype=np.int64)
+    np.maximum.at(largest, codes, problem.loads)
+    open_question = ~possible.on_roomiest(largest, operators, counts)
+    for at in np.flatnonzero((counts > 1) & open_question).tolist():
+        operator, count = int(operators[at]), int(counts[at])
+        here = np.flatnonzero(codes == at).tolist()
         if count > n_zones:
             text = f"operator {operator} has {count} instances, there are {n_zones} {where}"
             found.append(Bound(count, text, np.array(here[: n_zones + 1])))

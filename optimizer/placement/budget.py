@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 _WORK_PER_S = 4_000_000  # exchanges looked at in a second of the limit: half of what a quiet machine does
+_GRACE = 0.1  # of the limit, beyond it
 _MODEL_SHARE = 0.4  # of the limit, in deterministic seconds of CP-SAT
 
 
@@ -28,6 +29,11 @@ class Budget:
     def spend_model(self, seconds: float) -> None:
         """Take deterministic seconds that a model took."""
         self.model_s = max(0.0, self.model_s - seconds)
+
+    @property
+    def grace(self) -> float:
+        """Until when something may be made that there is no answer without."""
+        return max(self.deadline, time.monotonic()) + _GRACE * (self.deadline - self.began)
 
     @property
     def struck(self) -> bool:

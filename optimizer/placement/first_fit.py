@@ -9,6 +9,9 @@ What finds no host is left out (-1). Both keep every constraint, also `max_colou
 
 from __future__ import annotations
 
+import math
+import time
+
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
@@ -101,12 +104,13 @@ def best_fit(
     max_colours: int | None = None,
     open_hosts: BoolArray | None = None,
     already: IntArray | None = None,
+    deadline: float = math.inf,
 ) -> IntArray:
     """The host of each instance (n,), -1 for one that found none; `order` None is by decreasing largest share, or value
     for it where values are the goal.
 
     `max_colours` replaces that of the problem; only `open_hosts` (H,) take instances; those that are `already` placed
-    (n,) stay, where it is None those that are fixed.
+    (n,) stay, where it is None those that are fixed. After the `deadline`, of time.monotonic, nothing more is placed.
     """
     hosts = Hosts(problem, max_colours, open_hosts, already)
     used = np.zeros(problem.n_hosts, dtype=np.bool_)
@@ -114,6 +118,8 @@ def best_fit(
     for i in _order(_largest_first(problem) if order is None else order):
         if hosts.host[i] >= 0:
             continue
+        if time.monotonic() > deadline:
+            break
         allowed = hosts.allowed(i)
         if not allowed.any():
             continue

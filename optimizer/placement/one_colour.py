@@ -55,7 +55,11 @@ def falls_apart(problem: Placement) -> bool:
 
 def one_colour(problem: Placement, budget: Budget, seed: int) -> tuple[IntArray | None, Bound]:
     """Hosts (n,) with one colour each, None where there are too few of them or none were found; the least number."""
-    colours = [_first(problem, np.flatnonzero(problem.colours == k)) for k in np.unique(problem.colours)]
+    colours = []
+    for k in np.unique(problem.colours).tolist():
+        if budget.struck:
+            return None, Bound(1, "there is something to place", np.arange(problem.n_instances))
+        colours.append(_first(problem, np.flatnonzero(problem.colours == k)))
     for colour in sorted(colours, key=lambda one: len(one.instances)):
         if colour.is_open and not budget.struck:
             _by_sets(colour, budget)

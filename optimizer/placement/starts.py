@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
@@ -9,16 +12,18 @@ from models.placement import Placement
 from optimizer.placement.first_fit import best_fit, largest_shares
 
 
-def start(problem: Placement, most_colours: int, is_open: BoolArray, running: IntArray | None) -> IntArray | None:
+def start(
+    problem: Placement, most_colours: int, is_open: BoolArray, running: IntArray | None, deadline: float = math.inf
+) -> IntArray | None:
     """A host for every instance (n,): `running` where it may stay, else best fit, else where least is too much.
 
-    None when an operator finds no zone, or more than `max_moves` instances would move.
+    None when an operator finds no zone, or more than `max_moves` instances would move, or after the `deadline`.
     """
     if running is None:
-        host = best_fit(problem, max_colours=most_colours, open_hosts=is_open)
+        host = best_fit(problem, max_colours=most_colours, open_hosts=is_open, deadline=deadline)
     else:
         host = staying(problem, is_open, running)
-    complete = _completed(problem, host, is_open)
+    complete = _completed(problem, host, is_open, deadline)
     if complete is None or (problem.max_moves is not None and problem.moves(complete) > problem.max_moves):
         return None
     return complete
@@ -37,7 +42,7 @@ def staying(problem: Placement, is_open: BoolArray, running: IntArray) -> IntArr
     return kept
 
 
-def _completed(problem: Placement, host: IntArray, is_open: BoolArray) -> IntArray | None:
+def _completed(problem: Placement, host: IntArray, is_open: BoolArray, deadline: float) -> IntArray | None:
     """Every instance without a host on the open one that is left with most, or has least too much."""
     host = host.copy()
     scale = np.maximum(problem.rooms.mean(axis=0), 1.0)
@@ -49,7 +54,7 @@ def _completed(problem: Placement, host: IntArray, is_open: BoolArray) -> IntArr
     for i in left[np.argsort(-largest_shares(problem)[left], kind="stable")].tolist():
         taken = zones_of.setdefault(int(problem.operators[i]), [])
         allowed = is_open if not taken else is_open & ~np.isin(problem.zones, taken)
-        if not allowed.any():
+        if not allowed.any() or time.monotonic() > deadline:
             return None
         after = (free - problem.loads[i] / scale).min(axis=1)
         h = int(np.where(allowed, after, -np.inf).argmax())
@@ -59,11 +64,13 @@ def _completed(problem: Placement, host: IntArray, is_open: BoolArray) -> IntArr
     return host
 
 
-def sent_home(problem: Placement, host: IntArray, most_colours: int) -> IntArray:
+def sent_home(problem: Placement, host: IntArray, most_colours: int, deadline: float) -> IntArray:
     """The placement (n,) with each instance back where it runs now, where that breaks no rule and opens no host."""
     assert problem.current is not None
     host = host.copy()
     for i in np.flatnonzero((problem.current >= 0) & (host != problem.current) & (problem.fixed_hosts < 0)).tolist():
+        if time.monotonic() > deadline:
+            break
         home, zones = int(problem.current[i]), problem.zones
         there = np.flatnonzero(host == home)
         same = np.flatnonzero((problem.operators == problem.operators[i]) & (host >= 0))

@@ -1,0 +1,169 @@
+"""Chains of moves: a checkpoint goes to another node, one from there goes on, until there is room.
+
+A full node can only take a checkpoint when it gives one away. So what leaves a node goes a long way at little cost or a
+short one at much: between nodes on which checkpoints are nearly indifferent there are cheap chains. They are shortest
+paths: at each node ends the one whose cost and priced load that is still too much there are least. What is found is
+made only if all loads keep their capacities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from optimizer.checkpoint_allocation.exchange import Exchange
+
+_LENGTHS = (6, 4, 3, 2)  # moves of a chain at most: shorter where longer ones meet themselves
+_ROOT = -1
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """The best chain that ends at each node: cost, load that it brings there, last pair; (N,) each."""
+
+    cost: FloatArray
+    load: FloatArray
+    pair: IntArray
+
+
+class Chains:
+    """The pairs of a state along which chains may go: those within `margin` of the least, and none that is taken."""
+
+    def __init__(self, state: Exchange, most_pairs: int, toll: float) -> None:
+        self.state, self.toll = state, toll
+        extra = state.priced - state.least[:, None]
+        flat = extra[np.isfinite(extra)]
+        most = state.problem.n_checkpoints + most_pairs
+        margin = np.inf if len(flat) <= most else float(np.partition(flat, most)[most])
+        self.rows, self.to = np.nonzero((extra <= margin) & np.isfinite(extra))
+        order = np.argsort(state.found.nodes[self.rows, self.to], kind="stable")  # so that minima are of runs
+        self.rows, self.to = self.rows[order], self.to[order]
+        self.target = state.found.nodes[self.rows, self.to]
+        self.load = state.found.load[self.rows, self.to]
+        self.follow()
+
+    def follow(self) -> None:
+        """What depends on where checkpoints are now."""
+        state = self.state
+        here = state.assignment
+        self.source = here[self.rows]
+        at = state.at[self.rows]
+        self.own = state.found.load[self.rows, at]
+        self.change = state.found.cost[self.rows, self.to] - state.found.cost[self.rows, at]
+        current = state.problem.current
+        if current is not None:
+            away, gone = self.target != current[self.rows], self.source != current[self.rows]
+            self.change += self.toll * (away.astype(np.float64) - gone)
+        self.change[self.target == self.source] = np.inf
+        self.room = state.problem.upper - state.loads
+
+    def leave(self, node: int) -> bool:
+        """Whether a chain from an overloaded node, the one that is cheapest for the load it takes away, was made."""
+        first = np.flatnonzero(self.source == node)
+        return self._made(first, -self.state.prices[node] * self.own, node, np.inf)
+
+    def improve(self, row: int) -> bool:
+        """Whether a chain that begins with a checkpoint, and may close at its node, saves cost and was made."""
+        first = np.flatnonzero(self.rows == row)
+        return self._made(first, np.zeros(len(self.rows)), int(self.state.assignment[row]), 0.0)
+
+    def fill(self) -> bool:
+        """Whether the chain that saves most of all was made."""
+        return self._made(np.flatnonzero(np.isfinite(self.change)), np.zeros(len(self.rows)), _ROOT, 0.0)
+
+    def _made(self, first: IntArray, bonus: FloatArray, origin: int, limit: float) -> bool:
+        for length in _LENGTHS:
+            path = self._cheapest(first, bonus, origin, limit, length)
+            if path is None:
+                return False
+            pairs = np.array(path)
+            if len(np.unique(self.rows[pairs])) == len(pairs) and self._apply(pairs, limit < np.inf):
+                self.follow()
+                return True
+        return False
+
+    def _apply(self, pairs: IntArray, cheaper: bool) -> bool:
+        """Make the moves of a chain if no node has too much that had not, and the moves are allowed."""
+        state = self.state
+        rows, to = self.rows[pairs], self.to[pairs]
+        if cheaper:
+            return state.accept(rows, to)
+        return state.accept_relief(rows, to)
+
+    def _cheapest(self, first: IntArray, bonus: FloatArray, origin: int, limit: float, length: int) -> list[int] | None:
+        """The pairs of the cheapest chain below `limit`, by its cost and the bonus of its first pair."""
+        if not len(first):
+            return None
+        best, found = limit - 1e-12 * (1.0 if limit == 0 else 0.0), None
+        levels: list[_Ends] = []
+        firsts: list[IntArray] = []
+        reach = self._reach(origin, first) if limit == 0 else np.inf
+        pairs, cost, began = first, self.change[first] + bonus[first], first
+        for level in range(length):
+            ends, began_at = self._ends(pairs, cost, began)
+            levels.append(ends)
+            firsts.append(began_at)
+            room = self.room.copy()
+            total = ends.cost
+            closes = np.isfinite(total) & (ends.load <= room)
+            if origin >= 0 and np.isfinite(total[origin]):
+                closes[origin] = ends.load[origin] <= room[origin] + self.own[began_at[origin]]
+            node = int(np.where(closes, total, np.inf).argmin())
+            if closes[node] and total[node] < best:
+                best, found = float(total[node]), (level, node)
+            pairs, cost, began = self._extended(ends, began_at, origin, reach)
+            if not len(pairs):
+                break
+        return None if found is None else self._path(levels, *found)
+
+    def _reach(self, origin: int, first: IntArray) -> float:
+        """What a chain can gain where it ends, in priced room: one that has lost as much before is given up."""
+        prices = self.state.prices
+        gained = prices * np.maximum(self.room, 0.0)
+        if origin >= 0:
+            gained[origin] = prices[origin] * max(0.0, self.room[origin] + float(self.own[first].max()))
+        return float(gained.max())
+
+    def _ends(self, pairs: IntArray, cost: FloatArray, began: IntArray) -> tuple[_Ends, IntArray]:
+        """The best of some chains at each node, by their cost and the priced load they bring."""
+        n = self.state.problem.n_nodes
+        target = self.target[pairs]
+        key = cost + self.state.prices[target] * self.load[pairs]
+        starts = np.flatnonzero(np.diff(target, prepend=_ROOT))
+        least = np.minimum.reduceat(key, starts)
+        same = np.flatnonzero(key == np.repeat(least, np.diff(starts, append=len(key))))[::-1]
+        same = same[np.isfinite(key[same])]
+        ends = _Ends(np.full(n, np.inf), np.zeros(n), np.full(n, _ROOT))
+        begins = np.full(n, _ROOT)
+        at = target[same]  # of equal ones the first is written last
+        ends.cost[at], ends.load[at], ends.pair[at], begins[at] = (
+            cost[same],
+            self.load[pairs[same]],
+            pairs[same],
+            began[same],
+        )
+        return ends, begins
+
+    def _extended(
+        self, ends: _Ends, begins: IntArray, origin: int, reach: float
+    ) -> tuple[IntArray, FloatArray, IntArray]:
+        """All pairs by which chains go on: what leaves makes room for what came."""
+        reached: BoolArray = ends.cost + self.state.prices * ends.load < reach
+        if origin >= 0:
+            reached[origin] = False
+        at = np.flatnonzero(reached[self.source])
+        node = self.source[at]
+        enough = ends.load[node] <= self.room[node] + self.own[at]
+        at, node = at[enough], node[enough]
+        cost = ends.cost[node] + self.change[at]
+        return at, cost, begins[node]
+
+    def _path(self, levels: list[_Ends], level: int, node: int) -> list[int]:
+        path = []
+        for ends in levels[level::-1]:
+            pair = int(ends.pair[node])
+            path.append(pair)
+            node = int(self.source[pair])
+        return path
