@@ -161,6 +161,17 @@ class HistogramRecording:
             raise ValueError(f"a visit cannot be {rows[wrong].tolist()}: operator, task, arrival, start, end [ns]")
         _carry(self._sums[:, folds.WAIT :])
 
+    def add_passed(self, counts: np.ndarray) -> None:
+        """Add visits that took no time (operators, intervals, 2), those of the warm-up first."""
+        before, after = counts[:, :, 0].sum(axis=1), counts[:, :, 1].sum(axis=1)
+        self._sums[:, folds.OTHERS] += before
+        self._waits[:, 0] += after
+        self._sojourns[:, 0] += after
+        self._ended += counts.sum(axis=2)
+        some = after > 0
+        self._extremes[some, ::2] = np.minimum(self._extremes[some, ::2], 0)
+        self._extremes[some, 1::2] = np.maximum(self._extremes[some, 1::2], 0)
+
     def add_deliveries(self, block: np.ndarray) -> None:
         """Add the rows to the sums and histograms of their sinks."""
         rows = _rows(block, _DELIVERY)

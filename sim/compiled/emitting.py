@@ -6,7 +6,7 @@ from sim.compiled.channels import emit, send_output
 from sim.compiled.compiling import apart, inlined, kernel
 from sim.compiled.draws import output_key, source_id
 from sim.compiled.pointer import State
-from sim.compiled.service import record_visit
+from sim.compiled.rows import record_visit
 from sim.compiled.state import NONE
 from sim.compiled.windows import window_id
 

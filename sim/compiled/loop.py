@@ -244,7 +244,7 @@ def room(s: State, need: int) -> bool:
     left = min(g.visits_left, g.nodes_left, g.chunks_left, g.transfers_left)
     left = min(left, s.heap.shape[0] - g.events, s.pairs.shape[0] - g.pairs_used)
     left = min(left, s.positions.shape[0] // 2 - g.positions_used, s.keys.shape[0] // 2 - g.keys_used)
-    left = min(left, s.visit_rows.shape[0] - g.visit_rows, s.delivery_rows.shape[0] - g.delivery_rows)
+    left = min(left, g.visit_room - g.visit_rows, g.delivery_room - g.delivery_rows)
     left = min(left, s.checkpoint_rows.shape[0] - g.checkpoint_rows)
     # A dispatch can drop all that waits; a second that is over makes up to six rows of messages.
     drops = min(s.dropped_rows.shape[0] - g.dropped_rows, s.notices.shape[0]) - s.visits.shape[0]

@@ -17,6 +17,7 @@ from sim.compiled import (
     loop,
     pools,
     restoring,
+    rows,
     service,
     setup,
     sharing,
@@ -30,7 +31,6 @@ from sim.compiled.pointer import State
 from sim.compiled.state import (
     ASKED,
     CHECKPOINT,
-    DELIVERY_ROW,
     DROPPED,
     GROW,
     LIMIT,
@@ -40,16 +40,14 @@ from sim.compiled.state import (
     ROUND,
     RULE,
     TIMED,
-    VISIT_ROW,
     WORKED,
 )
 from sim.data_plane import NO_HOST, Key, Listener
 from sim.pace import FULL, pace_of
 from sim.recording import recording_of
 
-# Rows and births are read soon after they were written: so many of them stay in the processor's caches.
+# Births are read soon after they were written: so many of them stay in the processor's caches.
 _BIRTHS = 2**17  # in the buffers of all sources together
-_ROWS = 2**13
 
 
 class CompiledPlane(Actions, Moves, Answers):
@@ -57,7 +55,7 @@ class CompiledPlane(Actions, Moves, Answers):
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
         self._plan, self._cluster, self._clock, self._listener = plan, cluster, clock, listener
-        self.recording = recording_of(plan.scenario, plan.inputs)
+        self.recording = self._kept = recording_of(plan.scenario, plan.inputs)
         self._checkpoints: list[np.ndarray] = []
         self._block = max(256, min(2**16, _BIRTHS // max(1, self._source_count())))
         self._streams = self._birth_streams()
@@ -96,9 +94,9 @@ class CompiledPlane(Actions, Moves, Answers):
         draws, cumulative = setup.draw_records(plan)
         hosts, cores = setup.host_records(plan)
         sources = setup.source_records(plan, cluster, 2 * self._block)
-        empty = pools.empty()
+        empty, g = pools.empty(), setup.global_record(plan, operators, edges)
         return State(
-            g=setup.global_record(plan, operators, edges),
+            g=g,
             tasks=setup.task_records(max(4, 2 * len(cluster.task_operator))),
             cores=cores,
             hosts=hosts,
@@ -112,8 +110,6 @@ class CompiledPlane(Actions, Moves, Answers):
             births=pools.births(max(1, sources.shape[0]) * 2 * self._block),
             round_units=np.zeros(0, np.int64),
             round_offsets=np.zeros(0, np.int64),
-            visit_rows=np.zeros(_ROWS, VISIT_ROW),
-            delivery_rows=np.zeros(_ROWS, DELIVERY_ROW),
             dropped_rows=np.zeros(64, DROPPED),
             checkpoint_rows=np.zeros(64, CHECKPOINT),
             message_rows=np.zeros(1024, MESSAGE_ROW),
@@ -121,6 +117,7 @@ class CompiledPlane(Actions, Moves, Answers):
             rules=np.zeros(0, RULE),
             timed=np.zeros(0, TIMED),
             **empty,
+            **rows.arrays(self._kept, operators.shape[0], g),
             **event_setup.empty(),
         )
 
@@ -175,14 +172,13 @@ class CompiledPlane(Actions, Moves, Answers):
         self.s.g["budget"] = 0
         event_setup.grown(self.s)
         pools.forget_ids(self.s, need)
-        pools.grown(self.s, need, self._flush, int(self.s.g["burst"][0]))
+        pools.grown(self.s, need, int(self.s.g["burst"][0]))
+        rows.make_room(self.s, self._kept, need)
 
     def _flush(self) -> None:
-        """Hand the rows of tuples over."""
-        g = self.s.g
-        self.recording.add_visits(_plain(self.s.visit_rows[: int(g["visit_rows"][0])]))
-        self.recording.add_deliveries(_plain(self.s.delivery_rows[: int(g["delivery_rows"][0])]))
-        g["visit_rows"] = g["delivery_rows"] = 0
+        """Hand over what is known of tuples."""
+        rows.hand_over(self.s, self._kept)
+        rows.hand_over_passed(self.s, self._kept)
 
     def _refill(self, source: int) -> None:
         """The next births of a source behind those that are not emitted yet."""
@@ -261,8 +257,8 @@ class CompiledPlane(Actions, Moves, Answers):
     def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
         """Send all that is kept for the receiver again."""
         self._room(int(self.s.units["kept_rows"][sender]) + 3)
-        rows, size = verbs.replay_between(self.s, sender, receiver, turn)
-        return int(rows), int(size)
+        tuples, size = verbs.replay_between(self.s, sender, receiver, turn)
+        return int(tuples), int(size)
 
     def work(self, task: int, ns: int, token: int) -> None:
         """Occupy the task for a time, ahead of its queue."""
@@ -346,8 +342,3 @@ class CompiledPlane(Actions, Moves, Answers):
         g = self.s.g
         g["interval"], g["round_begin"], g["round_next"] = interval_ns, interval_ns, 0
         self._clock.process(self._start(interval_ns + int(offsets_ns[0]), ROUND, 0))
-
-
-def _plain(rows: np.ndarray) -> np.ndarray:
-    """Records of 64-bit integers as a matrix with a column for each field."""
-    return rows.view(np.int64).reshape(-1, len(rows.dtype.names or ()))

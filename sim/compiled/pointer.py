@@ -77,6 +77,15 @@ class State:
     round_offsets: np.ndarray
     visit_rows: np.ndarray
     delivery_rows: np.ndarray
+    passed: np.ndarray
+    visit_operator: np.ndarray
+    visit_task: np.ndarray
+    visit_arrival: np.ndarray
+    visit_start: np.ndarray
+    visit_end: np.ndarray
+    delivery_operator: np.ndarray
+    delivery_birth: np.ndarray
+    delivery_at: np.ndarray
     dropped_rows: np.ndarray
     checkpoint_rows: np.ndarray
     message_rows: np.ndarray

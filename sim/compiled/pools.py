@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +12,6 @@ from sim.compiled.pointer import State
 from sim.compiled.state import (
     BIRTH,
     CHUNK,
-    DELIVERY_ROW,
     KEY,
     NEVER,
     NODE,
@@ -23,7 +21,6 @@ from sim.compiled.state import (
     POSITION,
     RING,
     TRANSFER,
-    VISIT_ROW,
 )
 from sim.compiled.task_records import CORES, EVENT, LANE, MATCH, OWN_EVENT, PARCEL, SERVICE_SHARE, VISIT
 
@@ -90,8 +87,8 @@ def chained(links: np.ndarray, old: int, free: int) -> None:
     links[-1] = free
 
 
-def grown(s: State, need: int, flush: Callable[[], None], burst: int = 0) -> None:
-    """Make room for `need` tuples, events and rows; `flush` empties the rows of tuples.
+def grown(s: State, need: int, burst: int = 0) -> None:
+    """Make room for `need` tuples and events, and rows of control.
 
     `burst` is how many more are sent, and not processed, at the end of windows.
     """
@@ -134,7 +131,7 @@ def grown(s: State, need: int, flush: Callable[[], None], burst: int = 0) -> Non
         s.keys = made
     if g["fair"][0]:
         _more_lanes(s, sent)
-    _more_rows(s, need, flush)
+    _more_rows(s, need)
 
 
 def forget_ids(s: State, need: int) -> None:
@@ -193,14 +190,8 @@ def _more_lanes(s: State, need: int) -> None:
         s.lanes, s.lane_index = lanes, index
 
 
-def _more_rows(s: State, need: int, flush: Callable[[], None]) -> None:
+def _more_rows(s: State, need: int) -> None:
     g = s.g
-    room = s.visit_rows.shape[0]
-    if int(g["visit_rows"][0]) + need > room or int(g["delivery_rows"][0]) + need > room:
-        flush()
-        if need > room:
-            rows = 2 * need
-            s.visit_rows, s.delivery_rows = np.zeros(rows, VISIT_ROW), np.zeros(rows, DELIVERY_ROW)
     if int(g["checkpoint_rows"][0]) + need > s.checkpoint_rows.shape[0]:
         s.checkpoint_rows = longer(s.checkpoint_rows, int(g["checkpoint_rows"][0]) + need)
     if int(g["message_rows"][0]) + 16 > s.message_rows.shape[0]:

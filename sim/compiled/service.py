@@ -14,6 +14,7 @@ from sim.compiled.exponential import UNSURE
 from sim.compiled.outbox import leave_place
 from sim.compiled.pointer import State
 from sim.compiled.restoring import note_past
+from sim.compiled.rows import record_delivery, record_visit
 from sim.compiled.rules import held_by_rule, put_aside, turn
 from sim.compiled.sharing import begin_service
 from sim.compiled.state import (
@@ -80,19 +81,6 @@ def drop(s: State, v: int, task: int, reason: int) -> None:
         one_replayed(s, e.unit, task)
 
 
-@inlined
-def record_visit(s: State, operator: int, task: int, arrival: int, start: int, end: int) -> None:
-    """A row of `visits`."""
-    n = s.g[0].visit_rows
-    s.g[0].visit_rows = n + 1
-    row = s.visit_rows[n]
-    row.operator = operator
-    row.task = task
-    row.arrival = arrival
-    row.start = start
-    row.end = end
-
-
 @kernel
 def measure(s: State, v: int) -> None:
     """A tuple was answered: how long that took from its arrival on; what is sent again was answered before."""
@@ -122,12 +110,7 @@ def enter_books(s: State, v: int, task: int) -> None:
         remember(s, unit, e.birth)
     apply(s, unit, e.id, e.birth, e.node)
     if op.is_sink:
-        n = g.delivery_rows
-        g.delivery_rows = n + 1
-        row = s.delivery_rows[n]
-        row.operator = u.operator
-        row.birth = e.birth
-        row.delivered = g.now
+        record_delivery(s, u.operator, e.birth, g.now)
 
 
 @inlined

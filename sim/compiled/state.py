@@ -58,6 +58,13 @@ GLOBAL = np.dtype(
         ("tasks", _i8),
         ("visit_rows", _i8),
         ("delivery_rows", _i8),
+        ("visit_room", _i8),
+        ("delivery_room", _i8),
+        ("columns", _b),  # rows are written into the columns of the recording
+        ("interval_length", _i8),  # of the recording; and how many there are
+        ("intervals", _i8),
+        ("passing", _i8),  # where what takes no time is counted just now
+        ("passing_until", _i8),
         ("dropped_rows", _i8),
         ("checkpoint_rows", _i8),
         ("message_rows", _i8),
@@ -405,6 +412,15 @@ ARRAYS: dict[str, np.dtype] = {
     "round_offsets": np.dtype("i8"),
     "visit_rows": VISIT_ROW,
     "delivery_rows": DELIVERY_ROW,
+    "passed": np.dtype("i8"),  # by operator, interval, and whether the warm-up is over
+    "visit_operator": np.dtype("i4"),
+    "visit_task": np.dtype("i4"),
+    "visit_arrival": np.dtype("i8"),
+    "visit_start": np.dtype("i8"),
+    "visit_end": np.dtype("i8"),
+    "delivery_operator": np.dtype("i4"),
+    "delivery_birth": np.dtype("i8"),
+    "delivery_at": np.dtype("i8"),
     "dropped_rows": DROPPED,
     "checkpoint_rows": CHECKPOINT,
     "message_rows": MESSAGE_ROW,

@@ -72,8 +72,12 @@ class Watched:
     def processed(self, operator: int) -> int:
         """Tuples that the operator has processed, or emitted; also those whose effect was lost later."""
         s = compiled(self.control).s
-        rows = s.visit_rows[: int(s.g["visit_rows"][0])]
-        return self._visits.get(operator, 0) + int((rows["operator"] == operator).sum())
+        written = int(s.g["visit_rows"][0])
+        if s.g["columns"][0]:
+            return self._visits.get(operator, 0) + int((s.visit_operator[:written] == operator).sum())
+        passed = s.passed.reshape(s.operators.shape[0], -1)[operator].sum()
+        waiting = (s.visit_rows["operator"][:written] == operator).sum()
+        return self._visits.get(operator, 0) + int(passed + waiting)
 
     def counts(self) -> list[Counts]:
         """Of each operator; `sent` follows from what is processed upstream, where selectivities are whole numbers."""

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_jobs import scenario
 from small_runs import small_scenario
 
 from models.histogram import bin_of
 from models.inputs import RunInputs
 from models.records import FOLDED, TABLES, bucket_ns, table
 from sim.compiled.folds import bin_of_one
+from sim.compiled.plane import CompiledPlane
+from sim.engine import simulate
 from sim.recording import HistogramRecording, TupleRecording, recording_of
 
 S = 10**9
@@ -229,3 +232,45 @@ def test_the_scenario_chooses_the_recording():
     assert times["count"][times["what"] == "latency"].tolist() == [1]
     large = small_scenario(workload={"in": {"rate": "800000 /s", "keys": {"distribution": "uniform", "count": 4}}})
     assert recording_of(large, RunInputs()).detail == "histograms"
+
+
+FAILING = {
+    "duration": "4 s",
+    "warmup": "1.3 s",
+    "workload": {"in": {"rate": "400 /s", "batch": 2, "keys": {"distribution": "uniform", "count": 40}}},
+    "operators": {
+        "in": {"kind": "source", "parallelism": 2},
+        "count": {
+            "kind": "aggregate",
+            "inputs": {"in": "key"},
+            "parallelism": 2,
+            "key_groups": 4,
+            "service": {"distribution": "exponential", "mean": "1 ms"},
+            "state": {"model": "per-key", "bytes": "1 kB"},
+        },
+        "out": {"kind": "sink", "inputs": {"count": "shuffle"}},
+    },
+    "hosts": {"h": {"count": 3, "cpu": "shared"}},
+    "network": {"latency": "1 ms"},
+    "fault_tolerance": {"method": "checkpoint", "interval": "300 ms"},
+    "detector": {"heartbeat": "100 ms", "timeout": "200 ms"},
+    "events": {"crash": {"at": "2.2 s", "kind": "host-failure", "host": "h-0", "repair": "500 ms"}},
+}
+
+
+def test_histograms_of_the_event_loop_are_its_rows_folded():
+    """With a warm-up that ends within an interval, and a host that dies: its sources emit late what was born before."""
+    rows, found = (
+        simulate(scenario(FAILING | {"recording": {"detail": detail}}), plane=CompiledPlane)
+        for detail in ("tuples", "histograms")
+    )
+    folded = HistogramRecording(3, [2], rows.warmup_ns, rows.duration_ns)
+    for name, add in (("visits", folded.add_visits), ("deliveries", folded.add_deliveries)):
+        add(np.stack([rows.tables[name][column.name].astype(np.int64) for column in TABLES[name]], axis=1))
+    assert rows.tables["recoveries"]["host"].size
+    born = rows.tables["visits"]["operator"] == 0
+    late = rows.tables["visits"]["start_ns"][born] - rows.tables["visits"]["arrival_ns"][born]
+    assert 0 < np.count_nonzero(late) < late.size > 1000
+    for name in FOLDED:
+        for key, column in folded.tables()[name].items():
+            assert found.tables[name][key].tobytes() == column.tobytes(), (name, key)
