@@ -51,28 +51,35 @@ def fold_served(s: ScanState, operator: int, n: int) -> None:
 
 @kernel
 def _fold_services(s: ScanState, operator: int, first: int, last: int) -> None:
-    """Add waits and sojourns of some services that are done."""
+    """Add waits and sojourns of some services that are done, in short loops: several of them at a time."""
     warmup, row = s.folding[0].warmup, operator * BINS
-    least_wait, most_wait, least_sojourn, most_sojourn = _NOTHING, -1, _NOTHING, -1
-    wait_sum, sojourn_sum, waits, services = 0, 0, 0, 0
+    n = 0
     for k in range(first, last):
         e = s.done[k]
         if e.at < warmup:
             _add_early(s, operator, e.at, e.start, e.end)
-            continue
-        wait, sojourn = e.start - e.at, e.end - e.at
-        # As often as not there is no wait. Counting that in one place would make each count wait for the one before,
-        # and a branch would be guessed wrong; so nothing is added to one of some other places.
-        waited, in_bin = wait > 0, bin_of_more(wait)
-        s.waits[row + (in_bin if waited else k & _PLACES)] += waited
-        waits += waited
-        services += 1
-        s.sojourns[row + bin_of_more(sojourn)] += 1
+        else:
+            s.drawn[n] = e.start - e.at
+            s.keys[n] = e.end - e.at
+            n += 1
+    least_wait, most_wait, least_sojourn, most_sojourn = _NOTHING, -1, _NOTHING, -1
+    wait_sum, sojourn_sum, waits = 0, 0, 0
+    for k in range(n):
+        wait, sojourn = s.drawn[k], s.keys[k]
         least_wait, most_wait = min(least_wait, wait), max(most_wait, wait)
         least_sojourn, most_sojourn = min(least_sojourn, sojourn), max(most_sojourn, sojourn)
         wait_sum += wait
         sojourn_sum += sojourn
-    s.waits[row] += services - waits
+        # As often as not there is no wait. Counting that in one place would make each count wait for the one before,
+        # and a branch would be guessed wrong; so nothing is added to one of some other places.
+        waited, in_bin = wait > 0, bin_of_more(wait)
+        waits += waited
+        s.drawn[k] = 2 * in_bin + 1 if waited else 2 * (k & _PLACES)
+        s.keys[k] = bin_of_more(sojourn)
+    for k in range(n):
+        s.waits[row + (s.drawn[k] >> 1)] += s.drawn[k] & 1
+        s.sojourns[row + s.keys[k]] += 1
+    s.waits[row] += n - waits
     _widen(s, _COLUMNS * operator, least_wait, most_wait)
     _widen(s, _COLUMNS * operator + 2, least_sojourn, most_sojourn)
     _add(s, operator, WAIT, wait_sum)
@@ -103,43 +110,86 @@ def fold_births(s: ScanState, operator: int, first: int, n: int) -> None:
 
 @kernel
 def fold_delivered(s: ScanState, operator: int, n: int) -> None:
-    """Add what a sink delivers at `times`, born at `spare`: there must be a page for each."""
+    """Add what a sink delivers at `times`, born at `spare`, which are lost: there must be a page for each."""
+    step = max(1, _MOST_SUM // s.g[0].end)
+    earliest = _NOTHING
+    for k in range(n):
+        earliest = min(earliest, s.spare[k])
+    if 0 < n <= step and earliest >= s.folding[0].warmup and _in_one_interval(s):
+        _fold_together(s, operator, n)
+        return
+    for first in range(0, n, step):
+        _fold_latencies(s, operator, first, min(n, first + step))
+
+
+@kernel
+def _fold_together(s: ScanState, operator: int, n: int) -> None:
+    """`_fold_latencies` of n tuples in one interval that were born behind the warm-up: several of them at a time."""
+    f, sink = s.folding[0], s.sink_of[operator]
+    row, interval = sink * BINS, sink * f.intervals + s.g[0].begin // f.length
+    least, most, total = _NOTHING, -1, 0
+    for k in range(n):
+        latency = s.times[k] - s.spare[k]
+        least, most = min(least, latency), max(most, latency)
+        total += latency
+        in_bin = bin_of_more(latency)
+        s.times[k] = in_bin if latency > 0 else 0
+    for k in range(n):
+        in_bin = s.times[k]
+        s.latencies[row + in_bin] += 1
+        s.pages[_page(s, interval, in_bin // PAGE) * PAGE + in_bin % PAGE] += 1
+    _add_interval(s, interval, n, total, most)
+    _add_latencies(s, sink, total, least, most)
+
+
+@kernel
+def _page(s: ScanState, interval: int, octave: int) -> int:
+    """The page of a part of the histogram of an interval, a new one if it has none."""
+    place = interval * PAGES + octave
+    page = s.directory[place]
+    if page == 0:
+        page = s.used[0]
+        s.used[0] += 1
+        s.directory[place] = page
+    return page
+
+
+@kernel
+def _add_latencies(s: ScanState, sink: int, total: int, least: int, most: int) -> None:
+    s.latency_sums[2 * sink] += total >> 32
+    s.latency_sums[2 * sink + 1] += total & _LOW_BITS
+    s.latency_extremes[2 * sink] = min(s.latency_extremes[2 * sink], least)
+    s.latency_extremes[2 * sink + 1] = max(s.latency_extremes[2 * sink + 1], most)
+
+
+@kernel
+def _fold_latencies(s: ScanState, operator: int, first: int, last: int) -> None:
+    """Add some of what a sink delivers."""
     f, sink = s.folding[0], s.sink_of[operator]
     warmup, length, row = f.warmup, f.length, sink * BINS
-    least, most, total_high, total_low = _NOTHING, -1, 0, 0
+    least, most, total = _NOTHING, -1, 0
     interval, begin, end = sink * f.intervals, 0, 0
-    count, high, low, greatest = 0, 0, 0, 0
-    for k in range(n):
+    count, added, greatest = 0, 0, 0
+    for k in range(first, last):
         at, birth = s.times[k], s.spare[k]
         latency = at - birth
         if at < begin or at >= end:
-            _add_interval(s, interval, count, high, low, greatest)
-            count, high, low, greatest = 0, 0, 0, 0
+            _add_interval(s, interval, count, added, greatest)
+            count, added, greatest = 0, 0, 0
             interval = sink * f.intervals + at // length
             begin = at // length * length
             end = begin + length
         in_bin = bin_of_one(latency)
         count += 1
-        high += latency >> 32
-        low += latency & _LOW_BITS
+        added += latency
         greatest = max(greatest, latency)
         if birth >= warmup:
             s.latencies[row + in_bin] += 1
-            total_high += latency >> 32
-            total_low += latency & _LOW_BITS
+            total += latency
             least, most = min(least, latency), max(most, latency)
-        place = interval * PAGES + in_bin // PAGE
-        page = s.directory[place]
-        if page == 0:
-            page = s.used[0]
-            s.used[0] += 1
-            s.directory[place] = page
-        s.pages[page * PAGE + in_bin % PAGE] += 1
-    _add_interval(s, interval, count, high, low, greatest)
-    s.latency_sums[2 * sink] += total_high
-    s.latency_sums[2 * sink + 1] += total_low
-    s.latency_extremes[2 * sink] = min(s.latency_extremes[2 * sink], least)
-    s.latency_extremes[2 * sink + 1] = max(s.latency_extremes[2 * sink + 1], most)
+        s.pages[_page(s, interval, in_bin // PAGE) * PAGE + in_bin % PAGE] += 1
+    _add_interval(s, interval, count, added, greatest)
+    _add_latencies(s, sink, total, least, most)
 
 
 @kernel
@@ -174,11 +224,11 @@ def _add_early(s: ScanState, operator: int, arrival: int, start: int, end: int) 
 
 
 @kernel
-def _add_interval(s: ScanState, interval: Any, count: int, high: int, low: int, greatest: int) -> None:
+def _add_interval(s: ScanState, interval: Any, count: int, added: int, greatest: int) -> None:
     place = _COLUMNS * interval
     s.intervals[place + COUNT] += count
-    s.intervals[place + HIGH] += high
-    s.intervals[place + LOW] += low
+    s.intervals[place + HIGH] += added >> 32
+    s.intervals[place + LOW] += added & _LOW_BITS
     s.intervals[place + GREATEST] = max(s.intervals[place + GREATEST], greatest)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.compiled.compiling import kernel
-from sim.compiled.scan_order import bits_of, fits, order_by_keys, put_in_order
+from sim.compiled.scan_order import bits_of, cells_for, fits, order_by_keys, put_in_order
 from sim.compiled.scan_state import ScanState
 
 
@@ -35,14 +35,20 @@ def gather(s: ScanState, place: int) -> None:
 def _gather_by_keys(s: ScanState, place: int, ranks: int, numbers: int) -> None:
     """`gather` where instant, rank and place fit into one number."""
     g, b = s.g[0], s.boxes[place]
+    first, n, begin, end = b.first, b.n, g.begin, g.end
+    bits = bits_of(end - begin) + ranks + numbers
+    cells = cells_for(s, n, bits)
+    shift, all_cells = bits - cells, 1 << cells
     due, kept = 0, 0
-    for k in range(b.n):
-        e = s.box[b.first + k]
+    for k in range(n):
+        e = s.box[first + k]
         rank = s.unit_task[e.origin] if s.saves else e.origin
-        s.times[due] = ((((e.at - g.begin) << ranks) | rank) << numbers) | k
+        key = ((((e.at - begin) << ranks) | rank) << numbers) | k
+        s.times[due] = key
         s.kept[kept] = k
-        late = e.at >= g.end
+        late = e.at >= end
         kept += late
         due += 1 - late
+        s.counts[all_cells if late else key >> shift] += 1
     g.due = due
-    order_by_keys(s, due, bits_of(g.end - g.begin) + ranks + numbers, numbers)
+    order_by_keys(s, due, shift, cells, numbers)

@@ -28,18 +28,21 @@ def fits(span: int, ranks: int, n: int) -> bool:
 
 
 @kernel
-def order_by_keys(s: ScanState, n: int, bits: int, number_bits: int) -> None:
-    """Make `s.order` the last bits, their numbers, of the n keys `s.times` in order; all keys have so many bits.
-
-    One pass of a radix sort over about as many cells as there are keys; insertion, or a merge sort where many are
-    crowded into one cell, does the rest.
-    """
+def cells_for(s: ScanState, n: int, bits: int) -> int:
+    """Bits of a cell, of which `counts` holds about as many as there are keys of so many bits; all are empty."""
     cells = min(_MOST_CELL_BITS, bits, max(_LEAST_BITS, bits_of(n)))
-    shift = bits - cells
-    for k in range(1 << cells):
+    for k in range((1 << cells) + 1):
         s.counts[k] = 0
-    for k in range(n):
-        s.counts[s.times[k] >> shift] += 1
+    return cells
+
+
+@kernel
+def order_by_keys(s: ScanState, n: int, shift: int, cells: int, number_bits: int) -> None:
+    """Make `s.order` the last bits, their numbers, of the n keys `s.times` in order.
+
+    One pass of a radix sort: `counts` holds how many keys are in each cell of `cells_for`, the key without `shift`
+    bits. Insertion, or a merge sort where many are crowded into one cell, does the rest.
+    """
     below = 0
     for k in range(1 << cells):
         there = s.counts[k]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.compiled.compiling import kernel
-from sim.compiled.scan_order import bits_of, fits, order_by_keys, put_in_order
+from sim.compiled.scan_order import bits_of, cells_for, fits, order_by_keys, put_in_order
 from sim.compiled.scan_state import ScanState
 
 
@@ -81,11 +81,15 @@ def _order_rows(s: ScanState, n: int) -> None:
     g = s.g[0]
     if fits(g.end - g.begin, 2 * g.tasks, n):
         numbers, ranks = bits_of(n), bits_of(2 * g.tasks)
+        bits = bits_of(g.end - g.begin) + ranks + numbers
+        cells = cells_for(s, n, bits)
+        begin, tasks, shift = g.begin, g.tasks, bits - cells
         for k in range(n):
             row = s.visit_rows[k]
-            rank = row.task + row.at_once * g.tasks
-            s.times[k] = ((((row.end - g.begin) << ranks) | rank) << numbers) | k
-        order_by_keys(s, n, bits_of(g.end - g.begin) + ranks + numbers, numbers)
+            key = ((((row.end - begin) << ranks) | (row.task + row.at_once * tasks)) << numbers) | k
+            s.times[k] = key
+            s.counts[key >> shift] += 1
+        order_by_keys(s, n, shift, cells, numbers)
         return
     for k in range(n):
         row = s.visit_rows[k]

@@ -238,13 +238,14 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "unit_task": np.dtype("i4"),
     "unit_index": np.dtype("i4"),
     "unit_operator": np.dtype("i4"),
+    "unit_host": np.dtype("i4"),  # units do not move
     "task_host": np.dtype("i4"),
     "servers": SERVER,
     "slots": SLOT,
     "frees": np.dtype("i8"),
     "ids": np.dtype("u8"),  # of a batch: those that are served, or those of its outputs
-    "keys": np.dtype("i8"),  # of its outputs
-    "drawn": np.dtype("i8"),  # service times of a batch
+    "keys": np.dtype("i8"),  # of its outputs; before there are any, sojourns
+    "drawn": np.dtype("i8"),  # of a batch: service times, then waits, then the units that get its outputs
     "done": SLOT,  # `origin` is the task
     "outputs": PARCEL,  # of a batch; `unit` and `origin` are those that send
     "queues": QUEUE,  # of tasks, then of links

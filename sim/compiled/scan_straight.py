@@ -36,30 +36,19 @@ def leads_one_way(s: ScanState, operator: int) -> bool:
 def send_straight(s: ScanState, operator: int, n: int) -> None:
     """Send `ids` with `keys` when the first n of `done` end, all in one second and over links without a bandwidth."""
     g, number = s.g[0], s.stages[operator].first_edge
-    edge = s.edges[number]
-    b = s.boxes[edge.down]
-    kind, first, units, code, table = edge.kind, edge.first_unit, edge.units, edge.code, edge.table
-    factor, shift = s.shuffles[number].factor, s.shuffles[number].shift
+    _find_receivers(s, number, n)
+    b = s.boxes[s.edges[number].down]
     place, latency = b.first + b.n, g.latency
     local = 0
     total = np.uint64(0)
     for k in range(n):
-        made, tuple_id, key = s.done[k], s.ids[k], s.keys[k]
-        if kind == KEYED:
-            unit = first + s.key_tables[table + key]
-        elif kind == SHUFFLE:
-            unit = first + np.int64(remainder(mix(tuple_id ^ code), units, factor, shift))
-        elif kind == GROUPED:
-            unit = first + key
-        else:
-            unit = first + s.unit_index[made.unit] % units
-        same = s.task_host[s.unit_task[unit]] == s.task_host[made.origin]
+        made, tuple_id, unit, e = s.done[k], s.ids[k], s.drawn[k], s.box[place + k]
+        same = s.unit_host[unit] == s.task_host[made.origin]
         local += same
-        e = s.box[place + k]
         e.at = made.end + (0 if same else latency)
         e.id = tuple_id
         e.birth = made.birth
-        e.key = key
+        e.key = s.keys[k]
         e.unit = unit
         e.origin = made.origin
         total += tuple_id
@@ -68,6 +57,26 @@ def send_straight(s: ScanState, operator: int, n: int) -> None:
     b.sum += total
     g.local += local
     g.data += n - local
+
+
+@kernel
+def _find_receivers(s: ScanState, number: int, n: int) -> None:
+    """Make `drawn` the units that get the outputs of a batch over an edge."""
+    edge = s.edges[number]
+    kind, first, units, code, table = edge.kind, edge.first_unit, edge.units, edge.code, edge.table
+    if kind == KEYED:
+        for k in range(n):
+            s.drawn[k] = first + s.key_tables[table + s.keys[k]]
+    elif kind == SHUFFLE:
+        factor, shift = s.shuffles[number].factor, s.shuffles[number].shift
+        for k in range(n):
+            s.drawn[k] = first + np.int64(remainder(mix(s.ids[k] ^ code), units, factor, shift))
+    elif kind == GROUPED:
+        for k in range(n):
+            s.drawn[k] = first + s.keys[k]
+    else:
+        for k in range(n):
+            s.drawn[k] = first + s.unit_index[s.done[k].unit] % units
 
 
 @kernel
