@@ -28,6 +28,7 @@ from analysis.elasticity import elasticity, hosts_in_use, maintenance, rescales
 from analysis.folded import latencies_of, times_of, total_of
 from analysis.migrations import migrations
 from analysis.recoveries import recoveries
+from analysis.replicas import broken, replicas
 from analysis.statistics import Times, count_of, mean_of, times_s
 from models.histogram import QUANTILE_ERROR, Ints, exact_sum
 from models.records import NEVER, RunRecords
@@ -63,6 +64,8 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> Summary:
         "maintenance": maintenance(records),
         "hosts": hosts_in_use(scenario, records),
         "recoveries": recoveries(records),
+        "replicas": replicas(records),
+        "broken": broken(records),
         "messages": _messages(records),
         "guarantee": _guarantee(scenario, records),
         "replications": [

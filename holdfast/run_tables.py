@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from analysis.backpressure import Held
 
 
+_MOST_REPLICAS = 24  # that took over, were lost or made anew, one by one
+
+
 def seconds(value: float | None) -> str:
     """A time with three digits and a fitting unit."""
     if value is None:
@@ -90,6 +93,42 @@ def migrations_table(summary: Mapping[str, Any]) -> Table:
     ]
     named = ("cause", "pause", "complete", "worst") if by_themselves else ("pause", "complete", "worst", "replayed")
     return table("Migrations", ("key group", "protocol", "to", *named), rows, text_columns=3 + by_themselves)
+
+
+def replicas_table(summary: Mapping[str, Any]) -> Table:
+    """What active replicas did: those of the start in one row for each operator and host, all others one by one."""
+    one = summary["replicas"]
+    still: dict[tuple[str, str], int] = {}
+    rows: list[tuple[str, ...]] = []
+    for found in one["each"]:
+        if found["why"] == "start" and found["end"] is None:
+            key = (found["operator"], found["host"])
+            still[key] = still.get(key, 0) + 1
+        else:
+            name = f"{found['operator']}[{found['key_group']}]"
+            begin, end = (_at(found[key]) for key in ("from_s", "until_s"))
+            rows.append((name, found["host"], begin, end, found["end"] or "in step", seconds(found["pause_s"])))
+    kept = [(f"{operator} ({count:,})", host, "0 s", "-", "in step", "-") for (operator, host), count in still.items()]
+    title = f"Active replicas (one was in step {percent(one['protected_share'])} of the time)"
+    more = [(f"{len(rows) - _MOST_REPLICAS:,} more", "", "", "", "", "")] if len(rows) > _MOST_REPLICAS else []
+    columns = ("of", "host", "from", "until", "end", "pause")
+    return table(title, columns, [*kept, *rows[:_MOST_REPLICAS], *more], text_columns=2)
+
+
+def _at(instant_s: float | None) -> str:
+    return "-" if instant_s is None else f"{instant_s:.5g} s"
+
+
+def broken_line(summary: Mapping[str, Any]) -> str:
+    """How long something had nobody who answers for it."""
+    one = summary["broken"]
+    if not one["times"]:
+        return "Broken: never."
+    times = "once" if one["times"] == 1 else f"{one['times']:,} times"
+    return (
+        f"Broken: {times}, {one['share']:.3%} of the time, at most {seconds(one['longest_s'])} on end "
+        "(something had nobody who answers for it)."
+    )
 
 
 def rescales_table(summary: Mapping[str, Any]) -> Table:

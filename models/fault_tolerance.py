@@ -93,6 +93,10 @@ class FaultTolerance(Description):
     """Whether key groups are checkpointed one after the other instead of all at once."""
     replicas: ReadOnlyMap[ActiveReplica] = Field(default_factory=dict, validate_default=True)
     """Active replicas, under names of their own: they take over without a restore."""
+    restart: Literal["anywhere", "own-hosts"] = "anywhere"
+    """Where what is lost and has no replica goes on: on any live host, or only on hosts that are its own (at the start,
+    or of its replica and the spares of that), once one of them is back. `own-hosts` needs a remote store.
+    """
     remote_bytes_per_s: BytesPerSecond = Field(default=100e6, alias="remote")
     """Bandwidth of the remote store."""
 

@@ -151,7 +151,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("from_ns", "it was in step with the owner from then on, -1 if it never was"),
         _time("until_ns", "it took over, was lost or was called off, -1 if it was there at the end of the run"),
         Column("end", "str", "", "took over | lost (its host died) | called off (before it was in step), or empty"),
-        _time("failed_ns", "the host of the owner died, where the replica took over, else -1"),
+        _time("failed_ns", "the host of the owner (took over) or its own (lost) died, -1 if neither ended it"),
         Column("replayed", "int64", "tuples", "sent again by upstream tasks to make it"),
         Column("bytes", "int64", "B", "of these tuples"),
     ),

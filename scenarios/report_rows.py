@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.move_kinds import move_kinds
 from analysis.report import text
-from analysis.report.content import Decision, Guarantee, Migration, OperatorRow, Recovery, TargetRow
+from analysis.report.content import Decision, Guarantee, Migration, OperatorRow, Recovery, ReplicaRow, TargetRow
 from models.records import RunRecords
 from models.scenario import Scenario
 
@@ -15,6 +15,7 @@ _ABOUT = {
     " is to move to ": "moves",
     " resumes on ": "recovery",
     " stays down": "recovery",
+    " replica on ": "replicas",
     " is fenced": "recovery",
     "state of ": "recovery",
     "failure of ": "recovery",
@@ -72,6 +73,35 @@ def recoveries(summary: Mapping[str, Any]) -> tuple[Recovery, ...]:
         )
         for one in summary["recoveries"]
     )
+
+
+def replicas(summary: Mapping[str, Any]) -> tuple[ReplicaRow, ...]:
+    """What became of each active replica."""
+    found = (summary["replicas"] or {"each": ()})["each"]
+    return tuple(
+        ReplicaRow(
+            f"{one['operator']}[{one['key_group']}]",
+            one["host"],
+            one["from_s"],
+            one["until_s"],
+            one["end"] or "in step at the end",
+            one["pause_s"],
+            one["replication"],
+        )
+        for one in found
+    )
+
+
+def replicas_said(summary: Mapping[str, Any]) -> str:
+    """What replicas were good for, in words."""
+    one = summary["replicas"]
+    if one is None:
+        return ""
+    times = {0: "No replica took over", 1: "One replica took over"}
+    said = times.get(one["took_over"], f"{one['took_over']:,} replicas took over")
+    if one["took_over"]:
+        said += f"; at most {text.seconds(one['pause_max_s'])} passed from the failure until it answered"
+    return f"{said}. A replica was in step {text.share(one['protected_share'])} of the time."
 
 
 def guarantee(scenario: Scenario, summary: Mapping[str, Any]) -> Guarantee:

@@ -35,6 +35,7 @@ STORED = (
     "failures",
     "recoveries",
     "migrations",
+    "replicas",
     "rescales",
     "statistics",
     "adaptations",

@@ -110,14 +110,15 @@ class Recovery:
 
     def host_is_back(self) -> None:
         """A repaired host can take units for which no host was alive."""
-        orphans, self._orphans = self._orphans, []
-        self.recover(orphans)
+        can = [loss for loss in self._orphans if self._target(loss.unit)[0] is not None]
+        self._orphans = [loss for loss in self._orphans if loss not in can]
+        self.recover(can)
 
     def _assign(self, loss: Loss) -> Entry | None:
         now, unit = self.clock.now_ns(), loss.unit
         target, why = self._target(unit)
         if target is None:
-            self.recorder.decision(now, f"{self.cluster.unit_name(unit)} stays down", "no host is alive")
+            self.recorder.decision(now, f"{self.cluster.unit_name(unit)} stays down", why)
             self._orphans.append(loss)
             return None
         self.recorder.decision(now, f"{self.cluster.unit_name(unit)} resumes on {self.plan.host_names[target]}", why)
@@ -211,6 +212,9 @@ class Recovery:
         holder = self.control.beliefs.holder(unit, self.control.plane.holder(unit))
         if holder is not None and holder != REMOTE:
             return holder, "it holds the checkpoint"
+        if self.plan.scenario.fault_tolerance.restart == "own-hosts":
+            homes = [host for host in self.control.replicas.homes(unit) if self.control.beliefs.host(host)]
+            return (homes[0], "it is one of its own hosts") if homes else (None, "none of its own hosts is alive")
         units = [0] * len(self.cluster.believed_alive)
         for task in self.cluster.unit_task:
             if task != NOWHERE:
@@ -218,7 +222,7 @@ class Recovery:
         live = [host for host, alive in enumerate(self.cluster.believed_alive) if alive]
         live = [host for host in live if self.cluster.takes(host)] or live
         least = min(live, key=lambda host: (units[host], host), default=None)
-        return least, "it has the fewest key groups and tasks of the live hosts"
+        return least, "it has the fewest key groups and tasks of the live hosts" if live else "no host is alive"
 
     def _restore(self, entry: Entry) -> None:
         """Fetch the checkpoint where it is not on the host already, then install it."""

@@ -42,7 +42,7 @@ class Replica:
     from_ns: int = NEVER
     until_ns: int = NEVER
     end: str = ""
-    failed_ns: int = NEVER  # when the host of the owner died, where the replica took over
+    failed_ns: int = NEVER  # when the host of the owner died, where it took over, or its own, where it was lost
     replayed: int = 0
     bytes: int = 0
 
@@ -62,6 +62,7 @@ class Replicas:
             self._planned[group] = one
             names = dict.fromkeys((*one.spares, one.host, one.primary))
             self._hosts[group] = [number[name] for name in names]
+        self._first_host = [self.cluster.task_host[task] for task in self.cluster.unit_task]
         self._standing: dict[int, Replica] = {}  # group -> its replica that is in step
         self.all: list[Replica] = []
 
@@ -114,6 +115,11 @@ class Replicas:
         replica = self._standing.get(self.cluster.group_of(unit))
         return replica is not None and replica.unit == unit
 
+    def homes(self, unit: int) -> list[int]:
+        """The hosts that the group was given: its own at the start, then those of replicas."""
+        group = self.cluster.group_of(unit)
+        return [*dict.fromkeys((self._first_host[group], *self._hosts.get(group, ())))]
+
     def beside(self, unit: int) -> int | None:
         """The replica in step of the unit, if that is the owner of its group."""
         replica = self._standing.get(self.cluster.group_of(unit))
@@ -126,7 +132,7 @@ class Replicas:
         for loss in losses:
             replica = self._standing.get(self.cluster.group_of(loss.unit))
             if replica is not None and replica.unit == loss.unit:
-                self._end(replica, LOST)
+                self._end(replica, LOST, loss)
                 self._give_up(replica.group, replica.unit)
                 self._decide(replica, "loses its replica on", "the host of the replica died")
         taken = []
@@ -144,8 +150,7 @@ class Replicas:
         Where its own host is dead, too, that is noticed later: then it is recovered as any owner is.
         """
         runtime = self.control.migrations.runtime
-        replica.failed_ns = loss.failed_ns
-        self._end(replica, TOOK_OVER)
+        self._end(replica, TOOK_OVER, loss)
         runtime.own(replica.unit)
         self._give_up(replica.group, loss.unit)
         self.control.plane.mute(replica.unit, False)
@@ -153,8 +158,9 @@ class Replicas:
             runtime.resend(replica.unit)
         self._decide(replica, "is taken over by its replica on", "the host of the owner died")
 
-    def _end(self, replica: Replica, end: str) -> None:
+    def _end(self, replica: Replica, end: str, loss: Loss) -> None:
         del self._standing[replica.group]
+        replica.failed_ns = loss.failed_ns
         replica.until_ns, replica.end = self.control.clock.now_ns(), end
 
     def _give_up(self, group: int, unit: int) -> None:
@@ -169,17 +175,20 @@ class Replicas:
     # -- checkpoints
 
     def _save(self) -> Process:
-        """A checkpoint of each replica half an interval after that of its owner."""
+        """A checkpoint of each replica half an interval after those of the owners, all at once or one by one."""
         clock, tolerance = self.control.clock, self.control.plan.scenario.fault_tolerance
         interval_ns = max(1, to_ns(tolerance.interval_s))
-        at = interval_ns + interval_ns // 2
+        begin, count = interval_ns + interval_ns // 2, len(self._planned)
         while True:
-            yield clock.sleep(max(at, clock.now_ns()))
-            for replica in list(self._standing.values()):
-                holder = self._holder(replica)
-                if holder != NO_HOST:
+            for k, group in enumerate(self._planned):
+                at = begin + (k * interval_ns // count if tolerance.staggered else 0)
+                if at > clock.now_ns():
+                    yield clock.sleep(at)
+                replica = self._standing.get(group)
+                holder = self._holder(replica) if replica else NO_HOST
+                if replica and holder != NO_HOST:
                     self.control.plane.checkpoint(replica.unit, holder)
-            at += interval_ns
+            begin += interval_ns
 
     def _holder(self, replica: Replica) -> int:
         """The planned holder; another host where that is one of the two, or is dead."""

@@ -155,6 +155,19 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class ReplicaRow:
+    """One active replica: in step with its owner from an instant to another [s], and the pause [s] if it took over."""
+
+    of: str
+    host: str
+    from_s: float | None
+    until_s: float | None
+    end: str
+    pause_s: float | None
+    replication: int = 0
+
+
+@dataclass(frozen=True)
 class Recovery:
     """The phases of one recovery [s]; None for what did not end."""
 
@@ -247,6 +260,8 @@ class ReportContent:
     hosts_used: Lines | None = None  # how many hosts are in use
     decisions: tuple[Decision, ...] = ()
     recoveries: tuple[Recovery, ...] = ()
+    replicas: tuple[ReplicaRow, ...] = ()
+    replicas_said: str = ""
     guarantee: Guarantee | None = None
     targets: tuple[TargetRow, ...] = ()
     operators: tuple[OperatorRow, ...] = ()

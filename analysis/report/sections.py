@@ -34,6 +34,7 @@ def sections_of(content: ReportContent) -> list[Section]:
         migrations(content),
         looks(content),
         placement(content),
+        _replicas(content),
         _recovery(content),
         _guarantee(content),
         _targets(content),
@@ -145,6 +146,18 @@ def _flow(content: ReportContent) -> Section | None:
         if line is not None and len(line.at_s) and line.names
     ]
     return Section("flow", "Throughput and queues", "Flow", figures=tuple(drawn)) if drawn else None
+
+
+def _replicas(content: ReportContent) -> Section | None:
+    if not content.replicas:
+        return None
+    return Section(
+        "replicas",
+        "Active replicas",
+        "Replicas",
+        content.replicas_said,
+        tables=(tables.replicas(content.replicas),),
+    )
 
 
 def _recovery(content: ReportContent) -> Section | None:

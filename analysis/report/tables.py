@@ -14,6 +14,7 @@ from analysis.report.content import (
     OperatorRow,
     Reason,
     Recovery,
+    ReplicaRow,
     TargetRow,
 )
 from analysis.report.parts import Change, Cost, Design, Interval, MoveKind
@@ -254,6 +255,23 @@ def recoveries(rows: Sequence[Recovery]) -> Table:
         for row in rows
     ]
     return _table("recoveries", "The phases of each recovery", heads, cells, words=1)
+
+
+def replicas(rows: Sequence[ReplicaRow]) -> Table:
+    """Each active replica, and what became of it."""
+    heads = ("key group", "host", "end", "replication", "in step from", "until", "pause")
+    cells = [
+        (
+            text.plain(row.of),
+            text.plain(row.host),
+            row.end,
+            str(row.replication),
+            *("–" if at is None else f"{text.number(at, 6)} s" for at in (row.from_s, row.until_s)),
+            "–" if row.pause_s is None else text.seconds(row.pause_s),
+        )
+        for row in rows
+    ]
+    return _table("replicas", "Active replicas", heads, cells, words=3)
 
 
 def allocation(rows: Sequence[AllocationRow]) -> Table:

@@ -111,6 +111,8 @@ def _show(result: RunResult) -> None:
             terminal.show(run_tables.acquisitions_table(changes))
     if result.summary["maintenance"]:
         terminal.show(run_tables.maintenance_table(result.summary))
+    if result.summary["replicas"]:
+        terminal.show(run_tables.replicas_table(result.summary))
     if result.summary["recoveries"]:
         terminal.show(run_tables.recoveries_table(result.summary))
     held = backpressure(result.scenario, result.records)
@@ -118,4 +120,6 @@ def _show(result: RunResult) -> None:
         terminal.show(run_tables.backpressure_table(held))
     if result.summary["targets"]:
         terminal.show(run_tables.targets_table(result.summary))
+    if result.summary["broken"]:
+        terminal.show(run_tables.broken_line(result.summary))
     terminal.show(run_tables.guarantee_line(result.summary))

@@ -28,6 +28,10 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
             'write method = "checkpoint"',
         )
     yield from _of_maintenance(scenario, broken)
+    if tolerance.restart == "own-hosts" and (tolerance.method != "checkpoint" or tolerance.store != "remote"):
+        rule = "needs checkpoints that can be read from everywhere"
+        hint = 'write method = "checkpoint" and store = "remote"'
+        yield InputFault("fault_tolerance.restart", tolerance.restart, rule, hint)
     hosts = sum(group.used for group in scenario.hosts.values())
     if tolerance.method != "checkpoint" or tolerance.store != "nodes" or not whole("hosts", broken) or not hosts:
         return

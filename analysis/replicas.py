@@ -1,0 +1,135 @@
+"""What became of active replicas, and for how long something was broken, from the rows of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from analysis.statistics import seconds
+from models.records import NEVER, RunRecords
+
+START, TOOK_OVER = "start", "took over"
+
+
+def replicas(records: Sequence[RunRecords]) -> dict[str, object] | None:
+    """Counts, pauses and one entry for each replica; None where nothing has one.
+
+    `pause_s` of a replica that took over: from the failure of its owner's host until it answered in its place.
+    `protected_share` is the part of the time of all key groups and tasks that have a replica at the start in which one
+    was in step and neither of the two hosts was dead.
+    """
+    rows = [row for one in records for row in _rows(one)]
+    if not rows:
+        return None
+    pauses = [float(row["pause_s"]) for row in rows if row["pause_s"] is not None]
+    whole = sum(one.duration_ns * int((one.tables["replicas"]["why"] == START).sum()) for one in records)
+    return {
+        "groups": sum(row["why"] == START for row in rows) // len(records),
+        "took_over": sum(row["end"] == TOOK_OVER for row in rows),
+        "lost": sum(row["end"] == "lost" for row in rows),
+        "renewed": sum(row["why"] != START and row["from_s"] is not None for row in rows),
+        "pause_mean_s": sum(pauses) / len(pauses) if pauses else None,
+        "pause_max_s": max(pauses, default=None),
+        "protected_share": sum(map(_in_step_ns, records)) / whole if whole else None,
+        "each": rows,
+    }
+
+
+def _rows(one: RunRecords) -> list[dict[str, Any]]:
+    table = one.tables["replicas"]
+    found = zip(*(table[name].tolist() for name in table), strict=True)
+    return [
+        {
+            "replication": one.replication,
+            "operator": one.operators[row["operator"]],
+            "key_group": row["key_group"],
+            "host": one.hosts[row["host"]],
+            "why": row["why"],
+            "requested_s": seconds(row["requested_ns"]),
+            "from_s": _instant(row["from_ns"]),
+            "until_s": _instant(row["until_ns"]),
+            "end": row["end"] or None,
+            "pause_s": _pause_s(row),
+            "replayed": row["replayed"],
+            "bytes": row["bytes"],
+        }
+        for row in (dict(zip(table, values, strict=True)) for values in found)
+    ]
+
+
+def _instant(at_ns: int) -> float | None:
+    return None if at_ns == NEVER else seconds(at_ns)
+
+
+def _pause_s(row: dict[str, Any]) -> float | None:
+    return (
+        seconds(row["until_ns"] - row["failed_ns"]) if row["end"] == TOOK_OVER and row["failed_ns"] != NEVER else None
+    )
+
+
+def _in_step_ns(one: RunRecords) -> int:
+    """Time [ns] in which replicas were in step, of all together, each until the first of the two hosts died."""
+    table, total = one.tables["replicas"], 0
+    for begin, end, failed in zip(
+        *(table[name].tolist() for name in ("from_ns", "until_ns", "failed_ns")), strict=True
+    ):
+        if begin != NEVER:
+            last = one.duration_ns if end == NEVER else end
+            total += max(0, (last if failed == NEVER else min(last, failed)) - begin)
+    return total
+
+
+def broken(records: Sequence[RunRecords]) -> dict[str, object] | None:
+    """How long some key group or task had nobody who answers for it; None where no host failed.
+
+    From the failure of a host until what was on it is restored, or taken over, elsewhere: that something is broken is
+    not noticed at once. Times in which several are broken count once. `share` is of the whole time of all replications.
+    """
+    if not any(len(one.tables["failures"]["host"]) for one in records):
+        return None
+    spans = [_spans(one) for one in records]
+    total_ns = sum(end - begin for own in spans for begin, end in own)
+    return {
+        "times": sum(map(len, spans)),
+        "total_s": seconds(total_ns),
+        "longest_s": seconds(max((end - begin for own in spans for begin, end in own), default=0)),
+        "share": total_ns / sum(one.duration_ns for one in records),
+    }
+
+
+def _spans(one: RunRecords) -> list[tuple[int, int]]:
+    """When something was broken, as instants [ns] apart from each other, rising."""
+    spans = sorted([*_of_units(one), *_not_assigned(one)])
+    joined: list[tuple[int, int]] = []
+    for begin, end in spans:
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((begin, end))
+    return [span for span in joined if span[0] < span[1]]
+
+
+def _of_units(one: RunRecords) -> list[tuple[int, int]]:
+    """From each failure until the unit was restored; or, lost once more before that, until that failure."""
+    table, spans = one.tables["recoveries"], list[tuple[int, int]]()
+    later: dict[tuple[int, int], int] = {}  # unit -> when it is lost the next time
+    names = ("operator", "key_group", "failed_ns", "restored_ns")
+    for operator, group, failed, restored in reversed(
+        list(zip(*(table[name].tolist() for name in names), strict=True))
+    ):
+        end = restored if restored != NEVER else later.get((operator, group), one.duration_ns)
+        spans.append((failed, end))
+        later[operator, group] = failed
+    return spans
+
+
+def _not_assigned(one: RunRecords) -> list[tuple[int, int]]:
+    """From each failure of which something had not been assigned to a host before the end."""
+    failures, rows = one.tables["failures"], one.tables["recoveries"]
+    spans = []
+    for host, failed, lost in zip(
+        *(failures[name].tolist() for name in ("host", "failed_ns", "lost_units")), strict=True
+    ):
+        if ((rows["host"] == host) & (rows["failed_ns"] == failed)).sum() < lost:
+            spans.append((failed, one.duration_ns))
+    return spans
