@@ -17,12 +17,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.checked_arrays import FloatArray
 from models.errors import InputError
 from models.replication.problem import Instances, Replication, ReplicationPlan
 from models.solution import Status
 from optimizer.replication.bounds import Bounds, Cover, bounds_of, most_cost
+from optimizer.replication.certify import proven
 from optimizer.replication.heuristic import evaluated, plan, without_room
 from optimizer.replication.placing import Placed, place_primaries
+from optimizer.replication.program import cost_program_of, program_of
 from optimizer.replication.search import exchange, fill, move, start_with, trim
 from optimizer.replication.state import State
 from optimizer.replication.worst import worst_bound
@@ -45,7 +48,7 @@ def most_available(problem: Replication, *, start: Instances | None = None) -> R
     budget = most_cost(problem)
     bound, covers = task.bound(budget)
     state = task.best(budget, covers, start)
-    return evaluated(problem, state.placed, OPTIMISED, time.perf_counter() - began, min(bound, _value(problem, state)))
+    return task.answer(state, budget, bound, began)
 
 
 def cheapest(problem: Replication, target: float) -> ReplicationPlan:
@@ -65,8 +68,11 @@ def cheapest(problem: Replication, target: float) -> ReplicationPlan:
     bound, covers = task.bound(most)
     dearest = task.best(most, covers)
     if _value(problem, dearest) > allowed:
+        bound = max(bound, task.proven(most)[0])
         return _missed(problem, dearest, bound, target, time.perf_counter() - began)
     least = 0.0 if task.bound(0.0)[0] <= allowed else _last(0.0, most, lambda cost: task.bound(cost)[0] > allowed)
+    whole, certificate = task.proven_cost(allowed)
+    least = max(least, whole)
     state = _cheap(task, dearest, least, allowed)
     found = evaluated(problem, state.placed, OPTIMISED, time.perf_counter() - began)
     cost = found.cost or 0.0
@@ -78,6 +84,7 @@ def cheapest(problem: Replication, target: float) -> ReplicationPlan:
         bound=min(least, cost),
         note=f"{100 * (1 - _value(problem, state)):.6g} % run",
         target=target,
+        certificate=certificate,
     )
 
 
@@ -162,7 +169,7 @@ def front(problem: Replication, points: int = 21) -> list[FrontPoint]:
         bound, covers = task.bound(budget)
         state = task.best(budget, covers, last)
         value = _value(problem, state)
-        made = evaluated(problem, state.placed, OPTIMISED, time.perf_counter() - began, min(bound, value))
+        made = task.answer(state, budget, bound, began)
         if last is None or value < float(found[-1].plan.objective or 0.0) * (1 - 1e-12):
             found.append(FrontPoint(budget, made))
         last = state.instances
@@ -192,6 +199,25 @@ class _Task:
         if self.problem.goal == "worst":
             return worst_bound(self.bounds, budget)
         return self.bounds.mean(budget)
+
+    def proven(self, budget: float) -> tuple[float, FloatArray | None]:
+        """A lower bound by the program of the problem, and what proves it; 0 for the worst query, which has none."""
+        if self.problem.goal == "worst":
+            return 0.0, None
+        return proven(program_of(self.problem, budget, self.bounds), self.problem.n_operators)
+
+    def proven_cost(self, allowed: float) -> tuple[float, FloatArray | None]:
+        """A lower bound of the cost for a mean share of broken queries, and what proves it."""
+        if self.problem.goal == "worst":
+            return 0.0, None
+        return proven(cost_program_of(self.problem, allowed, self.bounds), self.problem.n_operators)
+
+    def answer(self, state: State, budget: float, bound: float, began: float) -> ReplicationPlan:
+        """The plan with its figures and the higher of both bounds."""
+        more, certificate = self.proven(budget)
+        least = min(max(bound, more), _value(self.problem, state))
+        found = evaluated(self.problem, state.placed, OPTIMISED, time.perf_counter() - began, least)
+        return replace(found, certificate=certificate)
 
     def quick(self, budget: float, covers: Sequence[Cover]) -> State:
         """What comes of the covers of the bound, without exchanging anything."""

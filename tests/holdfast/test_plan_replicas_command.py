@@ -180,3 +180,26 @@ def test_what_a_search_would_not_look_at_is_refused(
     code, out, err = run(capsys, "plan", "replicas", EXAMPLE, *words, *of)
     assert (code, out) == (2, "")
     assert f"{of[0]}: is of the heuristics" in err
+
+
+def test_a_plan_has_a_certificate_that_verify_reads_and_one_that_is_none_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kept = tmp_path / "plan.json"
+    made = planned(capsys, EXAMPLE, "--optimise", "--importance", "product", "--out", kept)
+    assert made["certificate"]["multipliers"]
+    code, out, _ = run(capsys, "verify", kept, EXAMPLE)
+    assert code == 0
+    assert "nothing is below" in out or "from its certificate" in out
+    rows = made["certificate"]["rows"]
+    for wrong in ([], {"rows": -1, "multipliers": {}}, {"rows": 2, "multipliers": {"2": 1.0}}, {"rows": rows}):
+        kept.write_text(json.dumps(made | {"certificate": wrong}))
+        code, _, err = run(capsys, "verify", kept, EXAMPLE)
+        assert code == 2
+        assert "certificate" in err
+        assert "Traceback" not in err
+    for value in (-1.0, None, "much", True):
+        kept.write_text(json.dumps(made | {"certificate": {"rows": rows, "multipliers": {"0": value}}}))
+        assert run(capsys, "verify", kept, EXAMPLE)[0] == 2
+    kept.write_text(json.dumps(made | {"bound": 0.9 * made["objective"], "gap": None, "certificate": None}))
+    assert "takes a solver" in run(capsys, "verify", kept, EXAMPLE)[1]
