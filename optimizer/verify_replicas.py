@@ -7,12 +7,13 @@ engine that planned (`models.availability`) but the definition.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from models.replication.problem import Replication, ReplicationPlan
 from models.solution import OPTIMAL_GAP, Status
 from optimizer.replication.bounds import most_cost
+from optimizer.replication.exhaustive import ExactPoint, exact_front
 from optimizer.replication.program import cost_program_of, program_of
 from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation
 
@@ -37,10 +38,27 @@ def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float |
         objective = problem.cost(plan.instances)
     found += [Violation("claim", text) for text in _claims(problem, plan, objective if exact else None, gap)]
     checked = ["every constraint", "the cost", *(["the availability"] if exact else [])]
-    sure, unsure = _bound(problem, plan)
+    every = exact_front(problem) if plan.bound is not None else None
+    if every:
+        found += [Violation("bound", text) for text in _refuted(plan, every)]
+        sure, unsure = ["the bound, against every plan"], list[str]()
+    else:
+        sure, unsure = _bound(problem, plan)
     checked += sure
     left = [*unsure, *([] if exact else ["the availability"])]
     return Verdict(objective if exact else None, tuple(found), tuple(checked), tuple(left))
+
+
+def _refuted(plan: ReplicationPlan, every: Sequence[ExactPoint]) -> Iterator[str]:
+    """A bound that some plan of a small problem is below."""
+    assert plan.bound is not None
+    if plan.target is None:
+        least = every[-1].value
+    else:
+        allowed = (1 - plan.target) * (1 + VALUE_TOLERANCE)
+        least = next((one.cost for one in every if one.value <= allowed), math.inf)
+    if plan.bound > least * (1 + VALUE_TOLERANCE):
+        yield f"says that nothing is below {plan.bound!r}, but there is a plan with {least!r}"
 
 
 def _bound(problem: Replication, plan: ReplicationPlan) -> tuple[list[str], list[str]]:

@@ -16,7 +16,6 @@ from models.replication.problem import Replication, ReplicationPlan, checked_ins
 from models.solution import Status
 from models.words import nearest, path_text
 from optimizer.replication import PLACEMENTS, SELECTIONS, plan
-from optimizer.replication.heuristic import without_room
 from optimizer.replication.optimise import FrontPoint, cheapest, front, most_available
 from optimizer.replication.placing import place_primaries
 from scenarios.planning_files import read_fields
@@ -153,7 +152,7 @@ def front_of(problem: Replication, points: int) -> list[FrontPoint]:
 
 def no_room(problem: Replication) -> ReplicationPlan:
     """What is said where primaries find no host."""
-    return without_room(problem, place_primaries(problem), 0.0)
+    return most_available(problem)
 
 
 def best_of(found: Mapping[str, ReplicationPlan]) -> str:

@@ -1,7 +1,9 @@
 """Systems with four hosts and more, simulated tuple by tuple, are there as often as the bounds of a size say.
 
 Key groups stay where recoveries put them. Sources and sinks are on a host that does not fail, with so many units that
-nothing is recovered there.
+nothing is recovered there. Of the bound from below states are left out in which all is on too few hosts: they last
+long, and are so rare that most of these short runs meet none, which their standard errors know nothing of. (Plays
+without tuples, in `test_sizing_placements.py`, are long enough for them.)
 """
 
 from __future__ import annotations
@@ -102,7 +104,8 @@ def check(hosts: int, load: float, exponent: float, groups: int, steps: int, tim
     asked = problem(load, exponent, groups, steps)
     placed = Placed.of(asked, SystemPlan(hosts, 1))
     assert placed is not None
-    high, low = at_most(placed, INTERVAL_S).total, placed.at_least(INTERVAL_S, INTERVAL_S)
+    high, by_state = at_most(placed, INTERVAL_S).total, placed.at_least_by_state(INTERVAL_S, INTERVAL_S)
+    low = sum(p for state, p in enumerate(by_state.tolist()) if placed.used_hosts(state) > load)
     found = simulated(hosts, load, exponent, groups, steps, times, seed)
     error = 4 * found.std(ddof=1) / math.sqrt(times)
     assert found.mean() - error <= high
