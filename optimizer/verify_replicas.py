@@ -7,14 +7,18 @@ engine that planned (`models.availability`) but the definition.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from models.replication.problem import Replication, ReplicationPlan
 from models.solution import OPTIMAL_GAP, Status
+from optimizer.replication.bounds import most_cost
+from optimizer.replication.exhaustive import ExactPoint, exact_front
+from optimizer.replication.program import cost_program_of, program_of
 from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation
 
 _MOST_STATES = 200_000
+_CERTIFIED = 1e-9  # relative: what multipliers of a solver in floating point may prove less
 
 
 def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float | None = None) -> Verdict:
@@ -34,9 +38,48 @@ def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float |
         objective = problem.cost(plan.instances)
     found += [Violation("claim", text) for text in _claims(problem, plan, objective if exact else None, gap)]
     checked = ["every constraint", "the cost", *(["the availability"] if exact else [])]
-    left = [] if plan.bound is None else ["the bound, which takes a solver"]
-    left += [] if exact else ["the availability"]
+    every = exact_front(problem) if plan.bound is not None else None
+    if every:
+        found += [Violation("bound", text) for text in _refuted(plan, every)]
+        sure, unsure = ["the bound, against every plan"], list[str]()
+    else:
+        sure, unsure = _bound(problem, plan)
+    checked += sure
+    left = [*unsure, *([] if exact else ["the availability"])]
     return Verdict(objective if exact else None, tuple(found), tuple(checked), tuple(left))
+
+
+def _refuted(plan: ReplicationPlan, every: Sequence[ExactPoint]) -> Iterator[str]:
+    """A bound that some plan of a small problem is below."""
+    assert plan.bound is not None
+    if plan.target is None:
+        least = every[-1].value
+    else:
+        allowed = (1 - plan.target) * (1 + VALUE_TOLERANCE)
+        least = next((one.cost for one in every if one.value <= allowed), math.inf)
+    if plan.bound > least * (1 + VALUE_TOLERANCE):
+        yield f"says that nothing is below {plan.bound!r}, but there is a plan with {least!r}"
+
+
+def _bound(problem: Replication, plan: ReplicationPlan) -> tuple[list[str], list[str]]:
+    """(what of the bound is proven again, what is not), in words: multipliers of rows prove it without a solver."""
+    if plan.bound is None:
+        return [], []
+    if plan.certificate is None:
+        why = "the worst query has no certificate" if problem.goal == "worst" else "the plan has no certificate"
+        return [], [f"the bound, which takes a solver: {why}"]
+    if plan.target is None:
+        program = program_of(problem, most_cost(problem))
+    else:
+        program = cost_program_of(problem, (1 - plan.target) * (1 + 1e-12))
+    if len(program.right) != len(plan.certificate):
+        return [], [f"the bound: its certificate has {len(plan.certificate)} rows, the problem {len(program.right)}"]
+    least = program.bound(plan.certificate)
+    if least >= plan.bound * (1 - _CERTIFIED):
+        return ["the bound, from its certificate"], []
+    if least <= 0:
+        return [], ["the bound, which takes a solver: its certificate proves nothing"]
+    return [f"that nothing is below {least:.6g}"], [f"that nothing is below {plan.bound:.6g}, which takes a solver"]
 
 
 def _claims(problem: Replication, plan: ReplicationPlan, objective: float | None, gap: float | None) -> list[str]:

@@ -17,7 +17,6 @@ from models.replication.problem import Replication, ReplicationPlan, checked_ins
 from models.solution import Status
 from models.words import nearest, path_text
 from optimizer.replication import PLACEMENTS, SELECTIONS, plan
-from optimizer.replication.heuristic import without_room
 from optimizer.replication.optimise import FrontPoint, cheapest, front, most_available
 from optimizer.replication.placing import place_primaries
 from scenarios.planning_files import read_fields
@@ -178,7 +177,7 @@ def front_of(problem: Replication, points: int) -> list[FrontPoint]:
 
 def no_room(problem: Replication) -> ReplicationPlan:
     """What is said where primaries find no host."""
-    return without_room(problem, place_primaries(problem), 0.0)
+    return most_available(problem)
 
 
 def best_of(found: Mapping[str, ReplicationPlan]) -> str:
@@ -215,6 +214,7 @@ def document(plan: ReplicationPlan, problem: Replication, found: LoadedQueries, 
         "left_out": plan.left_out,
         "colours": plan.colours,
         "replicated": None if plan.levels is None else int((plan.levels > 0).sum()),
+        "certificate": _certificate(plan),
         "operators": list(names),
         "instances": instances,
         "mean_broken": broken,
@@ -249,8 +249,34 @@ def read_plan_of_replicas(
         cost=_number(fields, "cost"),
         instances=None if given is None else checked_instances(given),
         target=_number(fields, "target"),
+        certificate=_read_certificate(fields.get("certificate")),
     )
     return problem, plan, _number(fields, "gap")
+
+
+def _certificate(plan: ReplicationPlan) -> dict[str, Any] | None:
+    """The multipliers that are not zero, by row."""
+    if plan.certificate is None:
+        return None
+    there = np.flatnonzero(plan.certificate).tolist()
+    return {"rows": len(plan.certificate), "multipliers": {str(row): float(plan.certificate[row]) for row in there}}
+
+
+def _read_certificate(given: Any) -> FloatArray | None:
+    if given is None:
+        return None
+    rule = "must have rows, a whole number, and multipliers: numbers, none below zero, by row"
+    rows = given.get("rows") if isinstance(given, Mapping) else None
+    said = given.get("multipliers") if isinstance(given, Mapping) else None
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 0 <= rows <= 10**7 or not isinstance(said, Mapping):
+        raise InputError.at("certificate", given, rule)
+    found = np.zeros(rows)
+    for row, value in said.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < np.inf
+        if not number or not row.isascii() or not row.isdigit() or not int(row) < rows:
+            raise InputError.at(f"certificate.multipliers.{row}", value, rule)
+        found[int(row)] = value
+    return frozen(found)
 
 
 def _number(fields: Mapping[str, Any], name: str) -> float | None:

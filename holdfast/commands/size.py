@@ -115,7 +115,8 @@ def _possible(found: SizingAnswer) -> list[Table | str]:
     plan, target = found.plan, found.problem.asked.target
     asked = f"availability {target.availability:.10g}"
     asked += "" if target.recovery_s is None else f", recovery within {duration_text(target.recovery_s)}"
-    lines: list[Table | str] = [f"Nothing meets {asked}: {plan.note}."]
+    nothing = "Nothing meets" if plan.status == "infeasible" else "Nothing is certain to meet"
+    lines: list[Table | str] = [f"{nothing} {asked}: {plan.note}."]
     if plan.possible is not None:
         lines.append(_rows(found, "The best that is possible", (plan.possible,)))
     if target.budget_per_s is not None:

@@ -245,7 +245,8 @@ class ReplicationPlan(Solution):
     `objective` is the expected share of broken queries (or the largest chance of one) in the first setting, `bound` a
     lower bound of it; `broken` (n_p, n_queries) is P(query is broken) in all settings. `cost`: what the replicas take.
     `left_out`: replicas that were chosen and found no host. `methods` say how it was made. With a `target`, the share
-    of queries that has to run, objective and bound are of the cost.
+    of queries that has to run, objective and bound are of the cost. `certificate`: multipliers that prove the bound, or
+    a part of it (`optimizer.replication.program`).
     """
 
     instances: Instances | None = None
@@ -255,6 +256,7 @@ class ReplicationPlan(Solution):
     colours: int | None = None
     methods: tuple[str, ...] = ()
     target: float | None = None
+    certificate: FloatArray | None = None
 
     @property
     def levels(self) -> IntArray | None:

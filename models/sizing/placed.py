@@ -169,6 +169,10 @@ class Placed:
 
     def at_least(self, shortest_s: float, longest_s: float) -> float:
         """A bound of P(not there) that no interval between these two is below."""
+        return float(self.at_least_by_state(shortest_s, longest_s).sum())
+
+    def at_least_by_state(self, shortest_s: float, longest_s: float) -> FloatArray:
+        """The same apart for each placement, (states,)."""
         left = self.left(longest_s)
         back = shortest_s / 2 + self.problem.complete_s + self.problem.down_s
         frees = [self._free_hosts(state, left) for state in range(len(self.states.counts))]
@@ -186,8 +190,8 @@ class Placed:
         )
         return self._recovering(np.maximum(recovery, 1e-9))
 
-    def _recovering(self, recovery_s: FloatArray) -> float:
-        """P(not there), where each failure takes that mean time by the state after it, and begins it anew."""
+    def _recovering(self, recovery_s: FloatArray) -> FloatArray:
+        """P(state and not there), where each failure takes that mean time by the state after it, and begins it anew."""
         states, crews = self.states, self.plan.crews or self.plan.hosts
         rates: dict[tuple[int, int], float] = {}
 
@@ -206,7 +210,7 @@ class Placed:
         law = law_from(2 * states.home + 1, 2 * len(states.counts), rates)
         stands = self.problem.asked.work.utilisation * _ROUNDING
         mean = [self.load / max(self.used_hosts(state), 1e-9) for state in range(len(states.counts))]
-        return float(sum(law[2 * s + 1] + (law[2 * s] if mean[s] > stands else 0.0) for s in range(len(mean))))
+        return np.array([law[2 * s + 1] + (law[2 * s] if mean[s] > stands else 0.0) for s in range(len(mean))])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ knapsack, whose bound is one of this problem. (`optimizer.selection` proves it b
 r: with replicas on hosts that have no primaries, given that some primary is down at least one replica set has to be
 down too, which is no likelier than a, the product of the `max_level` smallest chances of such hosts: r = a (1 - e^-T),
 and g(t) = 1 - a e^-T - (1 - a) e^-t for all t. Otherwise r = a max p[h]. Where primaries have no host yet, a query
-needs all its operators replicated to be better than the least p of a host.
+needs all its operators replicated to be better than the least p of a host, and r is that of two sets of hosts where
+hosts are alike and the query does not fit on one.
 """
 
 from __future__ import annotations
@@ -141,6 +142,9 @@ def _unplaced(problem: Replication, down: FloatArray, needed: tuple[int, ...]) -
     """Of a query with operators whose primaries may go anywhere: broken by one host, or not by less than several."""
     least = float(down.min())
     base = _together(down, problem.max_level + 1)
+    load, room = float(problem.load[list(needed)].sum()), float(problem.host_cpu.max()) * (1 + 1e-9)
+    if problem.max_level > 0 and load > room and least == down.max():
+        base *= 2 - least  # not all operators can be on one set of hosts: two sets at least, which share all but one
     worth = max(0.0, least - base)
     return QueryBound(base, (frozenset(needed),), (worth,), (-math.log1p(-least),))
 

@@ -17,17 +17,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.checked_arrays import FloatArray
 from models.errors import InputError
 from models.replication.problem import Instances, Replication, ReplicationPlan
 from models.solution import Status
 from optimizer.replication.bounds import Bounds, Cover, bounds_of, most_cost
+from optimizer.replication.certify import proven
+from optimizer.replication.exhaustive import ExactPoint, exact_front
 from optimizer.replication.heuristic import evaluated, plan, without_room
 from optimizer.replication.placing import Placed, place_primaries
+from optimizer.replication.program import cost_program_of, program_of
 from optimizer.replication.search import exchange, fill, move, start_with, trim
 from optimizer.replication.state import State
 from optimizer.replication.worst import worst_bound
 
 OPTIMISED = ("optimised",)
+EXHAUSTIVE = ("optimised", "exhaustive")
 _STEPS = 24  # of bisections over budgets
 _NEAR = 1e-3  # of a cost: bisection ends there
 _DEEP = 4  # longer searches for something cheaper
@@ -36,19 +41,25 @@ _STARTS = tuple(
 )
 
 
-def most_available(problem: Replication, *, start: Instances | None = None) -> ReplicationPlan:
-    """The plan under which fewest queries are broken within the budget; `start`: a plan that it improves, too."""
+def most_available(problem: Replication, *, start: Instances | None = None, exhaustive: bool = True) -> ReplicationPlan:
+    """The plan under which fewest queries are broken within the budget; `start`: a plan that it improves, too.
+
+    `exhaustive`: go through all plans where there are few.
+    """
     began = time.perf_counter()
+    every = exact_front(problem) if exhaustive else None
+    if every:
+        return _exact(problem, every[-1], began)
     task = _Task.of(problem)
     if task is None:
-        return without_room(problem, place_primaries(problem), time.perf_counter() - began)
+        return _no_room(problem, every, began)
     budget = most_cost(problem)
     bound, covers = task.bound(budget)
     state = task.best(budget, covers, start)
-    return evaluated(problem, state.placed, OPTIMISED, time.perf_counter() - began, min(bound, _value(problem, state)))
+    return task.answer(state, budget, bound, began)
 
 
-def cheapest(problem: Replication, target: float) -> ReplicationPlan:
+def cheapest(problem: Replication, target: float, *, exhaustive: bool = True) -> ReplicationPlan:
     """The plan of least cost under which queries run with at least the target probability (in the mean, or each).
 
     `objective` and `bound` are of the cost. A target that nothing reaches is infeasible, with the best that is
@@ -57,16 +68,22 @@ def cheapest(problem: Replication, target: float) -> ReplicationPlan:
     if not 0 <= target <= 1:
         raise InputError.at("target", target, "must be a probability, between 0 and 1")
     began = time.perf_counter()
+    every = exact_front(problem) if exhaustive else None
+    if every:
+        return _exact_for(problem, every, target, began)
     task = _Task.of(problem)
     if task is None:
-        return without_room(problem, place_primaries(problem), time.perf_counter() - began)
+        return _no_room(problem, every, began)
     allowed = (1 - target) * (1 + 1e-12)
     most = most_cost(problem)
     bound, covers = task.bound(most)
     dearest = task.best(most, covers)
     if _value(problem, dearest) > allowed:
+        bound = max(bound, task.proven(most)[0])
         return _missed(problem, dearest, bound, target, time.perf_counter() - began)
     least = 0.0 if task.bound(0.0)[0] <= allowed else _last(0.0, most, lambda cost: task.bound(cost)[0] > allowed)
+    whole, certificate = task.proven_cost(allowed)
+    least = max(least, whole)
     state = _cheap(task, dearest, least, allowed)
     found = evaluated(problem, state.placed, OPTIMISED, time.perf_counter() - began)
     cost = found.cost or 0.0
@@ -78,6 +95,7 @@ def cheapest(problem: Replication, target: float) -> ReplicationPlan:
         bound=min(least, cost),
         note=f"{100 * (1 - _value(problem, state)):.6g} % run",
         target=target,
+        certificate=certificate,
     )
 
 
@@ -145,13 +163,18 @@ class FrontPoint:
     plan: ReplicationPlan
 
 
-def front(problem: Replication, points: int = 21) -> list[FrontPoint]:
+def front(problem: Replication, points: int = 21, *, exhaustive: bool = True) -> list[FrontPoint]:
     """Plans for budgets from nothing to all, each at least as good as those before; what is not better is left out.
 
-    Raises InputError for fewer than two points.
+    Of a problem so small that all its plans can be gone through: every point there is, each optimal. Raises InputError
+    for fewer than two points.
     """
     if isinstance(points, bool) or points < 2:
         raise InputError.at("points", points, "must be at least 2")
+    began = time.perf_counter()
+    every = exact_front(problem) if exhaustive else None
+    if every:
+        return [FrontPoint(one.cost, _exact(problem, one, began)) for one in every]
     task = _Task.of(problem)
     if task is None:
         return []
@@ -162,11 +185,39 @@ def front(problem: Replication, points: int = 21) -> list[FrontPoint]:
         bound, covers = task.bound(budget)
         state = task.best(budget, covers, last)
         value = _value(problem, state)
-        made = evaluated(problem, state.placed, OPTIMISED, time.perf_counter() - began, min(bound, value))
+        made = task.answer(state, budget, bound, began)
         if last is None or value < float(found[-1].plan.objective or 0.0) * (1 - 1e-12):
             found.append(FrontPoint(budget, made))
         last = state.instances
     return found
+
+
+def _no_room(problem: Replication, every: list[ExactPoint] | None, began: float) -> ReplicationPlan:
+    """Primaries found no host; infeasible where all that is possible was tried."""
+    found = without_room(problem, place_primaries(problem), time.perf_counter() - began)
+    if every is None or found.status is Status.INFEASIBLE:
+        return found
+    return replace(found, status=Status.INFEASIBLE, note="no packing of the primaries exists: all were tried")
+
+
+def _exact(problem: Replication, point: ExactPoint, began: float) -> ReplicationPlan:
+    """A point of the exact front: its value is its bound."""
+    placed = Placed([list(hosts) for hosts in point.instances], 0)
+    found = evaluated(problem, placed, EXHAUSTIVE, time.perf_counter() - began)
+    return replace(found, status=Status.OPTIMAL, bound=found.objective)
+
+
+def _exact_for(problem: Replication, every: Sequence[ExactPoint], target: float, began: float) -> ReplicationPlan:
+    """The cheapest point for a target; the best there is where none reaches it."""
+    enough = [one for one in every if one.value <= (1 - target) * (1 + 1e-12)]
+    found = _exact(problem, (enough or every[-1:])[0], began)
+    best = 100 * (1 - every[-1].value)
+    if not enough:
+        note = f"{100 * target:.10g} % cannot be reached: the best found has {best:.10g} %"
+        note += f", no plan has more than {best:.10g} %"
+        return replace(found, status=Status.INFEASIBLE, objective=None, bound=None, note=note, target=target)
+    note = f"{100 * (1 - enough[0].value):.6g} % run"
+    return replace(found, objective=found.cost, bound=found.cost, note=note, target=target)
 
 
 def _value(problem: Replication, state: State) -> float:
@@ -192,6 +243,25 @@ class _Task:
         if self.problem.goal == "worst":
             return worst_bound(self.bounds, budget)
         return self.bounds.mean(budget)
+
+    def proven(self, budget: float) -> tuple[float, FloatArray | None]:
+        """A lower bound by the program of the problem, and what proves it; 0 for the worst query, which has none."""
+        if self.problem.goal == "worst":
+            return 0.0, None
+        return proven(program_of(self.problem, budget, self.bounds), self.problem.n_operators)
+
+    def proven_cost(self, allowed: float) -> tuple[float, FloatArray | None]:
+        """A lower bound of the cost for a mean share of broken queries, and what proves it."""
+        if self.problem.goal == "worst":
+            return 0.0, None
+        return proven(cost_program_of(self.problem, allowed, self.bounds), self.problem.n_operators)
+
+    def answer(self, state: State, budget: float, bound: float, began: float) -> ReplicationPlan:
+        """The plan with its figures and the higher of both bounds."""
+        more, certificate = self.proven(budget)
+        least = min(max(bound, more), _value(self.problem, state))
+        found = evaluated(self.problem, state.placed, OPTIMISED, time.perf_counter() - began, least)
+        return replace(found, certificate=certificate)
 
     def quick(self, budget: float, covers: Sequence[Cover]) -> State:
         """What comes of the covers of the bound, without exchanging anything."""

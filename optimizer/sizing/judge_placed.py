@@ -35,23 +35,22 @@ def judge_placed(problem: SizingProblem, plan: SystemPlan, allowed: float) -> Ju
     if late:
         return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=late)
     least = _least(placed, points) * (1 - _ROUNDING)
-    if least > allowed:
-        why = f"down at least {_month(least)} a month, {_month(allowed)} allowed, wherever the units are"
-        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=why, least=least)
-    return _between(placed, points, allowed, least)
-
-
-def _between(placed: Placed, points: list[float], allowed: float, least: float) -> Judged:
-    """Met by what is certain, or open."""
-    problem, plan = placed.problem, placed.plan
     target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
     good = [one for one in points if target is None or placed.in_time(one, target) >= share]
-    cost = problem.cost(plan)
+    if least > allowed:
+        why = f"down at least {_month(least)} a month, {_month(allowed)} allowed, wherever the units are"
+        best = figures_placed(placed, good[len(good) // 2], least) if good else None  # what it would have, about
+        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=why, least=least, best=best)
     if not good:
         why = f"no interval is certain to recover {share:.6g} of failures in time"
         return Judged(plan=plan, cost=cost, verdict=Verdict.OPEN, why=why, least=least)
+    return _between(placed, good, allowed, least)
+
+
+def _between(placed: Placed, points: list[float], allowed: float, least: float) -> Judged:
+    """Met at one of these intervals, all of which recover in time, or open."""
     best: PlanFigures | None = None
-    for one in sorted(good, key=lambda point: abs(math.log(point / points[len(points) // 2]))):
+    for one in sorted(points, key=lambda point: abs(math.log(point / points[len(points) // 2]))):
         found = figures_placed(placed, one, least)
         best = found if best is None or found.unavailability < best.unavailability else best
         if best.unavailability <= allowed:
@@ -60,7 +59,9 @@ def _between(placed: Placed, points: list[float], allowed: float, least: float) 
     meets = best.unavailability <= allowed
     why = "" if meets else f"down {_month(least)} to {_month(best.unavailability)} a month, {_month(allowed)} allowed"
     verdict = Verdict.MEETS if meets else Verdict.OPEN
-    return Judged(plan=plan, cost=cost, verdict=verdict, why=why, least=least, best=best)
+    return Judged(
+        plan=placed.plan, cost=placed.problem.cost(placed.plan), verdict=verdict, why=why, least=least, best=best
+    )
 
 
 def figures_placed(placed: Placed, interval_s: float, least: float) -> PlanFigures:

@@ -71,6 +71,12 @@ def _note(before: Sequence[Judged]) -> str:
     return f"{said}, {open_} may do" if open_ else said
 
 
+def _none(plans: int, open_: int) -> str:
+    if not open_:
+        return f"none of {plans} plans meets the target"
+    return f"none of {plans} plans is certain to meet the target, {open_} may"
+
+
 def _too_dear(problem: SizingProblem, cost: float) -> bool:
     budget = problem.asked.target.budget_per_s
     return budget is not None and cost > budget * (1 + _ROUNDING)
@@ -95,7 +101,7 @@ def _without(
         status=Status.UNKNOWN if open_ else Status.INFEASIBLE,
         bound=min((one.cost for one in open_), default=None),
         wall_s=spent,
-        note=f"none of {len(judged)} plans meets the target",
+        note=_none(len(judged), len(open_)),
         judged=tuple(judged),
         curve=line,
         possible=possible,

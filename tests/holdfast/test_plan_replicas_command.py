@@ -161,7 +161,7 @@ def test_of_equally_good_plans_the_one_with_a_bound_is_written(
     )
     made = planned(capsys, file, "--optimise", "--out", tmp_path / "plan.json")
     assert made["compared"]["degree"]["mean_broken"] == made["mean_broken"] == [pytest.approx(0.01)]
-    assert (made["methods"], made["status"]) == (["optimised"], "optimal")
+    assert (made["methods"], made["status"]) == (["optimised", "exhaustive"], "optimal")
     assert made["bound"] == pytest.approx(made["objective"])
     assert "(optimal)" in run(capsys, "plan", "replicas", file, "--optimise")[1]
     assert run(capsys, "verify", tmp_path / "plan.json", file)[0] == 0
@@ -200,3 +200,26 @@ def test_a_page_stands_beside_the_answer(
     assert "stock ticks on eight hosts" in made.read_text()
     code, _, err = run(capsys, "plan", "replicas", EXAMPLE, *words, "--report", made)
     assert (code, "--report" in err and "exists" in err) == (2, True)
+
+
+def test_a_plan_has_a_certificate_that_verify_reads_and_one_that_is_none_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kept = tmp_path / "plan.json"
+    made = planned(capsys, EXAMPLE, "--optimise", "--importance", "product", "--out", kept)
+    assert made["certificate"]["multipliers"]
+    code, out, _ = run(capsys, "verify", kept, EXAMPLE)
+    assert code == 0
+    assert "nothing is below" in out or "from its certificate" in out
+    rows = made["certificate"]["rows"]
+    for wrong in ([], {"rows": -1, "multipliers": {}}, {"rows": 2, "multipliers": {"2": 1.0}}, {"rows": rows}):
+        kept.write_text(json.dumps(made | {"certificate": wrong}))
+        code, _, err = run(capsys, "verify", kept, EXAMPLE)
+        assert code == 2
+        assert "certificate" in err
+        assert "Traceback" not in err
+    for value in (-1.0, None, "much", True):
+        kept.write_text(json.dumps(made | {"certificate": {"rows": rows, "multipliers": {"0": value}}}))
+        assert run(capsys, "verify", kept, EXAMPLE)[0] == 2
+    kept.write_text(json.dumps(made | {"bound": 0.9 * made["objective"], "gap": None, "certificate": None}))
+    assert "takes a solver" in run(capsys, "verify", kept, EXAMPLE)[1]

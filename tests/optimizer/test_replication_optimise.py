@@ -16,7 +16,10 @@ from models.replication.problem import Instances, Replication
 from models.solution import Status
 from optimizer.replication import plan
 from optimizer.replication.bounds import bounds_of, most_cost
+from optimizer.replication.certify import proven
+from optimizer.replication.exhaustive import exact_front
 from optimizer.replication.optimise import cheapest, front, most_available
+from optimizer.replication.program import cost_program_of, program_of
 from optimizer.replication.state import State
 from optimizer.replication.worst import worst_bound
 from optimizer.verify_replicas import verify_replicas
@@ -76,7 +79,7 @@ def value(problem: Replication, instances: Instances) -> float:
 @settings(max_examples=15, deadline=None)
 @given(problems())
 def test_no_plan_is_below_the_bound_and_optimal_is_said_only_of_the_best(problem: Replication) -> None:
-    found = most_available(problem)
+    found = most_available(problem, exhaustive=False)
     best = min(value(problem, made) for made in every_plan(problem))
     assert found.instances is not None
     assert found.objective is not None
@@ -91,7 +94,7 @@ def test_no_plan_is_below_the_bound_and_optimal_is_said_only_of_the_best(problem
 @settings(max_examples=15, deadline=None)
 @given(problems(), st.sampled_from([0.5, 0.9, 0.98, 0.999, 1.0]))
 def test_no_plan_of_an_availability_is_cheaper_than_the_bound(problem: Replication, target: float) -> None:
-    found = cheapest(problem, target)
+    found = cheapest(problem, target, exhaustive=False)
     enough = [made for made in every_plan(problem) if value(problem, made) <= (1 - target) * (1 + 1e-12)]
     least = min((problem.cost(made) for made in enough), default=None)
     if found.status is Status.INFEASIBLE:
@@ -115,7 +118,7 @@ def test_no_plan_of_an_availability_is_cheaper_than_the_bound(problem: Replicati
 @settings(max_examples=15, deadline=None)
 @given(problems(running=True))
 def test_the_front_falls_and_no_plan_of_a_budget_is_below_its_bound(problem: Replication) -> None:
-    found = front(problem, 4)
+    found = front(problem, 4, exhaustive=False)
     values = [one.plan.objective for one in found]
     assert values == sorted(values, reverse=True)  # type: ignore[type-var]
     every = [(problem.cost(made), value(problem, made)) for made in every_plan(problem)]
@@ -233,3 +236,158 @@ def test_primaries_that_do_not_run_yet_go_where_fewer_queries_break(running: boo
     least = min(value(asked, made) for made in every_plan(asked))
     assert least == pytest.approx((0.1 + 0.19) / 2 if running else 0.1)
     assert value(asked, found.instances) == pytest.approx(least)
+
+
+def test_a_certificate_proves_the_bound_again_and_a_forged_one_proves_nothing() -> None:
+    problem = wide(2)
+    found = most_available(problem)
+    assert found.certificate is not None
+    checked = verify_replicas(problem, found)
+    assert checked.ok
+    assert any("nothing is below" in text or "from its certificate" in text for text in checked.checked)
+    program = program_of(problem, most_cost(problem))
+    least = program.bound(found.certificate)
+    assert least == pytest.approx(bounds_of(problem).mean(most_cost(problem))[0], rel=1e-6)
+    draw = np.random.default_rng(1)
+    for factor in (0.0, 0.3, 1.7):  # any multipliers prove something that is true, those of the solver the most
+        forged = found.certificate * factor * draw.random(len(found.certificate))
+        assert program.bound(forged) <= least * (1 + 1e-9)
+    dropped = verify_replicas(problem, replace(found, certificate=found.certificate[:-1]))
+    assert any("rows" in text for text in dropped.not_checked)
+    nothing = verify_replicas(problem, replace(found, certificate=None))
+    assert any("takes a solver" in text for text in nothing.not_checked)
+
+
+@settings(max_examples=5, deadline=None)
+@given(problems(running=False), st.integers(0, 2**31))
+def test_no_multipliers_prove_more_than_the_best_plan_has(problem: Replication, seed: int) -> None:
+    problem = replace(problem, goal="mean", load=1.5 * problem.load)  # so that fewer operators share a host
+    least = min((value(problem, made) for made in every_plan(problem)), default=1.0)
+    program = program_of(problem, most_cost(problem))
+    bound, certificate = proven(program, problem.n_operators)
+    assert bound <= least * (1 + 1e-9)
+    draw = np.random.default_rng(seed)
+    for scale in (0.01, 0.1, 1.0):
+        assert program.bound(scale * draw.random(len(program.right))) <= least * (1 + 1e-9)
+    if certificate is not None:
+        assert program.bound(certificate) <= bound
+
+
+def front_by_hand(problem: Replication) -> list[tuple[float, float]]:
+    """All pairs of cost and value that no other plan is as good as, from every plan."""
+    points: list[tuple[float, float]] = []
+    for cost, broken in sorted((problem.cost(made), value(problem, made)) for made in every_plan(problem)):
+        if not points or broken < points[-1][1] * (1 - 1e-11):
+            points.append((cost, broken))
+    return points
+
+
+@settings(max_examples=6, deadline=None)
+@given(problems())
+def test_the_front_of_a_small_problem_has_every_point_that_brute_force_has(problem: Replication) -> None:
+    found = exact_front(problem)
+    assert found is not None
+    wanted = front_by_hand(problem)
+    assert [one.cost for one in found] == pytest.approx([cost for cost, _ in wanted], abs=1e-12)
+    assert [one.value for one in found] == pytest.approx([broken for _, broken in wanted], rel=1e-10)
+    assert all(problem.violations(one.instances) == [] for one in found)
+    made = front(problem, 3)
+    assert [one.plan.objective for one in made] == pytest.approx([broken for _, broken in wanted], rel=1e-10)
+    assert {one.plan.status for one in made} == {Status.OPTIMAL}
+
+
+def test_a_bound_that_a_plan_of_a_small_problem_is_below_does_not_hold() -> None:
+    problem = Replication(
+        load=[0.2, 0.2, 0.3],
+        operators=((0, 1), (1, 2)),
+        edges=[[0, 1]],
+        host_cpu=[1.0] * 3,
+        down=[[0.1] * 3],
+        budget=0.4,
+    )
+    good = plan(problem)
+    best = most_available(problem)
+    assert best.status is Status.OPTIMAL
+    assert best.objective is not None
+    assert verify_replicas(problem, best).checked[-1] == "the bound, against every plan"
+    worse = replace(best, instances=((0,), (1,), (2,)), cost=0.0, broken=None)
+    broken = verify_replicas(problem, replace(worse, objective=0.271, bound=1.1 * best.objective, status=good.status))
+    assert any(one.kind == "bound" and "there is a plan with" in one.text for one in broken.violations)
+    dear = cheapest(problem, 0.85)
+    assert verify_replicas(problem, dear).ok
+    assert dear.objective is not None
+    above = verify_replicas(problem, replace(dear, bound=1.01 * dear.objective))
+    assert any(one.kind == "bound" for one in above.violations) or dear.objective == 0.0
+
+
+def test_a_packing_that_the_heuristic_misses_is_found_and_one_that_is_not_there_is_infeasible() -> None:
+    fits = Replication(
+        load=[0.5, 0.3, 0.3, 0.3, 0.2, 0.4],
+        operators=((0,), (1, 2), (3, 4, 5)),
+        edges=[[1, 2]],
+        host_cpu=[1.0, 1.0],
+        down=[[0.1, 0.1]],
+        max_level=0,
+    )
+    found = most_available(fits)
+    assert found.status is Status.OPTIMAL
+    assert fits.violations(found.instances or ()) == []
+    tight = replace(fits, load=np.array([0.6, 0.3, 0.3, 0.3, 0.3, 0.2]))  # 2.0 in all, and nothing makes 0.4 beside 0.6
+    none = most_available(tight)
+    assert none.status is Status.INFEASIBLE
+    assert front(tight, 3) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60))
+def test_no_plan_of_tight_deployments_is_below_the_bounds_of_its_programs(seed: int) -> None:
+    """Four operators, three hosts, none placed: loads such that often only two or one of them share a host."""
+    draw = np.random.default_rng(seed)
+    sets = [tuple(sorted(draw.choice(4, int(draw.integers(2, 4)), replace=False).tolist())) for _ in range(4)]
+    equal = bool(draw.integers(2))
+    problem = Replication(
+        load=draw.choice([0.1, 0.3, 0.5, 0.6], 4),
+        operators=tuple(sets),
+        edges=np.empty((0, 2), dtype=np.int64),
+        host_cpu=np.full(3, 1.0),
+        down=np.full((1, 3), 0.1) if equal else draw.choice([0.02, 0.1, 0.3], (1, 3)),
+        budget=float(draw.choice([0.0, 0.3, 0.6, 1.0])),
+    )
+    every = [(problem.cost(made), value(problem, made)) for made in every_plan(problem)]
+    if not every:
+        return
+    for budget in (0.0, 0.3, most_cost(problem)):
+        program = program_of(problem, budget)
+        least = min((broken for cost, broken in every if cost <= budget + 1e-12), default=1.0)
+        bound, certificate = proven(program, 4)
+        assert bound <= least * (1 + 1e-9)
+        assert certificate is not None
+        assert program.bound(draw.random(len(program.right)) * float(certificate.max())) <= least * (1 + 1e-9)
+    for _, allowed in every[:: max(1, len(every) // 10)]:
+        least = min(cost for cost, broken in every if broken <= allowed * (1 + 1e-12))
+        assert proven(cost_program_of(problem, allowed), 4)[0] <= least + 1e-9
+
+
+def deployment(seed: int) -> Replication:
+    """Twelve queries of operators of which two do not fit on one host together, with no primary placed."""
+    draw = np.random.default_rng(seed)
+    sets = [tuple(sorted({int(draw.integers(4)), *draw.choice(np.arange(4, 20), 3).tolist()})) for _ in range(12)]
+    return Replication(
+        load=np.round(draw.uniform(0.1, 0.6, 20), 2),
+        operators=tuple(sets),
+        edges=np.array([(one[k], one[k + 1]) for one in sets for k in range(len(one) - 1)]),
+        host_cpu=np.full(14, 1.0),
+        down=np.full((1, 14), 0.02),
+        budget=2.0,
+    )
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_bounds_of_new_deployments_count_that_a_host_does_not_hold_all_operators_of_a_query(seed: int) -> None:
+    problem = deployment(seed)
+    found = most_available(problem)
+    assert found.bound is not None
+    assert found.objective is not None
+    before, _ = bounds_of(problem).mean(most_cost(problem))
+    assert found.bound > 1.3 * before
+    assert found.bound <= found.objective

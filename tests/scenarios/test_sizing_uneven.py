@@ -1,7 +1,9 @@
 """Systems with four hosts and more, simulated tuple by tuple, are there as often as the bounds of a size say.
 
 Key groups stay where recoveries put them. Sources and sinks are on a host that does not fail, with so many units that
-nothing is recovered there.
+nothing is recovered there. Of the bound from below states are left out in which all is on too few hosts: they last
+long, and are so rare that most of these short runs meet none, which their standard errors know nothing of. (Plays
+without tuples, in `test_sizing_placements.py`, are long enough for them.)
 """
 
 from __future__ import annotations
@@ -62,17 +64,26 @@ def simulated(hosts: int, load: float, exponent: float, groups: int, steps: int,
             }
         )
     )  # fmt: skip
-    return np.array([_absent(one.tables["failures"]) for one in found.records])
+    return np.array([_absent(one.tables["failures"], hosts) for one in found.records])
 
 
-def _absent(rows: Any) -> float:
+def _end(rows: Any, hosts: int) -> float:
+    """When all workers are down for the first time: then units go to the host that does not fail, and stay there."""
+    begins, ends = (np.asarray(rows[name]) / 1e9 for name in ("failed_ns", "repaired_ns"))
+    ends = np.where(ends < 0, LENGTH_S, ends)
+    down = ((begins <= begins[:, None]) & (ends > begins[:, None])).sum(axis=1)
+    return float(begins[down == hosts].min(initial=LENGTH_S))
+
+
+def _absent(rows: Any, hosts: int) -> float:
+    last = max(_end(rows, hosts), START_S + 1.0)
     hit = np.asarray(rows["lost_units"]) > 0
     begins, ends = (np.asarray(rows[name])[hit] / 1e9 for name in ("failed_ns", "caught_up_ns"))
     total, until = 0.0, START_S
-    for begin, end in sorted(zip(begins.tolist(), np.where(ends < 0, LENGTH_S, ends).tolist(), strict=True)):
-        total += max(0.0, end - max(begin, until))
+    for begin, end in sorted(zip(begins.tolist(), np.where(ends < 0, last, ends).tolist(), strict=True)):
+        total += max(0.0, min(end, last) - max(begin, until))
         until = max(until, end)
-    return total / (LENGTH_S - START_S)
+    return total / (last - START_S)
 
 
 def problem(load: float, exponent: float, groups: int, steps: int, **target: float) -> SizingProblem:
@@ -93,7 +104,8 @@ def check(hosts: int, load: float, exponent: float, groups: int, steps: int, tim
     asked = problem(load, exponent, groups, steps)
     placed = Placed.of(asked, SystemPlan(hosts, 1))
     assert placed is not None
-    high, low = at_most(placed, INTERVAL_S).total, placed.at_least(INTERVAL_S, INTERVAL_S)
+    high, by_state = at_most(placed, INTERVAL_S).total, placed.at_least_by_state(INTERVAL_S, INTERVAL_S)
+    low = sum(p for state, p in enumerate(by_state.tolist()) if placed.used_hosts(state) > load)
     found = simulated(hosts, load, exponent, groups, steps, times, seed)
     error = 4 * found.std(ddof=1) / math.sqrt(times)
     assert found.mean() - error <= high
@@ -112,10 +124,10 @@ def test_seven_hosts_with_two_operators_are_there_as_often_as_the_bounds_say() -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(32))
 def test_many_small_jobs_are_there_as_often_as_the_bounds_say(seed: int) -> None:
     draw = random.Random(seed)
-    hosts = draw.randint(2, 7)
+    hosts = draw.randint(3, 7)
     load = draw.uniform(0.15, 0.6) * hosts
     check(hosts, load, draw.choice([0.0, 0.6, 1.0]), draw.randint(hosts, 24), draw.choice([1, 1, 2, 3]), 6, seed)
 
