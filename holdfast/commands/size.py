@@ -38,7 +38,9 @@ def size(
 
     refuse_page(report, force=force)
     with progress() as talk:
-        found = answer(file, curve=curve, talk=lambda text: talk(text, None))
+        found = answer(
+            file, curve=curve, talk=lambda _: talk("going through plans", None)
+        )  # one line, not one for each
     if report is not None:
         write_text(report, sizing_page(found, command=terminal.again()), force=force)
     if as_json:
