@@ -98,6 +98,11 @@ class Answer:
 
 def read_availability(path: str | Path) -> Availability:
     """The description in a .toml or .json file; raises InputError with all its faults."""
+    return read_with_doubts(path)[0]
+
+
+def read_with_doubts(path: str | Path) -> tuple[Availability, tuple[str, ...]]:
+    """The same, and where a failure log that it names does not fit what is computed."""
     path = Path(path)
     if path.suffix not in (".toml", ".json"):
         raise InputError.at("file", path.name, "must end in .toml or .json")
@@ -105,11 +110,11 @@ def read_availability(path: str | Path) -> Availability:
     return with_log(asked, path.parent)
 
 
-def with_log(asked: Availability, folder: Path) -> Availability:
-    """The description with the times of the failure log that it names; raises InputError where it has none."""
+def with_log(asked: Availability, folder: Path) -> tuple[Availability, tuple[str, ...]]:
+    """The description with the times of the failure log that it names, and doubts; raises InputError for no times."""
     times = asked.times
     if times is None or times.log is None:
-        return asked
+        return asked, ()
     with named("times.log"):
         kept = read_kept(folder / times.log)
     mttr_s = times.mttr_s if times.mttr_s is not None or times.day_s is not None else kept.mttr_s
@@ -118,7 +123,7 @@ def with_log(asked: Availability, folder: Path) -> Availability:
     known = times.model_copy(update={"mttf_s": kept.mttf_s, "mttr_s": mttr_s, "log": None})
     found = asked.model_copy(update={"times": known})
     raise_if_any(faults(found))
-    return found
+    return found, tuple(kept.doubts(times.crews is not None or times.day_s is not None or asked.standby is not None))
 
 
 def answer(

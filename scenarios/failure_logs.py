@@ -213,6 +213,20 @@ class KeptLog:
     mttr_s: float | None
     said: Mapping[str, Any]
 
+    def doubts(self, exponential: bool = True) -> list[str]:
+        """Where a model of equal hosts, and perhaps of `exponential` times, is not what the log says."""
+        found = []
+        for key, noun in (("up_time_laws", "up times"), ("repair_time_laws", "repair times")):
+            for fit in self.said.get(key) or ():
+                if exponential and fit["law"] == "exponential" and fit["rejected"]:
+                    found.append(
+                        f"The {noun} of the log are not exponential, as the model has them: only their mean is."
+                    )
+        spread = (self.said.get("hosts_alike") or {}).get("p")
+        if spread is not None and spread < 0.01:
+            found.append("The hosts of the log do not fail alike: a system of its worst hosts needs more.")
+        return found
+
 
 def read_kept(path: Path) -> KeptLog:
     """The file that `write_failures` wrote; raises InputError for any other."""

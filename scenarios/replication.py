@@ -25,6 +25,7 @@ from sim.draws import code_of
 
 KIND = "replicas"
 OPTIMISED = "optimised"
+_MOST_TRIED = 300_000  # operators times queries, of which what replicas are worth is found
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,33 @@ def best_of(found: Mapping[str, ReplicationPlan]) -> str:
         return (np.inf if one.objective is None else float(f"{one.objective:.12g}"), one.bound is None)
 
     return min(found, key=order)
+
+
+def worth_of(plan: ReplicationPlan, problem: Replication) -> dict[int, float]:
+    """By how much the mean share of broken queries rises if the operator alone gives up its replicas; exact.
+
+    Of large plans nothing: each operator costs a look at all queries.
+    """
+    assert plan.instances is not None
+    assert plan.broken is not None
+    replicated = [op for op, hosts in enumerate(plan.instances) if len(hosts) > 1]
+    if len(replicated) * problem.n_queries > _MOST_TRIED:
+        return {}
+    has = float(plan.broken[0] @ problem.shares)
+    found = {}
+    for op in replicated:
+        without = [hosts[:1] if k == op else hosts for k, hosts in enumerate(plan.instances)]
+        found[op] = max(0.0, float(problem.broken(without)[0] @ problem.shares) - has)
+    return found
+
+
+def by_worth(plan: ReplicationPlan, worth: Mapping[int, float]) -> list[int]:
+    """All operators: those with replicas first, the greatest worth first."""
+    assert plan.instances is not None
+    return sorted(
+        range(len(plan.instances)),
+        key=lambda op: (len(plan.instances[op]) == 1, -worth.get(op, 0.0), op),  # type: ignore[index]
+    )
 
 
 def document(plan: ReplicationPlan, problem: Replication, found: LoadedQueries, asked: Asked) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from analysis.report.content import Fact, ReportContent
 from analysis.report.parts import Chart, ClaimRow, Grid
 from models.queries.description import Templates
+from scenarios.report_content import versions
 from scenarios.reproduce.query_workloads import CHANCES, RUNS
 from scenarios.reproduce.selective_replication import (
     FIGURE_4,
@@ -35,6 +36,7 @@ def claims_content(rows: Sequence[Mapping[str, Any]], replication: Results | Non
         charts=() if replication is None else charts(replication),
         grids=() if replication is None or not replication.variants else (sensitivity(replication),),
         assumptions=() if replication is None else assumptions(replication),
+        versions=versions(),
         command=command,
     )
 

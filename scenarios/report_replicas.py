@@ -18,10 +18,10 @@ from models.availability.times import downtime_s
 from models.replication.problem import Replication, ReplicationPlan
 from models.units import duration_text
 from optimizer.replication.optimise import FrontPoint
-from scenarios.replication import OPTIMISED, best_of
+from scenarios.replication import OPTIMISED, best_of, by_worth, worth_of
 from scenarios.report_content import versions
 
-_MOST_FOUND, _MOST_CHANCES, _MOST_TRIED = 1000, 4, 300_000
+_MOST_FOUND, _MOST_CHANCES = 1000, 4
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up")
 _QUESTION = "Which operators get replicas, where, and what does it buy?"
 _ASSUMPTIONS = (
@@ -191,8 +191,8 @@ def _marks(known: Sequence[tuple[str, ReplicationPlan]], problem: Replication, c
 
 def _operators(plan: ReplicationPlan, problem: Replication, names: Sequence[str]) -> Table:
     assert plan.instances is not None
-    worth = _worth(plan, problem)
-    order = sorted(range(problem.n_operators), key=lambda op: (len(plan.instances[op]) == 1, -worth.get(op, 0.0), op))  # type: ignore[index]
+    worth = worth_of(plan, problem)
+    order = by_worth(plan, worth)
     rows = tuple(
         (
             text.plain(names[op]),
@@ -211,24 +211,6 @@ def _operators(plan: ReplicationPlan, problem: Replication, names: Sequence[str]
     title = "Operators, those whose replicas are worth most first"
     note = "" if len(order) <= _MOST_FOUND else f"The first {_MOST_FOUND:,} of {len(order):,} rows."
     return Table("operators", title, heads, rows, numbers, note=note, facet="operators", facets=facets)
-
-
-def _worth(plan: ReplicationPlan, problem: Replication) -> dict[int, float]:
-    """By how much the mean share of broken queries rises if the operator alone gives up its replicas; exact.
-
-    Of large plans nothing: each operator costs a look at all queries.
-    """
-    assert plan.instances is not None
-    assert plan.broken is not None
-    replicated = [op for op, hosts in enumerate(plan.instances) if len(hosts) > 1]
-    if len(replicated) * problem.n_queries > _MOST_TRIED:
-        return {}
-    has = float(plan.broken[0] @ problem.shares)
-    found = {}
-    for op in replicated:
-        without = [hosts[:1] if k == op else hosts for k, hosts in enumerate(plan.instances)]
-        found[op] = max(0.0, float(problem.broken(without)[0] @ problem.shares) - has)
-    return found
 
 
 def _queries(plan: ReplicationPlan, problem: Replication, queries: Sequence[str], chances: Sequence[float]) -> Table:

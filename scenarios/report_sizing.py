@@ -29,7 +29,7 @@ _ASSUMPTIONS = (
 
 def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
     """The page as HTML."""
-    plan, problem = found.plan, found.problem
+    problem = found.problem
     sections = [
         Section("curve", "What an availability costs", "Curve", figures=_curves(found)),
         Section("cheaper", "Why nothing cheaper will do", "Cheaper", tables=_tables(found)),
@@ -44,7 +44,7 @@ def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
             Fact("and is down for", duration_text(problem.mttr_s)),
         ),
         headline=_headline(found),
-        assumptions=(*_ASSUMPTIONS, *found.notes, plan.note),
+        assumptions=(*_ASSUMPTIONS, *found.notes),
         versions=versions(),
         command=command,
     )
@@ -59,7 +59,7 @@ def _headline(found: SizingAnswer) -> tuple[Fact, ...]:
     by = "take-over" if at.promised_recovery_s is None else "checkpoint"
     promised = found.problem.asked.copies.take_over_s if at.promised_recovery_s is None else at.promised_recovery_s
     return (
-        Fact("plan", plan.chosen.plan.text, good=True, note=plan.status.value),
+        Fact("plan", plan.chosen.plan.text, good=True, note=f"{plan.status}: {plan.note}"),
         Fact("checkpoint every", duration_text(at.interval_s), note=plan.interval_note),
         Fact("cost", _cost(found, plan.objective)),
         Fact("down a month", duration_text(downtime_s(at.unavailability))),

@@ -15,7 +15,7 @@ from models.sizing.description import Sizing, sizing_from
 from models.sizing.problem import SizingProblem
 from models.solution import Status
 from optimizer.sizing import solve
-from scenarios.failure_logs import KeptLog, read_kept
+from scenarios.failure_logs import read_kept
 from scenarios.files import tables_of
 from scenarios.planning_files import read_json
 
@@ -47,7 +47,7 @@ def problem_of(asked: Sizing, folder: Path) -> tuple[SizingProblem, tuple[str, .
     if said.log is not None:
         with named("failures.log"):
             kept = read_kept(folder / said.log)
-        notes = list(_doubts(kept))
+        notes = kept.doubts()
     mttf_s = asked.mttf_s if kept is None else kept.mttf_s
     mttr_s = said.mttr_s if said.mttr_s is not None or kept is None else kept.mttr_s
     if mttf_s is None:
@@ -57,19 +57,6 @@ def problem_of(asked: Sizing, folder: Path) -> tuple[SizingProblem, tuple[str, .
     if mttf_s < _SHORTEST_UP * mttr_s:
         raise InputError.at("failures.mttr", mttr_s, f"must be at most {1 / _SHORTEST_UP:g} times the MTTF")
     return SizingProblem(asked, mttf_s, mttr_s), tuple(notes)
-
-
-def _doubts(kept: KeptLog) -> list[str]:
-    """Where the exponential times of the model are not those of the log."""
-    doubts = []
-    for key, noun in (("up_time_laws", "up times"), ("repair_time_laws", "repair times")):
-        for fit in kept.said.get(key) or ():
-            if fit["law"] == "exponential" and fit["rejected"]:
-                doubts.append(f"The {noun} of the log are not exponential, as the model has them: only their mean is.")
-    spread = (kept.said.get("hosts_alike") or {}).get("p")
-    if spread is not None and spread < 0.01:
-        doubts.append("The hosts of the log do not fail alike: a system of its worst hosts needs more.")
-    return doubts
 
 
 def answer(path: str | Path, *, curve: bool = True, talk: Callable[[str], None] = lambda text: None) -> SizingAnswer:

@@ -32,10 +32,10 @@ def claims(content: ReportContent) -> Section | None:
 def _claims(rows: tuple[ClaimRow, ...]) -> Table:
     cells = []
     for row in rows:
-        words = (row.claim, row.text, row.paper, row.ours or text.NONE, row.tolerance, _VERDICTS[row.holds])
+        words = (row.claim, _VERDICTS[row.holds], row.text, row.paper, row.ours or text.NONE, row.tolerance)
         cells.append(tuple(map(text.plain, words)))
-    heads = ("claim", "what it says", "paper", "here", "accepted", "verdict")
-    return Table("claims", "Claims and what came out", heads, tuple(cells), (False,) * len(heads), prose=1)
+    heads = ("claim", "verdict", "what it says", "paper", "here", "accepted")
+    return Table("claims", "Claims and what came out", heads, tuple(cells), (False,) * len(heads), prose=2, also=(4,))
 
 
 def _causes(rows: list[ClaimRow]) -> Table:

@@ -12,6 +12,7 @@ from analysis.report.figure import Spec
 _TICKS = ("ns", "µs", "ms", "s")
 _FEW_DECADES = 2.3  # of which ticks at powers of ten alone would be too few
 _FEW_OF_SHARES = 1.7  # their ticks are longer
+_NARROW = 0.6  # decades in which 1, 2 and 5 would be too few
 _WIDE = 30.0  # times the least: more than that needs a log scale
 _TIMES = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
 _BYTES = (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0))
@@ -38,20 +39,21 @@ def _tick(decade: int, step: int) -> str:
 
 _LONG_TIMES = (
     (1e-3, "1 ms"), (1e-2, "10 ms"), (0.1, "100 ms"), (1.0, "1 s"), (10.0, "10 s"), (60.0, "1 min"), (600.0, "10 min"),
-    (3600.0, "1 h"), (36_000.0, "10 h"), (86_400.0, "1 d"), (864_000.0, "10 d"), (8_640_000.0, "100 d"),
+    (3600.0, "1 h"), (86_400.0, "1 d"), (864_000.0, "10 d"),
     (31_557_600.0, "1 y"), (315_576_000.0, "10 y"), (3_155_760_000.0, "100 y"),
 )  # fmt: skip
 
 
 def long_time_ticks() -> Spec:
     """Ticks [s] of a log scale of times as people say them, from 1 ms to 100 years."""
-    return {"tickvals": [at for at, _ in _LONG_TIMES], "ticktext": [said for _, said in _LONG_TIMES]}
+    return {"tickvals": [at for at, _ in _LONG_TIMES], "ticktext": [said for _, said in _LONG_TIMES], "tickangle": 0}
 
 
 def share_ticks(least: float, most: float | None = None) -> Spec:
     """Ticks of a log scale of shares down to `least`: 100 %, 10 %, 1 %, ...; 50 % and 20 % too where `most` is near."""
     if most is not None and least > 0 and math.log10(most / least) < _FEW_OF_SHARES:
-        ticks = [(k, step) for k in range(math.floor(math.log10(least)) - 1, 1) for step in (1, 2, 5)]
+        steps = (1, 2, 5) if math.log10(most / least) > _NARROW else tuple(range(1, 10))
+        ticks = [(k, step) for k in range(math.floor(math.log10(least)) - 1, 1) for step in steps]
         tickvals = [float(f"{step}e{k}") for k, step in ticks if step == 1 or k < 0]
         return {"tickvals": tickvals, "ticktext": [f"{100 * value:.12g} %" for value in tickvals]}
     decades = range(math.floor(math.log10(least)), 1) if least > 0 else range(1)

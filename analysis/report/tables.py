@@ -72,6 +72,7 @@ class Table:
     prose: int | None = None
     facet: str = ""  # what `facets` say of each row, where the table can be searched
     facets: tuple[str, ...] = ()
+    also: tuple[int, ...] = ()  # further columns of sentences
 
     @property
     def searched(self) -> bool:

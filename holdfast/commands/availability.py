@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from models.availability.times import downtime_s
+from models.units import duration_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,12 +42,12 @@ def availability(
     Exit code 0: answered; 2: bad input; 4: a query misses the target, or bounds leave it open.
     """
     from holdfast import terminal  # noqa: PLC0415
-    from scenarios.availability import answer, document, read_availability  # noqa: PLC0415
+    from scenarios.availability import answer, document, read_with_doubts  # noqa: PLC0415
     from scenarios.availability_worth import worth as worth_of  # noqa: PLC0415
     from scenarios.planning_files import refuse_page, write_text  # noqa: PLC0415
 
     refuse_page(report, force=force)
-    asked = read_availability(file)
+    asked, doubts = read_with_doubts(file)
     found = answer(asked, p=p or (), method=method, runs=runs, seed=seed, workers=workers, target=target)
     of_worth = worth_of(asked, p or ()) if worth else ()
     if report is not None:
@@ -57,7 +58,7 @@ def availability(
         more = {"worth": [one.document() for one in of_worth]} if worth else {}
         terminal.print_json(document(found) | more)
     else:
-        terminal.show(*_tables(found), *_worth_tables(of_worth), *_notes(found))
+        terminal.show(*_tables(found), *_worth_tables(of_worth), *_notes(found), *doubts)
     if found.missed:
         typer.echo(f"{len(found.missed)} of {len(asked.queries)} queries miss {_percent(found.target)}", err=True)
         raise typer.Exit(MISSED)
@@ -146,9 +147,12 @@ def _between(one: Element | Replica) -> str:
 
 
 def _notes(found: Answer) -> list[str]:
-    notes = []
+    notes, times = [], found.asked.times
+    if times is not None and times.mttf_s is not None:
+        down = "" if times.mttr_s is None else f", down {duration_text(times.mttr_s)}"
+        notes.append(f"Hosts fail after {duration_text(times.mttf_s)}{down}.")
     if found.target is not None:
-        notes.append(f"{_percent(found.target)} allows {_duration(downtime_s(1 - found.target))} a month.")
+        notes.append(f"{_percent(found.target)} allows {duration_text(downtime_s(1 - found.target))} a month.")
     shown_of = _MOST_COLUMNS - 2 * any(one.low < one.high for one in found.lines[-1].queries)
     if len(found.lines) > shown_of:
         notes.append(f"By query the last {shown_of} of {len(found.lines)} settings; --json has all.")
@@ -186,15 +190,7 @@ def _bounds(low: float, high: float) -> str:
 def _span(figure: Figure) -> str:
     """Time down in a month; the upper end where there are only bounds, or nothing was seen."""
     value = None if figure.estimate == 0 else figure.value
-    return ("<" if value is None else "") + _duration(downtime_s(figure.high if value is None else value))
-
-
-def _duration(seconds: float) -> str:
-    """The time in a unit that reads well."""
-    for unit, length in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds:.3g} s"
+    return ("<" if value is None else "") + duration_text(downtime_s(figure.high if value is None else value))
 
 
 def _percent(share: float | None) -> str:

@@ -13,9 +13,14 @@ import typer
 from holdfast import terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
     from models.replication.problem import Replication, ReplicationPlan
     from scenarios.query_files import LoadedQueries
 
+_MOST_ROWS = 20
 _EXIT = {"infeasible": 3, "unknown": 4}
 _ALONE = "one of --optimise, --target and --front"
 
@@ -100,7 +105,7 @@ def replicas(
         made["compared"] = {name: _figures(plan, problem) for name, plan in found.items()}
         sys.stdout.write(json_text.dumps(made, allow_nan=False) + "\n")
     else:
-        _show(found, problem, list(made["p"]), best)
+        _show(found, problem, list(made["p"]), best, loaded.table.names)
     status = found[best].status.value
     if status in _EXIT:
         typer.echo(f"{status}: {found[best].note}", err=True)
@@ -180,7 +185,13 @@ def _figures(plan: ReplicationPlan, problem: Replication) -> dict[str, Any]:
     }
 
 
-def _show(found: dict[str, ReplicationPlan], problem: Replication, chances: list[float], best: str) -> None:
+def _show(
+    found: dict[str, ReplicationPlan],
+    problem: Replication,
+    chances: list[float],
+    best: str,
+    names: Sequence[str],
+) -> None:
     rows = []
     for name, plan in found.items():
         if plan.broken is None or plan.levels is None or plan.cost is None:
@@ -200,4 +211,31 @@ def _show(found: dict[str, ReplicationPlan], problem: Replication, chances: list
     elif bound is not None:
         notes.append(f"No plan for the target takes less than {bound:.6g} CPUs ({found[best].status}).")
     notes += [] if colours is None else [f"At most {colours} different operators on a host."]
-    terminal.show(terminal.table(title, columns, rows, whole_columns=1), *notes)
+    compared = terminal.table(title, columns, rows, whole_columns=1)
+    terminal.show(compared, *notes, *_which(found[best], problem, names, best))
+
+
+def _which(plan: ReplicationPlan, problem: Replication, names: Sequence[str], name: str) -> list[Table]:
+    """Which operators the best plan gives replicas, and what breaks without these."""
+    from scenarios.replication import by_worth, worth_of  # noqa: PLC0415
+
+    if plan.instances is None:
+        return []
+    worth = worth_of(plan, problem)
+    chosen = [op for op in by_worth(plan, worth) if len(plan.instances[op]) > 1]
+    rows = [
+        (
+            names[op],
+            f"{plan.instances[op][0]}",
+            ", ".join(map(str, plan.instances[op][1:])),
+            f"{problem.load[op]:.4g}",
+            f"{int(problem.degree[op])}",
+            f"{100 * worth[op]:.4f} %" if op in worth else "-",
+        )
+        for op in chosen[:_MOST_ROWS]
+    ]
+    if not rows:
+        return []
+    more = f", the first {len(rows)} of {len(chosen)}" if len(rows) < len(chosen) else ""
+    columns = ("operator", "primary", "replicas", "CPUs each", "queries", "broken more without")
+    return [terminal.table(f"Which operators, by {name}, and on which hosts{more}", columns, rows)]

@@ -38,7 +38,9 @@ def size(
 
     refuse_page(report, force=force)
     with progress() as talk:
-        found = answer(file, curve=curve, talk=lambda text: talk(text, None))
+        found = answer(
+            file, curve=curve, talk=lambda _: talk("going through plans", None)
+        )  # one line, not one for each
     if report is not None:
         write_text(report, sizing_page(found, command=terminal.again()), force=force)
     if as_json:
@@ -91,7 +93,7 @@ def _chosen(found: SizingAnswer) -> list[str]:
         ),
         ("down a month", f"{_down(at)} of {_month(problem.allowed)} allowed"),
         ("most of it", ", ".join(f"{name} {_month(share)}" for name, share in shares if share)),
-        ("recovery", f"{duration_text(promised)} by {by} for {target.recovery_share:.6g} of failures{asked}"),
+        ("recovery", f"{duration_text(promised)} by {by} for {_failures(target.recovery_share)}{asked}"),
         (
             "by checkpoint",
             f"{duration_text(at.mean_recovery_s)} on average, {duration_text(at.worst_recovery_s)} at most",
@@ -163,6 +165,10 @@ def _point(found: SizingAnswer, cost: float | None) -> str:
     from scenarios.sizing import cost_unit, scale_of  # noqa: PLC0415
 
     return "-" if cost is None else f"{cost * scale_of(found.problem):.6g} {cost_unit(found.problem)}"
+
+
+def _failures(share: float) -> str:
+    return "all failures" if share == 1 else f"{100 * share:.6g} % of failures"
 
 
 def _month(share: float) -> str:

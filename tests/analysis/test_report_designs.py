@@ -173,6 +173,14 @@ def test_shares_have_a_tick_for_each_decade(least: float, last: str) -> None:
         assert float(said.removesuffix(" %")) / 100 == pytest.approx(value)
 
 
+@pytest.mark.parametrize(("least", "most"), [(0.004, 0.0092), (0.0025, 0.08), (0.011, 0.4), (0.3, 0.9)])
+def test_shares_that_are_near_each_other_have_several_ticks_that_say_what_they_are(least: float, most: float) -> None:
+    ticks = share_ticks(least, most)
+    assert sum(least <= at <= most for at in ticks["tickvals"]) >= 3
+    for at, said in zip(ticks["tickvals"], ticks["ticktext"], strict=True):
+        assert float(said.removesuffix(" %")) / 100 == pytest.approx(at)
+
+
 def test_units_suit_the_greatest_value() -> None:
     assert time_unit([0.002, 0.5, None]) == ("ms", 1e-3)
     assert rate_unit([10.0, 2e6]) == ("MB/s", 1e6)

@@ -14,7 +14,9 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 LINES = {"plans": 7, "size": 1, "availability": 3, "dynamics": 4}
 
 
-@pytest.mark.parametrize("section", list(LINES))
+@pytest.mark.parametrize(
+    "section", [pytest.param(one, marks=[pytest.mark.slow] * (one in ("plans", "dynamics"))) for one in LINES]
+)
 def test_every_line_has_its_time_and_its_ratio(
     section: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,7 @@ from models.replication.problem import Replication
 from scenarios import report_availability, report_replicas
 from scenarios.availability import Answer, answer
 from scenarios.availability_worth import worth
-from scenarios.replication import OPTIMISED, Asked, best_plan, front_of, plans
+from scenarios.replication import OPTIMISED, Asked, best_plan, front_of, plans, worth_of
 
 HOSTS = ["a", "b", "c"]
 
@@ -85,7 +85,7 @@ def problem(**more: object) -> Replication:
 def test_what_replicas_are_worth_is_what_breaks_without_them() -> None:
     posed = problem()
     best = best_plan(posed)
-    worths = report_replicas._worth(best, posed)
+    worths = worth_of(best, posed)
     assert best.instances is not None
     assert set(worths) == {op for op, hosts in enumerate(best.instances) if len(hosts) > 1}
     for op, value in worths.items():
