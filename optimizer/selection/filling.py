@@ -8,11 +8,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from models.checked_arrays import BoolArray
+from models.checked_arrays import BoolArray, IntArray
 from models.selection import QuerySelection
 from optimizer.selection.scaling import exact_integers
 
 _LARGEST_RATE = 1e300
+_ROUGH = 1e-9  # of all weight: what rounding may make of a marginal weight
+_LOOKED = 48  # queries that a round fills with
+_NOISE = 0.3
 _MOST_TRIED = 64  # queries taken out at once, at most
 
 
@@ -29,6 +32,13 @@ class Filling:
         for q in self._possible:
             for o in self._operators[q]:
                 self._queries[o].append(q)
+        self._who = [np.array(queries, dtype=np.int64) for queries in self._queries]
+        self._rough_value = problem.value.astype(np.float64)
+        self._scale = 1 << max(0, max([self._room, *self._weight]).bit_length() - 900)  # so that no float overflows
+        self._rough_weight = [weight / self._scale for weight in self._weight]
+        alone = [math.fsum(self._rough_weight[o] for o in operators) for operators in self._operators]
+        self._alone = np.array(alone, dtype=np.float64)
+        self._allowance = _ROUGH * max(math.fsum(self._rough_weight), self._room / self._scale)
         self.reset([])
 
     def reset(self, queries: Iterable[int]) -> None:
@@ -36,6 +46,8 @@ class Filling:
         self._users = [0] * len(self._queries)
         self._marginal = [sum(self._weight[o] for o in operators) for operators in self._operators]
         self._chosen: set[int] = set()
+        self._rough = self._alone.copy()  # marginal weights up to rounding: they say what is worth a look
+        self._is_in = np.zeros(len(self._operators), dtype=np.bool_)
         self.value = self.weight = 0
         for q in queries:
             self.put(q)
@@ -43,12 +55,14 @@ class Filling:
     def put(self, query: int) -> list[int]:
         """Take a query in; the queries that cost less to take in now."""
         self._chosen.add(query)
+        self._is_in[query] = True
         self.value += self._value[query]
         self.weight += self._marginal[query]
         cheaper = []
         for o in self._operators[query]:
             self._users[o] += 1
             if self._users[o] == 1:
+                self._rough[self._who[o]] -= self._rough_weight[o]
                 for other in self._queries[o]:
                     self._marginal[other] -= self._weight[o]
                 cheaper += self._queries[o]
@@ -57,12 +71,14 @@ class Filling:
     def drop(self, query: int) -> list[int]:
         """Take a query out; the queries that cost more to take in now."""
         self._chosen.discard(query)
+        self._is_in[query] = False
         self.value -= self._value[query]
         dearer = []
         for o in self._operators[query]:
             self._users[o] -= 1
             if not self._users[o]:
                 self.weight -= self._weight[o]
+                self._rough[self._who[o]] += self._rough_weight[o]
                 for other in self._queries[o]:
                     self._marginal[other] += self._weight[o]
                 dearer += self._queries[o]
@@ -119,22 +135,33 @@ class Filling:
 
     def improve(self, rounds: int, draw: np.random.Generator, undecided: list[int]) -> None:
         """Take a few undecided queries out, fill with noise, and keep what is not worse; that many times."""
-        free = set(undecided)
+        free, among = set(undecided), np.array(undecided, dtype=np.int64)
         for _ in range(rounds):
-            inside = [q for q in undecided if q in self._chosen]
-            if not inside:
+            inside = among[self._is_in[among]]
+            if not len(inside):
                 return
             before = self.value
-            out = self._neighbours(inside[int(draw.integers(len(inside)))], free, int(draw.integers(1, 9)))
+            out = self._neighbours(int(inside[draw.integers(len(inside))]), free, int(draw.integers(1, 9)))
             for q in out:
                 self.drop(q)
-            noise = dict(zip(undecided, np.exp(draw.normal(0.0, 0.3, len(undecided))).tolist(), strict=True))
-            taken = self.fill(undecided, noise)
+            noise = self._near(among, draw)
+            taken = self.fill(noise, noise)
             if self.value < before:
                 for q in taken:
                     self.drop(q)
                 for q in out:
                     self.put(q)
+
+    def _near(self, among: IntArray, draw: np.random.Generator) -> dict[int, float]:
+        """The best queries outside that the room may be enough for, each with its noise: by rates up to rounding."""
+        room = (self._room - self.weight) / self._scale + self._allowance
+        outside = among[(self._rough[among] <= room) & ~self._is_in[among]]
+        noise = np.exp(draw.normal(0.0, _NOISE, len(outside)))
+        rate = self._rough_value[outside] * noise / np.maximum(self._rough[outside], self._allowance)
+        if len(outside) > _LOOKED:
+            best = np.sort(np.argpartition(-rate, _LOOKED - 1)[:_LOOKED])
+            outside, noise = outside[best], noise[best]
+        return dict(zip(outside.tolist(), noise.tolist(), strict=True))
 
     def _neighbours(self, query: int, free: set[int], most: int) -> list[int]:
         """The query and chosen ones that share operators with it."""

@@ -20,8 +20,8 @@ from optimizer.selection.query_program import Fixed, Found, fixed, searched
 from optimizer.selection.query_relaxation import branch_and_bound
 
 _STEP_BITS = 38  # as for operators: only what is better by 2^-38 of the bound is looked for, if numbers are not exact
-_ROUND_PAIRS = 1_000_000  # rounds times undecided queries of the local search
-_MOST_ROUNDS = 5_000
+_ROUNDS_PER_S = 4_000  # rounds of the local search for each second of the limit: about half of it
+_FEW_ROUNDS, _ROUNDS_OF_QUERY, _MOST_ROUNDS = 5_000, 8, 40_000  # at most: for few undecided queries, for each, in all
 _MOST_STARTS = 6
 _MOST_TRIED, _MOST_STEPS = 40, 50_000  # queries, and steps, for which all that is better is tried
 _PROGRAM_USES = 60_000  # pairs of undecided query and operator up to which CP-SAT is asked
@@ -65,7 +65,7 @@ def select_queries(
     if start is not None and start.shape == (problem.n_queries,):
         starts.append(start & possible)
     best = _Best(_filled(problem, search.filling, starts), bound)
-    best = _improved(search, best, seed)
+    best = _improved(search, best, time_limit_s, seed)
     best = _proven(search, best, time_limit_s, deadline, seed)
     if problem.n_queries <= _MOST_TRIED and not is_proven(problem.objective(best.queries), best.bound):
         best = _all_tried(problem, best)
@@ -130,14 +130,15 @@ def _goal(closure: Closure, shares: Shares, queries: BoolArray) -> int:
     return int(closure.numbers.value[queries].sum()) + _step(closure, shares.bound)
 
 
-def _improved(search: _Search, best: _Best, seed: int) -> _Best:
+def _improved(search: _Search, best: _Best, time_limit_s: float, seed: int) -> _Best:
     """The best set after a local search among the queries that the shares leave undecided."""
     known = _still_open(search, best)
     if known is None:
         return best
     undecided = np.flatnonzero(~known.query_in & ~known.query_out).tolist()
     search.filling.reset(np.flatnonzero(best.queries).tolist())
-    rounds = min(_MOST_ROUNDS, _ROUND_PAIRS // max(1, len(undecided)))
+    enough = min(_MOST_ROUNDS, max(_FEW_ROUNDS, _ROUNDS_OF_QUERY * len(undecided)))
+    rounds = min(enough, int(_ROUNDS_PER_S * time_limit_s))
     search.filling.improve(rounds, np.random.default_rng(seed), undecided)
     return _Best(_as_array(search.filling, search.problem), best.bound)
 
