@@ -258,7 +258,9 @@ class ScanPlane(NoActions):
     def _at_work(self) -> list[int]:
         """The tasks where something is served or waits, in order."""
         s = self.s
-        found: list[int] = np.flatnonzero((s.servers["serving"] > 0) | (s.queues["n"][: s.servers.shape[0]] > 0)).tolist()
+        found: list[int] = np.flatnonzero(
+            (s.servers["serving"] > 0) | (s.queues["n"][: s.servers.shape[0]] > 0)
+        ).tolist()
         return found
 
     def _serving(self, task: int) -> np.ndarray:
