@@ -12,7 +12,7 @@ from models.inputs import RateSeries
 from models.scenario import Scenario
 from models.workload import ProfileKeys, SourceWorkload, UniformKeys
 from sim.arrivals import gap_sampler, rate_curve
-from sim.compiled.births import birth_times, guide_of, keys_of, uniform_keys, write_births
+from sim.compiled.births import birth_times, guide_of, is_constant, keys_of, uniform_keys, write_births
 from sim.draws import cumulative_weights, generator
 
 _NS = 1e9
@@ -62,7 +62,8 @@ class BirthStream:
         self._key_rng = generator(*self._seed, "keys")
         self._parts = _in_blocks(self._counts(), block)
         self._drawn: Iterator[tuple[np.ndarray, np.ndarray]] | None = None
-        if self._workload.batch == 1 and not self._even and not self._by_bin:
+        simple = self._workload.batch == 1 and not self._even and not self._by_bin
+        if simple and is_constant(self._curve.begin_per_s, slope):
             self._drawn = _drawn_gaps(self._gaps(), self._total / self._tasks, block)
 
     def __iter__(self) -> Iterator[Block]:
@@ -92,7 +93,8 @@ class BirthStream:
                 self._mean_batch,
                 float(self._most),
                 self._end_ns,
-                *self._inverse,
+                float(self._curve.edges_s[0]),
+                float(self._curve.begin_per_s[0]),
                 births,
             )
             if not more:

@@ -35,6 +35,11 @@ def birth_times(
     return found
 
 
+def is_constant(begin_per_s: np.ndarray, slope: np.ndarray) -> bool:
+    """Whether the rate is one that `write_births` can do."""
+    return len(begin_per_s) == 1 and slope[0] == 0 and bool(_TINY < begin_per_s[0] < _HUGE)
+
+
 @helper
 def write_births(
     gaps: np.ndarray,
@@ -44,10 +49,8 @@ def write_births(
     mean_batch: float,
     most: float,
     end_ns: int,
-    edges_s: np.ndarray,
-    cumulative: np.ndarray,
-    begin_per_s: np.ndarray,
-    slope: np.ndarray,
+    begin_s: float,
+    rate_per_s: float,
     births: np.ndarray,
 ) -> tuple[int, bool]:
     """The births (`BIRTH`) behind the next gaps of a renewal process, which are overwritten, without their keys.
@@ -65,17 +68,9 @@ def write_births(
         first += 1
     while inside > first and gaps[inside - 1] > until:
         inside -= 1
-    for k in range(first, inside):
-        gaps[k] = min(tasks * gaps[k] * mean_batch, most)
-    if begin_per_s.shape[0] == 1 and slope[0] == 0 and _TINY < begin_per_s[0] < _HUGE:
-        start, rate, passed = edges_s[0], begin_per_s[0], cumulative[0]
-        for k in range(first, inside):  # as in `birth_times`
-            at = np.int64(np.rint((start + (gaps[k] - passed) / rate) * _NS))
-            births[k - first].time = max(np.int64(1), at)
-    else:
-        found = birth_times(gaps[first:inside], edges_s, cumulative, begin_per_s, slope)
-        for k in range(first, inside):
-            births[k - first].time = found[k - first]
+    for k in range(first, inside):  # as in `birth_times`
+        missing = min(tasks * gaps[k] * mean_batch, most)
+        births[k - first].time = max(np.int64(1), np.int64(np.rint((begin_s + missing / rate_per_s) * _NS)))
     n = inside - first
     while n > 0 and births[n - 1].time >= end_ns:
         n -= 1

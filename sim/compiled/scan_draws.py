@@ -16,15 +16,16 @@ def draw_times(s: ScanState, operator: int, n: int) -> None:
     draws = s.draws[operator]
     law, a, b, stream = draws.law, draws.a, draws.b, draws.stream
     fixed_ns, inverse = draws.fixed_ns, draws.inverse
-    if law != EXPONENTIAL:
+    unsure = n
+    if law == EXPONENTIAL:
+        unsure = 0
         for k in range(n):
-            s.drawn[k] = time_ns(law, a, b, stream, fixed_ns, inverse, s.ids[k])
-        return
-    unsure = 0
-    for k in range(n):
-        ns = exponential_ns(a * _NS, uniform(s.ids[k], stream))
-        s.drawn[k] = ns
-        unsure += ns == UNSURE
+            ns = exponential_ns(a * _NS, uniform(s.ids[k], stream))
+            s.drawn[k] = ns
+            unsure += ns == UNSURE
+    else:
+        for k in range(n):
+            s.drawn[k] = UNSURE
     if unsure > 0:
         for k in range(n):
             if s.drawn[k] == UNSURE:

@@ -63,8 +63,12 @@ def order_by_keys(s: ScanState, n: int, shift: int, cells: int, number_bits: int
 @kernel
 def _keys_by_insertion(s: ScanState, n: int, moves: int) -> bool:
     """Sort `s.spare`; False if that takes more moves, and is not done."""
+    most = s.spare[0] if n > 0 else 0
     for k in range(1, n):
         key = s.spare[k]
+        if key >= most:  # nearly all: nothing is written, and nothing that was
+            most = key
+            continue
         place = k - 1
         while place >= 0 and s.spare[place] > key:
             s.spare[place + 1] = s.spare[place]

@@ -98,20 +98,9 @@ def take_births(s: ScanState, source: int, upto: int) -> None:
 @kernel
 def make_outputs(s: ScanState, operator: int, n: int) -> None:
     """Make `ids` and `keys` those of the outputs of the first n of `done`."""
-    _make_ids(s, operator, n)
-    _make_keys(s, operator, n)
-
-
-@kernel
-def _make_ids(s: ScanState, operator: int, n: int) -> None:
-    code = s.operators[operator].code
+    code, draws = s.operators[operator].code, s.draws[operator]
     for k in range(n):
         s.ids[k] = child_id(s.done[k].id, code, 0)
-
-
-@kernel
-def _make_keys(s: ScanState, operator: int, n: int) -> None:
-    draws = s.draws[operator]
     if draws.key_law == SAME_KEY:
         for k in range(n):
             s.keys[k] = s.done[k].key

@@ -25,7 +25,7 @@ from sim.cluster import Cluster, RunPlan
 from sim.compiled import scan_setup
 from sim.compiled.choice import kernel_for
 from sim.compiled.plane import CompiledPlane
-from sim.compiled.scan_order import bits_of, fits, order_by_keys, put_in_order
+from sim.compiled.scan_order import bits_of, cells_for, fits, order_by_keys, put_in_order
 from sim.compiled.scan_plane import ScanPlane
 from sim.engine import build, records, simulate
 from sim.recording import TupleRecording
@@ -177,7 +177,9 @@ def test_keys_are_put_in_order_however_they_crowd(bits: int, n: int, few: bool) 
     if few and n and bits > 13:
         state.times[0] |= (upper - 1) << 13
     expected = np.argsort(state.times).tolist()
-    order_by_keys(state, n, bits, 13)
+    cells = cells_for(state, n, bits)
+    np.add.at(state.counts, state.times >> (bits - cells), 1)
+    order_by_keys(state, n, bits - cells, cells, 13)
     assert state.order[:n].tolist() == expected
 
 
