@@ -21,7 +21,17 @@ from sim.compiled.rules import (
     stop,
     take_in_hand,
 )
-from sim.compiled.service import admit, dispatch, drop_bundle, note_idle, put_in_front, put_in_queue, take_head, ticket
+from sim.compiled.service import (
+    admit,
+    dispatch,
+    drop_bundle,
+    note_idle,
+    note_turn,
+    put_in_front,
+    put_in_queue,
+    take_head,
+    ticket,
+)
 from sim.compiled.state import BUNDLE, MAIL, NONE, TUPLE, UNPAUSE
 
 # -- going on
@@ -162,6 +172,7 @@ def _let_go(s: State, task: int, unit: int) -> None:
         v = following
     while free != NONE:
         following = s.visits[free].next
+        s.units[s.visits[free].unit].freed_at = note_turn(s)
         put_in_front(s, free, task)
         free = following
 

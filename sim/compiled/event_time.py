@@ -172,10 +172,10 @@ def _speaks_alone(s: State, unit: int, origin: int, serial: int) -> bool:
 
 
 @kernel
-def _hear(s: State, unit: int, origin: int, event: int, serial: int) -> None:
+def _hear(s: State, unit: int, origin: int, event: int, serial: int, begun: int) -> None:
     """The event time of a unit is the least of what came from all units that send to it."""
     u = s.units[unit]
-    if serial < u.assigned_at or not _is_meant(s, unit, origin, serial):
+    if serial < u.assigned_at or begun <= u.freed_at or not _is_meant(s, unit, origin, serial):
         return
     for k in range(u.first_channel, u.first_channel + u.channels):
         c = s.channels[k]
@@ -194,14 +194,14 @@ def _hear(s: State, unit: int, origin: int, event: int, serial: int) -> None:
 
 
 @kernel
-def _turn(s: State, task: int, origin: int, event: int, serial: int) -> None:
+def _turn(s: State, task: int, origin: int, event: int, serial: int, begun: int) -> None:
     """Event time rises at the units there; what it passes ends."""
     t = s.tasks[task]
     op = s.operators[t.operator]
     for k in range(op.units + s.g[0].further):
         unit = nth_unit(s, op, k)
         if s.units[unit].task == task and s.units[unit].live:
-            _hear(s, unit, origin, event, serial)
+            _hear(s, unit, origin, event, serial, begun)
     if op.windowed and t.next_end <= event:
         end_windows(s, task)
     least = NEVER_ENDS
@@ -229,9 +229,9 @@ def let_marks_pass(s: State, task: int) -> None:
         if t.serving_tail == v:
             t.serving_tail = NONE
         t.marks -= 1
-        origin, event, serial = e.origin, e.key, e.serial
+        origin, event, serial, begun = e.origin, e.key, e.serial, e.ticket
         free_visit(s, v)
-        _turn(s, task, origin, event, serial)
+        _turn(s, task, origin, event, serial, begun)
 
 
 @kernel

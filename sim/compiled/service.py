@@ -223,6 +223,8 @@ def admit(s: State, v: int, task: int) -> None:
         g.overdue += 1
     if e.kind != TUPLE:
         e.start = g.now
+        if s.full and e.kind == MARK:
+            e.ticket = note_turn(s)
         if s.full and e.kind == MAIL and turn(s, v, task):
             return
         if s.full and e.kind == BUNDLE:
@@ -251,6 +253,14 @@ def admit(s: State, v: int, task: int) -> None:
         free_visit(s, v)
     else:
         begin(s, v, task)
+
+
+@kernel
+def note_turn(s: State) -> int:
+    """A number as of a sending: what has a later one came up after this turn."""
+    number = s.g[0].serial
+    s.g[0].serial = number + 1
+    return number
 
 
 @kernel

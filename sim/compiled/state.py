@@ -176,6 +176,7 @@ UNIT = in_lines(
         ("channels", _i8),
         ("assigned_at", _i8),  # sendings before it was assigned to its task
         ("live_at", _i8),  # and live there
+        ("freed_at", _i8),  # the same of when what had been held for it went in front
         ("owned_at", _i8),  # and the owner of its group
         ("past_first", _i4),  # nodes of the tuples in windows that had not ended at the stored checkpoint
         ("past_last", _i4),

@@ -15,7 +15,7 @@ from sim.compiled.outbox import give, leave_place, stop_waiting
 from sim.compiled.pointer import State
 from sim.compiled.restoring import restore_time
 from sim.compiled.rules import ANY, beside, rules_without, without_rules
-from sim.compiled.service import dispatch, drop, drop_bundle, put_in_front, ticket
+from sim.compiled.service import dispatch, drop, drop_bundle, note_turn, put_in_front, ticket
 from sim.compiled.sharing import stop, used
 from sim.compiled.state import BUNDLE, CONTROL, CRASHED, NONE, SNAPSHOT, TUPLE
 from sim.compiled.tables import cut_keys, find_pair
@@ -208,6 +208,8 @@ def release(s: State, unit: int) -> None:
     held = u.held_head
     u.held_head = u.held_tail = NONE
     u.held_n = 0
+    if s.full and held != NONE:
+        u.freed_at = note_turn(s)
     while held != NONE:
         following = s.visits[held].next
         put_in_front(s, held, u.task)

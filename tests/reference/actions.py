@@ -28,6 +28,7 @@ class Actions:
     listener: Any
     recorder: Any
     emit_ticks: Any
+    note_freed: Any
     transmit: Any
     tasks: list[Task]
     hosts: list[Host]
@@ -128,6 +129,7 @@ class Actions:
         holder.rules = [rule for rule in holder.rules if unit is not None and rule[0] != unit]
         free = [visit for visit in holder.side if unit in (None, visit.unit.number) and not holder.holds(visit)]
         holder.side = [visit for visit in holder.side if visit not in free]
+        self.note_freed(free)
         holder.put_in_front(free)
         self.notice(holder)
         self.tell()

@@ -118,7 +118,7 @@ class Watermarks:
     def _hear(self, unit: Unit, mark: Mark) -> None:
         """The event time of a unit is the least of what came from all units that send to it."""
         time = unit.time
-        if mark.number >= unit.assigned_at and self._is_meant(unit, mark):
+        if mark.number >= unit.assigned_at and mark.begun > unit.freed_at and self._is_meant(unit, mark):
             for sender, event_ns in time.of_sender.items():
                 if any(self._speaks(instance, mark) for instance in self.world.instances_of(sender)):
                     time.of_sender[sender] = max(event_ns, mark.event_ns)

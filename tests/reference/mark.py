@@ -11,13 +11,16 @@ if TYPE_CHECKING:
 
 
 class Mark:
-    """A watermark on its way from the task `origin`, then in the queue of another; `number` as of a sending."""
+    """A watermark on its way from the task `origin`, then in the queue of another; `number` as of a sending.
 
-    __slots__ = ("event_ns", "number", "origin", "served", "ticket")
+    `begun` is such a number, too: of its turn.
+    """
+
+    __slots__ = ("begun", "event_ns", "number", "origin", "served", "ticket")
 
     def __init__(self, event_ns: int, origin: Task, number: int) -> None:
         self.event_ns, self.origin, self.number = event_ns, origin, number
-        self.ticket, self.served = 0, False
+        self.ticket, self.served, self.begun = 0, False, 0
 
 
 @dataclass

@@ -203,6 +203,7 @@ class Task:
         if isinstance(item, Bundle):
             self.world.open_bundle(item, self)
         elif isinstance(item, Mark):
+            item.begun = self.world.next_number()
             self._serve(item, 0, now)
         elif isinstance(item, Work):
             self._serve(item, item.ns, now)

@@ -146,6 +146,7 @@ class Unit:
         self.until_calm = False  # up to the first that does not wait
         self.longest = NEVER
         self.assigned_at = self.live_at = 0  # sendings before it was assigned to its task, and live there
+        self.freed_at = 0  # the same of when what had been held for it went in front
         self.came = self.served = self.cpu_ns = self.received_bytes = self.sent_bytes = 0  # for its statistic
 
     @property

@@ -166,8 +166,14 @@ class World(Actions, Moves):
         """What the unit held goes in front of the queue."""
         opened = self._numbered[unit]
         held, opened.held = opened.held, []
+        self.note_freed(held)
         opened.task.put_in_front(held)
         self.tell()
+
+    def note_freed(self, visits: list[Visit]) -> None:
+        """These go in front, also of watermarks whose turn has come and that wait for other threads."""
+        for visit in visits:
+            visit.unit.freed_at = self.next_number()
 
     def resume(self, unit: int) -> None:
         """A source unit emits what waits, and a timer what it did not at the instants before now."""

@@ -230,6 +230,47 @@ def test_what_windows_and_joins_emit_is_that_of_the_run_without_crashes(
     assert sum(check_windows(seed, guarantee, monkeypatch) for seed in range(10)) > 4
 
 
+def pools(draw: Random, **fixed: Any) -> dict[str, Any]:
+    """Windows and crashes where maps are pools of threads, and a restored state is installed slowly on one of them."""
+    raw = on_a_lattice(draw, **fixed) if draw.random() < 0.6 else windows(draw, **fixed)
+    for operator in raw["operators"].values():
+        if operator["kind"] == "map" and "key" not in operator["inputs"].values():
+            operator["threads"] = draw.choice([2, 3])
+        if operator["kind"] not in ("source", "sink"):
+            operator["deserialise"] = draw.choice(["1 kB/s", "10 kB/s"])
+    return raw
+
+
+def pools_are_right(seed: int, patch: pytest.MonkeyPatch) -> bool:
+    """What was held for a restored unit is applied before watermarks that wait for its installation."""
+    raw = pools(Random(seed), fault_tolerance={"guarantee": "exactly-once"})
+    with timers_until_the_last_birth(raw, patch):
+        run, clean = come_to_rest(raw), come_to_rest(without_crashes(raw))
+    if not (run.drained and clean.drained) or state_losses(run):
+        return False
+    assert run.world.watermarks.late == [], seed
+    assert contents(run.world) == contents(clean.world), seed
+    return True
+
+
+def test_no_watermark_overtakes_what_a_pool_of_threads_had_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = (10, 18, 33, 45, 49)
+    assert all(pools_are_right(seed, monkeypatch) for seed in seeds)
+    for seed in seeds:
+        assert on_both(pools(Random(seed))) == [], seed
+
+    monkeypatch.setattr(World, "note_freed", lambda *_: None)
+    with pytest.raises(AssertionError):
+        pools_are_right(45, monkeypatch)
+
+
+@pytest.mark.slow
+def test_a_long_campaign_of_pools_of_threads_beside_windows_and_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(pools_are_right(seed, monkeypatch) for seed in range(50, 350)) > 200
+    for seed in range(50, 350):
+        assert on_both(pools(Random(seed), fault_tolerance=METHODS[seed % 4])) == [], seed
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_a_long_campaign_of_windows_where_hosts_die(guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
