@@ -100,7 +100,7 @@ def replicas_said(summary: Mapping[str, Any]) -> str:
     times = {0: "No replica took over", 1: "One replica took over"}
     said = times.get(one["took_over"], f"{one['took_over']:,} replicas took over")
     if one["took_over"]:
-        said += f"; at most {text.seconds(one['pause_max_s'])} passed from the failure until it answered"
+        said += f"; at most {text.seconds(one['pause_max_s'])} passed from a failure until the replica answered"
     return f"{said}. A replica was in step {text.share(one['protected_share'])} of the time."
 
 

@@ -164,7 +164,9 @@ def _of_maintenance(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _of_hosts(scenario: Scenario, load: Load) -> Iterator[Advice]:
-    spare = set(spare_hosts(scenario))
+    spare = {*spare_hosts(scenario)}
+    for replica in scenario.fault_tolerance.replicas.values():
+        spare.update((replica.host, *replica.spares))  # they wait for what they are for
     idle = [host for host, found in load.hosts.items() if not found.tasks and host not in spare]
     if idle:
         shown = ", ".join(idle[:_MOST_NAMES]) + (

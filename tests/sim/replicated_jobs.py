@@ -22,8 +22,21 @@ def replicated_keys(seed: int, what: str = "") -> dict[str, Any]:
         if what == name or (what == "all" and draw.random() < 0.6):
             raw = change(Random(f"{seed} {name}"), raw)
     del raw["events"]
+    if "mid" not in raw["operators"] and draw.random() < 0.4:
+        raw = _with_a_map(draw, raw)
     raw["fault_tolerance"]["replicas"] = _replicas(draw, raw)
     return raw
+
+
+def _with_a_map(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
+    """A map without key groups in front: its tasks are what has replicas."""
+    service = {"distribution": "exponential", "mean": "1 ms"}
+    above = draw.choice(["shuffle", "broadcast"]) if raw["operators"]["in"]["parallelism"] == 1 else "shuffle"
+    middle = {"kind": "map", "inputs": {"in": above}, "parallelism": 2, "service": service}
+    operators = dict(raw["operators"])
+    operators["one"] = operators["one"] | {"inputs": {"mid": "key"}}
+    first = {"in": operators.pop("in"), "mid": middle | ({"threads": 2} if draw.random() < 0.3 else {})}
+    return raw | {"operators": first | operators}
 
 
 def _replicas(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +51,7 @@ def _replicas(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
                 continue
             own = placed[layout.task_name(name, layout.task_of_group(group, operator.parallelism))]
             others = [f"h-{k}" for k in range(HOSTS) if f"h-{k}" != own]
-            entry = {"operator": name, "key_groups": [group], "host": draw.choice(others)}
+            entry: dict[str, Any] = {"operator": name, "key_groups": [group], "host": draw.choice(others)}
             if draw.random() < 0.5:
                 entry["spares"] = draw.sample(others, 2)
             made[f"{name}-{group}"] = entry | ({"renew": False} if draw.random() < 0.2 else {})
