@@ -100,17 +100,18 @@ def _multipliers(problem: CheckpointAllocation, numbers: WholeNumbers, prices: F
 
 
 def _improve(state: Improvement, bound: float, start: IntArray | None) -> None:
-    """Groups of nodes, packed again from all sets or by dives; without a start, dives into all nodes before.
+    """Groups of nodes, packed again from all sets or by dives; without a good start, a dive into all before.
 
     Each size of group in each way gets the same share of the work, but work that made the answer better counts little,
     and that of a way that brought nothing for long counts more. Where all sets could be looked at, dives into as many
     nodes are not needed.
     """
     n = state.problem.n_nodes
+    value = np.inf if start is None else state.problem.objective(start)
+    if n > _MANY or value - bound > _POOR * abs(bound):
+        _dive(state, np.arange(n), noise=0.0)  # before the start is known: a target would end it early
     if start is not None:
         state.offer(start)
-    if start is not None and (n > _MANY or state.value - bound > _POOR * abs(bound)):
-        _dive(state, np.arange(n), noise=0.0)
     per_node = state.problem.n_checkpoints / n
     sizes = [size for size in _JOINED if size == _JOINED[0] or size * per_node <= _JOINED_ITEMS]
     ways = [("joined", size) for size in sorted({min(size, n) for size in sizes if n > 1})]
