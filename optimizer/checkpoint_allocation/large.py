@@ -36,6 +36,8 @@ from optimizer.quiet import quiet_stdout
 _KEPT = 16
 _FALL = np.geomspace(0.03, 1e-3, 24)
 _STEPS = 20
+_AGAIN = (np.geomspace(1e-2, 1e-3, 8), np.geomspace(1e-3, 1e-4, 8))  # temperatures with other candidates
+_STEPS_AGAIN = 6
 _SMOOTHED_PAIRS = 400_000  # kept pairs up to which each temperature has _STEPS steps; fewer above
 _CORE_PAIRS = 40_000  # pairs of the linear program
 _SWAPS = 12
@@ -69,8 +71,11 @@ def priced_search(
     steps = int(np.clip(_STEPS * _SMOOTHED_PAIRS / found.nodes.size, 4, _STEPS))
     prices = smoothed_prices(problem, found, rough, scale * _FALL, steps=steps)
     bound = price_bound(problem, prices)
-    states = [_improved(problem, found, prices, scale)]
     linear = relaxed(problem, found, prices)
+    if linear is None and problem.capacity is not None and problem.cost.size > _SEARCH_PAIRS:
+        found, prices, bound = _looked_again(problem, found, prices, bound, scale)
+        linear = relaxed(problem, found, prices)
+    states = [_improved(problem, found, prices, scale)]
     if linear is not None:
         better, at = linear
         value = price_bound(problem, better)
@@ -90,6 +95,24 @@ def priced_search(
     if problem.cost.size <= _SEARCH_PAIRS:
         struck = not _packed(state, bound, _WORK_PER_S * time_limit_s if work is None else work, until)
     return Priced(state.assignment, prices, bound, struck)
+
+
+def _looked_again(
+    problem: CheckpointAllocation, found: Candidates, prices: FloatArray, bound: float, scale: float
+) -> tuple[Candidates, FloatArray, float]:
+    """Candidates at the prices that the first ones led to, and prices on those, as long as the bound rises.
+
+    The first candidates follow from a sample. Where rows are alike, other pairs are the best at better prices, and the
+    linear program cannot say so when it has no solution on them.
+    """
+    for temperatures in _AGAIN:
+        again = candidates(problem, prices, _KEPT)
+        better = smoothed_prices(problem, again, prices, scale * temperatures, steps=_STEPS_AGAIN)
+        value = price_bound(problem, better)
+        if value <= bound:
+            break
+        found, prices, bound = again, better, value
+    return found, prices, bound
 
 
 def _packed(state: Exchange, bound: float, work: float, until: float) -> bool:

@@ -9,19 +9,26 @@ so the nodes of a group can gain no more than their losses: nodes are drawn in p
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from models.checked_arrays import FloatArray, IntArray
+from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.packings.dive import Depth, Dive, dive
 from optimizer.checkpoint_allocation.packings.groups import TrueLoads, pack
-from optimizer.checkpoint_allocation.packings.knapsack import best_set
+from optimizer.checkpoint_allocation.packings.joined import joined
+from optimizer.checkpoint_allocation.packings.knapsack import best_set, priced
 from optimizer.checkpoint_allocation.packings.multipliers import Part, Sets, raised
 from optimizer.checkpoint_allocation.packings.numbers import WholeNumbers, search_room, whole_numbers
 from optimizer.checkpoint_allocation.packings.work import Work
 
 _LAST = 4  # nodes that a dive leaves to a program
 _LAST_PAIRS, _LAST_NODES = 300, 150
+_UNIONS = 100_000  # of sets, that are looked at together, for each unit of work
+_GROUP_STEPS = 20
+_ALTERNATIVES = 4  # nodes of a checkpoint that are near
+_MORE = 1.4  # a margin is tried again so much wider
 _SPREAD = 1e-4  # level of the steps in a dive, relative to the bound
 
 
@@ -42,6 +49,10 @@ class Improvement:
         self.most = [best_set(u - c, w, int(r))[0] for c, w, r in zip(*_rows(numbers), strict=True)]
         self.bound = float(u.sum()) - sum(self.most)
         self.random = np.random.default_rng(0)
+        self.wanted, self.drawn = _wanted(numbers, u), 0
+        self.unions = int(np.clip(_UNIONS * work.limit, 200_000, 2_000_000))
+        self.cut: dict[int, bool] = {}  # whether `joined` had too many sets the last time, by the number of nodes
+        self.margins: dict[int, float] = {}  # of `joined`, by the number of nodes, where it had too many sets
 
     def part(self, nodes: IntArray, items: IntArray, *, near: bool = False) -> Part:
         """Some nodes and checkpoints."""
@@ -105,6 +116,53 @@ class Improvement:
             return False
         return self._ended(found, items, target)
 
+    def rejoined(self, size: int) -> bool:
+        """Whether all sets of some nodes, that could be in a better packing, made the allocation better."""
+        nodes = self.group(size)
+        assert self.best is not None
+        items = np.flatnonzero(np.isin(self.best, nodes))
+        if not len(items):
+            return False
+        target = self._target(items)
+        level = max(0.3 * float(self.losses()[nodes].sum()), 1.0)
+        part = self.part(nodes, items)
+        better = raised(
+            part, self.u[items], steps=_GROUP_STEPS, delta=level, patience=6, sets=Sets(), enough=target, work=self.work
+        )
+        if better.bound >= target:
+            return False
+        found = joined(
+            part, better.u, better.bound, target, fits=self._sets_fit(part), most=self.unions, work=self.work,
+            margin=self._margin(size),
+        )  # fmt: skip
+        self.cut[size] = not found.whole
+        if self.cut[size]:
+            self.margins[size] = found.margin
+        elif size in self.margins:
+            self.margins[size] = max(self.margins[size], found.margin)
+        if found.node is None:
+            return False
+        node = self.best.copy()
+        node[items] = nodes[found.node]
+        return self.offer(node)
+
+    def _margin(self, size: int) -> float:
+        """A little wider than what was possible for as many nodes, or for fewer."""
+        known = [self.margins[of] for of in sorted(self.margins) if of <= size]
+        return known[-1] * _MORE if known else np.inf
+
+    def _sets_fit(self, part: Part) -> Callable[[int, BoolArray], BoolArray]:
+        """Which sets (m, j) keep the true capacity of a node (position)."""
+
+        def fit(at: int, sets: BoolArray) -> BoolArray:
+            if self.numbers.exact_loads:
+                return np.ones(len(sets), dtype=np.bool_)
+            node = part.nodes[at]
+            keeps: BoolArray = sets @ self.problem.weights[part.items, node] <= self.problem.upper[node]
+            return keeps
+
+        return fit
+
     def _target(self, items: IntArray) -> float:
         """What the checkpoints cost now, less the least that would be better."""
         assert self.best is not None
@@ -147,11 +205,33 @@ class Improvement:
         return None if found is None else nodes[found]
 
     def group(self, size: int) -> IntArray:
-        """Nodes that lose much, drawn at random."""
+        """A node that loses much, drawn at random, and others: every second time those that want its checkpoints."""
+        assert self.best is not None
         chance = self.losses() + 1e-3 * max(self.losses().max(), 1e-9)
         size = min(size, len(chance))
-        return np.sort(self.random.choice(len(chance), size, replace=False, p=chance / chance.sum()))
+        self.drawn += 1
+        if self.drawn % 2:
+            return np.sort(self.random.choice(len(chance), size, replace=False, p=chance / chance.sum()))
+        wants = np.zeros((len(chance), len(chance)))
+        np.add.at(wants, self.best, self.wanted.T)
+        wants += wants.T
+        chosen = [int(self.random.choice(len(chance), p=chance / chance.sum()))]
+        for _ in range(size - 1):
+            score = wants[chosen].sum(axis=0) * self.random.uniform(0.5, 1.5, len(chance))
+            score[chosen] = -1.0
+            chosen.append(int(score.argmax()))
+        return np.sort(np.array(chosen))
 
 
 def _rows(numbers: WholeNumbers) -> tuple[FloatArray, IntArray, IntArray]:
     return numbers.cost, numbers.load, numbers.room
+
+
+def _wanted(numbers: WholeNumbers, u: FloatArray) -> FloatArray:
+    """How near each node (N, J) is to take each checkpoint, between 0 and 1, at its price of room."""
+    gain: FloatArray = np.array([priced(u - c, w, int(r)) for c, w, r in zip(*_rows(numbers), strict=True)])
+    best = gain.max(axis=0)
+    behind = np.where(np.isfinite(gain), best - np.where(np.isfinite(gain), gain, 0.0), np.inf)
+    near = np.sort(behind, axis=0)[min(_ALTERNATIVES, len(behind) - 1)]
+    unit = max(float(np.median(near[np.isfinite(near)])) if np.isfinite(near).any() else 1.0, 1.0)
+    return np.exp(-2 * behind / unit)

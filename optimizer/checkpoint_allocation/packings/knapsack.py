@@ -62,6 +62,14 @@ def best_set(value: FloatArray, load: IntArray, room: int, work: Work | None = N
     return best, can[chosen]
 
 
+def priced(value: FloatArray, load: IntArray, room: int) -> FloatArray:
+    """v - p l of each checkpoint (J,), p the price of room in the linear relaxation; -inf where it does not fit."""
+    fits = np.isfinite(value) & (load <= room)
+    can = np.flatnonzero(fits & (value > 0))
+    price = _relaxed(value[can], load[can], room).price if load[can].sum() > room else 0.0
+    return np.where(fits, np.where(fits, value, 0.0) - price * load, -np.inf)
+
+
 def _with_core(
     v: FloatArray, w: IntArray, room: int, gain: FloatArray, core: BoolArray, work: Work
 ) -> tuple[float, IntArray]:

@@ -13,6 +13,7 @@ from models.solution import is_proven
 from optimizer.checkpoint_allocation.packings.bound import LARGEST_SUM, packing_bound
 from optimizer.checkpoint_allocation.packings.groups import pair_bounds
 from optimizer.checkpoint_allocation.packings.improve import Improvement
+from optimizer.checkpoint_allocation.packings.master import boxed
 from optimizer.checkpoint_allocation.packings.multipliers import Part, Sets, raised
 from optimizer.checkpoint_allocation.packings.numbers import WholeNumbers, search_room, whole_numbers
 from optimizer.checkpoint_allocation.packings.work import Work
@@ -20,10 +21,20 @@ from optimizer.checkpoint_allocation.prices import reduced_minima
 
 LARGEST_PAIRS = 200_000
 _LEVEL = 1e-3  # of the first steps, relative to the bound
-_STEPS = 300
-_STEPS_SHARE = 0.3  # of the work
+_STEPS = 60  # before linear programs
+_MORE_STEPS = 300  # where they would be too large
+_MASTER_ROWS = 450  # checkpoints and nodes up to which they are made
+_BOX = 0.03  # of the first linear program, relative to the mean share of a checkpoint in the bound
+_CLOSE = 1e-5  # relative to the bound, where linear programs end
+_STEPS_SHARE = 0.35  # of the work
 _PATIENCE = 10
 _NOISE = 0.5
+_JOINED = (3, 4, 6, 8, 10, 12)  # nodes that are packed from all sets,
+_JOINED_ITEMS = 64  # while about so many checkpoints are on them
+_DIVED = (4, 6, 10)  # nodes that are dived into, beside half of them and all
+_GOOD, _IDLE, _PATIENT = 0.25, 3.0, 0.05  # how work counts that brought something, and after a share that did not
+_POOR = 0.01  # gap of a start from which a dive into all nodes comes first
+_LATER, _LATEST = 4e-3, 0.25  # work that many nodes begin later than few, and the largest share of all work for that
 _DIVE_STEPS = 20
 _MANY_STEPS = 10  # for more than _MANY nodes, of which several are fixed at once
 _MANY = 30
@@ -69,28 +80,65 @@ def _multipliers(problem: CheckpointAllocation, numbers: WholeNumbers, prices: F
     u, _ = reduced_minima(problem, prices)
     level = max(_LEVEL * abs(float(u.sum())) * numbers.scale, 1.0)
     share = Work(_STEPS_SHARE * effort.limit, effort.until)
+    sets = Sets()
+    small = problem.n_checkpoints + problem.n_nodes <= _MASTER_ROWS
     found = raised(
-        _whole(numbers), u * numbers.scale, steps=_STEPS, delta=level, patience=_PATIENCE, sets=Sets(), work=share
+        _whole(numbers),
+        u * numbers.scale,
+        steps=_STEPS if small else _MORE_STEPS,
+        delta=level,
+        patience=_PATIENCE,
+        sets=sets,
+        work=share,
     )
+    if small:
+        box = max(_BOX * abs(found.bound) / problem.n_checkpoints, 1.0)
+        close = max(_CLOSE * abs(found.bound), 1.0)
+        found = boxed(_whole(numbers), found, sets, box=box, close=close, work=share)
     effort.done += share.done
     return found.u
 
 
 def _improve(state: Improvement, bound: float, start: IntArray | None) -> None:
-    """Dives into all nodes and into groups of them; each size of group gets the same share of the work."""
+    """Groups of nodes, packed again from all sets or by dives; without a good start, a dive into all before.
+
+    Each size of group in each way gets the same share of the work, but work that made the answer better counts little,
+    and that of a way that brought nothing for long counts more. Where all sets could be looked at, dives into as many
+    nodes are not needed.
+    """
     n = state.problem.n_nodes
-    _dive(state, np.arange(n), noise=0.0)
+    value = np.inf if start is None else state.problem.objective(start)
+    if n > _MANY or value - bound > _POOR * abs(bound):
+        _dive(state, np.arange(n), noise=0.0)  # before the start is known: a target would end it early
     if start is not None:
         state.offer(start)
-    sizes = sorted({min(size, n) for size in (4, 6, 10, n // 2, n) if size > 1})
-    spent = dict.fromkeys(sizes, 0.0)
+    per_node = state.problem.n_checkpoints / n
+    sizes = [size for size in _JOINED if size == _JOINED[0] or size * per_node <= _JOINED_ITEMS]
+    ways = [("joined", size) for size in sorted({min(size, n) for size in sizes if n > 1})]
+    ways += [("dive", size) for size in sorted({min(size, n) for size in (*_DIVED, n // 2, n) if size > 1})]
+    spent = {way: min(_LATER * way[1] ** 2, _LATEST * state.work.limit) for way in ways}
+    idle = dict.fromkeys(ways, 0.0)
+    noise = 0.0  # of the first dive
     while not state.work.over and not _closed(state, bound):
-        size = min(sizes, key=spent.__getitem__)
-        before = state.work.done
-        nodes = np.arange(n) if state.best is None else state.group(size)
-        state.work.program(0, 0)  # a dive counts for something even when there is nothing to do
-        _dive(state, nodes, noise=_NOISE)
-        spent[size] += state.work.done - before
+        way = min((way for way in ways if _useful(state, way)), key=spent.__getitem__)
+        before, value = state.work.done, state.value
+        state.work.linear(0, 0, 0)  # a try counts for something even when there is nothing to do
+        if way[0] == "joined":
+            state.rejoined(way[1])
+        else:
+            _dive(state, np.arange(n) if state.best is None else state.group(way[1]), noise=noise)
+            noise = _NOISE
+        took = state.work.done - before
+        idle[way] = 0.0 if state.value < value else idle[way] + took / (_PATIENT * state.work.limit)
+        spent[way] += took * (_GOOD if state.value < value else 1 + _IDLE * min(idle[way], 1.0))
+
+
+def _useful(state: Improvement, way: tuple[str, int]) -> bool:
+    """Whether a way can do what others do not."""
+    kind, size = way
+    if state.best is None:
+        return kind == "dive"
+    return kind == "joined" or all(cut for of, cut in state.cut.items() if of >= size)
 
 
 def _dive(state: Improvement, nodes: IntArray, *, noise: float) -> None:

@@ -6,8 +6,10 @@ import math
 import time
 from dataclasses import dataclass
 
-_KNAPSACK, _ENTRY = 1e-4, 2.5e-9  # of one knapsack problem, and of each entry of its tables
+_KNAPSACK, _ENTRY = 7e-5, 1.2e-9  # of one knapsack problem, and of each entry of its tables
 _PROGRAM, _PAIR = 0.02, 2.5e-5  # of a small program, and of each of its pairs and branch-and-bound nodes
+_LINEAR, _COLUMN, _ITERATION = 2e-3, 4e-6, 2e-7  # of a linear program, its columns, and its iterations times its rows
+_STATES, _STATE = 5e-5, 3e-8  # of looking at some sets at once, and of each of them
 
 
 @dataclass
@@ -37,3 +39,11 @@ class Work:
     def program(self, pairs: int, nodes: int) -> None:
         """Count a small program."""
         self.done += _PROGRAM + _PAIR * pairs * nodes
+
+    def linear(self, rows: int, columns: int, iterations: int) -> None:
+        """Count a linear program."""
+        self.done += _LINEAR + _COLUMN * columns + _ITERATION * iterations * rows
+
+    def states(self, count: int) -> None:
+        """Count some sets that were looked at together."""
+        self.done += _STATES + _STATE * count
