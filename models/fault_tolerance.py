@@ -68,6 +68,28 @@ class ActiveReplica(Description):
     """Whether replicas are made anew."""
 
 
+class ReplicaPlan(Description):
+    """Active replicas as a file of `plan replicas --out` has them, in place of entries one by one.
+
+    Tasks of its operators that `placement` says nothing about start on the host of the plan's primary.
+    """
+
+    plan: str = Field(min_length=1)
+    """Plan file, relative to the scenario file."""
+    operators: ReadOnlyMap[str] = Field(default_factory=dict, validate_default=True)
+    """Operator of the plan = operator of the scenario; without an entry the one of the same name, with underscores for
+    dots.
+    """
+    hosts: tuple[str, ...] | None = None
+    """Hosts that the plan counts from 0, by name; without it all that are in use, in the order of the file."""
+    without: tuple[str, ...] = ()
+    """Operators of the plan that get no replica, or that the scenario does not have."""
+    spares: tuple[str, ...] = ()
+    """Spares of each replica."""
+    renew: bool = Field(default=True, strict=True)
+    """Whether replicas are made anew."""
+
+
 class FaultTolerance(Description):
     """Checkpoints with upstream backup, or another method that the schema knows already."""
 
@@ -93,6 +115,8 @@ class FaultTolerance(Description):
     """Whether key groups are checkpointed one after the other instead of all at once."""
     replicas: ReadOnlyMap[ActiveReplica] = Field(default_factory=dict, validate_default=True)
     """Active replicas, under names of their own: they take over without a restore."""
+    replica_plan: ReplicaPlan | None = None
+    """Active replicas that a plan has chosen."""
     restart: Literal["anywhere", "own-hosts"] = "anywhere"
     """Where what is lost and has no replica goes on: on any live host, or only on hosts that are its own (at the start,
     or of its replica and the spares of that), once one of them is back. `own-hosts` needs a remote store.

@@ -76,7 +76,7 @@ class Scenario(Description):
     @property
     def has_replicas(self) -> bool:
         """Whether something has an active replica."""
-        return bool(self.fault_tolerance.replicas)
+        return bool(self.fault_tolerance.replicas) or self.fault_tolerance.replica_plan is not None
 
     @property
     def counts(self) -> bool:

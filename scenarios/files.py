@@ -113,6 +113,8 @@ def named_files(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "placement.plan", scenario.placement.plan
     if isinstance(scenario.fault_tolerance.allocation, PlanFile):
         yield "fault_tolerance.allocation.plan", scenario.fault_tolerance.allocation.plan
+    if scenario.fault_tolerance.replica_plan is not None:
+        yield "fault_tolerance.replica_plan.plan", scenario.fault_tolerance.replica_plan.plan
 
 
 def with_files(scenario: Scenario, place: Callable[[str], str]) -> Scenario:
@@ -129,6 +131,9 @@ def with_files(scenario: Scenario, place: Callable[[str], str]) -> Scenario:
     if isinstance(tolerance.allocation, PlanFile):
         plan = PlanFile(plan=place(tolerance.allocation.plan))
         tolerance = tolerance.model_copy(update={"allocation": plan})
+    if tolerance.replica_plan is not None:
+        chosen = tolerance.replica_plan.model_copy(update={"plan": place(tolerance.replica_plan.plan)})
+        tolerance = tolerance.model_copy(update={"replica_plan": chosen})
     failures = scenario.failures
     if failures is not None:
         failures = failures.model_copy(update={"log": place(failures.log)})

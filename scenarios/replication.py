@@ -13,7 +13,7 @@ import numpy as np
 from models.checked_arrays import FloatArray, frozen
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.replication.importance import IMPORTANCE
-from models.replication.problem import Replication, ReplicationPlan, checked_instances
+from models.replication.problem import KIND, Replication, ReplicationPlan, checked_instances
 from models.solution import Status
 from models.words import nearest, path_text
 from optimizer.replication import PLACEMENTS, SELECTIONS, plan
@@ -23,7 +23,6 @@ from scenarios.planning_files import read_fields
 from scenarios.query_files import LoadedQueries, read_queries
 from sim.draws import code_of
 
-KIND = "replicas"
 OPTIMISED = "optimised"
 _MOST_TRIED = 300_000  # operators times queries, of which what replicas are worth is found
 

@@ -17,17 +17,17 @@ from models.records import RunRecords
 from models.rules import faults, not_simulated
 from models.scenario import Scenario
 from scenarios.execute import Job, Progress, execute
-from scenarios.failure_replay import replayed
 from scenarios.maintenance import planner_of
 from scenarios.planning import Holders, holders_of
 from scenarios.recorded import check_key_groups, profiles_of, rates_of, shares_of
+from scenarios.replica_plan import filled
 
 
 @dataclass(frozen=True)
 class RunResult:
     """What came out of all replications: rows of each, and the summary in the agreed form.
 
-    The scenario has the failures of a log that it names as events.
+    The scenario has the failures of a log that it names as events, and the replicas of a plan as entries.
     """
 
     scenario: Scenario
@@ -61,7 +61,7 @@ def run(
     """
     raise_if_any(faults(scenario))
     raise_if_any(not_simulated(scenario))
-    scenario = replayed(scenario, Path(folder))
+    scenario = filled(scenario, Path(folder))
     inputs = inputs_of(scenario, Path(folder))
     check_limits(scenario, estimate(scenario, inputs.rates, inputs.shares))
     jobs = [Job(scenario, inputs, replication) for replication in range(scenario.replications)]

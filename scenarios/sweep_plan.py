@@ -25,6 +25,7 @@ from models.scenario import Scenario
 from models.writing import raw_of
 from scenarios.files import LoadedScenario, named_files
 from scenarios.recorded import profiles_of, rates_of, shares_of
+from scenarios.replica_plan import with_planned_replicas
 
 FORMAT = 2
 MOST_RUNS = 1_000_000
@@ -166,6 +167,7 @@ def _costs(scenario: Scenario, folder: Path, names: dict[str, None]) -> Iterator
             names.update(dict.fromkeys(name for _, name in named_files(one)))
             if profiles is None or not same_files:
                 profiles = profiles_of(one, folder)
+            one = with_planned_replicas(one, folder)
             yield estimate(one, rates_of(one, folder, profiles), shares_of(one, profiles)).time_s
         except InputError:
             yield 0.0

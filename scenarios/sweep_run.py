@@ -18,9 +18,9 @@ from models.fields import FrozenMap
 from models.inputs import RunInputs
 from models.rules import faults, not_simulated
 from models.scenario import Scenario
-from scenarios.failure_replay import replayed
 from scenarios.files import named_files
 from scenarios.guard import Answer, Guard, Note, limit_memory, serve
+from scenarios.replica_plan import filled
 from scenarios.runs import inputs_of
 from scenarios.sweep_plan import SweepPlan, digest_of_file
 from scenarios.sweep_store import OK, Row, SweepStore
@@ -84,7 +84,7 @@ class Runs:
         raise_if_any(not_simulated(scenario))
         self._enter("inputs")
         self._check_files(scenario)
-        scenario = replayed(scenario, self._folder)
+        scenario = filled(scenario, self._folder)
         inputs = inputs_of(scenario, self._folder)
         one = scenario.model_copy(update={"replications": 1})
         expected = estimate(one, inputs.rates, inputs.shares)

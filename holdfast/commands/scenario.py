@@ -127,6 +127,11 @@ def _load(file: str, settings: list[str] | None) -> tuple[LoadedScenario, RunInp
         from scenarios.failure_replay import replayed  # noqa: PLC0415
 
         replayed(loaded.scenario, loaded.folder)  # refuses what a run would
+    if loaded.scenario.fault_tolerance.replica_plan is not None and not missing:
+        from scenarios.files import LoadedScenario  # noqa: PLC0415
+        from scenarios.replica_plan import with_planned_replicas  # noqa: PLC0415
+
+        loaded = LoadedScenario(with_planned_replicas(loaded.scenario, loaded.folder), loaded.folder)
     return loaded, None if missing else _recorded(loaded), missing
 
 

@@ -30,6 +30,7 @@ from models.errors import InputError, InputFault, raise_if_any
 from models.solution import Solution
 
 GOALS = ("mean", "worst")
+KIND = "replicas"  # of plan files
 Instances = tuple[tuple[int, ...], ...]  # the hosts of each operator, the primary first
 ROUNDING = 2.0**-38  # of the largest capacity: what rounding a hundred loads amounts to
 

@@ -32,7 +32,11 @@ def _at(name: str, *steps: Step) -> tuple[Step, ...]:
 
 def _of_method(scenario: Scenario) -> Iterator[InputFault]:
     """Both instances get every tuple, from upstream that keeps it, and duplicates of a take-over are dropped."""
-    tolerance, here = scenario.fault_tolerance, "fault_tolerance.replicas"
+    tolerance = scenario.fault_tolerance
+    here = "fault_tolerance.replicas" if tolerance.replica_plan is None else "fault_tolerance.replica_plan"
+    if tolerance.replicas and tolerance.replica_plan is not None:
+        rule = "stands in place of fault_tolerance.replicas, which is there, too"
+        yield InputFault(here, tolerance.replica_plan.plan, rule, "leave one of them out")
     if tolerance.method != "checkpoint":
         rule = f"needs what upstream keeps; fault_tolerance.method is {tolerance.method}"
         yield InputFault(here, NO_VALUE, rule, 'write method = "checkpoint"')
