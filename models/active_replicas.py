@@ -33,6 +33,14 @@ def groups_of(scenario: Scenario, replica: ActiveReplica) -> tuple[int, ...]:
     return tuple(k for k in range(operator.groups) if layout.task_of_group(k, operator.parallelism) in named)
 
 
+def replicated_groups(scenario: Scenario) -> dict[str, int]:
+    """Operator -> how many of its key groups or tasks have a replica, for those that have any."""
+    found: dict[str, set[int]] = {}
+    for replica in scenario.fault_tolerance.replicas.values():
+        found.setdefault(replica.operator, set()).update(groups_of(scenario, replica))
+    return {operator: len(groups) for operator, groups in found.items() if groups}
+
+
 def planned_replicas(scenario: Scenario) -> list[PlannedReplica]:
     """All replicas at the start of a run of a valid scenario, by operator and key group."""
     placed, made = layout.placement(scenario), list[PlannedReplica]()

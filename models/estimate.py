@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from models import units
+from models.active_replicas import replicated_groups
 from models.cluster import ExponentialFailures
 from models.errors import InputFault, raise_if_any
 from models.flow import Flow, flows
@@ -40,7 +41,7 @@ class Estimate:
     """Size of all replications together; expected values, not bounds."""
 
     tuples: float  # born at sources
-    steps: float  # tuples times the operators they reach
+    steps: float  # tuples times the operators they reach, twice where these have a replica
     events: float  # checkpoints of key groups, tasks in samples
     memory_bytes: float
     time_s: float
@@ -58,9 +59,10 @@ def estimate(
     rates = flows(scenario, inputs)
     over = scenario.duration_s * scenario.replications
     tuples = sum(rates[name].rate_out.mean_per_s for name in scenario.workload)
-    steps = _steps(scenario, rates)
+    doubled = _doubled(scenario, rates)
+    steps = _steps(scenario, rates) + doubled
     events = _control_rows(scenario) * scenario.replications
-    control_bytes = _control_bytes(scenario, steps, events)
+    control_bytes = _control_bytes(scenario, steps, doubled, events)
     detail = _detail(scenario, steps, control_bytes)
     return Estimate(
         tuples * over,
@@ -78,9 +80,11 @@ def estimate(
 
 def recorded_steps(scenario: Scenario, inputs: RunInputs) -> tuple[Detail, float]:
     """`detail` and `steps` of the estimate, and nothing that takes longer."""
-    steps = _steps(scenario, flows(scenario, inputs))
+    rates = flows(scenario, inputs)
+    doubled = _doubled(scenario, rates)
+    steps = _steps(scenario, rates) + doubled
     events = _control_rows(scenario) * scenario.replications
-    return _detail(scenario, steps, _control_bytes(scenario, steps, events)), steps
+    return _detail(scenario, steps, _control_bytes(scenario, steps, doubled, events)), steps
 
 
 def _steps(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
@@ -88,11 +92,20 @@ def _steps(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
     return sum(rates[name].rate_in.mean_per_s for name in topological(scenario)) * over
 
 
-def _control_bytes(scenario: Scenario, steps: float, events: float) -> float:
-    """Memory of all but the tuples."""
-    logged = scenario.may_fail or scenario.migrates or scenario.has_replicas
-    remembered = steps * _remembered(scenario) * BYTES_PER_LOGGED_STEP if logged else 0.0
-    return events * BYTES_PER_EVENT + remembered
+def _doubled(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
+    """Steps of the second instances, where key groups of an operator get alike."""
+    over = scenario.duration_s * scenario.replications
+    shares = {name: count / scenario.operators[name].groups for name, count in replicated_groups(scenario).items()}
+    return sum(rates[name].rate_in.mean_per_s * share for name, share in shares.items()) * over
+
+
+def _control_bytes(scenario: Scenario, steps: float, doubled: float, events: float) -> float:
+    """Memory of all but the tuples; `doubled` of the steps are of replicas."""
+    if not (scenario.may_fail or scenario.migrates or scenario.has_replicas):
+        return events * BYTES_PER_EVENT
+    always = 2 * doubled  # ids of groups with a replica are not forgotten, at neither instance
+    remembered = always + (steps - always) * _remembered(scenario)
+    return events * BYTES_PER_EVENT + remembered * BYTES_PER_LOGGED_STEP
 
 
 def _detail(scenario: Scenario, steps: float, control_bytes: float) -> Detail:
@@ -124,21 +137,22 @@ def _histogram_bytes(scenario: Scenario) -> float:
 def _control_rows(scenario: Scenario) -> float:
     """Checkpoints, tasks looked at for samples (a thousand times at most), and units looked at in failures."""
     tasks = sum(operator.parallelism for operator in scenario.operators.values())
+    second = sum(replicated_groups(scenario).values())
     rows = tasks * min(scenario.duration_s, MOST_SAMPLES)
     if scenario.fault_tolerance.method == "checkpoint":
-        groups = sum(operator.groups for operator in scenario.operators.values())
+        groups = sum(operator.groups for operator in scenario.operators.values()) + second
         rows += groups * scenario.duration_s / scenario.fault_tolerance.interval_s
     if scenario.counts:
         units = sum(operator.groups for operator in scenario.operators.values())
         rows += units * scenario.duration_s / scenario.elasticity.period_s
     rows += _comparisons(scenario)
+    looked_at = second + sum(operator.groups for operator in scenario.operators.values())
     for group in scenario.hosts.values():
         if isinstance(group.failures, ExponentialFailures):
             cycles = scenario.duration_s / (group.failures.mtbf_s + group.failures.repair_s)
-            rows += group.count * cycles * (tasks + sum(operator.groups for operator in scenario.operators.values()))
-    looked_at = tasks + sum(operator.groups for operator in scenario.operators.values())
+            rows += group.count * cycles * (tasks + looked_at)
     hosts = sum(group.count for group in scenario.hosts.values())
-    return rows + hosts * scenario.detector.suspicions_per_s * scenario.duration_s * looked_at
+    return rows + hosts * scenario.detector.suspicions_per_s * scenario.duration_s * (tasks + looked_at)
 
 
 def _comparisons(scenario: Scenario) -> float:

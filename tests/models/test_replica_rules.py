@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from models import rules
-from models.active_replicas import planned_replicas
+from models.active_replicas import planned_replicas, replicated_groups
 from models.errors import InputError
+from models.estimate import BYTES_PER_EVENT, BYTES_PER_LOGGED_STEP, BYTES_PER_STEP, LOGGED_INTERVALS, estimate
 from models.reading import scenario_from
 
 SERVICE = {"distribution": "exponential", "mean": "1 ms"}
@@ -116,3 +117,24 @@ def test_entries_name_operators_tasks_or_key_groups() -> None:
     assert groups(tasks=None, key_groups=[3, 1]) == [("count", 1, "worker-1"), ("count", 3, "worker-1")]
     assert [group for _, group, _ in groups(tasks=None)] == [0, 1, 2, 3]
     assert groups(operator="clean", tasks=None) == [("clean", 0, "front-0")]
+
+
+def test_the_size_of_a_run_counts_the_second_instance() -> None:
+    """Its steps, its checkpoints, and the ids of both, which are not forgotten."""
+    rate = {"words": {"rate": "1000 /s"}}
+    half, none = scenario_from(changed({}) | {"workload": rate}), changed({}) | {"workload": rate}
+    none["fault_tolerance"] = {"method": "checkpoint"}
+    events = {"crash": {"kind": "host-failure", "at": "1 min", "host": "worker-0"}}
+    plain = scenario_from(none | {"events": events})
+    # Of 600,000 tuples at each of four operators half reach key groups of `count` with a replica.
+    assert (estimate(plain).steps, estimate(half).steps) == (2_400_000, 2_700_000)
+    checkpoints = 2 * 600 / 5
+    assert estimate(half).events - estimate(plain).events == checkpoints
+    forgotten = LOGGED_INTERVALS * 5 / 600
+    ids = 600_000 + 2_100_000 * forgotten - 2_400_000 * forgotten
+    tuples = 300_000 * BYTES_PER_STEP
+    more = estimate(half).memory_bytes - estimate(plain).memory_bytes
+    assert estimate(half).detail == estimate(plain).detail == "tuples"
+    assert more == pytest.approx(tuples + ids * BYTES_PER_LOGGED_STEP + checkpoints * BYTES_PER_EVENT)
+    assert replicated_groups(half) == {"count": 2}
+    assert estimate(half).time_s > estimate(plain).time_s
