@@ -37,7 +37,12 @@ def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float |
             found.append(Violation("target", f"{1 - objective!r} of the queries run, the target is {plan.target!r}"))
         objective = problem.cost(plan.instances)
     found += [Violation("claim", text) for text in _claims(problem, plan, objective if exact else None, gap)]
-    checked = ["every constraint", "the cost", *(["the availability"] if exact else [])]
+    checked = [
+        "every constraint",
+        "the cost",
+        *(["the moves"] if problem.running else []),
+        *(["the availability"] if exact else []),
+    ]
     every = exact_front(problem) if plan.bound is not None else None
     if every:
         found += [Violation("bound", text) for text in _refuted(plan, every)]
@@ -90,6 +95,9 @@ def _claims(problem: Replication, plan: ReplicationPlan, objective: float | None
     cost = problem.cost(plan.instances)
     if plan.cost is not None and abs(plan.cost - cost) > VALUE_TOLERANCE * max(1.0, abs(cost)):
         found.append(f"says cost {plan.cost!r}, recomputed {cost!r}")
+    moves = problem.moves(plan.instances)
+    if plan.moves is not None and plan.moves != moves:
+        found.append(f"says {plan.moves} running replicas leave their hosts, recomputed {moves}")
     if objective is not None and plan.objective is not None and not _near(plan.objective, objective):
         found.append(f"says objective {plan.objective!r}, recomputed {objective!r}")
     if plan.bound is not None and objective is not None and plan.bound > objective * (1 + VALUE_TOLERANCE):

@@ -13,17 +13,19 @@ import numpy as np
 from models.checked_arrays import FloatArray, frozen
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.replication.importance import IMPORTANCE
-from models.replication.problem import KIND, Replication, ReplicationPlan, checked_instances
+from models.replication.problem import KIND, Instances, Replication, ReplicationPlan, checked_instances
 from models.solution import Status
-from models.words import nearest, path_text
+from models.words import nearest
 from optimizer.replication import PLACEMENTS, SELECTIONS, plan
 from optimizer.replication.optimise import FrontPoint, cheapest, front, most_available
-from optimizer.replication.placing import place_primaries
+from optimizer.replication.running import start_of
 from scenarios.planning_files import read_fields
 from scenarios.query_files import LoadedQueries, read_queries
+from scenarios.running_replicas import names_of, placed_by_file, placed_by_plan
 from sim.draws import code_of
 
 OPTIMISED = "optimised"
+_RUNNING = "--from PLAN, or [placed] with lists of hosts"
 _MOST_TRIED = 300_000  # operators times queries, of which what replicas are worth is found
 
 
@@ -39,6 +41,8 @@ class Asked:
     level: int | None = None
     goal: str = "mean"
     seed: int = 1
+    moves: int | None = None
+    running: Instances | None = None  # hosts of what runs, the primary first, () for new ones; None: as the file says
 
 
 def problem_of(found: LoadedQueries, asked: Asked) -> Replication:
@@ -61,7 +65,13 @@ def problem_of(found: LoadedQueries, asked: Asked) -> Replication:
     chances = asked.p or found.asked.chances
     limited = hosts.network_bytes_per_s is not None
     replicas = found.asked.replicas
-    with _said_by_the_user(asked):
+    placed = placed_by_file(found, hosts.count) if asked.running is None else asked.running
+    running = tuple(own[1:] for own in placed)
+    moves = replicas.moves if asked.moves is None else asked.moves
+    if moves is not None and not any(running):
+        path = "replicas.moves" if asked.moves is None else "--moves"
+        raise InputError.at(path, moves, "limits moves of replicas that run, and none run", _RUNNING)
+    with _said_by_the_user(asked, found.table.names):
         return Replication(
             load=found.load,
             operators=found.table.operators,
@@ -71,19 +81,23 @@ def problem_of(found: LoadedQueries, asked: Asked) -> Replication:
             down=np.repeat(np.array(chances, dtype=np.float64)[:, None], count, axis=1),
             network=found.network if limited else None,
             host_network=np.full(count, hosts.network_bytes_per_s) if limited else None,
-            primary=_running(found, hosts.count),
+            primary=np.array([own[0] if own else -1 for own in placed]),
             primary_hosts=~is_spare,
             replica_hosts=None if hosts.spare is None else is_spare,
             budget=_budget(asked, found, spare * hosts.cpu),
             max_level=replicas.level if asked.level is None else asked.level,
             goal=asked.goal,
+            running=running if any(running) else (),
+            max_moves=moves,
         )
 
 
 @contextmanager
-def _said_by_the_user(asked: Asked) -> Iterator[None]:
+def _said_by_the_user(asked: Asked, names: Sequence[str]) -> Iterator[None]:
     """Faults of the problem by the option or key that the user wrote, not by the field that it became."""
     said = {"max_level": "replicas.level" if asked.level is None else "--level", "goal": "--goal"}
+    said["max_moves"] = "replicas.moves" if asked.moves is None else "--moves"
+    said |= {f"running[{o}]": f"replicas that run: {name}" for o, name in enumerate(names)}
     try:
         yield
     except InputError as error:
@@ -107,27 +121,10 @@ def _budget(asked: Asked, found: LoadedQueries, spare_cpus: float) -> float | No
     return None if hosts is None or hosts.spare is None else spare_cpus
 
 
-def _running(found: LoadedQueries, n_hosts: int) -> Any:
-    """The hosts of primaries that run, -1 for others; an operator may go by the name of any query that has it."""
-    number: dict[str, int] = {}
-    index = {node: place for place, node in enumerate(found.table.nodes)}
-    for query, members in found.members.items():
-        number |= {f"{query}.{name}": index[node] for name, node in members.items()}
-    host = np.full(found.table.n_operators, -1, dtype=np.int64)
-    faults = []
-    for name, where in found.asked.placed.items():
-        path = path_text(("placed", name))
-        if name not in number:
-            faults.append(InputFault(path, name, "is no operator", nearest(name, number)))
-        elif where >= n_hosts:
-            faults.append(InputFault(path, where, f"is not a host for primaries: there are {n_hosts}, counted from 0"))
-        elif host[number[name]] not in (-1, where):
-            other = int(host[number[name]])
-            faults.append(InputFault(path, where, f"is the same operator as one on host {other}"))
-        else:
-            host[number[name]] = where
-    raise_if_any(faults)
-    return host
+def running_by_plan(path: str | Path, found: LoadedQueries) -> Instances:
+    """The hosts of what runs by a plan, the primary first, () for new operators; raises InputError."""
+    hosts = found.asked.hosts
+    return placed_by_plan(path, found, 0 if hosts is None else hosts.count)
 
 
 def noise_of(n: int, seed: int) -> FloatArray:
@@ -148,7 +145,7 @@ def plans(problem: Replication, asked: Asked) -> dict[str, ReplicationPlan]:
             raise InputError.at(
                 "--importance", one, "must be one of " + ", ".join(IMPORTANCE), nearest(one, IMPORTANCE)
             )
-    start = place_primaries(problem, asked.placement)
+    start = start_of(problem, asked.placement)
     noise = noise_of(problem.n_operators, asked.seed)
     return {
         one: plan(problem, by=one, selection=asked.selection, placement=asked.placement, noise=noise, primaries=start)
@@ -242,7 +239,11 @@ def document(plan: ReplicationPlan, problem: Replication, found: LoadedQueries, 
         "colours": plan.colours,
         "replicated": None if plan.levels is None else int((plan.levels > 0).sum()),
         "certificate": _certificate(plan),
+        "running": _running(problem),
+        "max_moves": problem.max_moves,
+        "moves": plan.moves,
         "operators": list(names),
+        "names": names_of(found),
         "instances": instances,
         "mean_broken": broken,
         "queries": None
@@ -261,8 +262,10 @@ def read_plan_of_replicas(
         budget=_number(fields, "budget"),
         level=_whole(fields, "max_level"),
         goal=str(fields.get("goal", "mean")),
+        moves=_whole(fields, "max_moves"),
     )
-    problem = problem_of(read_queries(problem_file), asked)
+    loaded = read_queries(problem_file)
+    problem = problem_of(loaded, _with_running(asked, loaded, fields.get("running")))
     if fields.get("budget") is None:
         problem = replace(problem, budget=None)
     statuses = [status.value for status in Status]
@@ -277,8 +280,32 @@ def read_plan_of_replicas(
         instances=None if given is None else checked_instances(given),
         target=_number(fields, "target"),
         certificate=_read_certificate(fields.get("certificate")),
+        moves=_whole(fields, "moves"),
     )
     return problem, plan, _number(fields, "gap")
+
+
+def _running(problem: Replication) -> list[list[int]] | None:
+    """The hosts of what runs, the primary first, as a plan keeps them; None where no replicas run."""
+    if not problem.running:
+        return None
+    firsts = [[host] if host >= 0 else [] for host in problem.primaries.tolist()]
+    return [[*first, *hosts] for first, hosts in zip(firsts, problem.running, strict=True)]
+
+
+def _with_running(asked: Asked, loaded: LoadedQueries, given: Any) -> Asked:
+    """With what ran before by the plan; raises InputError where that is not what the file says."""
+    hosts = loaded.asked.hosts
+    by_file = placed_by_file(loaded, 0 if hosts is None else hosts.count)
+    if given is None:
+        return asked
+    running = checked_instances(given)
+    if len(running) != len(by_file):
+        raise InputError.at("running", len(running), f"must have {len(by_file)} operators")
+    for name, own, said in zip(loaded.table.names, running, by_file, strict=True):
+        if said and (own if len(said) > 1 else own[:1]) != said:
+            raise InputError.at("running", list(own), f"is not where {name} runs by the problem: {list(said)}")
+    return replace(asked, running=running)
 
 
 def _certificate(plan: ReplicationPlan) -> dict[str, Any] | None:

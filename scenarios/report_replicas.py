@@ -108,6 +108,10 @@ def _headline(best: ReplicationPlan, problem: Replication, name: str) -> tuple[F
         Fact("operators with replicas", f"{int((best.levels > 0).sum())}", note=f"of {problem.n_operators}"),
         Fact("replicas take [CPUs]", f"{best.cost or 0:.4g}", note=f"of {problem.capacity:.4g}"),
     ]
+    if best.moves is not None:
+        total = sum(map(len, problem.running))
+        limit = "" if problem.max_moves is None else f"; at most {problem.max_moves} may"
+        facts.append(Fact("replicas that leave their hosts", f"{best.moves}", note=f"of {total} that run{limit}"))
     if best.bound is not None and best.target is None:
         facts.append(Fact("no plan is below", share(best.bound), note=f"{best.status}, gap {text.share(best.gap)}"))
     elif best.bound is not None:

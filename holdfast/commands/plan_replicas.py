@@ -43,6 +43,13 @@ def replicas(
     ] = None,
     front: Annotated[int, typer.Option(help="Search plans for so many budgets, from nothing to all")] = 0,
     goal: Annotated[str, typer.Option(help="mean: queries by weight; worst: the worst query")] = "mean",
+    running: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="PLAN", help="What runs: a plan that --out wrote; its replicas stay"),
+    ] = None,
+    moves: Annotated[
+        int | None, typer.Option(help="How many replicas that run may leave their hosts; all without")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Decides ties, and importance by chance")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document: the best plan")] = False,
     out: Annotated[
@@ -69,6 +76,7 @@ def replicas(
         document,
         plans,
         problem_of,
+        running_by_plan,
     )
 
     refuse_page(report, force=force)
@@ -82,8 +90,9 @@ def replicas(
     if sum((optimise, target is not None, front != 0)) > 1:
         raise InputError.at("--target" if target is not None else "--front", target or front, "stands alone", _ALONE)
     names = tuple(dict.fromkeys(importance or IMPORTANCE))
-    asked = Asked(names, selection, placement, tuple(p or ()), budget, level, goal, seed)
     loaded = read_queries(file)
+    placed = None if running is None else running_by_plan(running, loaded)
+    asked = Asked(names, selection, placement, tuple(p or ()), budget, level, goal, seed, moves, placed)
     problem = problem_of(loaded, asked)
     if front:
         _print_front(problem, front, json, loaded, _Places(out, report, force))
@@ -182,7 +191,7 @@ def _figures(plan: ReplicationPlan, problem: Replication) -> dict[str, Any]:
         "replicated": None if levels is None else int((levels > 0).sum()),
         "left_out": plan.left_out,
         "colours": plan.colours,
-    }
+    } | ({"moves": plan.moves} if problem.running else {})
 
 
 def _show(
@@ -198,10 +207,12 @@ def _show(
             continue
         running = [f"{100 * (1 - value):.4f} %" for value in (plan.broken @ problem.shares).tolist()]
         worst = f"{100 * (1 - float(plan.broken[0].max())):.3f} %"
-        rows.append((name, *running, worst, str(int((plan.levels > 0).sum())), f"{plan.cost:.4g}", str(plan.left_out)))
+        cells = (str(int((plan.levels > 0).sum())), f"{plan.cost:.4g}", str(plan.left_out))
+        rows.append((name, *running, worst, *cells, *([str(plan.moves)] if problem.running else [])))
     if not rows:
         return
     columns = ("importance", *(f"p = {value:g}" for value in chances), "worst query", "operators", "CPUs", "left out")
+    columns += ("moves",) if problem.running else ()
     title = f"Queries that run, of {problem.n_queries} on {problem.n_operators} operators"
     colours = found[best].colours
     notes = [f"Replicas may take {problem.capacity:.6g} CPUs. Best at p = {chances[0]:g}: {best}."]
@@ -212,7 +223,25 @@ def _show(
         notes.append(f"No plan for the target takes less than {bound:.6g} CPUs ({found[best].status}).")
     notes += [] if colours is None else [f"At most {colours} different operators on a host."]
     compared = terminal.table(title, columns, rows, whole_columns=1)
+    notes += _moved(found[best], problem, names)
     terminal.show(compared, *notes, *_which(found[best], problem, names, best))
+
+
+def _moved(plan: ReplicationPlan, problem: Replication, names: Sequence[str]) -> list[str]:
+    """What becomes of the replicas that run, in words."""
+    if not problem.running or plan.instances is None:
+        return []
+    total, most = sum(map(len, problem.running)), problem.max_moves
+    pairs = list(zip(names, problem.running, plan.instances, strict=True))
+    new = sum(len(set(hosts[1:]) - set(now)) for _, now, hosts in pairs)
+    allowed = "" if most is None else f", at most {most} may"
+    lines = [f"Of {total} replicas that run {plan.moves} leave their hosts{allowed}; {new} start."]
+    for name, now, hosts in pairs:
+        gone = [str(h) for h in now if h not in hosts]
+        to = [str(h) for h in hosts[1:] if h not in now][: len(gone)]
+        if gone and len(lines) <= _MOST_ROWS:
+            lines.append(f"  {name}: from host {', '.join(gone)} " + (f"to {', '.join(to)}" if to else "away"))
+    return lines
 
 
 def _which(plan: ReplicationPlan, problem: Replication, names: Sequence[str], name: str) -> list[Table]:

@@ -32,6 +32,7 @@ Text = Annotated[str, Field(max_length=1000)]
 Weight = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 Factor = Annotated[float, Field(ge=0, le=1e6, strict=True)]
 Cpus = Annotated[float, Field(gt=0, le=1e9, strict=True)]
+HostNumber = Annotated[int, Field(ge=0, strict=True)]
 Budget = Annotated[float, Field(ge=0, le=1e9, strict=True)]
 
 
@@ -174,6 +175,8 @@ class Replicas(Description):
     """What all replicas may take together [CPUs]; else what primaries leave."""
     level: Annotated[int, Field(ge=0, le=10, strict=True)] = 1
     """The most replicas of an operator."""
+    moves: Annotated[int, Field(ge=0, le=10**9, strict=True)] | None = None
+    """How many of the replicas that run may leave their hosts; else all."""
 
 
 class QuerySet(Description):
@@ -195,8 +198,11 @@ class QuerySet(Description):
     """The hosts; plans need them."""
     p: Share | Annotated[tuple[Share, ...], Field(min_length=1)] = 0.01
     """Probability that a host is down; with several values each is answered, plans are made for the first."""
-    placed: ReadOnlyMap[Annotated[int, Field(ge=0, strict=True)]] = Field(default_factory=dict, validate_default=True)
-    """A running system: the host, counted from 0, of the primary of each operator, as QUERY.OPERATOR."""
+    placed: ReadOnlyMap[HostNumber | Annotated[tuple[HostNumber, ...], Field(min_length=1)]] = Field(
+        default_factory=dict, validate_default=True
+    )
+    """A running system: the host, counted from 0, of the primary of each operator, as QUERY.OPERATOR; a list where
+    replicas run too, the primary first."""
     replicas: Replicas = Field(default_factory=Replicas)
     """What replicas may take."""
 

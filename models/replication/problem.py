@@ -8,6 +8,7 @@ replicas each operator gets, and a host for each of them, and for primaries that
                or the largest P(query is broken)                    (goal "worst")
     subject to sum of the loads of replicas <= budget
                loads of a host <= what it has, no two instances of an operator on one host
+               of the replicas that run now at most `max_moves` leave their hosts: moved, or given up
 
 Source: Adaptive selective replication (VLDB PhD workshop 2013), sections 2 to 4. Probabilities are those of queries
 that are *broken*, so that small ones keep their digits.
@@ -43,7 +44,9 @@ class Replication:
     operators. host_cpu (H,), host_network (H,) or None; down (n_p, H): chances that hosts are down, plans are made for
     the first row. primary (n,): where primaries run, -1 for one that has no host yet. replica_hosts, primary_hosts
     (H,): which hosts new replicas and primaries may use, None for all. budget: what replicas may take together, None
-    for what the primaries leave of the hosts. Raises InputError with every fault found.
+    for what the primaries leave of the hosts. running: the hosts of the replicas of each operator that run now, () for
+    no replicas at all; max_moves: how many of them may leave their hosts, None for all. Raises InputError with every
+    fault found.
     """
 
     load: FloatArray
@@ -60,6 +63,8 @@ class Replication:
     budget: float | None = None
     max_level: int = 1
     goal: str = "mean"
+    running: Instances = ()
+    max_moves: int | None = None
 
     def __post_init__(self) -> None:
         check = CheckedArrays()
@@ -84,7 +89,9 @@ class Replication:
         raise_if_any(check.faults)
         for name, found in checked.items():
             object.__setattr__(self, name, found)
+        object.__setattr__(self, "running", tuple(tuple(map(int, hosts)) for hosts in self.running))
         raise_if_any(self._primary_faults())
+        raise_if_any(self._running_faults())
         self.queries([(h,) if h >= 0 else (0,) for h in self.primaries.tolist()])  # checks queries and weights
         Failures(self.down)
 
@@ -111,6 +118,9 @@ class Replication:
             check.add("budget", self.budget, "must be finite and not negative")
         if isinstance(self.max_level, bool) or not isinstance(self.max_level, (int, np.integer)) or self.max_level < 0:
             check.add("max_level", self.max_level, "must be a whole number, at least 0")
+        most = self.max_moves
+        if most is not None and (isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 0):
+            check.add("max_moves", most, "must be a whole number, at least 0")
         if self.goal not in GOALS:
             check.add("goal", self.goal, "must be one of " + ", ".join(GOALS))
 
@@ -120,6 +130,15 @@ class Replication:
         for host in np.flatnonzero(used > self.host_cpu + self.slack).tolist():
             rule = f"is more than the host has: {self.host_cpu[host]:g}"
             yield InputFault(f"host {host}", float(used[host]), rule, "primaries that run there")
+
+    def _running_faults(self) -> Iterator[InputFault]:
+        if self.running and len(self.running) != self.n_operators:
+            yield InputFault("running", len(self.running), f"must have {self.n_operators} operators")
+            return
+        for o, (primary, hosts) in enumerate(zip(self.primaries.tolist(), self.running, strict=False)):
+            rule = _running_rule(self, primary, hosts)
+            if rule:
+                yield InputFault(f"running[{o}]", list(hosts), rule)
 
     @property
     def primaries(self) -> IntArray:
@@ -188,9 +207,30 @@ class Replication:
         """What the replicas take together, correctly rounded."""
         return math.fsum(load * (len(hosts) - 1) for load, hosts in zip(self.load.tolist(), instances, strict=True))
 
+    def moves(self, instances: Sequence[Sequence[int]]) -> int:
+        """How many replicas that run now have no instance on their host any more."""
+        return sum(len(set(now) - set(hosts[1:])) for now, hosts in zip(self.running, instances, strict=False))
+
     def violations(self, instances: Sequence[Sequence[int]]) -> list[str]:
         """What is wrong with an answer, in words; nothing where it keeps every constraint."""
         return list(_violations(self, instances))
+
+
+def _running_rule(problem: Replication, primary: int, hosts: Sequence[int]) -> str:
+    """What is wrong with where replicas of an operator run; "" for nothing."""
+    if any(not 0 <= host < problem.n_hosts for host in hosts):
+        return f"has a host that is not there: there are {problem.n_hosts}, counted from 0"
+    if len(set(hosts)) < len(hosts):
+        return "has two replicas on one host"
+    if primary in hosts:
+        return "has a replica on the host of its primary"
+    if hosts and primary < 0:
+        return "has replicas, but no primary that runs"
+    if any(not _open(problem.replica_hosts, host) for host in hosts):
+        return "has a replica on a host that takes none"
+    if len(hosts) > problem.max_level:
+        return f"has more replicas than an operator may have: {problem.max_level}"
+    return ""
 
 
 def _violations(problem: Replication, instances: Sequence[Sequence[int]]) -> Iterator[str]:
@@ -219,9 +259,16 @@ def _violations(problem: Replication, instances: Sequence[Sequence[int]]) -> Ite
     yield from _over(problem.load, problem.host_cpu, instances, "CPU")
     if problem.network is not None and problem.host_network is not None:
         yield from _over(problem.network, problem.host_network, instances, "network")
+    yield from _over_limits(problem, instances)
+
+
+def _over_limits(problem: Replication, instances: Sequence[Sequence[int]]) -> Iterator[str]:
     cost, slack = problem.cost(instances), problem.slack * max(1.0, problem.n_hosts)
     if problem.budget is not None and cost > problem.budget + slack:
         yield f"replicas take {cost:.12g}, the budget is {problem.budget:.12g}"
+    moves = problem.moves(instances)
+    if problem.max_moves is not None and moves > problem.max_moves:
+        yield f"{moves} running replicas leave their hosts, at most {problem.max_moves} may"
 
 
 def _open(hosts: BoolArray | None, host: int) -> bool:
@@ -247,7 +294,7 @@ class ReplicationPlan(Solution):
     lower bound of it; `broken` (n_p, n_queries) is P(query is broken) in all settings. `cost`: what the replicas take.
     `left_out`: replicas that were chosen and found no host. `methods` say how it was made. With a `target`, the share
     of queries that has to run, objective and bound are of the cost. `certificate`: multipliers that prove the bound, or
-    a part of it (`optimizer.replication.program`).
+    a part of it (`optimizer.replication.program`). `moves`: of the replicas that ran before, how many left their hosts.
     """
 
     instances: Instances | None = None
@@ -258,6 +305,7 @@ class ReplicationPlan(Solution):
     methods: tuple[str, ...] = ()
     target: float | None = None
     certificate: FloatArray | None = None
+    moves: int | None = None
 
     @property
     def levels(self) -> IntArray | None:

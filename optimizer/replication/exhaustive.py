@@ -50,6 +50,7 @@ class _Walk:
     def __init__(self, problem: Replication, most: int) -> None:
         self.problem, self.left = problem, most
         self.best: dict[float, tuple[float, float, Instances]] = {}
+        self._moves: dict[float, int] = {}
         self._sets: list[tuple[int, ...]] = []
         self._rooms = [(problem.load, problem.host_cpu.astype(float).copy())]
         if problem.network is not None and problem.host_network is not None:
@@ -77,6 +78,8 @@ class _Walk:
             self._keep()
             return True
         for hosts in self._choices(operator):
+            if not self._may(hosts):
+                continue
             self._put(operator, hosts, 1)
             self._sets.append(hosts)
             whole = self._next()
@@ -85,6 +88,11 @@ class _Walk:
             if not whole:
                 return False
         return True
+
+    def _may(self, hosts: tuple[int, ...]) -> bool:
+        """Whether no more running replicas have left their hosts than may."""
+        most = self.problem.max_moves
+        return most is None or self.problem.moves([*self._sets, hosts]) <= most
 
     def _put(self, operator: int, hosts: tuple[int, ...], sign: int) -> None:
         for host in hosts:
@@ -124,9 +132,10 @@ class _Walk:
             return
         chances = [self._computed(tuple(self._sets[o] for o in needed)) for needed in problem.operators]
         value = float(problem.value(np.array(chances)))
-        kept = self.best.get(cost)
-        if kept is None or value < kept[1]:
+        kept, moves = self.best.get(cost), problem.moves(self._sets)
+        if kept is None or (value, moves) < (kept[1], self._moves[cost]):
             self.best[cost] = (cost, value, tuple(self._sets))
+            self._moves[cost] = moves
 
     def _computed(self, sets: tuple[tuple[int, ...], ...]) -> float:
         key = tuple(sorted({tuple(sorted(hosts)) for hosts in sets}))
@@ -137,8 +146,8 @@ class _Walk:
 
 
 def _kinds(problem: Replication) -> list[int]:
-    """A number for each host; equal for those that differ in nothing that counts and have no primary yet."""
-    fixed = set(problem.primaries.tolist())
+    """A number for each host; equal for those that differ in nothing that counts and where nothing runs yet."""
+    fixed = {*problem.primaries.tolist(), *(host for hosts in problem.running for host in hosts)}
     assert problem.primary_hosts is not None
     assert problem.replica_hosts is not None
     columns = [problem.host_cpu, problem.primary_hosts, problem.replica_hosts, *problem.down]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from models.replication.importance import IMPORTANCE, importance
 from models.replication.problem import ROUNDING, Replication, ReplicationPlan
 from models.solution import Status
 from models.words import nearest
-from optimizer.replication.placing import PLACEMENTS, Placed, place_primaries, place_replicas
+from optimizer.replication.placing import PLACEMENTS, Placed, place_replicas
+from optimizer.replication.running import least_moves, start_of, usable
 from optimizer.replication.selection import SELECTIONS
 
 __all__ = ["SELECTIONS", "evaluated", "plan", "without_room"]
@@ -33,8 +35,9 @@ def plan(
 ) -> ReplicationPlan:
     """The plan of the three steps; `noise` (n,) between 0 and 1 decides ties, and what `random` means.
 
-    Without noise ties go to the first operator. `primaries`: those of `place_primaries`, where they are known. Where
-    primaries find no host the status is unknown: another packing may. Raises InputError for an unknown name.
+    Without noise ties go to the first operator. `primaries`: those of `start_of`, where they are known; replicas that
+    these have stay. Where primaries find no host the status is unknown: another packing may. Raises InputError for an
+    unknown name.
     """
     for name, given, known in (
         ("importance", by, IMPORTANCE),
@@ -46,17 +49,32 @@ def plan(
     if by == "random" and noise is None:
         raise InputError.at("importance", by, "needs random numbers")
     began = time.perf_counter()
-    start = primaries or place_primaries(problem, placement)
-    if not start.whole:
+    start = primaries or start_of(problem, placement)
+    if not usable(problem, start):
         return without_room(problem, start, time.perf_counter() - began)
     drawn = np.zeros(problem.n_operators) if noise is None else noise
     worth = importance(by, problem, start.instances, drawn)
     order = np.lexsort((drawn, -worth)).astype(np.int64)
-    level = SELECTIONS[selection](problem, worth, order, most_levels(problem))
+    left, most = _left(problem, start)
+    level = SELECTIONS[selection](left, worth, order, most)
     ranked = np.empty(problem.n_operators)
     ranked[order] = np.arange(problem.n_operators, 0, -1)
     placed = place_replicas(problem, start.instances, level, ranked, placement)
     return evaluated(problem, placed, (by, selection, placement), time.perf_counter() - began)
+
+
+def _left(problem: Replication, start: Placed) -> tuple[Replication, IntArray]:
+    """What selection has to do beside replicas that are there: the budget that these leave, how many more there may be.
+
+    An operator that may have no more loads nothing: a query that needs it too has it already.
+    """
+    there = np.array([len(hosts) - 1 for hosts in start.instances], dtype=np.int64)
+    if not there.any():
+        return problem, most_levels(problem)
+    most = np.minimum(most_levels(problem), problem.max_level) - there
+    budget = max(0.0, problem.capacity - problem.cost(start.instances))
+    load = np.where((there > 0) & (most <= 0), 0.0, problem.load)
+    return replace(problem, budget=budget, load=load), np.maximum(most, 0)
 
 
 def most_levels(problem: Replication) -> IntArray:
@@ -92,17 +110,31 @@ def evaluated(
         left_out=placed.left_out,
         colours=placed.colours,
         methods=tuple(methods),
+        moves=problem.moves(placed.instances) if problem.running else None,
     )
 
 
 def without_room(problem: Replication, start: Placed, wall_s: float) -> ReplicationPlan:
-    """What is said where primaries find no host; infeasible where no packing could do it."""
+    """What is said where primaries find no host, or running replicas no room; infeasible where nothing could do it."""
+    if start.whole:
+        return _too_many(problem, start, wall_s)
     why = _no_packing(problem.load, problem.host_cpu, problem.primary_hosts, "CPUs")
     if not why and problem.network is not None and problem.host_network is not None:
         why = _no_packing(problem.network, problem.host_network, problem.primary_hosts, "B/s of network")
     status = Status.INFEASIBLE if why else Status.UNKNOWN
     note = f"the packing found no host for {start.left_out} of {problem.n_operators} primaries; more hosts would help"
     return ReplicationPlan(status=status, wall_s=wall_s, note=why or note, left_out=start.left_out)
+
+
+def _too_many(problem: Replication, start: Placed, wall_s: float) -> ReplicationPlan:
+    """What is said where more running replicas have to leave their hosts than may."""
+    least, most = least_moves(problem), problem.max_moves
+    proven = most is not None and least > most
+    said = (
+        f"{least} running replicas at least have" if proven else f"{problem.moves(start.instances)} were found to have"
+    )
+    note = f"{said} to leave their hosts, for the budget or the room of hosts; at most {most} may"
+    return ReplicationPlan(status=Status.INFEASIBLE if proven else Status.UNKNOWN, wall_s=wall_s, note=note)
 
 
 def _no_packing(load: FloatArray, room: FloatArray, open_hosts: BoolArray | None, what: str) -> str:

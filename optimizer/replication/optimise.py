@@ -27,7 +27,8 @@ from optimizer.replication.exhaustive import ExactPoint, exact_front
 from optimizer.replication.heuristic import evaluated, plan, without_room
 from optimizer.replication.placing import Placed, place_primaries
 from optimizer.replication.program import cost_program_of, program_of
-from optimizer.replication.search import exchange, fill, move, start_with, trim
+from optimizer.replication.running import least_cost, start_of, usable
+from optimizer.replication.search import exchange, fill, loosen, move, put_back, start_with, trim
 from optimizer.replication.state import State
 from optimizer.replication.worst import worst_bound
 
@@ -48,14 +49,15 @@ def most_available(problem: Replication, *, start: Instances | None = None, exha
     """
     began = time.perf_counter()
     every = exact_front(problem) if exhaustive else None
+    budget = most_cost(problem)
     if every:
-        return _exact(problem, every[-1], began)
+        return _exact(problem, _nearest(problem, every[-1], budget), began)
     task = _Task.of(problem)
     if task is None:
         return _no_room(problem, every, began)
-    budget = most_cost(problem)
     bound, covers = task.bound(budget)
     state = task.best(budget, covers, start)
+    put_back(state, budget)
     return task.answer(state, budget, bound, began)
 
 
@@ -83,7 +85,7 @@ def cheapest(problem: Replication, target: float, *, exhaustive: bool = True) ->
         return _missed(problem, dearest, bound, target, time.perf_counter() - began)
     least = 0.0 if task.bound(0.0)[0] <= allowed else _last(0.0, most, lambda cost: task.bound(cost)[0] > allowed)
     whole, certificate = task.proven_cost(allowed)
-    least = max(least, whole)
+    least = max(least, whole, least_cost(problem))
     state = _cheap(task, dearest, least, allowed)
     found = evaluated(problem, state.placed, OPTIMISED, time.perf_counter() - began)
     cost = found.cost or 0.0
@@ -180,8 +182,10 @@ def front(problem: Replication, points: int = 21, *, exhaustive: bool = True) ->
         return []
     found: list[FrontPoint] = []
     last: Instances | None = None
-    for budget in np.linspace(0.0, most_cost(problem), points).tolist():
+    for budget in np.linspace(least_cost(problem), most_cost(problem), points).tolist():
         began = time.perf_counter()
+        if not task.starts(budget):
+            continue  # more running replicas would have to leave than may
         bound, covers = task.bound(budget)
         state = task.best(budget, covers, last)
         value = _value(problem, state)
@@ -193,11 +197,21 @@ def front(problem: Replication, points: int = 21, *, exhaustive: bool = True) ->
 
 
 def _no_room(problem: Replication, every: list[ExactPoint] | None, began: float) -> ReplicationPlan:
-    """Primaries found no host; infeasible where all that is possible was tried."""
-    found = without_room(problem, place_primaries(problem), time.perf_counter() - began)
+    """Primaries found no host, or running replicas no room; infeasible where all that is possible was tried."""
+    found = without_room(problem, start_of(problem), time.perf_counter() - began)
     if every is None or found.status is Status.INFEASIBLE:
         return found
-    return replace(found, status=Status.INFEASIBLE, note="no packing of the primaries exists: all were tried")
+    what = f" that keeps all but {problem.max_moves} of the replicas" if problem.max_moves is not None else ""
+    return replace(found, status=Status.INFEASIBLE, note=f"no packing of the primaries exists{what}: all were tried")
+
+
+def _nearest(problem: Replication, point: ExactPoint, budget: float) -> ExactPoint:
+    """A plan as good, in which more of what runs stays: it may cost more, within the budget."""
+    if not problem.running:
+        return point
+    state = State(problem, point.instances)
+    put_back(state, budget)
+    return ExactPoint(state.cost, state.value, state.instances)
 
 
 def _exact(problem: Replication, point: ExactPoint, began: float) -> ReplicationPlan:
@@ -230,13 +244,20 @@ class _Task:
 
     problem: Replication
     bounds: Bounds
-    starts: Sequence[Placed]
+    start: Placed
 
     @classmethod
     def of(cls, problem: Replication) -> _Task | None:
-        """None where primaries find no host."""
-        start = place_primaries(problem)
-        return cls(problem, bounds_of(problem), [start]) if start.whole else None
+        """None where primaries find no host, or more running replicas would have to leave theirs than may."""
+        start = start_of(problem)
+        return cls(problem, bounds_of(problem), start) if usable(problem, start) else None
+
+    def starts(self, budget: float) -> list[Placed]:
+        """What a search within the budget starts from: with what runs, and where all of it may leave without, too."""
+        if not self.problem.running:
+            return [self.start]
+        found = [start_of(self.problem, budget=budget), place_primaries(self.problem)]
+        return [one for one in found if usable(self.problem, one)]
 
     def bound(self, budget: float) -> tuple[float, list[Cover]]:
         """A lower bound of the objective within a budget, and covers to start from."""
@@ -266,7 +287,7 @@ class _Task:
     def quick(self, budget: float, covers: Sequence[Cover]) -> State:
         """What comes of the covers of the bound, without exchanging anything."""
         found = []
-        for start in self.starts:
+        for start in self.starts(budget) or [self.start]:
             state = State(self.problem, start.instances)
             start_with(state, covers, budget)
             fill(state, self._covers(start), budget)
@@ -276,13 +297,19 @@ class _Task:
     def best(self, budget: float, covers: Sequence[Cover], more: Instances | None = None) -> State:
         """The best of what comes of the covers of the bound, of importance, and of `more`."""
         found: list[State] = []
-        for start in self.starts:
+        for start in self.starts(budget) or [self.start]:
             state = State(self.problem, start.instances)
             start_with(state, covers, budget)
             found.append(self._improved(state, self._covers(start), budget))
+            if state.moves != self.problem.max_moves and self.problem.running:
+                state = State(self.problem, start.instances)
+                loosen(state)
+                found.append(self._improved(state, self._covers(start), budget))
             for instances in [*self._by_importance(start, budget), *([] if more is None else [more])]:
                 found.append(self._improved(State(self.problem, instances), self._covers(start), budget))
-        return min(found, key=lambda state: (state.value, state.cost))
+        best = min(found, key=lambda state: (state.value, state.cost, state.moves))
+        put_back(best)
+        return best
 
     def _improved(self, state: State, covers: Sequence[Cover], budget: float) -> State:
         fill(state, covers, budget)

@@ -45,16 +45,23 @@ class Placed:
 Pack = Callable[[Placement, IntArray], IntArray]
 
 
-def place_primaries(problem: Replication, method: str = "first-fit") -> Placed:
-    """Primaries that have no host yet, in the order of the graph; `method` is one of PLACEMENTS."""
+def place_primaries(
+    problem: Replication, method: str = "first-fit", replicas: Sequence[Sequence[int]] | None = None
+) -> Placed:
+    """Primaries that have no host yet, in the order of the graph; `method` is one of PLACEMENTS.
+
+    `replicas`: those of each operator that are there already, and stay.
+    """
     order = np.arange(problem.n_operators)
-    return _placed(problem, [[int(h)] for h in problem.primaries], order, None, PLACEMENTS[method])
+    beside = replicas or [()] * problem.n_operators
+    instances = [[int(h), *own] for h, own in zip(problem.primaries, beside, strict=True)]
+    return _placed(problem, instances, order, None, PLACEMENTS[method])
 
 
 def place_replicas(
     problem: Replication, instances: Sequence[Sequence[int]], level: IntArray, importance: FloatArray, method: str
 ) -> Placed:
-    """Replicas to these levels (n,) beside what is placed already; `method` is one of PLACEMENTS."""
+    """So many more replicas (n,) beside what is placed already; `method` is one of PLACEMENTS."""
     order = np.argsort(-importance, kind="stable")
     return _placed(problem, [list(hosts) for hosts in instances], order, level, PLACEMENTS[method])
 

@@ -1,6 +1,7 @@
 """A linear program that no plan of replicas within a budget is below, and bounds of it from its dual values alone.
 
-    y[o]      operator o has a replica (at most `budget` of load has)
+    y[o]      operator o has a replica (at most `budget` of load has; of those that run at most `max_moves` leave:
+              sum r[o] y[o] >= sum r[o] - max_moves, where r[o] run)
     z[c]      all operators of cover c have (bounds: what a query with primaries in place can gain), z[c] <= y[o]
     d[q]      query q, whose primaries have no host yet, has operators without replicas on two hosts at least
     s[h, o]   o and h have no replica, are in a query with d = 0, and so share a host
@@ -80,6 +81,7 @@ def program_of(problem: Replication, budget: float, bounds: Bounds | None = None
     made.add(cost, -max(0.0, budget) * (1 + 1e-12) - problem.slack)
     for o in np.flatnonzero(most_levels(problem) * min(problem.max_level, 1) == 0).tolist():
         made.add({o: -1.0}, 0.0)
+    _add_running(made, problem)
     whole: dict[frozenset[int], int] = {}
     constants = []
     for share, query in zip(shares, bounds.queries, strict=True):
@@ -108,6 +110,13 @@ def cost_program_of(problem: Replication, allowed: float, bounds: Bounds | None 
     made.constant, made.costs = 0.0, [0.0] * len(made.costs)
     made.costs[: problem.n_operators] = problem.load.tolist()
     return made
+
+
+def _add_running(made: Program, problem: Replication) -> None:
+    """An operator that has no replica any more has let all go that run."""
+    there = {o: float(len(hosts)) for o, hosts in enumerate(problem.running) if hosts}
+    if problem.max_moves is not None and problem.max_moves < sum(there.values()):
+        made.add(there, sum(there.values()) - problem.max_moves)
 
 
 def _add_spread(made: Program, problem: Replication) -> None:

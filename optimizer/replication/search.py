@@ -115,6 +115,7 @@ def _host(state: State, o: int) -> int | None:
     factor[~room] = -1
     order = np.argsort(-factor, kind="stable")[:_CANDIDATES]
     candidates = [int(h) for h in order if factor[h] > 0] or [int(order[0])]
+    candidates = list(dict.fromkeys([*(h for h in state.running[o] if room[h]), *candidates]))
     if len(candidates) == 1:
         return candidates[0]
     users = state.users([o])
@@ -147,6 +148,8 @@ def _all(state: State) -> range:
 
 def _moved(state: State, o: int, host: int) -> bool:
     """Move one instance to the host where fewest queries break; whether there is a better one than its own."""
+    if not state.may_leave(o, host):
+        return False
     users = state.users([o])
     best, chances = _weighted(state, users), state.broken[users].copy()
     place, target = state.hosts[o].index(host), host
@@ -191,10 +194,11 @@ def exchange(state: State, covers: Sequence[Cover], budget: float) -> None:
         return
     losses = sorted((_loss(state, o), o) for o in _all(state) if state.level(o) and state.load[o] > 0)
     for _, o in losses[:_EXCHANGES]:
-        if not state.level(o):
+        leaving = next((h for h in reversed(state.hosts[o][1:]) if state.may_leave(o, h)), None)
+        if leaving is None:
             continue
         before, hosts, broken = state.value, [list(one) for one in state.hosts], state.broken.copy()
-        state.drop(o, state.hosts[o][-1])
+        state.drop(o, leaving)
         state.refresh(state.users([o]))
         fill(state, covers, budget)
         if state.value >= before * (1 - 1e-12):
@@ -227,6 +231,8 @@ def trim(state: State, allowed: float) -> None:
     """Take replicas away, the dearest first, while the value stays within what is allowed."""
     for o in sorted(_all(state), key=lambda o: (-state.load[o], o)):
         for host in list(state.hosts[o][1:]):
+            if not state.may_leave(o, host):
+                continue
             users = state.users([o])
             chances = state.broken[users].copy()
             place = state.hosts[o].index(host)
@@ -236,3 +242,42 @@ def trim(state: State, allowed: float) -> None:
                 state.add(o, host)
                 state.hosts[o].insert(place, state.hosts[o].pop())
                 state.broken[users] = chances
+
+
+def loosen(state: State) -> None:
+    """Give up as many running replicas as may leave, those first that gain least for their load."""
+    here = [o for o in _all(state) if state.load[o] > 0 and set(state.running[o]) & set(state.hosts[o][1:])]
+    for _, o in sorted((_loss(state, o), o) for o in here):
+        for host in [h for h in state.running[o] if h in state.hosts[o]]:
+            if state.may_leave(o, host):
+                state.drop(o, host)
+    state.refresh(range(state.problem.n_queries))
+
+
+def put_back(state: State, budget: float | None = None) -> None:
+    """Put replicas back to where they ran, wherever no more queries break; those given up too, within a budget."""
+    for o in _all(state):
+        _swap_back(state, o)
+        for old in state.running[o] if budget is not None else ():
+            wanted = state.level(o) < state.problem.max_level and state.room_for(o)[old]
+            if wanted and budget is not None and fits(state, o, budget):
+                state.add(o, old)
+                state.refresh(state.users([o]))
+
+
+def _swap_back(state: State, o: int) -> None:
+    if state.running[o]:
+        users = state.users([o])
+        for old in [h for h in state.running[o] if h not in state.hosts[o]]:
+            for new in [h for h in state.hosts[o][1:] if h not in state.running[o]]:
+                if not state.room_for(o)[old]:
+                    break
+                before, place = _weighted(state, users), state.hosts[o].index(new)
+                state.drop(o, new)
+                state.add(o, old)
+                if _weighted(state, users) <= before * (1 + 1e-12):
+                    state.refresh(users)
+                    break
+                state.drop(o, old)
+                state.add(o, new)
+                state.hosts[o].insert(place, state.hosts[o].pop())

@@ -36,6 +36,8 @@ class State:
             for h in one:
                 self._take(o, h, 1.0)
         self.cost = problem.cost(self.hosts)
+        self.running = problem.running or ((),) * problem.n_operators
+        self.moves = problem.moves(self.hosts)
         self.broken = np.array([self._chance(q) for q in range(problem.n_queries)])
 
     @property
@@ -77,6 +79,7 @@ class State:
         self._masks[o] |= 1 << host
         self._take(o, host, 1.0)
         self.cost += self.load[o]
+        self.moves -= host in self.running[o]
 
     def drop(self, o: int, host: int) -> None:
         """Take a replica away."""
@@ -84,6 +87,12 @@ class State:
         self._masks[o] &= ~(1 << host)
         self._take(o, host, -1.0)
         self.cost -= self.load[o]
+        self.moves += host in self.running[o]
+
+    def may_leave(self, o: int, host: int) -> bool:
+        """Whether an instance may leave its host: it did not run there before, or one more move is allowed."""
+        most = self.problem.max_moves
+        return most is None or host not in self.running[o] or self.moves < most
 
     def refresh(self, queries: Iterable[int]) -> None:
         """The chances of these queries, after their operators have changed."""

@@ -223,3 +223,77 @@ def test_a_plan_has_a_certificate_that_verify_reads_and_one_that_is_none_is_refu
         assert run(capsys, "verify", kept, EXAMPLE)[0] == 2
     kept.write_text(json.dumps(made | {"bound": 0.9 * made["objective"], "gap": None, "certificate": None}))
     assert "takes a solver" in run(capsys, "verify", kept, EXAMPLE)[1]
+
+
+def test_replicas_that_run_stay_but_for_the_moves_and_verify_counts_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    ran = planned(capsys, EXAMPLE, "--importance", "product", "--budget", 0.4, "--out", before)
+    words = ("--from", before, "--moves", 1, "--optimise", "--out", after, "--force")
+    made = planned(capsys, EXAMPLE, *words)
+    assert [hosts[0] for hosts in made["instances"]] == [hosts[0] for hosts in ran["instances"]]
+    pairs = zip(ran["instances"], made["instances"], strict=True)
+    assert sum(len(set(old[1:]) - set(new[1:])) for old, new in pairs) == made["moves"] <= 1
+    assert made["running"] == ran["instances"]
+    assert made["compared"]["product"]["moves"] == 0
+    assert made["objective"] < ran["objective"]
+    code, out, _ = run(capsys, "verify", after, EXAMPLE)
+    assert code == 0
+    assert "the moves" in out
+    assert (
+        f"Of {sum(len(one) - 1 for one in ran['instances'])} replicas that run"
+        in run(capsys, "plan", "replicas", EXAMPLE, *words)[1]
+    )
+    after.write_text(json.dumps(made | {"moves": made["moves"] + 1}))
+    assert run(capsys, "verify", after, EXAMPLE)[0] == 4
+
+
+def test_a_query_that_went_takes_its_operators_along_and_lists_say_the_same_as_a_plan(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    before, file = tmp_path / "before.json", tmp_path / "queries.toml"
+    ran = planned(capsys, EXAMPLE, "--importance", "product", "--out", before)
+    text = EXAMPLE.read_text()
+    start, end = text.index("[queries.average.operators]"), text.index("[queries.alerts.operators]")
+    file.write_text(text[:start] + text[end:])
+    made = planned(capsys, file, "--importance", "product", "--from", before, "--moves", 0)
+    where = {name: hosts for own, hosts in zip(ran["names"], ran["instances"], strict=True) for name in own}
+    assert made["running"] == [where[name] for name in made["operators"]]
+    lists = "".join(f'"{name}" = {where[name]}\n' for name in made["operators"])
+    file.write_text(file.read_text() + "moves = 0\n\n[placed]\n" + lists)
+    again = planned(capsys, file, "--importance", "product")
+    assert (again["instances"], again["moves"], again["max_moves"]) == (made["instances"], 0, 0)
+    code, _, err = run(capsys, "plan", "replicas", file, "--from", before)
+    assert code == 2
+    assert "say what runs in one of them" in err
+
+
+def test_moves_that_are_too_few_or_of_nothing_and_plans_of_other_queries_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    before = tmp_path / "before.json"
+    made = planned(capsys, EXAMPLE, "--importance", "product", "--out", before)
+    code, _, err = run(capsys, "plan", "replicas", EXAMPLE, "--from", before, "--moves", 1, "--budget", 0.1)
+    assert code == 3
+    assert "have to leave their hosts, for the budget or the room of hosts; at most 1 may" in err
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"kind": "front"}, "is a front"),
+        ({"instances": None}, "has no plan of replicas"),
+        ({"instances": [[one[0]] * 2 for one in made["instances"]]}, "has a replica on the host of its primary"),
+        ({"instances": [[99]] * 8}, "is not a host for primaries: there are 8"),
+        ({"instances": [[]] * 8}, "has no host"),
+        ({"names": [["x.y"]] * 8}, "has no operator of these queries"),
+        ({"names": "x"}, "must be the names of 8 operators"),
+        ({"names": [made["operators"][:1]] * 8}, "is the same operator as"),
+    ]
+    for change, said in wrong:
+        before.write_text(json.dumps(made | change))
+        code, out, err = run(capsys, "plan", "replicas", EXAMPLE, "--from", before)
+        assert (code, out) == (2, "")
+        assert said in err
+        assert "Traceback" not in err
+    for words in (("--moves", 1), ("--moves", -1)):
+        code, _, err = run(capsys, "plan", "replicas", EXAMPLE, *words)
+        assert code == 2
+        assert "--moves" in err
