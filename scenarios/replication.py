@@ -299,7 +299,7 @@ def _with_running(asked: Asked, loaded: LoadedQueries, given: Any) -> Asked:
     by_file = placed_by_file(loaded, 0 if hosts is None else hosts.count)
     if given is None:
         return asked
-    running = checked_instances(given)
+    running = checked_instances(given, "running")
     if len(running) != len(by_file):
         raise InputError.at("running", len(running), f"must have {len(by_file)} operators")
     for name, own, said in zip(loaded.table.names, running, by_file, strict=True):

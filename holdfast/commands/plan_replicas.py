@@ -207,12 +207,12 @@ def _show(
             continue
         running = [f"{100 * (1 - value):.4f} %" for value in (plan.broken @ problem.shares).tolist()]
         worst = f"{100 * (1 - float(plan.broken[0].max())):.3f} %"
-        cells = (str(int((plan.levels > 0).sum())), f"{plan.cost:.4g}", str(plan.left_out))
-        rows.append((name, *running, worst, *cells, *([str(plan.moves)] if problem.running else [])))
+        last = plan.moves if problem.running else plan.left_out
+        rows.append((name, *running, worst, str(int((plan.levels > 0).sum())), f"{plan.cost:.4g}", str(last)))
     if not rows:
         return
-    columns = ("importance", *(f"p = {value:g}" for value in chances), "worst query", "operators", "CPUs", "left out")
-    columns += ("moves",) if problem.running else ()
+    columns = ("importance", *(f"p = {value:g}" for value in chances), "worst query", "operators", "CPUs")
+    columns += ("moves" if problem.running else "left out",)
     title = f"Queries that run, of {problem.n_queries} on {problem.n_operators} operators"
     colours = found[best].colours
     notes = [f"Replicas may take {problem.capacity:.6g} CPUs. Best at p = {chances[0]:g}: {best}."]
@@ -236,6 +236,7 @@ def _moved(plan: ReplicationPlan, problem: Replication, names: Sequence[str]) ->
     new = sum(len(set(hosts[1:]) - set(now)) for _, now, hosts in pairs)
     allowed = "" if most is None else f", at most {most} may"
     lines = [f"Of {total} replicas that run {plan.moves} leave their hosts{allowed}; {new} start."]
+    lines += [f"{plan.left_out} that were chosen found no host."] if plan.left_out else []
     for name, now, hosts in pairs:
         gone = [str(h) for h in now if h not in hosts]
         to = [str(h) for h in hosts[1:] if h not in now][: len(gone)]

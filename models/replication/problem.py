@@ -315,10 +315,10 @@ class ReplicationPlan(Solution):
         return frozen(np.array([len(hosts) - 1 for hosts in self.instances], dtype=np.int64))
 
 
-def checked_instances(given: Any) -> Instances:
+def checked_instances(given: Any, path: str = "instances") -> Instances:
     """Hosts of instances as a file has them; raises InputError for what is no list of lists of whole numbers."""
     if not isinstance(given, list) or not all(
         isinstance(one, list) and all(isinstance(h, int) and not isinstance(h, bool) for h in one) for one in given
     ):
-        raise InputError.at("instances", given, "must be a list of the hosts of each operator")
+        raise InputError.at(path, given, "must be a list of the hosts of each operator")
     return tuple(map(tuple, given))

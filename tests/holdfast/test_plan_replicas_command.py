@@ -247,6 +247,10 @@ def test_replicas_that_run_stay_but_for_the_moves_and_verify_counts_them(
     )
     after.write_text(json.dumps(made | {"moves": made["moves"] + 1}))
     assert run(capsys, "verify", after, EXAMPLE)[0] == 4
+    for wrong, said in (("x", "running = x"), ([], "must have 8 operators"), ([[0, 99]] + [[]] * 7, "[99]")):
+        after.write_text(json.dumps(made | {"running": wrong}))
+        code, _, err = run(capsys, "verify", after, EXAMPLE)
+        assert (code, said in err) == (2, True)
 
 
 def test_a_query_that_went_takes_its_operators_along_and_lists_say_the_same_as_a_plan(
