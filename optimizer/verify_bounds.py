@@ -3,7 +3,7 @@
 Each value is at most what any assignment that keeps the constraints costs:
 
 - the cheapest nodes that may store each checkpoint and have room for it alone;
-- with a limit on moves, staying and the moves that save most;
+- with a limit on moves, staying and the moves that save most, also at the prices of the plan;
 - of copies that are apart, as many different nodes as there are copies, each at its cheapest;
 - prices of the nodes (`prices.price_bound`), of either sign; where capacities only count, in numbers of checkpoints
   (`flow.potential_bound`);
@@ -26,7 +26,6 @@ from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from optimizer.enumeration import better_assignment
 
 _TRIED_PAIRS = 2_000
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -62,12 +61,13 @@ def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, toleranc
 
 
 def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatArray) -> Iterator[Proof]:
+    from optimizer.checkpoint_allocation.move_bound import move_bound  # noqa: PLC0415
     from optimizer.checkpoint_allocation.packings.certificate import multiplier_bound  # noqa: PLC0415
     from optimizer.checkpoint_allocation.prices import price_bound  # noqa: PLC0415
 
     yield Proof(math.fsum(minima.tolist()), "the cheapest allowed nodes")
     if problem.max_moves is not None:
-        yield Proof(_few_moves(problem, minima), "the moves that save most")
+        yield Proof(move_bound(problem, np.zeros(problem.n_nodes)), "the moves that save most")
     if problem.neighbours:
         yield Proof(_different_nodes(problem, minima), "different nodes for copies")
     packed = multiplier_bound(problem, plan.multipliers)
@@ -76,6 +76,8 @@ def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatAr
     prices = plan.prices
     if prices is not None and prices.shape == (problem.n_nodes,) and np.isfinite(prices).all():
         yield Proof(price_bound(problem, prices), "the node prices of the plan")
+        if problem.max_moves is not None:
+            yield Proof(move_bound(problem, prices), "the node prices of the plan, and the moves that save most")
         yield from _counted(problem, prices)
 
 
@@ -86,19 +88,6 @@ def _counted(problem: CheckpointAllocation, prices: FloatArray) -> Iterator[Proo
     if is_count_problem(problem):
         value, rounding = potential_bound(problem, counts(problem), prices * problem.weights[0])
         yield Proof(value - rounding, "the node prices of the plan")
-
-
-def _few_moves(problem: CheckpointAllocation, minima: FloatArray) -> float:
-    """What all cost where they are, less the most that so many moves save; those that cannot stay move first."""
-    assert problem.current is not None and problem.max_moves is not None
-    rows = np.arange(problem.n_checkpoints)
-    here = problem.cost[rows, problem.current].astype(np.float64)
-    fits = problem.weights[rows, problem.current] <= problem.upper[problem.current]
-    stays = problem.allowed[rows, problem.current] & fits
-    saved = np.sort(np.where(stays, here - minima, 0.0))[::-1]
-    left = max(problem.max_moves - int((~stays).sum()), 0)
-    terms = [*np.where(stays, here, minima).tolist(), *(-saved[:left]).tolist()]
-    return math.fsum(terms) - 2 * _EPS * math.fsum(np.abs(saved).tolist())
 
 
 def _different_nodes(problem: CheckpointAllocation, minima: FloatArray) -> float:

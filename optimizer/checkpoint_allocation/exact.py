@@ -24,6 +24,7 @@ from models.solution import is_proven
 from optimizer.checkpoint_allocation import flow, prices, separable
 from optimizer.checkpoint_allocation.core_flow import core_flow
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
+from optimizer.checkpoint_allocation.move_bound import move_bound
 from optimizer.checkpoint_allocation.search import Search
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.checkpoint_allocation.uncoupled import MIXED_INTEGER_PAIRS, uncoupled
@@ -100,7 +101,8 @@ def _coupled(
         moved = few_moves(problem, former)
         if moved.assignment is not None and not constraint_violations(problem, moved.assignment):
             note = "the running plan improved with few moves"
-            return Outcome(moved.assignment, moved.bound, note=note, prices=moved.prices)
+            bound = max(moved.bound, _bound_of_moves(problem, moved.prices))
+            return Outcome(moved.assignment, bound, note=note, prices=moved.prices)
     alone = not problem.neighbours and problem.max_moves is None and problem.capacity is not None
     if alone and problem.cost.size > _TINY_PAIRS:
         answered = uncoupled(problem, time_limit_s=time_limit_s, start=_start(problem, hint))
@@ -108,8 +110,11 @@ def _coupled(
             return answered
     price = prices.node_prices(problem)
     bound = max(prices.price_bound(problem, price), prices.price_bound(problem, np.zeros(problem.n_nodes)))
+    bound = max(bound, _bound_of_moves(problem, price))
     best = _best_known(problem, price, hint)
     value = math.inf if best is None else problem.objective(best)
+    if problem.max_moves is not None and best is not None and is_proven(value, bound):
+        return Outcome(best, bound, note="node prices and few moves", prices=price)
     small = problem.cost.size <= MIXED_INTEGER_PAIRS
     if not small and (best is not None or problem.cost.size > _FALLBACK_PAIRS):
         return Outcome(best, bound, note="node prices and local search, too large for a proof", prices=price)
@@ -125,6 +130,13 @@ def _coupled(
         if found.note or best is None or is_proven(value, bound):
             break
     return Outcome(best, bound, note="; ".join(filter(None, ["mixed-integer program", found.note])), prices=price)
+
+
+def _bound_of_moves(problem: CheckpointAllocation, price: FloatArray) -> float:
+    """What a limit on moves proves, with prices and without."""
+    if problem.current is None or problem.max_moves is None:
+        return -math.inf
+    return max(move_bound(problem, price), move_bound(problem, np.zeros(problem.n_nodes)))
 
 
 def large_with_few_moves(problem: CheckpointAllocation) -> bool:
