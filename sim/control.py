@@ -127,11 +127,11 @@ class Control:
 
     def _sample(self, every_ns: int) -> Process:
         """Queue lengths, work done, buffers and source lag at regular instants; reads only."""
-        clock, recorder = self.clock, self.recorder
+        clock, plane, look, bounded = self.clock, self.plane, self.recorder.look, self.plan.bounded
         while True:
-            yield clock.sleep(clock.now_ns() + every_ns)
+            yield clock.timeout(every_ns)
             now = clock.now_ns()
-            recorder.look("samples", now, self.plane.samples())
-            recorder.look("lag", now, self.plane.lag())
-            if self.plan.bounded:
-                recorder.look("buffers", now, self.plane.buffers())
+            look("samples", now, plane.samples())
+            look("lag", now, plane.lag())
+            if bounded:
+                look("buffers", now, plane.buffers())

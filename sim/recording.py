@@ -24,7 +24,9 @@ from sim.compiled.folds import PAGE, PAGES
 
 Tables = dict[str, Mapping[str, np.ndarray]]
 
-_FIRST_PAGES = 64
+_FIRST_PAGES = 2**11  # the scan asks for one for each delivery of a span, nearly all of which find theirs
+_PAGES_EACH = 10  # of a sink in an interval, at the most in nearly all runs
+_MOST_PAGES_AHEAD = 2**13
 _FIRST_ROWS = 2**12
 _MOST_ROWS_AHEAD = 2**24  # memory that is not written yet is not taken yet, but of it may be too much to ask for
 _NOTHING = 2**63 - 1  # the least of no values
@@ -148,7 +150,8 @@ class HistogramRecording:
         self._latencies = np.zeros((self._sinks.size, BINS), np.int64)
         self._intervals = np.zeros((self._sinks.size, intervals, 4), np.int64)
         self._directory = np.zeros((self._sinks.size, intervals, PAGES), np.int32)
-        self._pages = np.zeros((_FIRST_PAGES, PAGE), np.int32)  # a run has less than 2^31 tuples (`limits.steps`)
+        ahead = _FIRST_PAGES + min(_PAGES_EACH * self._sinks.size * intervals, _MOST_PAGES_AHEAD)
+        self._pages = np.zeros((ahead, PAGE), np.int32)  # a run has less than 2^31 tuples (`limits.steps`)
         self._used = np.ones(1, np.int64)  # page 0 means none
 
     def add_visits(self, block: np.ndarray) -> None:
@@ -263,17 +266,15 @@ class HistogramRecording:
 
     def _time_bins(self) -> dict[str, object]:
         parts = []
-        for what, counts, names in (
-            ("wait", self._waits, None),
-            ("sojourn", self._sojourns, None),
-            ("latency", self._latencies, self._sinks),
-        ):
-            row, in_bin = np.divmod(np.flatnonzero(counts), BINS)  # much less work than two indices at once
-            operator = row if names is None else names[row]
-            parts.append((operator, np.full(row.size, what, dtype="<U7"), in_bin, counts[row, in_bin]))
-        operator, what_of, in_bin, count = (np.concatenate(column) for column in zip(*parts, strict=True))
-        order = np.argsort(operator, kind="stable")
-        return {"operator": operator[order], "what": what_of[order], "bin": in_bin[order], "count": count[order]}
+        for operator in range(len(self._waits)):
+            sink = int(self._sink_of[operator])
+            latencies = [("latency", self._latencies[sink])] if sink >= 0 else []
+            for what, counts in [("wait", self._waits[operator]), ("sojourn", self._sojourns[operator]), *latencies]:
+                in_bin = np.flatnonzero(counts)
+                name = np.full(in_bin.size, what, dtype="<U7")
+                parts.append((np.full(in_bin.size, operator), name, in_bin, counts[in_bin]))
+        columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return dict(zip(("operator", "what", "bin", "count"), columns, strict=True))
 
     def _ended_rows(self) -> dict[str, object]:
         interval, operator = np.nonzero(self._ended.T)

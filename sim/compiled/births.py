@@ -56,22 +56,26 @@ def write_births(
     """The births (`BIRTH`) behind the next gaps of a renewal process, which are overwritten, without their keys.
 
     sums: where the draw before ended, and the sum of the gaps of this draw so far. Points beyond `until`, and births
-    from `end_ns` on, are left out. Returns how many were written, and whether none was left out at the end.
+    from `end_ns` on, are left out. Returns how many there are, and whether none was left out at the end. There must be
+    a record for each gap: what stands behind the births means nothing.
     """
     base, total = sums[0], sums[1]
-    for k in range(gaps.shape[0]):
+    for k in range(gaps.shape[0]):  # one loop: an instant is reckoned while the next sum is waited for
         total += gaps[k]
-        gaps[k] = total + base
+        point = total + base
+        gaps[k] = point
+        missing = min(tasks * point * mean_batch, most)  # as in `birth_times`
+        births[k].time = max(np.int64(1), np.int64(np.rint((begin_s + missing / rate_per_s) * _NS)))
     sums[1] = total
     first, inside = 0, gaps.shape[0]
     while first < inside and gaps[first] <= 0.0:
         first += 1
     while inside > first and gaps[inside - 1] > until:
         inside -= 1
-    for k in range(first, inside):  # as in `birth_times`
-        missing = min(tasks * gaps[k] * mean_batch, most)
-        births[k - first].time = max(np.int64(1), np.int64(np.rint((begin_s + missing / rate_per_s) * _NS)))
     n = inside - first
+    if first > 0:
+        for k in range(n):
+            births[k].time = births[first + k].time
     while n > 0 and births[n - 1].time >= end_ns:
         n -= 1
     return n, first + n == gaps.shape[0]

@@ -212,9 +212,12 @@ def _add_clipped(sums: np.ndarray, row: np.uint64, column: int, begin: int, end:
 @helper
 def cells(directory: np.ndarray, pages: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(interval, sink, bin, count) of all counts of the histograms of intervals, by these (n,)."""
-    n = np.count_nonzero(pages[1:])
+    n = 0
+    for page in range(1, pages.shape[0]):
+        for within in range(PAGE):
+            n += pages[page, within] > 0
     interval, sink = np.empty(n, np.int32), np.empty(n, np.int16)
-    in_bin, count = np.empty(n, np.int16), np.empty(n, np.int32)
+    in_bin, count = np.empty(n + 1, np.int16), np.empty(n + 1, np.int32)  # what is not counted is written over
     found = 0
     for at in range(directory.shape[1]):
         for row in range(directory.shape[0]):
@@ -222,14 +225,14 @@ def cells(directory: np.ndarray, pages: np.ndarray) -> tuple[np.ndarray, np.ndar
                 page = directory[row, at, octave]
                 if page == 0:
                     continue
+                first = found
                 for within in range(PAGE):
-                    if pages[page, within] > 0:
-                        interval[found] = at
-                        sink[found] = row
-                        in_bin[found] = octave * PAGE + within
-                        count[found] = pages[page, within]
-                        found += 1
-    return interval, sink, in_bin, count
+                    in_bin[found] = octave * PAGE + within
+                    count[found] = pages[page, within]
+                    found += pages[page, within] > 0
+                interval[first:found] = at
+                sink[first:found] = row
+    return interval, sink, in_bin[:n], count[:n]
 
 
 @helper

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
+from numba import types
 
 from models.records import NEVER, table
 from sim.birth_stream import BirthStream
 from sim.clock import Clock
 from sim.cluster import Cluster, RunPlan
 from sim.compiled import pools, scan, scan_recording, scan_saving, scan_setup
+from sim.compiled.compiling import entry
 from sim.compiled.no_actions import NoActions
-from sim.compiled.scan_queues import copy_queue
+from sim.compiled.scan_queues import copy_queues
 from sim.compiled.scan_state import BOOKS_FULL, DONE, FLUSH, PARCEL, REFILL, ScanState
 from sim.data_plane import Key, Listener, Row, Statistic
 from sim.recording import recording_of
@@ -45,10 +47,13 @@ class ScanPlane(NoActions):
             if plan.operators[operator].is_source
         ]
         self.s: ScanState = scan_setup.state(plan, cluster, block, self.recording)
-        self._messages: dict[int, np.ndarray] = {}
+        self._messages: dict[int, list[int]] = {}  # by second: local, data, local bytes, data bytes
+        self._advance = entry(scan.advance, self.s.numba_type, types.int64)
+        self._task_operator = np.array(cluster.task_operator, np.int64)
         tasks, sources = len(cluster.task_host), self.s.sources["unit"]
         self._sample = np.zeros((tasks, 5), np.int64)
         self._sample[:, 0], self._sample[:, 1] = np.arange(tasks), cluster.task_host
+        self._waits, self._busy = self.s.queues["n"][:tasks], self.s.servers["busy"]  # as they are at any time
         self._lag = np.zeros((sources.size, 2), np.int64)
         self._lag[:, 0] = self.s.unit_operator[sources]
 
@@ -63,7 +68,7 @@ class ScanPlane(NoActions):
             self.s.saved["holder"][unit] = self._listener.holder(unit)
             return True
         while True:
-            why = scan.advance(self.s, limit[0])
+            why = self._advance(self.s, limit[0])
             if why == DONE:
                 return False
             if why == REFILL:
@@ -79,9 +84,9 @@ class ScanPlane(NoActions):
     def _sum_up(self) -> None:
         """Add up the messages of the last seconds."""
         s, g = self.s, self.s.g
-        for row in s.message_rows[: int(g["message_rows"][0])]:
-            second, *numbers = row.tolist()
-            self._messages[second] = self._messages.get(second, 0) + np.array(numbers, np.int64)
+        for second, *numbers in s.message_rows[: int(g["message_rows"][0])].tolist():
+            before = self._messages.get(second, [0, 0, 0, 0])
+            self._messages[second] = [one + more for one, more in zip(before, numbers, strict=True)]
         g["message_rows"] = 0
 
     # -- verbs of what cannot happen here
@@ -196,10 +201,10 @@ class ScanPlane(NoActions):
 
     def samples(self) -> np.ndarray:
         """A row for each task: all live."""
-        s, rows = self.s, self._sample.copy()
-        rows[:, 2], rows[:, 3] = s.queues["n"][: len(rows)], s.servers["busy"]
-        if s.saves:
-            rows[:, 4] = scan_saving.kept(s, len(rows))
+        rows = self._sample.copy()
+        rows[:, 2], rows[:, 3] = self._waits, self._busy
+        if self.s.saves:
+            rows[:, 4] = scan_saving.kept(self.s, len(rows))
         return rows
 
     def lag(self) -> np.ndarray:
@@ -215,7 +220,7 @@ class ScanPlane(NoActions):
         self._sum_up()
         found = scan_saving.messages(self.s) if self.s.saves else {}
         for second, numbers in self._messages.items():
-            local, data, local_bytes, data_bytes = numbers.tolist()
+            local, data, local_bytes, data_bytes = numbers
             if data:
                 found[second, "data"] = [data, data_bytes]
             if local:
@@ -229,9 +234,9 @@ class ScanPlane(NoActions):
         """
         s = self.s
         applied, total = s.operators["applied"].copy(), s.operators["sum"].copy()
-        for operator, parcels in self._coming():
-            applied[operator] += parcels.size
-            total[operator : operator + 1] += parcels["id"].sum(dtype=np.uint64)  # modulo 2^64
+        for operators, parcels in self._coming():
+            applied += np.bincount(operators, minlength=applied.size)
+            np.add.at(total, operators, parcels["id"])  # modulo 2^64
         boxes = s.boxes[:-1]
         if not np.array_equal(boxes["sent"], applied) or not np.array_equal(boxes["sum"], total):
             raise RuntimeError("the books do not balance: tuples were lost or processed twice although no host failed")
@@ -241,63 +246,51 @@ class ScanPlane(NoActions):
             if not plan.is_source
         ]
 
-    def _coming(self) -> Iterator[tuple[int, np.ndarray]]:
-        """(operator, tuples) of all that is on its way, in queues and in service."""
-        s, tasks = self.s, len(self._cluster.task_host)
-        on_links = [s.box[int(s.boxes["first"][-1]) :][: int(s.boxes["n"][-1])]]
-        on_links += [self._queued(queue) for queue in np.flatnonzero(s.queues["n"]).tolist() if queue >= tasks]
-        for operator, box in enumerate(s.boxes[:-1]):
-            yield operator, s.box[int(box["first"]) :][: int(box["n"])]
-            for parcels in on_links:
-                yield operator, parcels[s.unit_operator[parcels["unit"]] == operator]
-        for task in self._at_work():
-            operator = self._cluster.task_operator[task]
-            yield operator, self._queued(task)
-            yield operator, self._serving(task)
-
-    def _at_work(self) -> list[int]:
-        """The tasks where something is served or waits, in order."""
+    def _coming(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(operators, tuples), both (n,), of all that is on its way, in queues and in service."""
         s = self.s
-        found: list[int] = np.flatnonzero(
-            (s.servers["serving"] > 0) | (s.queues["n"][: s.servers.shape[0]] > 0)
-        ).tolist()
-        return found
+        *boxes, links = [s.box[int(box["first"]) :][: int(box["n"])] for box in s.boxes]
+        for operator, parcels in enumerate(boxes):
+            yield np.full(parcels.size, operator), parcels
+        yield s.unit_operator[links["unit"]], links
+        queues, queued = self._queued()
+        at_task = queues < self._task_operator.size  # behind them are those of links
+        yield self._task_operator[queues[at_task]], queued[at_task]
+        yield s.unit_operator[queued["unit"][~at_task]], queued[~at_task]
+        tasks, served = self._served()
+        yield self._task_operator[tasks], served
 
-    def _serving(self, task: int) -> np.ndarray:
-        """The tuples in service at a task, in the order of their starts."""
-        server = self.s.servers[task]
-        return self.s.slots[int(server["first_thread"]) :][: int(server["serving"])]
+    def _served(self) -> tuple[np.ndarray, np.ndarray]:
+        """(tasks, tuples), both (n,), of what is in service: task after task, each in the order of the starts."""
+        n, first = self.s.servers["serving"], self.s.servers["first_thread"]
+        tasks = np.repeat(np.arange(n.size), n)
+        return tasks, self.s.slots[np.arange(tasks.size) + (first - np.cumsum(n) + n)[tasks]]
 
-    def _queued(self, queue: int) -> np.ndarray:
-        """The tuples of a queue, in order."""
-        found = np.empty(int(self.s.queues["n"][queue]), PARCEL)
-        if found.size:
-            copy_queue(self.s, queue, found)
-        return found
+    def _queued(self) -> tuple[np.ndarray, np.ndarray]:
+        """(queues, tuples), both (n,), of what waits: queue after queue, each in order; those of links are last."""
+        n = self.s.queues["n"]
+        queues = np.repeat(np.arange(n.size), n)
+        found = np.empty(queues.size, PARCEL)
+        copy_queues(self.s, found)
+        return queues, found
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
         """The tables of tuples."""
         scan_recording.hand_over(self.s, self.recording)
-        serving, waiting = [np.zeros((0, 5), np.int64)], [np.zeros((0, 3), np.int64)]
-        for task in self._at_work():
-            operator, slots, queue = self._cluster.task_operator[task], self._serving(task), self._queued(task)
-            serving.append(_rows(operator, task, slots["at"], slots["start"], np.full(slots.size, NEVER)))
-            waiting.append(_rows(operator, task, queue["at"]))
-        self.recording.add_visits(np.concatenate(serving))
-        left = np.concatenate(waiting)
+        tasks, served = self._served()
+        visits = np.empty((tasks.size, 5), np.int64)
+        columns = self._task_operator[tasks], tasks, served["at"], served["start"], NEVER
+        for k, column in enumerate(columns):
+            visits[:, k] = column
+        self.recording.add_visits(visits)
+        queues, queued = self._queued()
+        at_task = queues < self._task_operator.size
+        left = queues[at_task]
+        waiting = {"operator": self._task_operator[left], "task": left, "arrival_ns": queued["at"][at_task]}
         made = dict(self.recording.tables())
-        made["waiting"] = table("waiting", {"operator": left[:, 0], "task": left[:, 1], "arrival_ns": left[:, 2]})
+        made["waiting"] = table("waiting", waiting)
         made["checkpoints"] = scan_saving.checkpoints(self.s)
         return made | {name: table(name, []) for name in ("dropped", "cpu")}
-
-
-def _rows(operator: int, task: int, *columns: np.ndarray) -> np.ndarray:
-    """Rows of a task: (operator, task, and these)."""
-    made = np.empty((columns[0].size, 2 + len(columns)), np.int64)
-    made[:, 0], made[:, 1] = operator, task
-    for k, column in enumerate(columns):
-        made[:, 2 + k] = column
-    return made
 
 
 def _impossible() -> RuntimeError:

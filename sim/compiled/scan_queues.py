@@ -53,13 +53,16 @@ def remove_first(s: ScanState, queue: Any) -> None:
 
 
 @kernel
-def copy_queue(s: ScanState, queue: int, found: np.ndarray) -> None:
-    """Write the tuples of a queue, in order."""
-    q = s.queues[queue]
-    piece, place = q.head, q.head_place
-    for k in range(q.n):
-        if place == CHUNK:
-            piece = s.chunk_next[piece]
-            place = 0
-        found[k] = s.chunks[piece * CHUNK + place]
-        place += 1
+def copy_queues(s: ScanState, found: np.ndarray) -> None:
+    """Write the tuples of all queues, queue after queue, each in order."""
+    made = 0
+    for queue in range(s.queues.shape[0]):
+        q = s.queues[queue]
+        piece, place = q.head, q.head_place
+        for _ in range(q.n):
+            if place == CHUNK:
+                piece = s.chunk_next[piece]
+                place = 0
+            found[made] = s.chunks[piece * CHUNK + place]
+            made += 1
+            place += 1

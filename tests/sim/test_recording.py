@@ -152,7 +152,9 @@ def test_sums_of_very_long_times_do_not_overflow():
     same(folded(visits, deliveries, 0, duration), plain_tables(visits, deliveries, 0, duration))
 
 
-def test_more_histograms_by_second_than_there_is_room_for_at_first():
+def test_more_histograms_by_second_than_there_is_room_for_at_first(monkeypatch):
+    monkeypatch.setattr("sim.recording._FIRST_PAGES", 64)
+    monkeypatch.setattr("sim.recording._PAGES_EACH", 0)
     deliveries = [(3, second * S, second * S + 2**power) for second in range(300) for power in range(0, 40, 3)]
     same(folded([], deliveries, 0, 2000 * S), plain_tables([], deliveries, 0, 2000 * S))
 

@@ -21,6 +21,7 @@ from models.inputs import RunInputs
 from models.records import EVENT_LOOP, SCAN, RunRecords
 from models.scenario import Scenario
 from models.units import to_ns
+from sim import recording
 from sim.cluster import Cluster, RunPlan
 from sim.compiled import scan_setup
 from sim.compiled.choice import kernel_for
@@ -28,7 +29,7 @@ from sim.compiled.plane import CompiledPlane
 from sim.compiled.scan_order import bits_of, cells_for, fits, order_by_keys, put_in_order
 from sim.compiled.scan_plane import ScanPlane
 from sim.engine import build, records, simulate
-from sim.recording import TupleRecording
+from sim.recording import HistogramRecording, TupleRecording
 
 
 def made(raw: dict[str, Any]) -> Scenario:
@@ -154,6 +155,23 @@ def test_histograms_are_equal_where_a_warm_up_ends_or_a_span_has_several_interva
     found = simulate(made(raw), plane=ScanPlane)
     assert differences(simulate(made(raw), plane=CompiledPlane), found) == []
     assert found.tables["times"]["count"].sum() > 1000
+
+
+def test_histograms_that_outgrow_the_room_they_had_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = made(WIDE | {"recording": {"detail": "histograms"}})
+    roomy = simulate(asked, plane=ScanPlane)
+    grown, more = [], HistogramRecording.make_room
+
+    def noted(kept: HistogramRecording, pages: int) -> None:
+        before = kept.shared()["pages"]
+        more(kept, pages)
+        grown.append(kept.shared()["pages"].size - before.size)
+
+    monkeypatch.setattr(recording, "_FIRST_PAGES", 2)
+    monkeypatch.setattr(recording, "_PAGES_EACH", 0)
+    monkeypatch.setattr(HistogramRecording, "make_room", noted)
+    assert differences(roomy, simulate(asked, plane=ScanPlane)) == []
+    assert max(grown) > 0
 
 
 @pytest.mark.parametrize("crowded", [0, 1])
