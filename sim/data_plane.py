@@ -328,7 +328,7 @@ class DataPlane(Protocol):
     def samples(self) -> Rows:
         """A row of `samples` without its instant for each live task: (task, host, queue, busy_ns, buffered)."""
 
-    def buffers(self) -> list[Row]:
+    def buffers(self) -> Rows:
         """A row of `buffers` without its instant for each live task: (task, taken, unsent, blocked_ns)."""
 
     def lag(self) -> Rows:

@@ -41,22 +41,21 @@ class Answers(ABC):
     def _birth_streams(self) -> list[BirthStream]:
         """The births of each source from the first on."""
 
-    def samples(self) -> list[Row]:
+    def samples(self) -> np.ndarray:
         """A row for each live task."""
         rows = np.zeros((int(self.s.g["tasks"][0]), 5), np.int64)
-        count = verbs.sample(self.s, rows)
-        return [tuple(row) for row in rows[:count].tolist()]
+        return rows[: verbs.sample(self.s, rows)]
 
-    def buffers(self) -> list[Row]:
+    def buffers(self) -> np.ndarray:
         """(task, taken, unsent, blocked_ns) of each live task."""
         self._now()
         rows = np.zeros((int(self.s.g["tasks"][0]), 4), np.int64)
-        count = verbs.sample_buffers(self.s, rows)
-        return [tuple(row) for row in rows[:count].tolist()]
+        return rows[: verbs.sample_buffers(self.s, rows)]
 
-    def lag(self) -> list[tuple[int, int]]:
+    def lag(self) -> np.ndarray:
         """(operator, tuples born and not emitted) for each source unit."""
-        return [(int(self.s.units["operator"][b["unit"]]), int(b["born"] - b["emitted"])) for b in self.s.sources]
+        sources = self.s.sources
+        return np.column_stack((self.s.units["operator"][sources["unit"]], sources["born"] - sources["emitted"]))
 
     def statistics(self) -> list[Statistic]:
         """What each unit but those of sources has done so far."""

@@ -23,7 +23,7 @@ from sim.compiled.restoring import copy_time, notes_of, save_time, store_time
 from sim.compiled.rules import ANY, new_rule, rules_without
 from sim.compiled.service import drop
 from sim.compiled.state import CHUNK, MOVED, NONE
-from sim.compiled.tables import cut_keys, find_pair, set_position, touch_key
+from sim.compiled.tables import FIRST_KEYS, SPREAD, cut_keys, find_pair, set_position, touch_key
 from sim.compiled.windows import forget_windows
 
 
@@ -40,6 +40,7 @@ def add_instance(s: State, instance: int, unit: int, task: int) -> None:
     u.task = task
     u.replayed_at = NONE
     u.epoch = 1
+    u.first_key = instance * SPREAD & FIRST_KEYS
     u.group = group
     u.panes = u.past_first = u.past_last = u.recent_first = u.recent_last = NONE
     s.g[0].further += 1

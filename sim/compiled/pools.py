@@ -45,8 +45,8 @@ def empty() -> dict[str, np.ndarray]:
         "nodes": np.zeros(0, NODE),
         "pairs": np.zeros(_START, PAIR),
         "pair_index": np.full(2 * _START, NONE, np.int32),
-        "positions": _vacant(np.zeros(2 * _START, POSITION)),
-        "keys": _vacant(np.zeros(2 * _START, KEY)),
+        "positions": _vacant(records(2 * _START, POSITION)),
+        "keys": _vacant(records(2 * _START, KEY)),
         "log": np.zeros(0, np.uint64),
         "log_next": np.zeros(0, np.int32),
         "log_newest": np.zeros(0, np.int64),
@@ -59,14 +59,14 @@ def empty() -> dict[str, np.ndarray]:
 
 
 def _without_events(room: int) -> np.ndarray:
-    made = np.zeros(room, EVENT)
+    made = records(room, EVENT)
     made["time"][0] = NEVER
     return made
 
 
 def births(room: int) -> np.ndarray:
     """An empty buffer of births."""
-    return np.zeros(room, BIRTH)
+    return records(room, BIRTH)
 
 
 def _vacant(table: np.ndarray) -> np.ndarray:
@@ -126,8 +126,8 @@ def grown(s: State, need: int, burst: int = 0) -> None:
         s.pairs, s.pair_index = pairs, index
     more_positions(s, need)
     if 2 * (int(g["keys_used"][0]) + need) > s.keys.shape[0]:
-        made = _vacant(np.zeros(power(4 * (int(g["keys_used"][0]) + need)), KEY))
-        tables.rehash_keys(s.keys, made)
+        made = _vacant(records(power(4 * (int(g["keys_used"][0]) + need)), KEY))
+        tables.rehash_keys(s, made)
         s.keys = made
     if g["fair"][0]:
         _more_lanes(s, sent)
@@ -167,7 +167,7 @@ def more_positions(s: State, need: int) -> None:
     """Make room for the positions of `need` more tuples."""
     used = int(s.g["positions_used"][0]) + need
     if 2 * used > s.positions.shape[0]:
-        made = _vacant(np.zeros(power(3 * used), POSITION))
+        made = _vacant(records(power(3 * used), POSITION))
         tables.rehash_positions(s.positions, made)
         s.positions = made
 
@@ -244,7 +244,7 @@ def with_task(s: State, task: int) -> None:
 def _more_own(s: State, tasks: int) -> None:
     """Room for the own events of so many tasks."""
     old, leaves = s.own.shape[0], power(tasks)
-    own, matches = np.zeros(leaves, OWN_EVENT), np.zeros(2 * leaves, MATCH)
+    own, matches = records(leaves, OWN_EVENT), records(2 * leaves, MATCH)
     own[:old] = s.own
     matches["time"][leaves:] = NEVER
     matches["time"][leaves : leaves + old] = s.matches["time"][old:]
@@ -271,7 +271,7 @@ def refilled(s: State, source: int, stream: BirthStream) -> None:
     kept = s.births[place + first : place + int(b["have"])].copy()
     if kept.shape[0] + stream.block > room:
         begin, room = s.births.shape[0], 2 * (kept.shape[0] + stream.block)
-        births_ = np.zeros(begin + room, BIRTH)
+        births_ = records(begin + room, BIRTH)
         births_[:begin] = s.births
         s.births = births_
         b["offset"], b["room"] = begin, room

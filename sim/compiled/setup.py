@@ -29,6 +29,7 @@ from sim.compiled.state import (
     SOURCE,
     UNIT,
 )
+from sim.compiled.tables import FIRST_KEYS, SPREAD
 from sim.compiled.task_records import CORES, HOST, TASK
 from sim.draws import code_of
 from sim.operator_plan import OperatorPlan
@@ -176,6 +177,7 @@ def unit_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
     units["operator"], units["index"], units["task"] = cluster.unit_operator, cluster.unit_index, cluster.unit_task
     units["planned"] = [NONE if holder is None else holder for holder in cluster.planned_holder]
     units["live"] = 1
+    units["first_key"] = _first_keys(plan, cluster)
     units["group"] = units["owner"] = np.arange(len(units))
     units["routes"] = units["stored_from"] = units["adopted_from"] = NONE
     units["replayed_at"] = NONE
@@ -183,6 +185,25 @@ def unit_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
     units["is_source"] = [plan.operators[operator].is_source for operator in cluster.unit_operator]
     units["is_sink"] = [plan.operators[operator].is_sink for operator in cluster.unit_operator]
     return units
+
+
+def _first_keys(plan: RunPlan, cluster: Cluster) -> list[int]:
+    """Where the keys of each unit begin in a table of keys.
+
+    Of an operator that gets its tuples by key each key has one unit, so that all its units have one range together.
+    Else each unit has a range somewhere.
+    """
+    found, first = [], 0
+    for operator in plan.operators:
+        inputs = [edge for upstream in plan.operators for edge in upstream.edges if edge.down is operator]
+        by_key = all(edge.partitioning == "key" for edge in inputs)
+        found.append(first if by_key else NONE)
+        if by_key and isinstance(operator.description.state, PerKeyState):
+            first += max([operator.description.groups, *(edge.key_count for edge in inputs)])
+    return [
+        (found[operator] if found[operator] != NONE else unit * SPREAD) & FIRST_KEYS
+        for unit, operator in enumerate(cluster.unit_operator)
+    ]
 
 
 def task_records(room: int) -> np.ndarray:

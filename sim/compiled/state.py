@@ -134,7 +134,7 @@ UNIT = in_lines(
         ("routed", _b),  # outputs for the group may go elsewhere than to this record
         ("saving", _b),
         ("index", _i4),
-        ("replay_task", _i4),
+        ("first_key", _i4),  # where its keys begin in the table of keys
         ("applied", _i8),
         ("keys", _i8),
         ("touched", _i8),
@@ -151,6 +151,7 @@ UNIT = in_lines(
         ("replay_pending", _i8),
         ("replayed_at", _i8),
         ("incarnation", _i8),
+        ("replay_task", _i4),
         ("held_head", _i4),
         ("held_tail", _i4),
         ("planned", _i4),

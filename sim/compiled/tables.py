@@ -1,6 +1,8 @@
 """Hash tables of the plane: where a tuple stands in the log of a unit, which keys a unit has, pairs of units.
 
-Open addressing with linear probing; a table is at most half full, which Python sees to between two events.
+Open addressing with linear probing; a table is at most half full, which Python sees to between two events. A key has
+a home that needs no hash, and is looked for elsewhere, with a step of its own, only where another was there first:
+nothing is ever taken out of that table, so that what is not there when its home is free is nowhere.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from sim.compiled.arrays import prefetch
-from sim.compiled.compiling import kernel
+from sim.compiled.compiling import apart, inlined, kernel
 from sim.compiled.pointer import State
 from sim.compiled.state import NONE
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
+SPREAD = 0x9E3779B1  # multiples of it are far apart modulo powers of two
+FIRST_KEYS = 2**31 - 1  # bits of where the keys of a unit begin
 
 
 @kernel
@@ -100,37 +104,55 @@ def rehash_positions(old: np.ndarray, new: np.ndarray) -> None:
             new[k] = old[i]
 
 
+@inlined
+def home_of(s: State, unit: int, key: int) -> int:
+    """Where a key of a unit is, unless another key was there first: most are found with one look."""
+    return (s.units[unit].first_key + key) & (s.keys.shape[0] - 1)
+
+
 @kernel
 def touch_key(s: State, unit: int, key: int, pos: int) -> None:
     """The unit applied a tuple of this key at `pos`: count it if it is new, or new since the last snapshot."""
-    table, u = s.keys, s.units[unit]
-    size = table.shape[0]
-    k = slot_of(key, unit, size)
-    while table[k].unit != NONE:
-        e = table[k]
-        if e.unit == unit and e.key == key:
-            if e.since < 0:
-                e.since = pos
-                u.keys += 1
-            if e.epoch != u.epoch:
-                e.epoch = u.epoch
-                u.touched += 1
+    u, k = s.units[unit], home_of(s, unit, key)
+    e = s.keys[k]
+    if e.unit != unit or e.key != key:
+        if e.unit != NONE:
+            k = away_from_home(s.keys, unit, key)
+            e = s.keys[k]
+        if e.unit == NONE:
+            e.unit = unit
+            e.key = key
+            e.since = pos
+            e.epoch = u.epoch
+            u.keys += 1
+            u.touched += 1
+            s.g[0].keys_used += 1
             return
-        k = (k + 1) & (size - 1)
-    e = table[k]
-    e.unit = unit
-    e.key = key
-    e.since = pos
-    e.epoch = u.epoch
-    u.keys += 1
-    u.touched += 1
-    s.g[0].keys_used += 1
+    if e.since < 0:
+        e.since = pos
+        u.keys += 1
+    if e.epoch != u.epoch:
+        e.epoch = u.epoch
+        u.touched += 1
+
+
+@apart
+def away_from_home(table: np.ndarray, unit: int, key: int) -> int:
+    """Where a key is, or may be put, whose home is taken by another.
+
+    Homes are close together, so that what looks in neighbouring places might look in many: each key has its own step.
+    """
+    size = table.shape[0]
+    k, step = slot_of(key, unit, size), slot_of(unit, key, size) | 1
+    while table[k].unit != NONE and (table[k].unit != unit or table[k].key != key):
+        k = (k + step) & (size - 1)
+    return k
 
 
 @kernel
 def prefetch_key(s: State, unit: int, key: int) -> None:
     """The key of a tuple will be touched soon."""
-    prefetch(s.keys, slot_of(key, unit, s.keys.shape[0]))
+    prefetch(s.keys, home_of(s, unit, key))
 
 
 @kernel
@@ -148,14 +170,14 @@ def cut_keys(s: State, unit: int, count: int) -> None:
 
 
 @kernel
-def rehash_keys(old: np.ndarray, new: np.ndarray) -> None:
+def rehash_keys(s: State, new: np.ndarray) -> None:
     """Move all entries into a larger, empty table."""
-    size = new.shape[0]
+    old, size = s.keys, new.shape[0]
     for i in range(old.shape[0]):
         if old[i].unit != NONE:
-            k = slot_of(old[i].key, old[i].unit, size)
-            while new[k].unit != NONE:
-                k = (k + 1) & (size - 1)
+            k = (s.units[old[i].unit].first_key + old[i].key) & (size - 1)
+            if new[k].unit != NONE:
+                k = away_from_home(new, old[i].unit, old[i].key)
             new[k] = old[i]
 
 
