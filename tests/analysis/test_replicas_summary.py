@@ -54,6 +54,11 @@ def test_the_page_says_what_replicas_were_good_for() -> None:
     assert replicas_said({"replicas": found}).startswith("One replica took over; at most 1\N{NO-BREAK SPACE}s passed")
 
 
+def test_the_page_says_what_was_broken() -> None:
+    said = replicas_said({"replicas": found_in(*REPLICAS), "broken": broken_in((0, 1, 3))})
+    assert said.endswith("Something had nobody who answers for it 20\N{NO-BREAK SPACE}% of it.")
+
+
 def broken_in(*outages: tuple[int, int, int]) -> dict[str, Any]:
     """With (key group, from, until) [s] in which it had nobody; -1 for the end of the run."""
     rows = [(1, group, begin * S, end * S if end >= 0 else -1) for group, begin, end in outages]
