@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from analysis.statistics import seconds
 from models.records import NEVER, RunRecords
 
@@ -68,22 +70,29 @@ def _pause_s(row: dict[str, Any]) -> float | None:
 
 
 def _in_step_ns(one: RunRecords) -> int:
-    """Time [ns] in which replicas were in step, of all together, each until the first of the two hosts died."""
+    """Time [ns] in which replicas were in step, of all together, each until the first of the two hosts died.
+
+    When that was the tables of failures and outages say, also of what nobody had noticed before the end.
+    """
     table, total = one.tables["replicas"], 0
-    for begin, end, failed in zip(
-        *(table[name].tolist() for name in ("from_ns", "until_ns", "failed_ns")), strict=True
-    ):
-        if begin != NEVER:
-            last = one.duration_ns if end == NEVER else end
-            total += max(0, (last if failed == NEVER else min(last, failed)) - begin)
+    died, gone = one.tables["failures"], one.tables["outages"]
+    names = ("operator", "key_group", "host", "from_ns", "until_ns")
+    for operator, group, host, begin, until in zip(*(table[name].tolist() for name in names), strict=True):
+        if begin == NEVER:
+            continue
+        own = gone["from_ns"][(gone["operator"] == operator) & (gone["key_group"] == group)]
+        ends = np.concatenate((died["failed_ns"][died["host"] == host], own))
+        last = one.duration_ns if until == NEVER else until
+        total += max(0, int(ends[ends >= begin].min(initial=last)) - begin)
     return total
 
 
 def broken(records: Sequence[RunRecords]) -> dict[str, object] | None:
     """How long some key group or task had nobody who answers for it; None where no host failed.
 
-    From the failure of a host until what was on it is restored, or taken over, elsewhere: that something is broken is
-    not noticed at once. Times in which several are broken count once. `share` is of the whole time of all replications.
+    From the failure of a host until what was on it is restored, or taken over, by somebody who lives: that something
+    is broken is not noticed at once. Times in which several are broken count once. `share` is of the whole time of all
+    replications.
     """
     if not any(len(one.tables["failures"]["host"]) for one in records):
         return None
@@ -99,7 +108,11 @@ def broken(records: Sequence[RunRecords]) -> dict[str, object] | None:
 
 def _spans(one: RunRecords) -> list[tuple[int, int]]:
     """When something was broken, as instants [ns] apart from each other, rising."""
-    spans = sorted([*_of_units(one), *_not_assigned(one)])
+    table = one.tables["outages"]
+    spans = sorted(
+        (begin, one.duration_ns if end == NEVER else end)
+        for begin, end in zip(table["from_ns"].tolist(), table["until_ns"].tolist(), strict=True)
+    )
     joined: list[tuple[int, int]] = []
     for begin, end in spans:
         if joined and begin <= joined[-1][1]:
@@ -107,29 +120,3 @@ def _spans(one: RunRecords) -> list[tuple[int, int]]:
         else:
             joined.append((begin, end))
     return [span for span in joined if span[0] < span[1]]
-
-
-def _of_units(one: RunRecords) -> list[tuple[int, int]]:
-    """From each failure until the unit was restored; or, lost once more before that, until that failure."""
-    table, spans = one.tables["recoveries"], list[tuple[int, int]]()
-    later: dict[tuple[int, int], int] = {}  # unit -> when it is lost the next time
-    names = ("operator", "key_group", "failed_ns", "restored_ns")
-    for operator, group, failed, restored in reversed(
-        list(zip(*(table[name].tolist() for name in names), strict=True))
-    ):
-        end = restored if restored != NEVER else later.get((operator, group), one.duration_ns)
-        spans.append((failed, end))
-        later[operator, group] = failed
-    return spans
-
-
-def _not_assigned(one: RunRecords) -> list[tuple[int, int]]:
-    """From each failure of which something had not been assigned to a host before the end."""
-    failures, rows = one.tables["failures"], one.tables["recoveries"]
-    spans = []
-    for host, failed, lost in zip(
-        *(failures[name].tolist() for name in ("host", "failed_ns", "lost_units")), strict=True
-    ):
-        if ((rows["host"] == host) & (rows["failed_ns"] == failed)).sum() < lost:
-            spans.append((failed, one.duration_ns))
-    return spans

@@ -123,6 +123,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("replayed", "int64", "tuples", "sent again by upstream tasks"),
         Column("bytes", "int64", "B", "restored state and replayed tuples"),
     ),
+    "outages": (
+        _OPERATOR,
+        _GROUP,
+        _time("from_ns", "its host died"),
+        _time("until_ns", "it was restored, or taken over, by somebody who lived, -1 if not before the end of the run"),
+    ),
     "migrations": (
         Column("protocol", "str", "", "name of the migration protocol"),
         _OPERATOR,

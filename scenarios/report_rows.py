@@ -101,7 +101,9 @@ def replicas_said(summary: Mapping[str, Any]) -> str:
     said = times.get(one["took_over"], f"{one['took_over']:,} replicas took over")
     if one["took_over"]:
         said += f"; at most {text.seconds(one['pause_max_s'])} passed from a failure until the replica answered"
-    return f"{said}. A replica was in step {text.share(one['protected_share'])} of the time."
+    said += f". A replica was in step {text.share(one['protected_share'])} of the time."
+    broken = summary.get("broken")
+    return said + (f" Something had nobody who answers for it {text.share(broken['share'])} of it." if broken else "")
 
 
 def guarantee(scenario: Scenario, summary: Mapping[str, Any]) -> Guarantee:

@@ -34,6 +34,7 @@ STORED = (
     "checkpoints",
     "failures",
     "recoveries",
+    "outages",
     "migrations",
     "replicas",
     "rescales",

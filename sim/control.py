@@ -15,6 +15,7 @@ from sim.failures import Failures
 from sim.holders import Holders
 from sim.maintenance import Maintenance
 from sim.migrations import Migrations
+from sim.outages import Outages
 from sim.outside_load import start_outside_load
 from sim.recorder import Recorder
 from sim.recovery import Recovery
@@ -41,7 +42,7 @@ class Control:
         self._tokens = 0
         self.plane = plane(plan, self.cluster, self.clock, self)
         self.kernel: Kernel | None = None
-        self.recovery, self.failures = Recovery(self), Failures(self)
+        self.recovery, self.failures, self.outages = Recovery(self), Failures(self), Outages(self)
         self.migrations = Migrations(self)
         self.replicas = Replicas(self)
         self.rescaling, self.elasticity = Rescaling(self), Elasticity(self)

@@ -88,6 +88,7 @@ def records(control: Control, duration_ns: int) -> RunRecords:
     plan, cluster, recorder, plane = control.plan, control.cluster, control.recorder, control.plane
     recorder.rows["ledger"] = [*plane.ledger()]
     recorder.rows["recoveries"] = [*control.recovery.rows()]
+    recorder.rows["outages"] = [*control.outages.rows()]
     recorder.rows["migrations"] = [*control.migrations.rows()]
     recorder.rows["replicas"] = [*control.replicas.rows()]
     recorder.rows["rescales"] = [*control.rescaling.rows()]

@@ -114,6 +114,7 @@ class Failures:
         control, cluster = self.control, self.control.cluster
         for unit in cluster.units_on(host):
             control.recovery.lost_again(unit)
+        control.outages.lost(host)
         control.plane.crash(host)
         cluster.lose_tasks(host)
 

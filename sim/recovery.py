@@ -72,9 +72,13 @@ class Recovery:
         An upstream unit that is down itself replays when it is live again. All are assigned before one goes on:
         what a source has waiting must not be sent to a task that is dead.
         """
+        down = [loss for loss in losses if self._is_lost(loss)]
         self.control.migrations.touched(losses)
-        taken = [self._taken_over(*one) for one in self.control.replicas.touched(losses)]
-        losses = [loss for loss in losses if self.cluster.counts(loss.unit) and not self.cluster.unit_live[loss.unit]]
+        instead = [(loss, self._heir(loss)) for loss in down if not self.cluster.counts(loss.unit)]
+        self.control.replicas.unfinished(instead)
+        instead += self.control.replicas.touched(losses)
+        taken = [self._taken_over(*one) for one in instead]
+        losses = [loss for loss in losses if self._is_lost(loss)]
         before = [self.cluster.unit_task[loss.unit] for loss in losses]
         assigned = [self._assign(loss) for loss in losses]
         begun = [entry for entry in assigned if entry]
@@ -94,11 +98,19 @@ class Recovery:
                 self._restore(entry)
         self.control.replicas.renew()
 
+    def _is_lost(self, loss: Loss) -> bool:
+        """Whether the unit is the owner of its group, and gone."""
+        return self.cluster.counts(loss.unit) and not self.cluster.unit_live[loss.unit]
+
+    def _heir(self, loss: Loss) -> int:
+        """Who goes on in place of the unit: a replica or move that was under way and had a state already."""
+        return self.cluster.owner_of(self.cluster.group_of(loss.unit))
+
     def _taken_over(self, loss: Loss, replica: int) -> Entry:
-        """The replica of a unit goes on in its place: there is nothing to restore."""
+        """Another instance of a unit goes on in its place: there is nothing to restore, unless it is dead itself."""
         now = self.clock.now_ns()
         entry = Entry(loss.host, replica, self.cluster.unit_task[replica], loss.failure, loss.failed_ns, now)
-        entry.restored_ns = now
+        entry.restored_ns = now if self.cluster.unit_live[replica] else NEVER
         self.entries.append(entry)
         self._open[replica] = entry
         return entry
@@ -261,6 +273,7 @@ class Recovery:
                     f"no checkpoint has {missing} tuples that upstream let go",
                 )
         self.cluster.unit_live[unit] = True
+        self.control.outages.look()
         plane.open(unit)
         entry.restored_ns = now
         for receiver in plane.receivers(unit):

@@ -132,7 +132,7 @@ class Replicas:
         for loss in losses:
             replica = self._standing.get(self.cluster.group_of(loss.unit))
             if replica is not None and replica.unit == loss.unit:
-                self._end(replica, LOST, loss)
+                self._end(replica, LOST, loss.failed_ns)
                 self._give_up(replica.group, replica.unit)
                 self._decide(replica, "loses its replica on", "the host of the replica died")
         taken = []
@@ -147,10 +147,13 @@ class Replicas:
     def _take_over(self, replica: Replica, loss: Loss) -> None:
         """The replica is the owner, and sends what it has kept; downstream drops what it has from the one before.
 
-        Where its own host is dead, too, that is noticed later: then it is recovered as any owner is.
+        Where its own host is dead, too, that is noticed later: then it is recovered as any owner is. Then it was lost.
         """
         runtime = self.control.migrations.runtime
-        self._end(replica, TOOK_OVER, loss)
+        if self.cluster.unit_live[replica.unit]:
+            self._end(replica, TOOK_OVER, loss.failed_ns)
+        else:
+            self._end(replica, LOST, self._died_ns(replica.host))
         runtime.own(replica.unit)
         self._give_up(replica.group, loss.unit)
         self.control.plane.mute(replica.unit, False)
@@ -158,10 +161,14 @@ class Replicas:
             runtime.resend(replica.unit)
         self._decide(replica, "is taken over by its replica on", "the host of the owner died")
 
-    def _end(self, replica: Replica, end: str, loss: Loss) -> None:
+    def _end(self, replica: Replica, end: str, failed_ns: int) -> None:
         del self._standing[replica.group]
-        replica.failed_ns = loss.failed_ns
+        replica.failed_ns = failed_ns
         replica.until_ns, replica.end = self.control.clock.now_ns(), end
+
+    def _died_ns(self, host: int) -> int:
+        """When the host, which is dead, died."""
+        return max(int(row[1]) for row in self.control.recorder.rows["failures"] if row[0] == host)
 
     def _give_up(self, group: int, unit: int) -> None:
         """Upstream sends to the owner alone; the other instance is over."""
@@ -246,6 +253,13 @@ class Replicas:
         replica.replayed, replica.bytes = run.replayed, run.bytes
         why = "a host that has a part in making it died"
         self._decide(replica, "is taken over by its unfinished replica on" if takes_over else "gets no replica on", why)
+
+    def unfinished(self, instead: Sequence[tuple[Loss, int]]) -> None:
+        """These go on in place of what is lost: how long nobody did is known with those that were to be replicas."""
+        heirs = {unit: loss.failed_ns for loss, unit in instead}
+        for one in self.all:
+            if one.unit in heirs and one.end == TOOK_OVER:
+                one.failed_ns = heirs[one.unit]
 
     def _of(self, run: Run) -> Replica:
         return next(one for one in reversed(self.all) if one.unit == run.move.new)

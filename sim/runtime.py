@@ -157,6 +157,7 @@ class Runtime:
         """
         cluster, plane = self.control.cluster, self.control.plane
         cluster.unit_live[instance] = True
+        self.control.outages.look()
         plane.open(instance)
         plane.release(instance)
         for receiver in plane.receivers(instance):
@@ -182,6 +183,7 @@ class Runtime:
     def own(self, instance: int) -> None:
         """The instance is the owner of its group."""
         self.control.cluster.own(instance)
+        self.control.outages.look()
         self.control.plane.own(instance)
 
     def retire(self, instance: int) -> None:

@@ -21,7 +21,8 @@ REPLICAS: list[tuple[object, ...]] = [
 
 
 def found_in(*rows: tuple[object, ...]) -> dict[str, Any]:
-    found = replicas([small_records(replicas=list(rows))])
+    died = [(0, 4 * S, 5 * S, -1, 1, -1, "crash")]
+    found = replicas([small_records(replicas=list(rows), failures=died, outages=[(1, 0, 4 * S, 5 * S)])])
     assert found is not None
     return found
 
@@ -53,33 +54,41 @@ def test_the_page_says_what_replicas_were_good_for() -> None:
     assert replicas_said({"replicas": found}).startswith("One replica took over; at most 1\N{NO-BREAK SPACE}s passed")
 
 
-def failed(*rows: tuple[object, ...], **more: list[tuple[object, ...]]) -> dict[str, Any]:
-    found = broken([small_records(failures=list(rows), **more)])
+def test_the_page_says_what_was_broken() -> None:
+    said = replicas_said({"replicas": found_in(*REPLICAS), "broken": broken_in((0, 1, 3))})
+    assert said.endswith("Something had nobody who answers for it 20\N{NO-BREAK SPACE}% of it.")
+
+
+def broken_in(*outages: tuple[int, int, int]) -> dict[str, Any]:
+    """With (key group, from, until) [s] in which it had nobody; -1 for the end of the run."""
+    rows = [(1, group, begin * S, end * S if end >= 0 else -1) for group, begin, end in outages]
+    found = broken([small_records(failures=[(0, 1 * S, 1 * S, -1, 2, -1, "crash")], outages=rows)])
     assert found is not None
     return found
 
 
-def recovery(host: int, group: int, failed_s: int, restored_s: int) -> tuple[object, ...]:
-    restored = restored_s * S if restored_s >= 0 else -1
-    return (host, 1, group, 0, failed_s * S, failed_s * S, restored, restored, restored, 0, 0)
-
-
 def test_times_that_overlap_are_broken_once() -> None:
-    rows = [recovery(0, 0, 1, 3), recovery(0, 1, 1, 2), recovery(1, 2, 2, 4), recovery(1, 3, 6, 7)]
-    found = failed(
-        (0, 1 * S, 1 * S, -1, 2, 3 * S, "crash"),
-        (1, 2 * S, 2 * S, 3 * S, 1, 4 * S, "crash"),
-        (1, 6 * S, 6 * S, -1, 1, 7 * S, "crash"),
-        recoveries=rows,
-    )
+    found = broken_in((0, 1, 3), (1, 1, 2), (2, 2, 4), (3, 6, 7))
     assert found == {"times": 2, "total_s": 4.0, "longest_s": 3.0, "share": pytest.approx(0.4)}
 
 
-def test_what_is_lost_again_is_broken_until_it_is_restored() -> None:
-    rows = [recovery(0, 0, 1, -1), recovery(1, 0, 3, 5)]
-    failures = [(0, 1 * S, 1 * S, -1, 1, -1, "crash"), (1, 3 * S, 3 * S, -1, 1, 5 * S, "crash")]
-    assert failed(*failures, recoveries=rows)["total_s"] == 4.0
-
-
 def test_what_nobody_takes_is_broken_to_the_end() -> None:
-    assert failed((0, 7 * S, 7 * S, -1, 2, -1, "crash"), recoveries=[recovery(0, 0, 7, 8)])["total_s"] == 3.0
+    assert broken_in((0, 7, -1), (0, 2, 3))["total_s"] == 4.0
+
+
+def test_a_failure_that_breaks_nothing_is_no_broken_time() -> None:
+    assert broken_in() == {"times": 0, "total_s": 0.0, "longest_s": 0.0, "share": 0.0}
+
+
+def test_a_replica_protects_until_the_first_of_the_two_hosts_dies() -> None:
+    standing = [(1, 0, 1, "start", 0, 0, -1, "", -1, 0, 0)]
+    own = [(1, 9 * S, -1, -1, 0, -1, "crash")]
+    for failures, outages, share in (
+        ([], [], 1.0),
+        (own, [], 0.9),  # nobody noticed it before the end
+        (own, [(1, 0, 6 * S, -1)], 0.6),
+        (own, [(1, 1, 6 * S, -1), (2, 0, 5 * S, -1)], 0.9),  # others
+    ):
+        found = replicas([small_records(replicas=standing, failures=failures, outages=outages)])
+        assert found is not None
+        assert found["protected_share"] == pytest.approx(share)

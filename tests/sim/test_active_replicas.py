@@ -6,14 +6,22 @@ Oracles: the ledger, which follows every tuple from the sources; the plain plane
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 from moves_beside import BESIDE
+from moving_jobs import Crash
 from reference.world import World
 from replicated_jobs import drawn_crashes, replicated_job, run
 from test_planes import differences
 
+from analysis.replicas import broken
+from models.records import RunRecords
+from models.scenario import Scenario
+from sim.clock import Clock, Process
+from sim.cluster import Cluster, RunPlan
 from sim.compiled.plane import CompiledPlane
+from sim.data_plane import DataPlane, Listener
 from sim.recovery import Loss
 from sim.replicas import Replica, Replicas
 
@@ -48,6 +56,54 @@ def test_planes_agree_and_nothing_is_lost() -> None:
 @pytest.mark.parametrize("what", BESIDE)
 def test_planes_agree_beside_other_features(what: str) -> None:
     assert "took over" in campaign(what, range(20, 21), 2)
+
+
+LOOK_NS = 10**6
+
+
+def watched(made: Scenario, crashes: list[Crash]) -> tuple[RunRecords, int]:
+    """The records, and at how many of the looks, one each ms, the owner of some key group or task was not live."""
+    looks = [0]
+
+    def plane(plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> DataPlane:
+        def look() -> Process:
+            while True:
+                yield clock.sleep(clock.now_ns() + LOOK_NS)
+                looks[0] += not all(cluster.unit_live[cluster.owner_of(k)] for k in range(plan.first_unit[-1]))
+
+        clock.process(look())
+        return CompiledPlane(plan, cluster, clock, listener)
+
+    return run(made, plane, crashes).records, looks[0]
+
+
+def check_broken(seeds: range, count: int) -> None:
+    """What is said to be broken is what was, whoever was thought to live: several crashes soon after one another."""
+    unfinished = dead_heirs = 0
+    for seed in seeds:
+        made = replicated_job(seed, Random(seed).choice(["", "remote"]))
+        for crashes in drawn_crashes(seed, count, 4):
+            records, looks = watched(made, crashes)
+            found = broken([records])
+            assert found is not None
+            assert found["total_s"] == pytest.approx(looks * LOOK_NS / 1e9, abs=1.1e-3 * int(found["times"]))
+            table = records.tables["replicas"]
+            paused = table["failed_ns"][table["end"] == "took over"]
+            assert (paused >= 0).all()  # also where the replica was not finished
+            unfinished += int(((table["end"] == "took over") & (table["from_ns"] < 0)).sum())
+            heard = [text for text in records.tables["decisions"]["what"].tolist() if "is taken over by" in text]
+            dead_heirs += len(heard) > paused.size
+    assert unfinished > 0
+    assert dead_heirs > 0
+
+
+def test_what_is_broken_is_what_nobody_answers_for() -> None:
+    check_broken(range(500, 512), 2)
+
+
+@pytest.mark.slow
+def test_what_is_broken_is_what_nobody_answers_for_in_many_jobs() -> None:
+    check_broken(range(5000, 5200), 3)
 
 
 @pytest.mark.slow
