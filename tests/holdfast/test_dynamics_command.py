@@ -72,9 +72,12 @@ def test_a_page_stands_in_the_directory_or_alone(capsys, monkeypatch, tmp_path: 
     assert (out / "report.html").read_text() == alone.read_text()
     assert "Promised and had" in alone.read_text()
     code, _, err = called(capsys, path, "--report", alone)
-    assert (code, err) == (2, f"error: --report = {alone}: exists (--force overwrites it)\n")
+    assert (code, err.count("\n")) == (2, 1)  # the middle of a long path is left out
+    assert err.startswith("error: --report = ")
+    assert err.endswith("page.html: exists (--force overwrites it)\n")
     code, _, err = called(capsys, path, "--report", tmp_path / "page.txt")
-    assert (code, err) == (2, f"error: --report = {tmp_path / 'page.txt'}: must end in .html\n")
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.endswith("page.txt: must end in .html\n")
     assert called(capsys, path, "--out", out, "--report", alone, "--force")[0] == 0
 
 
