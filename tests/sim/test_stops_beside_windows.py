@@ -289,6 +289,7 @@ def take_marks_while_paused(patch: pytest.MonkeyPatch) -> None:
 
     def arrive(self: Task, *items: Any) -> None:
         if items and isinstance(items[0], Mark) and self.paused_until_ns and not self.barriers and not self.queue:
+            items[0].begun = self.world.next_number()  # as at its turn, or no unit would listen to it
             self.world.watermarks.turn(items[0], self)
         else:
             right(self, *items)
