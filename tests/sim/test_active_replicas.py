@@ -123,7 +123,7 @@ def test_nothing_is_lost_in_many_crashes() -> None:
 def sends_nothing_again(replicas: Replicas, replica: Replica, loss: Loss) -> None:
     """In place of `Replicas._take_over`: what the replica has kept is not sent."""
     runtime = replicas.control.migrations.runtime
-    replicas._end(replica, "took over", loss)
+    replicas._end(replica, "took over", loss.failed_ns)
     runtime.own(replica.unit)
     replicas._give_up(replica.group, loss.unit)
     replicas.control.plane.mute(replica.unit, False)
