@@ -30,6 +30,7 @@ _MOST_PAGES_AHEAD = 2**13
 _FIRST_ROWS = 2**12
 _MOST_ROWS_AHEAD = 2**24  # memory that is not written yet is not taken yet, but of it may be too much to ask for
 _NOTHING = 2**63 - 1  # the least of no values
+_MOST_ADDED = 2**24  # rows between two carries; 2^31 would do
 _LOW_BITS = 0xFFFFFFFF
 _VISIT, _DELIVERY = len(TABLES["visits"]), len(TABLES["deliveries"])
 
@@ -153,6 +154,7 @@ class HistogramRecording:
         ahead = _FIRST_PAGES + min(_PAGES_EACH * self._sinks.size * intervals, _MOST_PAGES_AHEAD)
         self._pages = np.zeros((ahead, PAGE), np.int32)  # a run has less than 2^31 tuples (`limits.steps`)
         self._used = np.ones(1, np.int64)  # page 0 means none
+        self._added = 0  # rows since the last carry
 
     def add_visits(self, block: np.ndarray) -> None:
         """Add the rows to the sums and histograms of their operators."""
@@ -162,7 +164,7 @@ class HistogramRecording:
         )
         if wrong >= 0:
             raise ValueError(f"a visit cannot be {rows[wrong].tolist()}: operator, task, arrival, start, end [ns]")
-        _carry(self._sums[:, folds.WAIT :])
+        self._count(len(rows))
 
     def add_passed(self, counts: np.ndarray) -> None:
         """Add visits that took no time (operators, intervals, 2), those of the warm-up first."""
@@ -196,7 +198,18 @@ class HistogramRecording:
             if wrong:
                 raise ValueError(f"a delivery cannot be {rows[done].tolist()}: operator, birth, delivered [ns]")
             self.make_room(1)
+        self._count(len(rows))
+
+    def _count(self, rows: int) -> None:
+        """So many rows have been added: before the low part of a sum can overflow, its upper bits are carried."""
+        self._added += rows
+        if self._added >= _MOST_ADDED:
+            self._carry_all()
+
+    def _carry_all(self) -> None:
+        _carry(self._sums[:, folds.WAIT :])
         _carry(self._latency_sums)
+        self._added = 0
 
     def make_room(self, pages: int) -> None:
         """Let so many pages of histograms be free."""
@@ -231,8 +244,7 @@ class HistogramRecording:
 
     def tables(self) -> Tables:
         """Empty tables visits and deliveries, and all of FOLDED, sorted by their first columns."""
-        _carry(self._sums[:, folds.WAIT :])
-        _carry(self._latency_sums)
+        self._carry_all()
         made: dict[str, Any] = {
             "times": self._times(),
             "time_bins": self._time_bins(),

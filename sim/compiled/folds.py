@@ -27,14 +27,14 @@ _FIRST = 1023 << MANTISSA_BITS
 _EXACT_FLOAT = 2**53
 _CUT = ~1023
 _LOW_BITS = 0xFFFFFFFF
+_NOTHING = 2**63 - 1  # the least of no values
 
 
 @helper
 def bin_of_one(value: int) -> int:
     """`models.histogram.bin_of` of one value [ns] that is not negative."""
-    if value == 0:
-        return 0
-    return bin_of_more(value)
+    in_bin = bin_of_more(value)  # first, so that it is chosen and not jumped over: 0 is as frequent as not
+    return in_bin if value > 0 else 0
 
 
 @helper
@@ -144,26 +144,40 @@ def fold_deliveries(
     """
     warmup, duration, length = window
     last = intervals.shape[1] - 1
-    bucket, begin, end_of = np.uint64(0), 0, length
+    begin, end_of, of = 0, 0, -1
+    sink, bucket = np.uint64(0), np.uint64(0)
+    # Of one sink in one interval: how many, their sum in two parts, the greatest; of those born in the window the same.
+    count, high, low, greatest = 0, 0, 0, 0
+    born_high, born_low, least, most = 0, 0, _NOTHING, -1
+    done, wrong = rows.shape[0], False
     for k in range(first, rows.shape[0]):
         operator, birth, at = rows[k, 0], rows[k, 1], rows[k, 2]
         if operator < 0 or operator >= sink_of.shape[0] or sink_of[operator] < 0 or birth < 0 or at < birth:
-            return k, True
+            done, wrong = k, True
+            break
         if used[0] == pages.shape[0]:
-            return k, False
-        sink, latency = np.uint64(sink_of[operator]), at - birth
-        in_bin = np.uint64(bin_of_one(latency))
-        if warmup <= birth < duration:
-            _count(latencies, extremes, sink, 0, latency)
-            _add(sums, sink, 0, latency)
-        if at < begin or at >= end_of:
+            done = k
+            break
+        if operator != of or at < begin or at >= end_of:
+            _add_deliveries(intervals[sink, bucket], count, high, low, greatest)
+            _add_born(sums, extremes, sink, born_high, born_low, least, most)
+            count, high, low, greatest = 0, 0, 0, 0
+            born_high, born_low, least, most = 0, 0, _NOTHING, -1
+            of, sink = operator, np.uint64(sink_of[operator])
             bucket = np.uint64(min(at // length, last))
             begin = at // length * length
             end_of = begin + length
-        intervals[sink, bucket, COUNT] += 1
-        intervals[sink, bucket, HIGH] += latency >> 32
-        intervals[sink, bucket, LOW] += latency & _LOW_BITS
-        intervals[sink, bucket, GREATEST] = max(intervals[sink, bucket, GREATEST], latency)
+        latency = at - birth
+        in_bin = np.uint64(bin_of_one(latency))
+        count += 1
+        high += latency >> 32
+        low += latency & _LOW_BITS
+        greatest = max(greatest, latency)
+        if warmup <= birth < duration:
+            latencies[sink, in_bin] += 1
+            born_high += latency >> 32
+            born_low += latency & _LOW_BITS
+            least, most = min(least, latency), max(most, latency)
         octave = in_bin >> _PAGE_BITS
         page = directory[sink, bucket, octave]
         if page == 0:
@@ -171,15 +185,40 @@ def fold_deliveries(
             used[0] += 1
             directory[sink, bucket, octave] = page
         pages[page, in_bin & _WITHIN] += 1
-    return rows.shape[0], False
+    _add_deliveries(intervals[sink, bucket], count, high, low, greatest)
+    _add_born(sums, extremes, sink, born_high, born_low, least, most)
+    return done, wrong
+
+
+@helper
+def _add_deliveries(interval: np.ndarray, count: int, high: int, low: int, greatest: int) -> None:
+    if count > 0:
+        interval[COUNT] += count
+        interval[HIGH] += high
+        interval[LOW] += low
+        interval[GREATEST] = max(interval[GREATEST], greatest)
+
+
+@helper
+def _add_born(
+    sums: np.ndarray, extremes: np.ndarray, sink: np.uint64, high: int, low: int, least: int, most: int
+) -> None:
+    if most >= 0:
+        sums[sink, 0] += high
+        sums[sink, 1] += low
+        extremes[sink, 0] = min(extremes[sink, 0], least)
+        extremes[sink, 1] = max(extremes[sink, 1], most)
 
 
 @helper
 def _count(bins: np.ndarray, extremes: np.ndarray, row: np.uint64, column: int, value: int) -> None:
     """Count a value in the histogram of a row, and in its least and greatest value, which stand at `column`."""
     bins[row, np.uint64(bin_of_one(value))] += 1
-    extremes[row, column] = min(extremes[row, column], value)
-    extremes[row, column + 1] = max(extremes[row, column + 1], value)
+    # Written seldom: a write each time would make the next value wait for it.
+    if value < extremes[row, column]:  # noqa: PLR1730
+        extremes[row, column] = value
+    if value > extremes[row, column + 1]:  # noqa: PLR1730
+        extremes[row, column + 1] = value
 
 
 @helper
