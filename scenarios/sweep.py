@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -160,7 +161,8 @@ class _Share:
     def report(self) -> None:
         """Tell the share."""
         parts = {**dict.fromkeys(self._under_way, 0.0), **self._under_way, **dict.fromkeys(self._done, 1.0)}
-        self._report(sum(self._costs[chunk] * part for chunk, part in parts.items()) / sum(self._costs))
+        done = math.fsum(self._costs[chunk] * part for chunk, part in parts.items())  # in any order: never above all
+        self._report(done / math.fsum(self._costs))
 
 
 def _on_processes(

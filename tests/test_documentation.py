@@ -1,4 +1,8 @@
-"""Commands and code blocks of the documents are executed, so that they cannot drift from the code."""
+"""Commands and code blocks of the documents are executed, so that they cannot drift from the code.
+
+All but the first command of the README within this process: a process for each would begin by importing everything
+again, and those with Spark would start a Java machine. `test_cli` and `test_packaging` ask what a process adds.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from holdfast import cli
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", *(ROOT / "docs").rglob("*.md")])
@@ -39,13 +45,29 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def inside(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That directory as the working directory, and Spark, for what needs it, running."""
+    if request.node.get_closest_marker("spark"):
+        request.getfixturevalue("spark")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def _exit_code(words: list[str]) -> object:
+    """What the command leaves with."""
+    with pytest.raises(SystemExit) as left:
+        cli.main(words)
+    return left.value.code
+
+
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
 
 
 @pytest.mark.parametrize("texts", _blocks("console"))
-def test_commands_in_documents_work(texts: list[str], folder: Path) -> None:
+def test_commands_in_documents_work(texts: list[str], inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commands = [line[2:] for text in texts for line in text.splitlines() if line.startswith("$ ")]
     assert commands
     for command in commands:
@@ -54,20 +76,18 @@ def test_commands_in_documents_work(texts: list[str], folder: Path) -> None:
             continue
         words = shlex.split(command)
         assert words[0] == ".venv/bin/holdfast", f"only our own command can be checked: {command}"
-        done = _run([str(_HOLDFAST), *words[1:]], folder)
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        code, said = _exit_code(words[1:]), capsys.readouterr()
+        assert code == 0, f"{command}\n{said.out}\n{said.err}"
 
 
 @pytest.mark.parametrize("texts", _blocks("python"))
-def test_code_in_documents_works(texts: list[str], folder: Path) -> None:
+def test_code_in_documents_works(texts: list[str], inside: Path) -> None:
     for text in texts:
         if ">>>" in text:
             example = doctest.DocTestParser().get_doctest(text, {}, "document", None, 0)
             assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example).failed == 0
     plain = "\n".join(text for text in texts if ">>>" not in text)  # later blocks go on with what earlier ones made
-    if plain:
-        done = _run([sys.executable, "-c", plain], folder)
-        assert done.returncode == 0, f"{plain}\n{done.stdout}\n{done.stderr}"
+    exec(compile(plain, "document", "exec"), {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import configparser
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compiled_probe import in_a_new_process, written
@@ -53,19 +55,58 @@ def test_every_module_of_the_checkout_is_in_the_wheel(wheel: zipfile.ZipFile) ->
     assert modules <= set(wheel.namelist())
 
 
-@pytest.mark.install
-def test_an_installed_wheel_keeps_compiled_code_beside_itself(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def installed(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that the wheel was installed into."""
+    return installed_in(tmp_path_factory.mktemp("installed"), wheel)
+
+
+def installed_in(target: Path, wheel: zipfile.ZipFile) -> Path:
+    """The directory, with the wheel in it."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
-    subprocess.run([*command, str(tmp_path), str(wheel.filename)], check=True, capture_output=True)
-    first = in_a_new_process(tmp_path, HOME="/nowhere")
-    assert Path(first["directory"]).parent == tmp_path / "sim" / "compiled" / "__pycache__"
+    subprocess.run([*command, str(target), str(wheel.filename)], check=True, capture_output=True)
+    return target
+
+
+def compiled_once(packages: Path, *options: str) -> dict[str, Any]:
+    """What the second of two processes answers, for which nothing was left to compile; the first found nothing."""
+    first = in_a_new_process(packages, *options, HOME="/nowhere")
+    assert Path(first["directory"]).parent == packages / "sim" / "compiled" / "__pycache__"
     assert first["hits"] == 0
-    before = written(tmp_path)
-    second = in_a_new_process(tmp_path, HOME="/nowhere")
-    assert written(tmp_path) == before
+    assert first["misses"] > 0
+    before = written(packages)
+    second = in_a_new_process(packages, *options, HOME="/nowhere")
+    assert written(packages) == before
     assert second["hits"] > 0
     assert second["misses"] == 0
     assert second["digest"] == first["digest"]
+    return second
+
+
+@pytest.mark.install
+def test_an_installed_wheel_keeps_compiled_code_beside_itself(installed: Path) -> None:
+    compiled_once(installed, "--small")
+
+
+@pytest.mark.install
+def test_an_installed_wheel_simulates_with_compiled_code_of_the_same_sources(installed: Path, tmp_path: Path) -> None:
+    packages, here = shutil.copytree(installed, tmp_path / "packages"), in_a_new_process(ROOT)
+    kept = Path(here["directory"])
+    target = packages / "sim" / "compiled" / "__pycache__" / kept.name
+    shutil.copytree(kept, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.tmp.*"))
+    before = written(packages)
+    found = in_a_new_process(packages, HOME="/nowhere")
+    assert found["directory"] == str(target)
+    assert found["hits"] > 0
+    assert found["misses"] == 0
+    assert written(packages) == before
+    assert found["digest"] == here["digest"]
+
+
+@pytest.mark.install
+@pytest.mark.slow
+def test_an_installed_wheel_keeps_the_whole_engine_beside_itself(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    compiled_once(installed_in(tmp_path, wheel))
 
 
 def test_constraints_pin_every_library_that_is_required() -> None:

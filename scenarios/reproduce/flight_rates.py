@@ -42,7 +42,7 @@ class Airline:
     theta: float = 0.85  # above which a host is overloaded
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # the same only as itself: what is made of one is kept
 class Flights:
     """One year: how often each airplane flies in each second, by operator; shape (airplanes, SECONDS) each."""
 
@@ -101,8 +101,7 @@ def loads(setting: Airline, year: Flights, seed: int) -> FloatArray:
     salt. Hosts have one core of speed 1.
     """
     rng = np.random.default_rng([seed, setting.salt, setting.key_groups])
-    members = _members(setting, year.tails)
-    series = [members @ one for one in (year.every, year.delayed, year.airborne)]
+    series = _series(setting.key_groups, setting.copies, setting.salt, year)
     level = _level(setting.profile, series[0].sum(axis=0), rng)
     worked = np.vstack([one * level for one in series])
     worked *= setting.utilisation * WORKERS / worked.sum(axis=0).mean()
@@ -114,12 +113,22 @@ def loads(setting: Airline, year: Flights, seed: int) -> FloatArray:
     return means
 
 
-def _members(setting: Airline, tails: tuple[str, ...]) -> FloatArray:
+@lru_cache(maxsize=16)  # 3 MB each with 48 key groups; every seed takes the same
+def _series(key_groups: int, copies: int, salt: int, year: Flights) -> tuple[FloatArray, ...]:
+    """Tuples of each key group in each second, for operators 1 to 3; shape (key_groups, SECONDS) each, read only."""
+    members = _members(key_groups, copies, salt, year.tails)
+    series = tuple(members @ one for one in (year.every, year.delayed, year.airborne))
+    for one in series:
+        one.setflags(write=False)
+    return series
+
+
+def _members(key_groups: int, copies: int, salt: int, tails: tuple[str, ...]) -> FloatArray:
     """In how many copies of the volume each airplane belongs to each key group, (key_groups, airplanes)."""
     hashed = [crc32(tail) for tail in tails]
-    found = np.zeros((setting.key_groups, len(tails)))
-    for copy in range(setting.copies):
-        group = salted_groups(hashed, setting.salt * 1000 + copy, setting.key_groups)
+    found = np.zeros((key_groups, len(tails)))
+    for copy in range(copies):
+        group = salted_groups(hashed, salt * 1000 + copy, key_groups)
         found[group, np.arange(len(tails))] += 1
     return found
 
