@@ -17,6 +17,7 @@ from models.recording import Detail
 from models.records import bucket_ns
 from models.scenario import Scenario
 from models.units import to_ns
+from models.watermarks import watermarks
 from models.whole_times import whole_time_faults
 
 # Measured by benchmarks/data_plane.py and on the airline study; a step is one tuple at one operator, an event one
@@ -24,6 +25,7 @@ from models.whole_times import whole_time_faults
 SECONDS_PER_STEP = 1e-6
 SECONDS_PER_EVENT = 5e-6
 SECONDS_PER_HEARTBEAT = 2e-6  # that is drawn
+SECONDS_PER_WATERMARK = 2e-7  # over a channel
 SECONDS_PER_PLANNED = 1e-4  # checkpoint, each time the allocation is compared with a fresh one
 BYTES_PER_STEP = 150.0
 BYTES_PER_LOGGED_STEP = 200.0  # where a host may fail: the ids of tuples of a unit, to know them again,
@@ -72,6 +74,7 @@ def estimate(
         steps * SECONDS_PER_STEP
         + events * SECONDS_PER_EVENT
         + _heartbeats(scenario) * SECONDS_PER_HEARTBEAT
+        + watermarks(scenario) * scenario.replications * SECONDS_PER_WATERMARK
         + _planned(scenario) * SECONDS_PER_PLANNED,
         detail,
         tuple(whole_time_faults(scenario, inputs)),

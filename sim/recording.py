@@ -42,6 +42,9 @@ class Recording(Protocol):
     def detail(self) -> Detail:
         """How much is kept; stands in the records."""
 
+    def check_end(self, until_ns: int) -> None:
+        """Raises ValueError if there is no room for what happens up to an instant."""
+
     def add_visits(self, block: np.ndarray) -> None:
         """Services that began, each once. Raises ValueError for a row that cannot be."""
 
@@ -72,6 +75,9 @@ class TupleRecording:
 
     def __init__(self, expected: int = 0) -> None:
         self._visits, self._deliveries = _Columns("visits", expected), _Columns("deliveries", expected)
+
+    def check_end(self, until_ns: int) -> None:
+        """Rows may be of any instant."""
 
     def add_visits(self, block: np.ndarray) -> None:
         """Keep a copy of the block."""
@@ -155,6 +161,11 @@ class HistogramRecording:
         self._pages = np.zeros((ahead, PAGE), np.int32)  # a run has less than 2^31 tuples (`limits.steps`)
         self._used = np.ones(1, np.int64)  # page 0 means none
         self._added = 0  # rows since the last carry
+
+    def check_end(self, until_ns: int) -> None:
+        """Raises ValueError for an instant behind the run: there are no intervals, and kernels do not ask for each."""
+        if until_ns > self._window[1]:
+            raise ValueError(f"histograms are of a run of {self._window[1]} ns, which cannot go on to {until_ns}")
 
     def add_visits(self, block: np.ndarray) -> None:
         """Add the rows to the sums and histograms of their operators."""

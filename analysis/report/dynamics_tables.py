@@ -7,12 +7,11 @@ from typing import Any
 
 from analysis.report import text
 from analysis.report.spans import NS_PER_S
-from analysis.report.tables import Table
+from analysis.report.tables import Table, cut_table
 from models.dynamics.records import DynamicsRecords
 from models.dynamics.system import System
 from models.units import duration_text
 
-_MOST_FOUND = 1000
 _MOST = 60
 _VERDICTS = ("begun", "done", "refused", "aborted")
 
@@ -39,7 +38,7 @@ def queries(summary: Mapping[str, Any]) -> Table:
             )
         )
         facets.append("no promise" if one["promise"] is None else "above" if (used or 0) > 1 else "within")
-    return _cut("by-query", "Queries, worst first", heads, rows, words=1, facet="promise", facets=facets)
+    return cut_table("by-query", "Queries, worst first", heads, rows, words=1, facet="promise", facets=facets)
 
 
 def outages(system: System, records: Sequence[DynamicsRecords]) -> Table | None:
@@ -99,7 +98,9 @@ def decisions(one: DynamicsRecords) -> Table | None:
     ]
     heads = ("at", "action", "verdict", "of", "hosts", "why")
     title = f"What was decided in replication {one.replication}"
-    return _cut("decisions", title, heads, rows, words=6, facet="action", facets=[row[1] for row in found], prose=5)
+    return cut_table(
+        "decisions", title, heads, rows, words=6, facet="action", facets=[row[1] for row in found], prose=5
+    )
 
 
 def _way(origin: str, target: str) -> str:
@@ -121,7 +122,7 @@ def refusals(records: Sequence[DynamicsRecords]) -> Table | None:
     ]
     heads = ("at", "replication", "action", "of", "for the query", "P(broken) as it was", "after it", "allowed")
     facets = [row[1] for _, row in found]
-    return _cut("refusals", "Refused for a promise", heads, rows, words=5, facet="action", facets=facets)
+    return cut_table("refusals", "Refused for a promise", heads, rows, words=5, facet="action", facets=facets)
 
 
 def _before(action: str, before: float) -> str:
@@ -143,7 +144,7 @@ def overloads(records: Sequence[DynamicsRecords]) -> Table | None:
         for spans in [lengths[host]]
     ]
     heads = ("host", "times", "together", "longest")
-    return _cut("overloads", "Hosts that were overloaded, all replications", heads, rows, words=1)
+    return cut_table("overloads", "Hosts that were overloaded, all replications", heads, rows, words=1)
 
 
 def cost(summary: Mapping[str, Any]) -> Table:
@@ -163,7 +164,7 @@ def cost(summary: Mapping[str, Any]) -> Table:
     ]
     total = ("together", duration_text(used["used_s"]), text.share(used["mean"] / max(1, len(rows))))
     rows = [(*total, *((text.number(used["cost_usd"], 5),) if priced else ())), *rows]
-    return _cut("cost", "Hosts in use, mean of the replications", heads, rows, words=1, marked=0)
+    return cut_table("cost", "Hosts in use, mean of the replications", heads, rows, words=1, marked=0)
 
 
 # -- cells
@@ -189,22 +190,3 @@ def _at(when_ns: int) -> str:
     hours, rest = divmod(rest, 3600)
     minutes, left = divmod(rest, 60)
     return f"{int(days)} d {int(hours):02}:{int(minutes):02}:{int(left):02}"
-
-
-def _cut(
-    name: str,
-    title: str,
-    heads: tuple[str, ...],
-    rows: Sequence[tuple[str, ...]],
-    *,
-    words: int,
-    marked: int | None = None,
-    prose: int | None = None,
-    facet: str = "",
-    facets: Sequence[str] = (),
-) -> Table:
-    """The table with as many rows as a page takes."""
-    most = _MOST_FOUND if facet else _MOST
-    note = f"The first {most:,} of {len(rows):,} rows." if len(rows) > most else ""
-    numbers = tuple(position >= words for position in range(len(heads)))
-    return Table(name, title, heads, tuple(rows[:most]), numbers, marked, note, prose, facet, tuple(facets[:most]))

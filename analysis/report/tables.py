@@ -102,7 +102,7 @@ def operators(rows: Sequence[OperatorRow]) -> Table:
         )
         for row in rows
     ]
-    return _table("operators", "What each operator did", (*heads, "queue, mean", "utilisation"), cells, words=1)
+    return cut_table("operators", "What each operator did", (*heads, "queue, mean", "utilisation"), cells, words=1)
 
 
 def migrations(rows: Sequence[Migration]) -> Table:
@@ -124,7 +124,7 @@ def migrations(rows: Sequence[Migration]) -> Table:
         for row in rows
     ]
     facets = [text.plain(row.protocol) for row in rows]
-    return _table("moves", "What each move took", heads, cells, words=len(words), facet="protocol", facets=facets)
+    return cut_table("moves", "What each move took", heads, cells, words=len(words), facet="protocol", facets=facets)
 
 
 def decisions(rows: Sequence[Decision]) -> Table:
@@ -136,7 +136,7 @@ def decisions(rows: Sequence[Decision]) -> Table:
     heads = ("decision", "reason", "replication", "at")
     facets = [text.plain(row.about) for row in rows]
     title = "What was decided, and why"
-    return _table("reasons-given", title, heads, cells, words=2, prose=1, facet="about", facets=facets)
+    return cut_table("reasons-given", title, heads, cells, words=2, prose=1, facet="about", facets=facets)
 
 
 def move_kinds(rows: Sequence[MoveKind]) -> Table:
@@ -157,7 +157,7 @@ def move_kinds(rows: Sequence[MoveKind]) -> Table:
         for row in rows
     ]
     heads = ("kind", "protocol", "cause", "moves", "not ended", *lengths)
-    return _table("kinds", "Moves by kind", heads, cells, words=3)
+    return cut_table("kinds", "Moves by kind", heads, cells, words=3)
 
 
 def designs(rows: Sequence[Design]) -> Table:
@@ -177,7 +177,7 @@ def designs(rows: Sequence[Design]) -> Table:
     ]
     counts = [head for head, there in (("runs", several), ("failed", failed)) if there]
     heads = ("design", *counts, *columns.values(), *compared.values())
-    return _table("designs", "What each design came to", heads, cells, words=1)
+    return cut_table("designs", "What each design came to", heads, cells, words=1)
 
 
 def efforts(rows: Sequence[Design]) -> Table | None:
@@ -191,7 +191,7 @@ def efforts(rows: Sequence[Design]) -> Table | None:
         for number, row in enumerate(rows)
     ]
     title = "What each design moved, sent and cost"
-    return _table("efforts", title, ("design", *columns.values()), cells, words=1) if columns else None
+    return cut_table("efforts", title, ("design", *columns.values()), cells, words=1) if columns else None
 
 
 def _known(rows: Sequence[Design], heads: Mapping[str, str]) -> dict[str, str]:
@@ -215,7 +215,7 @@ def costs(given: Cost) -> Table:
                   text.NONE, text.number(given.total)))  # fmt: skip
     money = given.currency
     heads = ("hosts", "how many", "in use, together", f"price [{money}/h]", f"cost [{money}]")
-    return _table("costs", "What the hosts cost", heads, cells, words=1, marked=len(cells) - 1)
+    return cut_table("costs", "What the hosts cost", heads, cells, words=1, marked=len(cells) - 1)
 
 
 def with_interval(value: Interval) -> str:
@@ -255,7 +255,7 @@ def recoveries(rows: Sequence[Recovery]) -> Table:
         )
         for row in rows
     ]
-    return _table("recoveries", "The phases of each recovery", heads, cells, words=1)
+    return cut_table("recoveries", "The phases of each recovery", heads, cells, words=1)
 
 
 def replicas(rows: Sequence[ReplicaRow]) -> Table:
@@ -272,7 +272,7 @@ def replicas(rows: Sequence[ReplicaRow]) -> Table:
         )
         for row in rows
     ]
-    return _table("replicas", "Active replicas", heads, cells, words=3)
+    return cut_table("replicas", "Active replicas", heads, cells, words=3)
 
 
 def allocation(rows: Sequence[AllocationRow]) -> Table:
@@ -295,14 +295,14 @@ def allocation(rows: Sequence[AllocationRow]) -> Table:
         for row in rows
     ]
     used = next((position for position, row in enumerate(rows) if row.used), None)
-    return _table("methods", "Methods of checkpoint allocation", heads, cells, words=2, marked=used)
+    return cut_table("methods", "Methods of checkpoint allocation", heads, cells, words=2, marked=used)
 
 
 def reasons(rows: Sequence[Reason]) -> Table:
     """Why the choices fell as they did."""
     # One reason per line: the name that it begins with is then never broken at its hyphen.
     cells = [(text.plain(row.what), text.plain(row.chosen), text.plain(row.why).replace("; ", ";\n")) for row in rows]
-    return _table("reasons", "Reasons for choices", ("choice", "chosen", "why"), cells, words=3, prose=2)
+    return cut_table("reasons", "Reasons for choices", ("choice", "chosen", "why"), cells, words=3, prose=2)
 
 
 def guarantee(given: Guarantee) -> Table:
@@ -315,14 +315,14 @@ def guarantee(given: Guarantee) -> Table:
             text.number(given.state_duplicated),
         ),
     ]
-    return _table("guarantee", "Tuples lost and duplicated", ("where", "lost", "duplicated"), cells, words=1)
+    return cut_table("guarantee", "Tuples lost and duplicated", ("where", "lost", "duplicated"), cells, words=1)
 
 
 def targets(rows: Sequence[TargetRow]) -> Table:
     """What was asked for, and what came out."""
     said = {True: "met", False: "missed", None: "nothing seen"}
     cells = [(text.plain(row.name), text.plain(row.limit), text.plain(row.value), said[row.met]) for row in rows]
-    return _table("targets", "What was to be reached", ("target", "at most", "reached", "verdict"), cells, words=1)
+    return cut_table("targets", "What was to be reached", ("target", "at most", "reached", "verdict"), cells, words=1)
 
 
 def placement(hosts: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[str]]]:
@@ -338,7 +338,7 @@ _SHOWN: dict[str, Callable[[float | None], str]] = {
 }
 
 
-def _table(
+def cut_table(
     name: str,
     title: str,
     heads: tuple[str, ...],
@@ -350,6 +350,7 @@ def _table(
     facet: str = "",
     facets: Sequence[str] = (),
 ) -> Table:
+    """The table with as many rows as a page takes; the first `words` columns are no numbers."""
     most = _MOST_FOUND if facet else _MOST
     note = f"The first {most:,} of {len(rows):,} rows." if len(rows) > most else ""
     numbers = tuple(position >= words for position in range(len(heads)))

@@ -12,10 +12,10 @@ from sim.compiled.scan_keys import keys_of
 from sim.control import PlaneFactory
 
 _FUNCTIONS = {
-    "scan": 95,
-    "saving scan": 125,
-    "plain": 105,
-    "full": 205,
+    "scan": 109,
+    "saving scan": 136,
+    "plain": 146,
+    "full": 274,
 }  # that are compiled until a run has begun, about
 _KINDS = ("source", "map", "filter", "aggregate", "sink")
 

@@ -125,6 +125,7 @@ class CompiledPlane(Actions, Moves, Answers):
 
     def advance(self, limit: Key) -> bool:
         """Do all that comes before `limit`; True if the listener was told something."""
+        self._kept.check_end(limit[0])
         g = self.s.g
         if g["dispatch"][0] != NONE or g["asked"][0] != NONE:
             marks = int(g["mark_fan"][0] * g["tasks"][0] * self.s.tasks["marks"][g["dispatch"][0]])

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from sim.compiled.compiling import kernel
-from sim.compiled.draws import service_ns
 from sim.compiled.scan_books import books_fit, keep_books, next_cut, take_turns
 from sim.compiled.scan_draws import draw_times
 from sim.compiled.scan_gather import gather
@@ -161,14 +160,6 @@ def _begin(s: ScanState, task: Any, e: Any, start: int, ns: int) -> None:
 
 
 @kernel
-def _time(s: ScanState, operator: int, task: Any, tuple_id: Any) -> Any:
-    """The service time [ns] of a tuple at a task."""
-    ns = service_ns(s.draws[operator], tuple_id)
-    speed = s.servers[task].speed
-    return ns if speed == 1.0 else max(1, np.int64(np.rint(ns / speed)))
-
-
-@kernel
 def _operator(s: ScanState, operator: int) -> int:
     """Services of an operator in the span: those under way, the queues, then what arrives."""
     g, op = s.g[0], s.operators[operator]
@@ -222,16 +213,58 @@ def _go_on(s: ScanState, operator: int) -> int:
         t.serving = kept
         if g.done == s.done.shape[0]:
             continue
+        if q.n > 0 and t.threads == 1 and not s.saves:
+            _empty_queue(s, task)
         while q.n > 0 and g.done < s.done.shape[0]:
             start = earliest(s, task)
             if start >= g.end:
                 break
-            e = s.chunks[q.head * CHUNK + q.head_place]
-            _begin(s, task, e, max(start, e.at), _time(s, operator, task, e.id))
+            first = q.head * CHUNK + q.head_place
+            e = s.chunks[first]
+            _begin(s, task, e, max(start, e.at), s.chunk_ns[first])
             remove_first(s, task)
         if g.done < s.done.shape[0]:
             g.next += 1
     return DONE
+
+
+@kernel
+def _empty_queue(s: ScanState, task: Any) -> None:
+    """Services of one thread from its queue, piece by piece, as long as they end in the span and `done` has room."""
+    g, t, q = s.g[0], s.servers[task], s.queues[task]
+    free, until, busy = t.free, g.end, 0
+    while q.n > 0:
+        first = q.head * CHUNK + q.head_place
+        n = min(q.n, CHUNK - q.head_place, s.done.shape[0] - g.done)
+        made = g.done
+        for k in range(first, first + n):
+            e, done = s.chunks[k], s.done[made]
+            start = max(free, e.at)
+            end = start + s.chunk_ns[k]
+            if end >= until:
+                break
+            done.at = e.at
+            done.id = e.id
+            done.birth = e.birth
+            done.key = e.key
+            done.unit = e.unit
+            done.origin = task
+            done.start = start
+            done.end = end
+            busy += end - start
+            free = end
+            made += 1
+        ended = made - g.done
+        g.done = made
+        if ended == 0:
+            break
+        q.n -= ended - 1
+        q.head_place += ended - 1
+        remove_first(s, task)
+        if ended < n:
+            break
+    t.free = free
+    t.busy += busy
 
 
 @kernel
@@ -295,6 +328,8 @@ def _take_turns(s: ScanState, operator: int, n: int) -> bool:
             note_arrival(s, e.unit, s.box[place + s.order[first + k]].origin, e.at)
         if start >= until:
             append(s, task, place + s.order[first + k])
+            q = s.queues[task]
+            s.chunk_ns[q.tail * CHUNK + q.tail_place - 1] = s.drawn[k]
             continue
         start = max(start, e.at)
         end = start + s.drawn[k]

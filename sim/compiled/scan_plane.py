@@ -61,6 +61,7 @@ class ScanPlane(NoActions):
 
     def advance(self, limit: Key) -> bool:
         """Do all before the instant of `limit`: control comes before all else of its instant, so that is all."""
+        self.recording.check_end(limit[0])
         if self._unplanned and self._unplanned[-1][0] < limit[0]:
             # Who holds a checkpoint changes no tuple: it can be asked for before those that come first.
             instant, unit = self._unplanned.pop()

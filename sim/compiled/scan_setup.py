@@ -85,6 +85,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
         outputs=np.zeros(4 * BATCH, PARCEL),
         queues=queues,
         chunks=np.zeros(0, PARCEL),
+        chunk_ns=np.zeros(0, np.int64),
         chunk_next=np.zeros(0, np.int32),
         links=links,
         boxes=boxes,
@@ -192,4 +193,5 @@ def _more_chunks(s: ScanState) -> None:
     links[old:-1] = np.arange(old + 1, new)
     links[-1] = NONE
     s.chunks, s.chunk_next = _longer(s.chunks, new * CHUNK), links
+    s.chunk_ns = _longer(s.chunk_ns, new * CHUNK)
     s.g["free_chunk"] = old

@@ -250,6 +250,7 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "outputs": PARCEL,  # of a batch; `unit` and `origin` are those that send
     "queues": QUEUE,  # of tasks, then of links
     "chunks": PARCEL,
+    "chunk_ns": np.dtype("i8"),  # service times of what waits for a task
     "chunk_next": np.dtype("i4"),
     "links": LINK,
     "boxes": BOX,

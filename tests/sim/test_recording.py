@@ -16,7 +16,7 @@ from models.inputs import RunInputs
 from models.records import FOLDED, TABLES, bucket_ns, table
 from sim.compiled.folds import bin_of_one
 from sim.compiled.plane import CompiledPlane
-from sim.engine import simulate
+from sim.engine import build, simulate
 from sim.recording import HistogramRecording, TupleRecording, recording_of
 
 S = 10**9
@@ -276,3 +276,28 @@ def test_histograms_of_the_event_loop_are_its_rows_folded():
     for name in FOLDED:
         for key, column in folded.tables()[name].items():
             assert found.tables[name][key].tobytes() == column.tobytes(), (name, key)
+
+
+@pytest.mark.parametrize("cpu", ["shared", "dedicated"])
+def test_histograms_end_with_the_run(cpu):
+    """Of the event loop and of the scan: behind the run there is no interval to count in."""
+    operators = {
+        "in": {"kind": "source"},
+        "mid": {"kind": "map", "inputs": {"in": "key"}, "service": {"distribution": "deterministic", "value": "11 ms"}},
+        "out": {"kind": "sink", "inputs": {"mid": "shuffle"}},
+    }
+    raw = {
+        "duration": "1 s",
+        "workload": {"in": {"rate": "100 /s", "arrivals": "deterministic"}},
+        "operators": operators,
+        "hosts": {"h": {"cpu": cpu, "load": {"steps": [{"at": "0 s", "share": 0.5}]}} if cpu == "shared" else {}},
+    }
+    rows = build(scenario(raw | {"recording": {"detail": "tuples"}}))
+    rows.run(2 * S)
+    assert rows.plane.tables()["visits"]["end_ns"].max() > S
+    control = build(scenario(raw | {"recording": {"detail": "histograms"}}))
+    assert control.kernel.name == {"shared": "event loop", "dedicated": "scan"}[cpu]
+    control.run(S)
+    with pytest.raises(ValueError, match="histograms are of a run of 1000000000 ns, which cannot go on to 1000000001"):
+        control.run(S + 1)
+    assert control.plane.tables()["ended"]["count"].sum() > 0

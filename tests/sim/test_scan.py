@@ -52,14 +52,24 @@ def cut_up(asked: Scenario, draw: Random, cuts: int) -> RunRecords:
     return records(control, end)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(seed=st.integers(0, 2**32))
-def test_three_planes_give_equal_rows(seed: int) -> None:
+def equal_on_three_planes(seed: int) -> None:
     raw = scan_job(Random(seed))
     assert kernel(raw).name == SCAN
     found = simulate(made(raw), plane=ScanPlane)
     assert differences(simulate(made(raw), plane=World), found) == []
     assert differences(simulate(made(raw), plane=CompiledPlane), found) == []
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32))
+def test_three_planes_give_equal_rows(seed: int) -> None:
+    equal_on_three_planes(seed)
+
+
+@pytest.mark.slow
+def test_three_planes_give_equal_rows_in_many_jobs() -> None:
+    for seed in range(1000):
+        equal_on_three_planes(seed)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -41,9 +41,7 @@ def holders(raw: dict[str, Any], draw: Random) -> RunInputs:
     return RunInputs(holders=found)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(seed=st.integers(0, 2**32))
-def test_three_planes_take_equal_checkpoints(seed: int) -> None:
+def equal_checkpoints(seed: int) -> None:
     draw = Random(seed)
     raw = checkpointed_job(draw)
     inputs = holders(raw, draw)
@@ -52,6 +50,18 @@ def test_three_planes_take_equal_checkpoints(seed: int) -> None:
     found = simulate(asked, inputs, plane=ScanPlane)
     assert differences(simulate(asked, inputs, plane=World), found) == []
     assert differences(simulate(asked, inputs, plane=CompiledPlane), found) == []
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32))
+def test_three_planes_take_equal_checkpoints(seed: int) -> None:
+    equal_checkpoints(seed)
+
+
+@pytest.mark.slow
+def test_three_planes_take_equal_checkpoints_in_many_jobs() -> None:
+    for seed in range(1000):
+        equal_checkpoints(seed)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
