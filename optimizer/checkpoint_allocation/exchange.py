@@ -48,6 +48,9 @@ class Exchange:
         finite = match & np.isfinite(self.found.cost)
         known = finite.any(axis=1)
         self.at[known] = finite[known].argmax(axis=1)
+        if len(missing):  # of equal candidates the one replaced may be where a checkpoint was
+            lost = missing[~np.isfinite(self.found.cost[missing, self.at[missing]])]
+            self.at[lost] = self.priced[lost].argmin(axis=1)
         self._count()
 
     def _replace(self, rows: IntArray, nodes: IntArray) -> None:

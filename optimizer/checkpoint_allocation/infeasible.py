@@ -39,13 +39,13 @@ def why_infeasible(problem: CheckpointAllocation) -> str:
 def explained(problem: CheckpointAllocation, *, proven: bool, time_limit_s: float) -> str:
     """The smallest reason found for a problem without an answer; "" where none was found.
 
-    A reason is a proof. Only where it is `proven` that there is no allocation at all, whole checkpoints are looked at:
-    that takes mixed-integer programs, for at most `time_limit_s`.
+    A reason is a proof. Only where it is `proven` that there is no allocation at all, whole checkpoints are looked at,
+    by mixed-integer programs. For a reason that is smaller there is time until `time_limit_s`, for each of both.
     """
     found = _hall_text(problem) or _heavy_text(problem)
     if found:
         return found
-    conflict = divided(problem)
+    conflict = divided(problem, time_limit_s=time_limit_s)
     if conflict is None and proven:
         conflict = undivided(problem, time_limit_s=time_limit_s)
     return "" if conflict is None else _conflict_text(problem, conflict)

@@ -103,7 +103,7 @@ def branch_and_bound(
     `most_nodes` of branch and bound are allowed at most; None follows from the time limit [s].
     """
     began = time.perf_counter()
-    j, n = _pairs(problem, known)
+    j, n = pairs_left(problem, known)
     if len(np.unique(j)) < problem.n_checkpoints:
         return _nothing_left(known)
     row_minimum = np.where(problem.allowed, problem.cost, np.inf).min(axis=1)
@@ -169,7 +169,7 @@ def scaled_costs(shifted: FloatArray, given: float) -> ScaledCosts:
     return ScaledCosts(shifted * scale, scale, None)
 
 
-def _pairs(problem: CheckpointAllocation, known: Known) -> tuple[IntArray, IntArray]:
+def pairs_left(problem: CheckpointAllocation, known: Known) -> tuple[IntArray, IntArray]:
     """The pairs (checkpoint, node) that an answer better than the known one may use."""
     fits = node_price.fitting(problem)
     if known.assignment is not None:

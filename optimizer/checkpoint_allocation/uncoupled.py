@@ -1,9 +1,11 @@
 """Load capacities alone couple the checkpoints: search, proof by a program, whole packings, and a program again.
 
 1. A search at node prices (`large`) gives an answer. Above LARGEST_PAIRS it is all there is.
-2. Up to MIXED_INTEGER_PAIRS a program with few branch-and-bound nodes: it ends at once where capacities hardly bind.
-3. Whole packings (`packings`) give a higher bound, better answers, and the pairs that no better answer uses.
-4. The program with what is left, when that is little enough.
+2. Up to MIXED_INTEGER_PAIRS, where prices leave little, a program with few branch-and-bound nodes: it ends soon.
+3. Whole packings (`packings`) give a higher bound. Up to MIXED_INTEGER_PAIRS their multipliers choose few pairs for a
+   program on all nodes; where its answer is near the bound, the program with all that is left follows at once.
+4. Whole packings give better answers, and the pairs that no better answer uses.
+5. The program with what is left, when that is little enough.
 """
 
 from __future__ import annotations
@@ -12,21 +14,25 @@ import time
 
 import numpy as np
 
-from models.checked_arrays import FloatArray, IntArray
+from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import is_proven
 from optimizer.checkpoint_allocation.large import Priced, priced_search
-from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
-from optimizer.checkpoint_allocation.packings.search import LARGEST_PAIRS, Packings, packed_search
+from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound, pairs_left
+from optimizer.checkpoint_allocation.packings.search import LARGEST_PAIRS, PackedSearch, Packings
 from optimizer.verify import constraint_violations
 
 MIXED_INTEGER_PAIRS = 5_000  # J * N, or pairs that are left, up to which a proof by a program is attempted
-_QUICK_WORK = 0.05  # of the search when more follows
-_FIRST_NODES = 1_000  # of the program before packings
+_QUICK_WORK = 0.05  # of the search when more follows; none where that is a program
+_FIRST_PAIRS, _FIRST_NODES = 1_600, 1_000  # left by prices, and of branch and bound, of the program before packings
 _FIRST_SHARE = 0.3  # of the time limit, for it
 _PACKING_WORK = 0.6  # work of packings for each second of the limit; a rest is for the last program
 _SMALL_WORK = 0.9  # the same where the program is small
 _PACKING_SHARE = 0.8  # of the time limit, for all before the last program
+_BETWEEN = 0.1  # of the work of packings, before a program where programs do well,
+_PROGRAM_SHARE = 0.7  # which may last until this share of the time limit
+_FEW_PAIRS = 800  # left, up to which a program is made where programs do not do well
+_REST, _REST_SHARE = 1.25, 0.95  # of the work of packings, and of the limit, where no program follows
 _LAST_NODES = 2_000  # of the last program for each second of the limit
 
 
@@ -63,10 +69,13 @@ class _State:
         """True when the best answer is optimal."""
         return self.best is not None and is_proven(self.value, self.bound)
 
+    def known(self, pairs: BoolArray | None = None) -> Known:
+        """What is known before a program; `pairs` (J, N) are left."""
+        return Known(self.best, self.value, self.prices, self.bound, pairs)
+
     def program(self, packings: Packings | None, nodes: int, share: float) -> Outcome:
         """The mixed-integer program on what packings leave."""
-        pairs = None if packings is None else packings.pairs
-        known = Known(self.best, self.value, self.prices, self.bound, pairs)
+        known = self.known(None if packings is None else packings.pairs)
         found = branch_and_bound(self.problem, known, time_limit_s=self.left_s(share), most_nodes=nodes)
         self.offer(found.assignment)
         if found.bound is not None and found.bound > self.bound:
@@ -83,7 +92,8 @@ def uncoupled(problem: CheckpointAllocation, *, time_limit_s: float, start: IntA
     """The best answer with a proven bound; None when none of the steps finds a feasible one."""
     size = problem.cost.size
     began = time.perf_counter()
-    work = None if size > LARGEST_PAIRS else _QUICK_WORK
+    small = size <= MIXED_INTEGER_PAIRS
+    work = None if size > LARGEST_PAIRS else 0.0 if small else _QUICK_WORK
     searched = priced_search(problem, time_limit_s=time_limit_s, start=start, work=work)
     state = _State(problem, searched, time_limit_s)
     state.began = began
@@ -93,7 +103,7 @@ def uncoupled(problem: CheckpointAllocation, *, time_limit_s: float, start: IntA
         return None if state.best is None else state.outcome()
     if not np.isfinite(state.bound):
         return None
-    if size <= MIXED_INTEGER_PAIRS:
+    if small and _program_first(state):
         state.notes.append("mixed-integer program")
         first = state.program(None, _FIRST_NODES, _FIRST_SHARE)
         state.notes.append(first.note if "time" in first.note else "")
@@ -104,21 +114,54 @@ def uncoupled(problem: CheckpointAllocation, *, time_limit_s: float, start: IntA
     return None if state.best is None else state.outcome()
 
 
+def _program_first(state: _State) -> bool:
+    """Whether prices leave little, or whole packings cannot help: they know no minima, nor that nothing is feasible."""
+    if state.best is None or state.problem.capacity_min is not None:
+        return True
+    return len(pairs_left(state.problem, state.known())[0]) <= _FIRST_PAIRS
+
+
 def _by_packings(state: _State) -> None:
-    problem = state.problem
-    share = _SMALL_WORK if problem.cost.size <= MIXED_INTEGER_PAIRS else _PACKING_WORK
-    found = packed_search(
-        problem, state.prices, state.best, work=share * state.limit_s, time_limit_s=state.left_s(_PACKING_SHARE)
+    small = state.problem.cost.size <= MIXED_INTEGER_PAIRS
+    share = _SMALL_WORK if small else _PACKING_WORK
+    search = PackedSearch(
+        state.problem,
+        state.prices,
+        state.best,
+        work=share * state.limit_s,
+        time_limit_s=state.left_s(_PACKING_SHARE),
     )
-    state.notes.append("whole packings" + ("; time limit struck" if found.struck else ""))
+    if search.bound > state.bound:
+        state.bound, state.multipliers = search.bound, search.multipliers
+    state.notes.append("whole packings")
+    few = MIXED_INTEGER_PAIRS
+    if small and not state.proven:
+        if search.programmed():
+            search.improve(_BETWEEN)
+            _left_over(state, search, _PROGRAM_SHARE, few)
+            search.offer(state.best)
+        elif state.problem.capacity_min is None:
+            few = _FEW_PAIRS
+    if not state.proven:
+        search.improve(1.0)
+        if not _left_over(state, search, 1.0, few):  # nobody else uses the rest
+            search.improve(_REST, state.left_s(_REST_SHARE))
+            state.offer(search.best)
+            state.notes.append("time limit struck" if search.struck else "")
+
+
+def _left_over(state: _State, search: PackedSearch, share: float, few: int) -> bool:
+    """Whether so few pairs are left for the program, which may last until a share of the limit."""
+    found = search.found()
     state.offer(found.assignment)
-    if found.bound > state.bound:
-        state.bound, state.multipliers = found.bound, found.multipliers
-    few = int(found.pairs.sum()) <= MIXED_INTEGER_PAIRS
-    if state.proven or not few or not state.knows(found.assignment):
-        return
+    state.notes.append("time limit struck" if found.struck else "")
+    if state.proven:
+        return True
+    if int(found.pairs.sum()) > few or not state.knows(found.assignment):
+        return False
     before = state.bound
-    last = state.program(found, int(_LAST_NODES * state.limit_s), 1.0)
+    last = state.program(found, int(_LAST_NODES * state.limit_s), share)
     state.notes += ["mixed-integer program", last.note]
     if state.bound > before:
         state.multipliers = None
+    return True

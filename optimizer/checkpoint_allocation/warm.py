@@ -1,74 +1,150 @@
 """A plan that is running, improved with few moves: what is done after one host has changed.
 
-The former prices are nearly right: a few steps of the smoothed problem and the linear program on the core correct them,
-and their bound holds for any number of moves. The running assignment is repaired by chains of moves (`chains`): a
-node can only take what another one takes from it. More chains, then shifts and swaps, spend what is left of the moves,
-each as long as a move saves enough.
+A linear program of the moves corrects the former prices (`move_prices`): its duals prove most of what prices can prove
+where moves are counted, and say what a move must save to be worth one. The running assignment is repaired by chains of
+moves (`chains`): a node can only take what another one takes from it. More chains, then shifts and swaps, spend what is
+left of the moves, each as long as a move saves enough; then the moves are chosen again by a small program.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from models.checked_arrays import FloatArray
+from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.candidates import candidates, first_prices, scale_of, smoothed_prices
+from optimizer.checkpoint_allocation.candidates import (
+    Candidates,
+    candidates,
+    first_prices,
+    scale_of,
+    smoothed_prices,
+)
 from optimizer.checkpoint_allocation.chains import Chains
 from optimizer.checkpoint_allocation.exchange import Exchange
 from optimizer.checkpoint_allocation.large import Priced, relaxed
+from optimizer.checkpoint_allocation.move_bound import move_bound
+from optimizer.checkpoint_allocation.move_prices import Judged, Moves, best_prices, moves_of
+from optimizer.checkpoint_allocation.moves_again import chosen_again
 from optimizer.checkpoint_allocation.neighbourhoods import Effort, search
 from optimizer.checkpoint_allocation.prices import fits_somewhere, price_bound
+from optimizer.checkpoint_allocation.saving_moves import saving_moves
 
 _KEPT = 12
 _FALL = np.geomspace(3e-3, 1e-3, 3)
 _STEPS = 4
 _ROUNDS = 4
-_CORE_PAIRS = 8_000  # of the linear program: the prices are nearly right, so few pairs decide
-_CHAIN_PAIRS = 10_000
+_MANY = 0.1  # share of the checkpoints that may move from which on the count of moves says little
+_MISSED = 1e-7  # relative: what moves outside the candidates may take off the bound before others are chosen
+_CHAIN_PAIRS = 3_000
 _CHAINS = 20  # of each kind that are made at most
-_TOLLS = (8e-6, 2e-6)  # what a move must save, as a share of the bound: moves are few
+_TOLLS = (1.5, 0.8, 0.3)  # what a move must save, as a share of what the linear program says it is worth
 _FEW = 4  # moves left below which no nodes are packed again
 _EFFORT = Effort(8, 100, 0.05, 0.05)
 
 
+@dataclass(frozen=True)
+class _Start:
+    """Candidates, their moves, the prices that prove much for so few moves, that bound; whether there are few."""
+
+    found: Candidates
+    moves: Moves
+    judged: Judged
+    bound: float
+    few: bool
+
+
 def few_moves(problem: CheckpointAllocation, former: FloatArray | None) -> Priced:
-    """The improved plan, with at most `max_moves` away from `current`; `former` (N,) prices, or None."""
+    """The improved plan, with at most `max_moves` away from `current`; `former` (N,) prices, or None.
+
+    The bound counts the moves.
+    """
     assert problem.current is not None
     if not fits_somewhere(problem):
         return Priced(None, np.zeros(problem.n_nodes), -math.inf)
     scale = scale_of(problem)
-    prices = first_prices(problem, scale) if former is None else former
-    found = candidates(problem, prices, _KEPT)
-    prices = smoothed_prices(problem, found, prices, scale * _FALL, steps=_STEPS)
-    bound = price_bound(problem, prices)
-    better = relaxed(problem, found, prices, _CORE_PAIRS)
-    if better is not None and price_bound(problem, better[0]) > bound:
-        prices = better[0]
-        bound = price_bound(problem, prices)
-    state = Exchange(problem, found, prices)
-    state.start_from(problem.current)
-    if (state.assignment != problem.current).any() and problem.moves(state.assignment) > (problem.max_moves or 0):
-        return Priced(None, prices, bound)
-    chains = Chains(state, _CHAIN_PAIRS, _TOLLS[0] * abs(bound))
-    _relieved(state, chains)
-    if not state.repair():
-        state.start_from(problem.current)  # chains took too many moves
-        chains.follow()
-        if not state.repair():
-            return Priced(None, prices, bound)
-    if (state.loads < problem.lower).any():
-        return Priced(None, prices, bound)
-    _chained(state, chains, abs(bound))
+    start = _start(problem, former, scale)
+    prices, toll, bound = start.judged.prices, start.judged.toll, start.bound
+    state = Exchange(problem, start.found, prices)
+    chains = _feasible(state, start, toll)
+    saving = saving_moves(problem)
+    if chains is None or (state.loads < problem.lower).any():
+        return Priced(saving, prices, bound)
+    _chained(state, chains, toll)
     unit = scale * float(problem.load.mean())
     for attempt in range(_ROUNDS):
         while state.shift():
             pass
         state.swap(0.05 * unit * (1 + attempt))
-    if problem.max_moves is None or problem.max_moves - problem.moves(state.assignment) >= _FEW:
+    if not start.few and (problem.max_moves or 0) - problem.moves(state.assignment) >= _FEW:
         search(state, _EFFORT, until=math.inf, target=0.0)
-    return Priced(state.assignment, prices, bound)
+    answer = state.assignment
+    if saving is not None and problem.objective(saving) < problem.objective(answer):
+        answer = saving
+    if start.few:
+        answer = chosen_again(problem, start.moves, start.judged, answer)
+    return Priced(answer, prices, bound)
+
+
+def _start(problem: CheckpointAllocation, former: FloatArray | None, scale: float) -> _Start:
+    assert problem.current is not None and problem.max_moves is not None
+    prices = first_prices(problem, scale) if former is None else former
+    found = candidates(problem, prices, _KEPT)
+    many = problem.max_moves > _MANY * problem.n_checkpoints
+    if many or former is None:
+        prices = smoothed_prices(problem, found, prices, scale * _FALL, steps=_STEPS)
+    moves = moves_of(problem, found)
+    if many:
+        linear = relaxed(problem, found, prices)
+        if linear is not None and price_bound(problem, linear[0]) > price_bound(problem, prices):
+            prices = linear[0]
+        return _Start(found, moves, moves.judged(prices), move_bound(problem, prices), few=False)
+    cost = problem.objective(problem.current)
+    judged = best_prices(moves, prices, abs(cost))
+    bound = move_bound(problem, judged.prices)
+    if bound < cost + judged.value - _MISSED * abs(bound):
+        again = candidates(problem, judged.prices, _KEPT)
+        others = moves_of(problem, again)
+        better = best_prices(others, judged.prices, abs(cost))
+        value = move_bound(problem, better.prices)
+        if value > bound:
+            return _Start(again, others, better, value, few=True)
+    return _Start(found, moves, judged, bound, few=True)
+
+
+def _feasible(state: Exchange, start: _Start, toll: float) -> Chains | None:
+    """Chains of a state in which nothing has too much, from the first start from which that is reached; else None.
+
+    What the linear program takes from hosts that have too much leaves them first. Where that takes too many moves, the
+    running plan is tried, with chains and without.
+    """
+    problem, running = state.problem, state.problem.current
+    assert running is not None
+    state.start_from(running)
+    chains = Chains(state, _CHAIN_PAIRS, _TOLLS[0] * toll)
+    for assignment, chained in ((_left(problem, start), True), (running, True), (running, False)):
+        state.start_from(assignment)
+        if problem.moves(state.assignment) > (problem.max_moves or 0):
+            continue
+        chains.follow()
+        if chained:
+            _relieved(state, chains)
+        if state.repair():
+            chains.follow()
+            return chains
+    return None
+
+
+def _left(problem: CheckpointAllocation, start: _Start) -> IntArray:
+    """The running plan (J,) without what the linear program mostly takes from hosts that have too much."""
+    assert problem.current is not None
+    left, shares = problem.current.copy(), start.judged.shares
+    if shares is not None:
+        gone = np.flatnonzero((shares > 0.5) & (start.moves.room < 0)[start.moves.source])
+        left[start.moves.row[gone]] = start.moves.node[gone]
+    return left
 
 
 def _relieved(state: Exchange, chains: Chains) -> None:

@@ -1,5 +1,6 @@
 """Checkpoint allocation against brute force and against itself."""
 
+import importlib
 import itertools
 import math
 
@@ -337,3 +338,16 @@ def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(InputError) as caught:
         solve(CheckpointAllocation(cost=[[1.0]], load=[1]), **arguments)
     assert message in str(caught.value)
+
+
+def test_fewer_assignments_are_tried_when_there_is_little_time(monkeypatch):
+    exact = importlib.import_module("optimizer.checkpoint_allocation.exact")
+    steps, tried = [], exact.better_assignment
+    monkeypatch.setattr(exact, "better_assignment", lambda *given: steps.append(given[2]) or tried(*given))
+    draw = np.random.default_rng(0)
+    load = draw.integers(100, 1000, 60).astype(float)
+    problem = CheckpointAllocation(cost=draw.random((60, 4)), load=load, capacity=np.full(4, load.sum() / 4 + 1))
+    for seconds in (0.01, 1e-4):
+        solve(problem, time_limit_s=seconds)
+    assert len(steps) == 2
+    assert max(steps) <= 1_000

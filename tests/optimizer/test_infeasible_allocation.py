@@ -110,7 +110,7 @@ def campaign(seeds: range) -> dict[str, int]:
     met = {"divided": 0, "undivided": 0, "hall": 0}
     for seed in seeds:
         problem = tame(seed)
-        conflict = divided(problem)
+        conflict = divided(problem, time_limit_s=30.0)
         if conflict is not None:
             met["divided"] += 1
             check(problem, conflict)
@@ -231,3 +231,11 @@ def test_filtering_ends_at_its_limit_and_says_that_more_could_go():
     assert ({k for _, k in kept}, smallest) == (needed, True)
     kept, smallest = filtered(parts, lambda some: needed <= {k for _, k in some}, most=3)
     assert (needed <= {k for _, k in kept}, smallest) == (True, False)
+
+
+def test_without_time_for_less_the_reason_is_larger_and_says_so():
+    problem = next(one for one in map(tame, range(100)) if divided(one, time_limit_s=30.0) is not None)
+    hurried = divided(problem, time_limit_s=0.0)
+    assert hurried is not None
+    assert not hurried.smallest
+    assert not divisible(problem, set(hurried.parts))

@@ -10,6 +10,7 @@ import nasty_problems as nasty
 import numpy as np
 import pytest
 
+from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import OPTIMAL_GAP, Solution, Status
 from optimizer.checkpoint_allocation import solve as solve_checkpoints
 from optimizer.migration_steps import solve as solve_steps
@@ -93,3 +94,32 @@ def test_the_nasty_problems_are_what_they_are_said_to_be():
     met = sum(p.capacity in p.weight or p.capacity == p.weight.sum() for p in problems)
     far = sum(p.weight.max() > 1e20 * max(p.weight[p.weight > 0].min(initial=np.inf), 1e-300) for p in problems)
     assert min(ties, met, far) > 15, (ties, met, far)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("exponent", [320, -960])
+def test_the_size_of_costs_changes_nothing_but_the_size_of_what_is_said(exponent: int) -> None:
+    draw = np.random.default_rng(3)
+    cost, load = draw.normal(size=(60, 8)), draw.integers(1, 20, 60)
+    room = np.full(8, load.sum() / 8 + 3)
+    plans = []
+    for scale in (1.0, 2.0**exponent):
+        problem = CheckpointAllocation(cost=cost * scale, load=load, capacity=room)
+        plans.append(solve_checkpoints(problem))
+        assert verify_checkpoints(problem, plans[-1]).ok
+        tight = CheckpointAllocation(
+            cost=cost * scale, load=load, capacity=room - 1, current=plans[-1].assignment, max_moves=9
+        )
+        plans.append(solve_checkpoints(tight, hint=plans[-1]))
+        assert verify_checkpoints(tight, plans[-1]).ok
+    for plain, scaled in zip(plans[:2], plans[2:], strict=True):
+        assert plain.status is scaled.status is Status.OPTIMAL
+        assert plain.assignment.tolist() == scaled.assignment.tolist()
+
+
+@pytest.mark.parametrize(("kind", "least"), [(np.float32, 1e-45), (np.float64, 5e-324)])
+def test_the_least_costs_that_there_are_are_told_apart(kind: type, least: float) -> None:
+    cost = np.array([[0, least], [least, 0]], kind)
+    plan = solve_checkpoints(CheckpointAllocation(cost=cost, load=np.ones(2), capacity=np.ones(2)))
+    assert plan.status is Status.OPTIMAL
+    assert plan.assignment.tolist() == [0, 1]

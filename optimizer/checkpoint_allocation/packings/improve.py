@@ -195,12 +195,14 @@ class Improvement:
                 return False
         return False
 
-    def packed(self, nodes: IntArray, items: IntArray, target: float) -> IntArray | None:
+    def packed(
+        self, nodes: IntArray, items: IntArray, target: float, *, pairs: int = _LAST_PAIRS, limit: int = _LAST_NODES
+    ) -> IntArray | None:
         """The nodes of some checkpoints by a small program below `target`; None without one."""
         delta = max(_SPREAD * abs(self.bound) * len(nodes) / self.problem.n_nodes, 1.0)
         found = pack(
             self.part(nodes, items), self.u[items], self.true, self.work, target=target, delta=delta,
-            pairs=_LAST_PAIRS, nodes=_LAST_NODES,
+            pairs=pairs, nodes=limit,
         )  # fmt: skip
         return None if found is None else nodes[found]
 

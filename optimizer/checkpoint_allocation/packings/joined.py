@@ -96,7 +96,7 @@ def sets_within(
         if value[item] > 0:
             upto = room + 1 - int(load[item])
             np.maximum(rest[k, load[item] :], rest[k + 1, :upto] + value[item], out=rest[k, load[item] :])
-    work.knapsack(rest.size)
+    work.knapsack(len(value), rest.size)
     least = rest[0, room] - margin
     left, got = np.full(1, room), np.zeros(1)
     bits = np.zeros((1, -(-len(value) // _WORD)), dtype=np.uint64)

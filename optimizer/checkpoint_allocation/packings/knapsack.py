@@ -42,7 +42,7 @@ def best_set(value: FloatArray, load: IntArray, room: int, work: Work | None = N
     can = np.flatnonzero((value > 0) & (load <= room))
     v, w = value[can], load[can]
     if w.sum() <= room:
-        work.knapsack(0)
+        work.knapsack(len(value), 0)
         return float(v.sum()), can
     relaxed = _relaxed(v, w, room)
     gain = v - relaxed.price * w
@@ -77,7 +77,7 @@ def _with_core(
     sure = (gain > 0) & ~core
     core_load = w[core]
     left = min(room - int(w[sure].sum()), int(core_load.sum()))
-    work.knapsack(len(core_load) * left)
+    work.knapsack(len(v), len(core_load) * left)
     best, chosen = _filled(v[core], core_load, left)
     return float(v[sure].sum()) + best, np.concatenate([np.flatnonzero(sure), np.flatnonzero(core)[chosen]])
 
@@ -143,7 +143,7 @@ def penalties(
     core = np.flatnonzero(fits & (np.abs(gain) <= margin + slack))
     left = min(room - int(load[sure].sum()), int(load[core].sum()))
     if len(core) and len(core) * left <= _LARGEST_TABLE:
-        (work or Work(math.inf)).knapsack(4 * len(core) * left)
+        (work or Work(math.inf)).knapsack(len(value), 4 * len(core) * left)
         changes = _core_penalties(value[core], load[core], left, best - float(value[sure].sum()))
         within[core], without[core] = np.clip(changes[0], 0.0, margin), np.clip(changes[1], 0.0, margin)
     return best, within, without

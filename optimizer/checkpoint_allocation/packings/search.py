@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -34,7 +35,9 @@ _JOINED_ITEMS = 64  # while about so many checkpoints are on them
 _DIVED = (4, 6, 10)  # nodes that are dived into, beside half of them and all
 _GOOD, _IDLE, _PATIENT = 0.25, 3.0, 0.05  # how work counts that brought something, and after a share that did not
 _POOR = 0.01  # gap of a start from which a dive into all nodes comes first
-_LATER, _LATEST = 4e-3, 0.25  # work that many nodes begin later than few, and the largest share of all work for that
+_CORE_PAIRS, _CORE_NODES = 2, 1  # pairs for each checkpoint, and nodes of branch and bound, of a program on all nodes
+_TRUSTED = 3e-3  # gap of its answer up to which programs are better than dives
+_LATER, _LATEST = 3e-4, 0.25  # work that many nodes begin later than few: about that of a dive; at most this share
 _DIVE_STEPS = 20
 _MANY_STEPS = 10  # for more than _MANY nodes, of which several are fixed at once
 _MANY = 30
@@ -55,25 +58,89 @@ class Packings:
     struck: bool
 
 
-def packed_search(
-    problem: CheckpointAllocation, prices: FloatArray, start: IntArray | None, *, work: float, time_limit_s: float
-) -> Packings:
-    """The bound of whole packings, and allocations from them; no apart pairs, no limit on moves.
+class PackedSearch:
+    """Multipliers with their bound, then better and better allocations; no apart pairs, no limit on moves.
 
     `prices` (N,) are where the multipliers start, `start` is a feasible allocation. The limit is `work`; the clock is
     the last resort.
     """
-    effort = Work(work, time.perf_counter() + time_limit_s)
-    numbers = whole_numbers(problem, search_room(problem))
-    u = _multipliers(problem, numbers, prices, effort)
-    multipliers = u / numbers.scale
-    bound = packing_bound(problem, multipliers)
-    state = Improvement(problem, numbers, u, None, effort)
-    if problem.capacity_min is None:
-        _improve(state, bound, start)
-    if start is not None:
-        state.offer(start)
-    return Packings(state.best, multipliers, bound, _open_pairs(state), effort.struck)
+
+    def __init__(
+        self,
+        problem: CheckpointAllocation,
+        prices: FloatArray,
+        start: IntArray | None,
+        *,
+        work: float,
+        time_limit_s: float,
+    ) -> None:
+        self._limit = work
+        effort = Work(work, time.perf_counter() + time_limit_s)
+        numbers = whole_numbers(problem, search_room(problem))
+        u = _multipliers(problem, numbers, prices, effort)
+        self.multipliers = u / numbers.scale
+        self.bound = packing_bound(problem, self.multipliers)
+        self._state = Improvement(problem, numbers, u, None, effort)
+        self._start = start
+        self._poor = start is None or problem.objective(start) - self.bound > _POOR * abs(self.bound)
+        self._able = problem.capacity_min is None  # sets know no minima
+
+    def programmed(self) -> bool:
+        """Whether a program on few pairs of all nodes came near the bound: then other programs will do well, too."""
+        if not self._able:
+            return False
+        state, count = self._state, self._state.problem.n_checkpoints
+        target = np.inf if self._start is None else state.problem.objective(self._start) * state.numbers.scale
+        node = state.packed(
+            np.arange(state.problem.n_nodes), np.arange(count), target, pairs=_CORE_PAIRS * count, limit=_CORE_NODES
+        )
+        if node is not None and state.offer(node):
+            self._start, self._poor = node, self._poor and self._gap() > _POOR
+        return node is not None and self._gap() <= _TRUSTED
+
+    def _gap(self) -> float:
+        return (self._state.value - self.bound) / max(abs(self.bound), 1e-300)
+
+    def improve(self, share: float, time_limit_s: float = math.inf) -> None:
+        """Improve the allocation until a share of the work is done, from now on for so long at most."""
+        work = self._state.work
+        work.limit = share * self._limit
+        if math.isfinite(time_limit_s):
+            work.until, work.struck = time.perf_counter() + time_limit_s, False
+        if self._able:
+            _improve(self._state, self.bound, self._start, poor=self._poor)
+            self._poor = False
+
+    @property
+    def struck(self) -> bool:
+        """Whether the clock struck before the work was done."""
+        return self._state.work.struck
+
+    @property
+    def best(self) -> IntArray | None:
+        """The best allocation so far."""
+        return self._state.best
+
+    def offer(self, node: IntArray | None) -> None:
+        """Another allocation, which the next step improves."""
+        if node is not None:
+            self._state.offer(node)
+
+    def found(self) -> Packings:
+        """What is known now."""
+        if self._start is not None:
+            self._state.offer(self._start)
+        state = self._state
+        return Packings(state.best, self.multipliers, self.bound, _open_pairs(state), state.work.struck)
+
+
+def packed_search(
+    problem: CheckpointAllocation, prices: FloatArray, start: IntArray | None, *, work: float, time_limit_s: float
+) -> Packings:
+    """The bound of whole packings, and allocations from them, without any program on all nodes."""
+    search = PackedSearch(problem, prices, start, work=work, time_limit_s=time_limit_s)
+    search.improve(1.0)
+    return search.found()
 
 
 def _multipliers(problem: CheckpointAllocation, numbers: WholeNumbers, prices: FloatArray, effort: Work) -> FloatArray:
@@ -99,7 +166,7 @@ def _multipliers(problem: CheckpointAllocation, numbers: WholeNumbers, prices: F
     return found.u
 
 
-def _improve(state: Improvement, bound: float, start: IntArray | None) -> None:
+def _improve(state: Improvement, bound: float, start: IntArray | None, *, poor: bool) -> None:
     """Groups of nodes, packed again from all sets or by dives; without a good start, a dive into all before.
 
     Each size of group in each way gets the same share of the work, but work that made the answer better counts little,
@@ -107,15 +174,15 @@ def _improve(state: Improvement, bound: float, start: IntArray | None) -> None:
     nodes are not needed.
     """
     n = state.problem.n_nodes
-    value = np.inf if start is None else state.problem.objective(start)
-    if n > _MANY or value - bound > _POOR * abs(bound):
+    if poor or (n > _MANY and state.best is None):
         _dive(state, np.arange(n), noise=0.0)  # before the start is known: a target would end it early
     if start is not None:
         state.offer(start)
     per_node = state.problem.n_checkpoints / n
     sizes = [size for size in _JOINED if size == _JOINED[0] or size * per_node <= _JOINED_ITEMS]
     ways = [("joined", size) for size in sorted({min(size, n) for size in sizes if n > 1})]
-    ways += [("dive", size) for size in sorted({min(size, n) for size in (*_DIVED, n // 2, n) if size > 1})]
+    dived = _DIVED if n <= _MANY else _DIVED[1:]  # with many checkpoints on a node, the last program takes seconds
+    ways += [("dive", size) for size in sorted({min(size, n) for size in (*dived, n // 2, n) if size > 1})]
     spent = {way: min(_LATER * way[1] ** 2, _LATEST * state.work.limit) for way in ways}
     idle = dict.fromkeys(ways, 0.0)
     noise = 0.0  # of the first dive

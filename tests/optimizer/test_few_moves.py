@@ -1,0 +1,124 @@
+"""Answers with few moves: never worse than the best single move, chosen again without breaking anything."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+
+from models.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.candidates import candidates, first_prices
+from optimizer.checkpoint_allocation.move_prices import best_prices, moves_of
+from optimizer.checkpoint_allocation.moves_again import chosen_again
+from optimizer.checkpoint_allocation.saving_moves import saving_moves
+from optimizer.checkpoint_allocation.warm import few_moves
+from optimizer.verify import constraint_violations
+
+
+def drawn(seed: int, checkpoints: int = 60, *, whole: bool = False) -> CheckpointAllocation:
+    """A running plan that keeps its capacities, and its minima, with little room."""
+    draw = np.random.default_rng(seed)
+    n = 5
+    load = draw.integers(1, 20, checkpoints).astype(float) if whole else draw.lognormal(0, 0.5, checkpoints)
+    current = draw.integers(0, n, checkpoints)
+    held = np.bincount(current, load, n)
+    return CheckpointAllocation(
+        cost=draw.uniform(-1, 1, (checkpoints, n)) * load[:, None],
+        load=load,
+        capacity=held + draw.uniform(0, 1.5, n) * load.mean(),
+        capacity_min=held * draw.choice([0.0, 0.95], n),
+        current=current,
+        max_moves=int(draw.integers(1, 6)),
+    )
+
+
+def best_single_move(problem: CheckpointAllocation) -> float:
+    """The least objective after at most one move, by trying all."""
+    best = problem.objective(problem.current)
+    for row, node in np.ndindex(problem.cost.shape):
+        answer = problem.current.copy()
+        answer[row] = node
+        if not constraint_violations(problem, answer):
+            best = min(best, problem.objective(answer))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_single_move_is_missed(seed):
+    problem = drawn(seed)
+    best = best_single_move(problem)
+    saving = saving_moves(problem)
+    assert not constraint_violations(problem, saving)
+    assert problem.objective(saving) <= best
+    found = few_moves(problem, None)
+    assert not constraint_violations(problem, found.assignment)
+    assert found.bound <= problem.objective(found.assignment) <= best
+    one = dataclasses.replace(problem, max_moves=1)
+    assert problem.objective(saving_moves(one)) == best
+
+
+def test_no_saving_moves_are_made_from_what_breaks_a_capacity():
+    problem = drawn(0)
+    capacity = problem.capacity.copy()
+    capacity[2] *= 0.8
+    assert saving_moves(dataclasses.replace(problem, capacity=capacity, capacity_min=None)) is None
+
+
+@pytest.mark.parametrize(("seed", "whole"), [(seed, seed % 2 == 0) for seed in range(8)])
+def test_moves_chosen_again_from_none_save_cost_and_keep_every_constraint(seed, whole):
+    problem = dataclasses.replace(drawn(seed, 80, whole=whole), max_moves=6)
+    moves = moves_of(problem, candidates(problem, np.zeros(5), 5))
+    judged = best_prices(moves, np.zeros(5), 1.0)
+    answer = chosen_again(problem, moves, judged, problem.current)
+    assert not constraint_violations(problem, answer)
+    assert problem.objective(answer) < problem.objective(saving_moves(problem)) + 1e-9
+    assert problem.objective(answer) >= problem.objective(problem.current) + judged.value
+
+
+def test_loads_of_zero_have_prices_of_zero_and_no_warning():
+    problem = CheckpointAllocation(cost=np.eye(6, 3), load=np.zeros(6), capacity=np.ones(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert first_prices(problem, 1.0).tolist() == [0, 0, 0]
+
+
+def running(load: np.ndarray, *, room: float = 1.3, cost: float = 1.0, **given: object) -> CheckpointAllocation:
+    """A plan that runs, checkpoint j on host j modulo 20, with so much room as a share of what each holds."""
+    n, current = 20, np.arange(len(load)) % 20
+    given = {"capacity": np.bincount(current, load, n) * room, "max_moves": 3} | given
+    costs = np.random.default_rng(3).random((len(load), n)) * cost
+    return CheckpointAllocation(cost=costs, load=load, current=current, **given)
+
+
+def odd_magnitudes() -> dict[str, CheckpointAllocation]:
+    """Problems whose costs, loads, and room have little to do with each other."""
+    load = np.random.default_rng(4).random(300)
+    few = np.where(np.arange(300) % 5 > 0, 0.0, load)
+    one_host = np.where(np.arange(20) == 2, 1e6, np.bincount(np.arange(300) % 20, load * 1e-12, 20))
+    return {
+        "few weigh something": running(few, cost=1e9, capacity=np.full(20, 1e3)),
+        "room is far above loads": running(load * 1e-12, capacity=np.full(20, 1.0)),
+        "one host has all the room": running(load * 1e-12, capacity=one_host),
+    }
+
+
+@pytest.mark.parametrize("name", odd_magnitudes())
+def test_few_moves_are_found_whatever_the_magnitudes_without_a_warning(name):
+    problem = odd_magnitudes()[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = few_moves(problem, None)
+    assert not constraint_violations(problem, found.assignment)
+    least = problem.objective(found.assignment)
+    assert found.bound <= least < problem.objective(problem.current)
+    assert found.bound >= least - 0.01 * abs(least)
+
+
+def test_what_must_leave_a_host_leaves_it_where_all_costs_are_equal():
+    gone = [(j, 3) for j in range(300)]
+    load = np.random.default_rng(4).random(300)
+    problem = running(load, cost=0.0, max_moves=20, forbidden=gone)
+    found = few_moves(problem, None)
+    assert constraint_violations(problem, found.assignment) == []

@@ -1,0 +1,81 @@
+"""Programs on all nodes beside whole packings; the oracle is HiGHS on the plain program."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from models.checkpoint_allocation import CheckpointAllocation
+from models.solution import Status
+from optimizer.checkpoint_allocation import solve, uncoupled
+from optimizer.checkpoint_allocation.packings.search import PackedSearch
+from optimizer.checkpoint_allocation.prices import node_prices
+from optimizer.verify import constraint_violations, verify_checkpoints
+
+
+def alike(seed, nodes, items, room=1.1):
+    """Rows that share four factors, loads that differ much: prices alone prove little."""
+    random = np.random.default_rng(seed)
+    load = random.lognormal(0, 1, items)
+    load = np.minimum(load, load.sum() / nodes / 2)
+    rho = random.normal(size=(items, 4)) @ random.normal(size=(4, nodes)) / 20 + 0.02 * random.normal(
+        size=(items, nodes)
+    )
+    capacity = np.full(nodes, room * load.sum() / nodes)
+    return CheckpointAllocation(cost=load[:, None] * rho, load=load, capacity=capacity)
+
+
+def plain(problem):
+    items, nodes = problem.cost.shape
+    once = np.kron(np.eye(items), np.ones(nodes))
+    loads = np.hstack([np.diag(row) for row in problem.weights])
+    rules = [LinearConstraint(once, 1, 1), LinearConstraint(loads, -np.inf, problem.upper)]
+    return milp(
+        problem.cost.ravel(),
+        integrality=np.ones(problem.cost.size),
+        bounds=Bounds(0, 1),
+        constraints=rules,
+        options={"mip_rel_gap": 0.0, "node_limit": 20_000},
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_an_answer_called_optimal_is_what_the_plain_program_says(seed, monkeypatch):
+    monkeypatch.setattr(uncoupled, "_FIRST_PAIRS", 0)
+    problem = alike(seed, 7, 44, 1.3)
+    plan = solve(problem, time_limit_s=60.0)
+    least = plain(problem)
+    assert least.status == 0
+    assert plan.status is Status.OPTIMAL
+    assert plan.objective == pytest.approx(least.fun, rel=1e-7)
+    assert verify_checkpoints(problem, plan).ok
+
+
+def test_a_program_on_few_pairs_comes_near_the_bound_and_twice_to_the_same():
+    problem = alike(3, 6, 60)
+
+    def answer():
+        search = PackedSearch(problem, node_prices(problem), None, work=3.0, time_limit_s=60.0)
+        assert search.programmed()
+        return search.found(), search.bound
+
+    found, bound = answer()
+    assert constraint_violations(problem, found.assignment) == []
+    value = problem.objective(found.assignment)
+    assert bound <= value <= bound + 3e-3 * abs(bound)
+    again, _ = answer()
+    assert again.assignment.tolist() == found.assignment.tolist()
+    assert np.array_equal(again.pairs, found.pairs)
+
+
+def test_minima_are_left_to_the_program_that_knows_them():
+    problem = alike(4, 5, 62)
+    least = dataclasses.replace(problem, capacity_min=np.full(5, 0.9 * problem.load.sum() / 5))
+    search = PackedSearch(least, node_prices(least), None, work=3.0, time_limit_s=60.0)
+    assert not search.programmed()
+    plan = solve(least, time_limit_s=20.0)
+    assert constraint_violations(least, plan.assignment) == []
+    assert plan.bound <= plan.objective
