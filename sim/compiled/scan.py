@@ -219,9 +219,8 @@ def _go_on(s: ScanState, operator: int) -> int:
             start = earliest(s, task)
             if start >= g.end:
                 break
-            first = q.head * CHUNK + q.head_place
-            e = s.chunks[first]
-            _begin(s, task, e, max(start, e.at), s.chunk_ns[first])
+            e = s.chunks[q.head * CHUNK + q.head_place]
+            _begin(s, task, e, max(start, e.at), e.ns)
             remove_first(s, task)
         if g.done < s.done.shape[0]:
             g.next += 1
@@ -240,7 +239,7 @@ def _empty_queue(s: ScanState, task: Any) -> None:
         for k in range(first, first + n):
             e, done = s.chunks[k], s.done[made]
             start = max(free, e.at)
-            end = start + s.chunk_ns[k]
+            end = start + e.ns
             if end >= until:
                 break
             done.at = e.at
@@ -327,9 +326,7 @@ def _take_turns(s: ScanState, operator: int, n: int) -> bool:
         if s.saves:
             note_arrival(s, e.unit, s.box[place + s.order[first + k]].origin, e.at)
         if start >= until:
-            append(s, task, place + s.order[first + k])
-            q = s.queues[task]
-            s.chunk_ns[q.tail * CHUNK + q.tail_place - 1] = s.drawn[k]
+            append(s, task, e, s.drawn[k])
             continue
         start = max(start, e.at)
         end = start + s.drawn[k]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sim.compiled.compiling import kernel
@@ -41,7 +39,8 @@ def send_over_links(s: ScanState, operator: int) -> int:
                     if left == 0:
                         return lacks(s, 1)
                 left -= 1
-                _transmit(s, operator, host, s.chunks[q.head * CHUNK + q.head_place])
+                e = s.chunks[q.head * CHUNK + q.head_place]
+                _transmit(s, operator, host, e.at, e.id, e.birth, e.key, e.unit, e.origin)
                 remove_first(s, queue)
             g.next += 1
         g.phase = LINK_SORT
@@ -52,14 +51,13 @@ def send_over_links(s: ScanState, operator: int) -> int:
         g.phase = LINK_NEW
         g.next = 0
     for k in range(g.next, g.due):
-        number = box.first + s.order[k]
-        e = s.box[number]
+        e = s.box[box.first + s.order[k]]
         host = s.task_host[e.origin]
         if s.links[host].free >= g.end:
             if not has_chunk(s, g.tasks + host):
                 g.next = k
                 return lacks(s, 1)
-            append(s, g.tasks + host, number)
+            append(s, g.tasks + host, e, 0)
             continue
         if left == 0:
             left = link_room(s, operator)
@@ -67,15 +65,17 @@ def send_over_links(s: ScanState, operator: int) -> int:
                 g.next = k
                 return lacks(s, 1)
         left -= 1
-        _transmit(s, operator, host, e)
+        _transmit(s, operator, host, e.at, e.id, e.birth, e.key, e.unit, e.origin)
     box.n = 0
     g.next = 0
     return DONE
 
 
 @kernel
-def _transmit(s: ScanState, operator: int, host: int, e: Any) -> None:
+def _transmit(
+    s: ScanState, operator: int, host: int, at: int, tuple_id: int, birth: int, key: int, unit: int, origin: int
+) -> None:
     """The link takes a tuple; it is on its way from the end of that on."""
     link = s.links[host]
-    link.free = max(link.free, e.at) + np.int64(np.rint(s.operators[operator].bytes * _NS / link.rate))
-    post(s, s.unit_operator[e.unit], link.free + s.g[0].latency, e.id, e.birth, e.key, e.unit, e.origin)
+    link.free = max(link.free, at) + np.int64(np.rint(s.operators[operator].bytes * _NS / link.rate))
+    post(s, s.unit_operator[unit], link.free + s.g[0].latency, tuple_id, birth, key, unit, origin)

@@ -14,8 +14,8 @@ from sim.cluster import Cluster, RunPlan
 from sim.compiled import pools, scan, scan_recording, scan_saving, scan_setup
 from sim.compiled.compiling import entry
 from sim.compiled.no_actions import NoActions
-from sim.compiled.scan_queues import copy_queues
-from sim.compiled.scan_state import BOOKS_FULL, DONE, FLUSH, PARCEL, REFILL, ScanState
+from sim.compiled.scan_queues import copy_arrivals, sum_queues
+from sim.compiled.scan_state import BOOKS_FULL, DONE, FLUSH, REFILL, ScanState
 from sim.data_plane import Key, Listener, Row, Statistic
 from sim.recording import recording_of
 
@@ -238,6 +238,7 @@ class ScanPlane(NoActions):
         for operators, parcels in self._coming():
             applied += np.bincount(operators, minlength=applied.size)
             np.add.at(total, operators, parcels["id"])  # modulo 2^64
+        sum_queues(s, applied, total)
         boxes = s.boxes[:-1]
         if not np.array_equal(boxes["sent"], applied) or not np.array_equal(boxes["sum"], total):
             raise RuntimeError("the books do not balance: tuples were lost or processed twice although no host failed")
@@ -248,16 +249,12 @@ class ScanPlane(NoActions):
         ]
 
     def _coming(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(operators, tuples), both (n,), of all that is on its way, in queues and in service."""
+        """(operators, tuples), both (n,), of all that is on its way and in service, but for what waits in queues."""
         s = self.s
         *boxes, links = [s.box[int(box["first"]) :][: int(box["n"])] for box in s.boxes]
         for operator, parcels in enumerate(boxes):
             yield np.full(parcels.size, operator), parcels
         yield s.unit_operator[links["unit"]], links
-        queues, queued = self._queued()
-        at_task = queues < self._task_operator.size  # behind them are those of links
-        yield self._task_operator[queues[at_task]], queued[at_task]
-        yield s.unit_operator[queued["unit"][~at_task]], queued[~at_task]
         tasks, served = self._served()
         yield self._task_operator[tasks], served
 
@@ -267,13 +264,14 @@ class ScanPlane(NoActions):
         tasks = np.repeat(np.arange(n.size), n)
         return tasks, self.s.slots[np.arange(tasks.size) + (first - np.cumsum(n) + n)[tasks]]
 
-    def _queued(self) -> tuple[np.ndarray, np.ndarray]:
-        """(queues, tuples), both (n,), of what waits: queue after queue, each in order; those of links are last."""
-        n = self.s.queues["n"]
-        queues = np.repeat(np.arange(n.size), n)
-        found = np.empty(queues.size, PARCEL)
-        copy_queues(self.s, found)
-        return queues, found
+    def _waiting(self) -> dict[str, np.ndarray]:
+        """The table of what waits for the tasks, task after task, each in order."""
+        n = self.s.queues["n"][: self._task_operator.size]
+        arrivals = np.empty(n.sum(), np.int64)
+        copy_arrivals(self.s, arrivals)
+        tasks = np.arange(n.size, dtype=np.int32)
+        found = {"operator": np.repeat(self._task_operator.astype(np.int16), n), "task": np.repeat(tasks, n)}
+        return table("waiting", found | {"arrival_ns": arrivals})
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
         """The tables of tuples."""
@@ -284,12 +282,8 @@ class ScanPlane(NoActions):
         for k, column in enumerate(columns):
             visits[:, k] = column
         self.recording.add_visits(visits)
-        queues, queued = self._queued()
-        at_task = queues < self._task_operator.size
-        left = queues[at_task]
-        waiting = {"operator": self._task_operator[left], "task": left, "arrival_ns": queued["at"][at_task]}
         made = dict(self.recording.tables())
-        made["waiting"] = table("waiting", waiting)
+        made["waiting"] = self._waiting()
         made["checkpoints"] = scan_saving.checkpoints(self.s)
         return made | {name: table(name, []) for name in ("dropped", "cpu")}
 

@@ -19,8 +19,8 @@ def has_chunk(s: ScanState, queue: Any) -> bool:
 
 
 @kernel
-def append(s: ScanState, queue: Any, number: int) -> None:
-    """Put a tuple, given by its place in `box`, behind the others; there must be a free piece."""
+def append(s: ScanState, queue: Any, e: Any, ns: int) -> None:
+    """Put a tuple behind the others, with the time that its service takes; there must be a free piece."""
     g, q = s.g[0], s.queues[queue]
     if q.n == 0 or q.tail_place == CHUNK:
         piece = g.free_chunk
@@ -33,7 +33,14 @@ def append(s: ScanState, queue: Any, number: int) -> None:
             s.chunk_next[q.tail] = piece
         q.tail = piece
         q.tail_place = 0
-    s.chunks[q.tail * CHUNK + q.tail_place] = s.box[number]
+    to = s.chunks[q.tail * CHUNK + q.tail_place]
+    to.at = e.at
+    to.id = e.id
+    to.birth = e.birth
+    to.key = e.key
+    to.unit = e.unit
+    to.origin = e.origin
+    to.ns = ns
     q.tail_place += 1
     q.n += 1
 
@@ -53,9 +60,8 @@ def remove_first(s: ScanState, queue: Any) -> None:
 
 
 @kernel
-def copy_queues(s: ScanState, found: np.ndarray) -> None:
-    """Write the tuples of all queues, queue after queue, each in order."""
-    made = 0
+def sum_queues(s: ScanState, counts: np.ndarray, sums: np.ndarray) -> None:
+    """Add how many tuples wait to `counts`, and their ids to `sums`, both by the operator that they are for."""
     for queue in range(s.queues.shape[0]):
         q = s.queues[queue]
         piece, place = q.head, q.head_place
@@ -63,6 +69,24 @@ def copy_queues(s: ScanState, found: np.ndarray) -> None:
             if place == CHUNK:
                 piece = s.chunk_next[piece]
                 place = 0
-            found[made] = s.chunks[piece * CHUNK + place]
+            e = s.chunks[piece * CHUNK + place]
+            operator = s.unit_operator[e.unit]
+            counts[operator] += 1
+            sums[operator] += e.id
+            place += 1
+
+
+@kernel
+def copy_arrivals(s: ScanState, found: np.ndarray) -> None:
+    """Write when what waits for the tasks arrived, task after task, each in order."""
+    made = 0
+    for task in range(s.g[0].tasks):
+        q = s.queues[task]
+        piece, place = q.head, q.head_place
+        for _ in range(q.n):
+            if place == CHUNK:
+                piece = s.chunk_next[piece]
+                place = 0
+            found[made] = s.chunks[piece * CHUNK + place].at
             made += 1
             place += 1

@@ -15,6 +15,7 @@ from sim.compiled.scan_state import (
     MESSAGES,
     PARCEL,
     QUEUE,
+    QUEUED,
     SCAN,
     SERVER,
     SHUFFLING,
@@ -29,6 +30,7 @@ _ROOM = 4096
 _SECONDS = 1000  # most of them in a span
 _SECOND = 1_000_000_000
 _AIM = 2048
+_PIECES = 64, 4096, 2**16  # of queues: at first, then at the least, and up to which there are four times as many next
 _SCRATCH = ("times", "ranks", "refs", "kept", "order", "spare")
 
 
@@ -84,8 +86,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
         done=np.zeros(BATCH, SLOT),
         outputs=np.zeros(4 * BATCH, PARCEL),
         queues=queues,
-        chunks=np.zeros(0, PARCEL),
-        chunk_ns=np.zeros(0, np.int64),
+        chunks=np.zeros(0, QUEUED),
         chunk_next=np.zeros(0, np.int32),
         links=links,
         boxes=boxes,
@@ -187,11 +188,11 @@ def _more_boxes(s: ScanState, wanted: dict[int, int], need: int) -> None:
 
 
 def _more_chunks(s: ScanState) -> None:
+    """Room for the backlog in few large steps: room takes memory when it is used, what is copied takes it twice."""
     old = s.chunk_next.shape[0]
-    new = max(64, 2 * old)
+    new = _PIECES[0] if old == 0 else max(_PIECES[1], (4 if old < _PIECES[2] else 2) * old)
     links = _longer(s.chunk_next, new)
     links[old:-1] = np.arange(old + 1, new)
     links[-1] = NONE
     s.chunks, s.chunk_next = _longer(s.chunks, new * CHUNK), links
-    s.chunk_ns = _longer(s.chunk_ns, new * CHUNK)
     s.g["free_chunk"] = old

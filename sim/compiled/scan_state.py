@@ -53,6 +53,7 @@ SCAN = np.dtype(
 # where checkpoints are taken the unit.
 _PARCEL = [("at", _i8), ("id", _u8), ("birth", _i8), ("key", _i8), ("unit", _i4), ("origin", _i4)]
 PARCEL = np.dtype(_PARCEL, align=True)
+QUEUED = np.dtype([*_PARCEL, ("ns", _i8)], align=True)  # that waits for a task, and how long its service takes
 
 # A tuple in service, or done with it.
 SLOT = np.dtype([*_PARCEL, ("start", _i8), ("end", _i8)], align=True)
@@ -249,8 +250,7 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "done": SLOT,  # `origin` is the task
     "outputs": PARCEL,  # of a batch; `unit` and `origin` are those that send
     "queues": QUEUE,  # of tasks, then of links
-    "chunks": PARCEL,
-    "chunk_ns": np.dtype("i8"),  # service times of what waits for a task
+    "chunks": QUEUED,  # of all queues, in pieces
     "chunk_next": np.dtype("i4"),
     "links": LINK,
     "boxes": BOX,

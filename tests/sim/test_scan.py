@@ -28,6 +28,7 @@ from sim.compiled.choice import kernel_for
 from sim.compiled.plane import CompiledPlane
 from sim.compiled.scan_order import bits_of, cells_for, fits, order_by_keys, put_in_order
 from sim.compiled.scan_plane import ScanPlane
+from sim.compiled.scan_state import CHUNK, QUEUED
 from sim.engine import build, records, simulate
 from sim.recording import HistogramRecording, TupleRecording
 
@@ -144,6 +145,35 @@ def test_many_tuples_in_a_span_fill_batches_and_boxes(detail: str) -> None:
     found = simulate(asked, plane=ScanPlane)
     assert differences(simulate(asked, plane=CompiledPlane), found) == []
     assert differences(cut_up(asked, Random(1), 7), found) == []
+
+
+def test_backlogs_that_outgrow_their_room_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = made(WIDE)
+    roomy, grown, longer = simulate(asked, plane=ScanPlane), set(), scan_setup._longer
+
+    def noted(array: np.ndarray, room: int) -> np.ndarray:
+        if array.dtype == QUEUED:
+            grown.add(room // CHUNK)
+        return longer(array, room)
+
+    monkeypatch.setattr(scan_setup, "_PIECES", (1, 5, 16))
+    monkeypatch.setattr(scan_setup, "_longer", noted)
+    assert differences(roomy, simulate(asked, plane=ScanPlane)) == []
+    assert grown >= {1, 5, 20, 40}  # first steps of four times, then of two
+
+
+@pytest.mark.parametrize("of_links", [False, True])
+def test_books_do_not_balance_where_a_tuple_that_waits_was_changed(of_links: bool) -> None:
+    control = build(made(WIDE), plane=ScanPlane)
+    control.run(to_ns(1))
+    s = control.plane.s
+    assert control.plane.ledger()
+    tasks = int(s.g["tasks"][0])
+    queues = s.queues[tasks:] if of_links else s.queues[:tasks]
+    q = queues[queues["n"] > 0][0]
+    s.chunks["id"][int(q["head"]) * CHUNK + int(q["head_place"])] += np.uint64(1)
+    with pytest.raises(RuntimeError, match="the books do not balance"):
+        control.plane.ledger()
 
 
 SLOW = {"rate": {"steps": [{"at": "0 s", "rate": "0.05 /s"}, {"at": "1 h", "rate": "300 /s"}]}}
