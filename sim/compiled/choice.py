@@ -12,8 +12,8 @@ from sim.compiled.scan_keys import keys_of
 from sim.control import PlaneFactory
 
 _FUNCTIONS = {
-    "scan": 109,
-    "saving scan": 136,
+    "scan": 110,
+    "saving scan": 137,
     "plain": 146,
     "full": 274,
 }  # that are compiled until a run has begun, about

@@ -149,6 +149,12 @@ def _begin(s: ScanState, task: Any, e: Any, start: int, ns: int) -> None:
     else:
         slot = s.slots[t.first_thread + t.serving]
         t.serving += 1
+    _serve(slot, e, task, start, end)
+
+
+@kernel
+def _serve(slot: Any, e: Any, task: Any, start: int, end: int) -> None:
+    """Write down a service."""
     slot.at = e.at
     slot.id = e.id
     slot.birth = e.birth
@@ -237,19 +243,12 @@ def _empty_queue(s: ScanState, task: Any) -> None:
         n = min(q.n, CHUNK - q.head_place, s.done.shape[0] - g.done)
         made = g.done
         for k in range(first, first + n):
-            e, done = s.chunks[k], s.done[made]
+            e = s.chunks[k]
             start = max(free, e.at)
             end = start + e.ns
             if end >= until:
                 break
-            done.at = e.at
-            done.id = e.id
-            done.birth = e.birth
-            done.key = e.key
-            done.unit = e.unit
-            done.origin = task
-            done.start = start
-            done.end = end
+            _serve(s.done[made], e, task, start, end)
             busy += end - start
             free = end
             made += 1
