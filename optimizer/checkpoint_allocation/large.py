@@ -5,7 +5,7 @@
    others has duals, the best prices there are when nothing that was left out is cheaper. It also says where checkpoints
    go: all but at most N of them to one node.
 3. That is repaired and improved (`exchange`), from the smoothed prices as well, and the better one goes on.
-4. Some nodes at a time are packed again (`neighbourhoods`).
+4. All nodes are packed again with few pairs (`all_nodes`), then some nodes at a time with more (`neighbourhoods`).
 
 The bound is L of the best prices, over all pairs in float64 (`prices`): nothing before decides what is proven.
 """
@@ -21,6 +21,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.all_nodes import pack_all
 from optimizer.checkpoint_allocation.candidates import (
     Candidates,
     candidates,
@@ -28,6 +29,7 @@ from optimizer.checkpoint_allocation.candidates import (
     scale_of,
     smoothed_prices,
 )
+from optimizer.checkpoint_allocation.chains import Chains, chained
 from optimizer.checkpoint_allocation.exchange import Exchange
 from optimizer.checkpoint_allocation.neighbourhoods import Effort, search
 from optimizer.checkpoint_allocation.prices import fits_somewhere, price_bound
@@ -42,8 +44,11 @@ _SMOOTHED_PAIRS = 400_000  # kept pairs up to which each temperature has _STEPS 
 _CORE_PAIRS = 40_000  # pairs of the linear program
 _SWAPS = 12
 _CLOSE = 1e-6  # relative gap at which the search stops
-_WORK_PER_S = 0.4  # deterministic time of all programs for each second of the limit
+_WORK_PER_S = 0.1  # deterministic time of all programs for each second of the limit
 _STAGES = ((3, 150, 0.1), (4, 300, 0.2), (6, 400, 0.3), (8, 500, 0.3))  # nodes, pairs, work of one program
+_BRANCHES_PER_S = 10  # of such work: nodes of branch and bound of a program on all nodes
+_CHAIN_PAIRS = 4_000
+_CHAINS, _CHAIN_WORK, _CHAIN_ROUNDS = 300, 3_000_000, 2  # chains of each kind, times pairs, and rounds, at the most
 _SEARCH_PAIRS = 20_000_000  # J * N above which no nodes are packed again: looking costs more than it finds
 _SLACKER = (1.0, 0.99, 0.97, 0.93)  # shares of the capacity that prices are made for, until repair succeeds
 
@@ -93,7 +98,12 @@ def priced_search(
     state.at_prices(prices)
     struck = False
     if problem.cost.size <= _SEARCH_PAIRS:
-        struck = not _packed(state, bound, _WORK_PER_S * time_limit_s if work is None else work, until)
+        target = _CLOSE * abs(bound)
+        if work is None:  # nobody else works on it
+            work = _WORK_PER_S * time_limit_s
+            struck = not pack_all(state, branches=math.ceil(_BRANCHES_PER_S * work), target=target, until=until)
+            _chained(state)
+        struck = struck or not _packed(state, target, work, until)
     return Priced(state.assignment, prices, bound, struck)
 
 
@@ -115,14 +125,23 @@ def _looked_again(
     return found, prices, bound
 
 
-def _packed(state: Exchange, bound: float, work: float, until: float) -> bool:
+def _packed(state: Exchange, target: float, work: float, until: float) -> bool:
     """Pack nodes again, small groups first, with so much work; False when the clock struck."""
-    target = _CLOSE * abs(bound)
     for stage, (nodes, pairs, each) in enumerate(_STAGES):
         effort = Effort(min(nodes, state.problem.n_nodes), pairs, each, work / len(_STAGES))
         if not search(state, effort, until=until, target=target, seed=stage):
             return False
+        _chained(state)
     return True
+
+
+def _chained(state: Exchange) -> None:
+    """Chains of moves that save cost, as many as the size allows."""
+    chains = Chains(state, _CHAIN_PAIRS, 0.0)
+    most = min(_CHAINS, _CHAIN_WORK // len(chains.rows))
+    for _ in range(_CHAIN_ROUNDS):
+        if chained(chains, most) == 0:
+            return
 
 
 def _improved(

@@ -3,7 +3,8 @@
 A linear program of the moves corrects the former prices (`move_prices`): its duals prove most of what prices can prove
 where moves are counted, and say what a move must save to be worth one. The running assignment is repaired by chains of
 moves (`chains`): a node can only take what another one takes from it. More chains, then shifts and swaps, spend what is
-left of the moves, each as long as a move saves enough; then the moves are chosen again by a small program.
+left of the moves, each as long as a move saves enough; then small programs choose the moves again (`moves_again`) and
+pack all nodes (`all_nodes`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.all_nodes import pack_all
 from optimizer.checkpoint_allocation.candidates import (
     Candidates,
     candidates,
@@ -22,7 +24,7 @@ from optimizer.checkpoint_allocation.candidates import (
     scale_of,
     smoothed_prices,
 )
-from optimizer.checkpoint_allocation.chains import Chains
+from optimizer.checkpoint_allocation.chains import Chains, chained
 from optimizer.checkpoint_allocation.exchange import Exchange
 from optimizer.checkpoint_allocation.large import Priced, relaxed
 from optimizer.checkpoint_allocation.move_bound import move_bound
@@ -42,6 +44,7 @@ _CHAIN_PAIRS = 3_000
 _CHAINS = 20  # of each kind that are made at most
 _TOLLS = (1.5, 0.8, 0.3)  # what a move must save, as a share of what the linear program says it is worth
 _FEW = 4  # moves left below which no nodes are packed again
+_ALL_AGAIN = (1.2,)  # pairs for each node of the last program
 _EFFORT = Effort(8, 100, 0.05, 0.05)
 
 
@@ -72,7 +75,10 @@ def few_moves(problem: CheckpointAllocation, former: FloatArray | None) -> Price
     saving = saving_moves(problem)
     if chains is None or (state.loads < problem.lower).any():
         return Priced(saving, prices, bound)
-    _chained(state, chains, toll)
+    for share in _TOLLS:
+        chains.toll = share * toll
+        chains.follow()
+        chained(chains, _CHAINS)
     unit = scale * float(problem.load.mean())
     for attempt in range(_ROUNDS):
         while state.shift():
@@ -85,6 +91,9 @@ def few_moves(problem: CheckpointAllocation, former: FloatArray | None) -> Price
         answer = saving
     if start.few:
         answer = chosen_again(problem, start.moves, start.judged, answer)
+        state.start_from(answer)
+        pack_all(state, branches=1, target=0.0, until=math.inf, sizes=_ALL_AGAIN, toll=toll)
+        answer = state.assignment
     return Priced(answer, prices, bound)
 
 
@@ -124,12 +133,12 @@ def _feasible(state: Exchange, start: _Start, toll: float) -> Chains | None:
     assert running is not None
     state.start_from(running)
     chains = Chains(state, _CHAIN_PAIRS, _TOLLS[0] * toll)
-    for assignment, chained in ((_left(problem, start), True), (running, True), (running, False)):
+    for assignment, by_chains in ((_left(problem, start), True), (running, True), (running, False)):
         state.start_from(assignment)
         if problem.moves(state.assignment) > (problem.max_moves or 0):
             continue
         chains.follow()
-        if chained:
+        if by_chains:
             _relieved(state, chains)
         if state.repair():
             chains.follow()
@@ -154,16 +163,3 @@ def _relieved(state: Exchange, chains: Chains) -> None:
         node = int(over.argmax())
         if over[node] <= 0 or not chains.leave(node):
             return
-
-
-def _chained(state: Exchange, chains: Chains, unit: float) -> None:
-    """Chains that save cost: those that fill room, then those from the checkpoints that are dearest where they are."""
-    for toll in _TOLLS:
-        chains.toll = toll * unit
-        chains.follow()
-        for _ in range(_CHAINS):
-            if not chains.fill():
-                break
-        dear = state.priced[state.rows, state.at] - state.least
-        for row in np.argsort(-dear, kind="stable")[:_CHAINS].tolist():
-            chains.improve(row)
