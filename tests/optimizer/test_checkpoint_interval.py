@@ -173,3 +173,10 @@ def test_a_false_recovery_is_found(name):
     assert verify_plan(problem, plan).ok
     found = verify_plan(problem, replace(plan, **{name: 1.0})).violations
     assert [one.text.split(",")[0] for one in found] == [f"says {name} 1.0"]
+
+
+def test_an_interval_whose_slowdown_no_float64_holds_has_no_bound():
+    """At a utilisation of 0.99 the work keeps up from 59 s on, with a failure every 2 ms."""
+    plan = solve(CheckpointInterval(checkpoint_s=0.59, mtbf_s=0.0019, utilisation=0.99))
+    assert (plan.status, plan.objective, plan.bound) == (Status.UNKNOWN, None, None)
+    assert "no float64 holds" in plan.note
