@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, IntArray
+from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.solution import OPTIMAL_GAP, Status
 from optimizer.cheap_assignments import allowed_costs, cheap_assignments, improved
@@ -71,10 +71,16 @@ class _Example:
     objective: float
 
 
-def verify_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan, *, gap: float | None = None) -> Verdict:
+def verify_checkpoints(
+    problem: CheckpointAllocation,
+    plan: CheckpointPlan,
+    *,
+    gap: float | None = None,
+    node_loads: FloatArray | None = None,
+) -> Verdict:
     """The verdict on a plan: assignment against every constraint, status and bound against the objective.
 
-    `gap` is what a file claims beside objective and bound; None claims nothing.
+    `gap` and `node_loads` (N,) are what a file claims beside objective and bound; None claims nothing.
     """
     found: list[Violation] = []
     objective = None
@@ -85,6 +91,8 @@ def verify_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan, *, g
     broken = bool(found)
     found += _claim_violations(problem, plan, objective, broken=broken)
     found += _gap_violations(plan, gap)
+    if objective is not None and plan.assignment is not None and node_loads is not None:
+        found += _node_load_violations(problem.node_loads(plan.assignment), node_loads)
     proof = proof_of_bound(problem, plan, VALUE_TOLERANCE)
     proven = proof is not None and proof.enough
     reason = why_no_assignment(problem) if plan.status is Status.INFEASIBLE and plan.assignment is None else ""
@@ -189,6 +197,13 @@ def _gap_violations(plan: CheckpointPlan, gap: float | None) -> list[Violation]:
     if not (math.isfinite(gap) and near):
         return [Violation("claim", f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}")]
     return []
+
+
+def _node_load_violations(loads: FloatArray, said: FloatArray) -> list[Violation]:
+    if said.shape != loads.shape:
+        return [Violation("claim", f"says loads of {len(said)} nodes, there are {len(loads)}")]
+    wrong = np.flatnonzero(~(np.abs(said - loads) <= VALUE_TOLERANCE * loads))[:_MOST_LISTED]
+    return [Violation("claim", f"says node {n} stores {said[n]:.12g}, recomputed {loads[n]:.12g}") for n in wrong]
 
 
 def _example(problem: CheckpointAllocation, own: IntArray | None, below: float) -> _Example | None:

@@ -215,3 +215,10 @@ def test_the_bound_of_single_operators_is_one_of_all_that_fit_beside_the_queries
             best = max(best, float(problem.operator_value[more & ~taken].sum()))
     assert plan.single_value == best
     assert plan.single_bound >= best
+
+
+def test_a_false_weight_in_use_is_found():
+    problem = QuerySelection(value=[9.0], weight=[2.0, 1.0], uses=[[0, 0]], capacity=2.0)
+    plan = solve(problem)
+    assert verify_plan(problem, plan).ok
+    assert not verify_plan(problem, replace(plan, used=1.0)).ok

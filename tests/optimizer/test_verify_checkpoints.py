@@ -231,3 +231,11 @@ def test_a_value_beside_costs_that_cancel_is_checked_to_its_last_digits():
     assert verify_checkpoints(problem, plan).holds
     for false in ({"objective": 5.5}, {"bound": 5.5, "objective": 5.5}, {"bound": 6.0}):
         assert not verify_checkpoints(problem, dataclasses.replace(plan, **false)).ok, false
+
+
+def test_false_loads_of_nodes_are_found(problem):
+    plan = solve(problem)
+    loads = problem.node_loads(plan.assignment)
+    assert verify_checkpoints(problem, plan, node_loads=loads).ok
+    assert not verify_checkpoints(problem, plan, node_loads=loads + np.array([0.0, 0.1, 0.0])).ok
+    assert not verify_checkpoints(problem, plan, node_loads=loads[:2]).ok
