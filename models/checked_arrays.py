@@ -13,6 +13,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
+_DOUBLE_BYTES = 8
 LARGEST = 1e100  # so that no sum of products overflows
 
 
@@ -90,6 +91,9 @@ class CheckedArrays:
         if array.dtype.kind not in "iuf":
             self.add(path, NO_VALUE, f"must hold numbers, not {array.dtype}")
             return None
+        if array.dtype.kind == "f" and array.dtype.itemsize > _DOUBLE_BYTES:
+            with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+                return array.astype(np.float64)
         return array
 
     def _shaped(self, path: str, array: npt.NDArray[Any], shapes: tuple[tuple[int | None, ...], ...]) -> bool:
@@ -135,7 +139,9 @@ def shown(shape: tuple[int | None, ...]) -> str:
 
 
 def _length(value: Any) -> int:
-    return len(value) if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) != 0 else -1
+    if isinstance(value, np.ndarray):
+        return len(value) if value.ndim else -1
+    return len(value) if isinstance(value, (list, tuple)) else -1  # its rows may differ in length
 
 
 def _first_non_number(value: Any, path: str) -> tuple[str, Any] | None:

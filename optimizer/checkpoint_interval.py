@@ -41,8 +41,7 @@ def solve(problem: CheckpointInterval) -> IntervalPlan:
         return _unsteady(problem, steady, began)
     objective = slowdown(useful, delta, problem.mtbf_s, problem.restart_s)
     if not math.isfinite(objective):
-        note = "work ends before the next failure so rarely that no float64 holds how long it takes"
-        return IntervalPlan(status=Status.UNKNOWN, note=note, wall_s=time.perf_counter() - began)
+        return _endless(began)
     best = exact(delta, problem.mtbf_s)
     note = "" if useful == best else f"the {'recovery target' if useful < best else 'limit below'} decides"
     return _plan(problem, Status.OPTIMAL, useful + delta, objective, objective * (1 - _ROUNDING), note, allowed, began)
@@ -53,9 +52,16 @@ def _unsteady(problem: CheckpointInterval, steady_s: float, began: float) -> Int
     delta = problem.checkpoint_s
     interval = quickest_recovery_interval_s(problem)
     objective = slowdown(interval - delta, delta, problem.mtbf_s, problem.restart_s)
+    if not math.isfinite(objective):
+        return _endless(began)
     bound = slowdown(steady_s - delta, delta, problem.mtbf_s, problem.restart_s) * (1 - _ROUNDING)
     note = f"intervals up to {steady_s:.6g} s leave too little time for the work; this one recovers soonest"
     return _plan(problem, Status.FEASIBLE, interval, objective, bound, note, (steady_s, math.inf), began)
+
+
+def _endless(began: float) -> IntervalPlan:
+    note = "work ends before the next failure so rarely that no float64 holds how long it takes"
+    return IntervalPlan(status=Status.UNKNOWN, note=note, wall_s=time.perf_counter() - began)
 
 
 def _infeasible(problem: CheckpointInterval, began: float) -> IntervalPlan:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, IntArray
+from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.solution import OPTIMAL_GAP, Status
 from optimizer.cheap_assignments import allowed_costs, cheap_assignments, improved
 from optimizer.enumeration import better_assignment
 from optimizer.verify_bounds import Proof, proof_of_bound, why_no_assignment
 
-VALUE_TOLERANCE = 1e-9  # relative to the sum of the absolute costs: how far a claimed objective may be off
+VALUE_TOLERANCE = 1e-9  # relative to the recomputed value: how far a claimed objective may be off
 GAP_TOLERANCE = 1e-6  # relative: how far a claimed gap may be from that of the claimed objective and bound
 _GAP_ROUNDING = 1e-12  # absolute: gaps below it are equal
 _REPAIRED_PAIRS = 5_000_000  # J * N up to which cheap assignments are looked for
@@ -71,10 +71,16 @@ class _Example:
     objective: float
 
 
-def verify_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan, *, gap: float | None = None) -> Verdict:
+def verify_checkpoints(
+    problem: CheckpointAllocation,
+    plan: CheckpointPlan,
+    *,
+    gap: float | None = None,
+    node_loads: FloatArray | None = None,
+) -> Verdict:
     """The verdict on a plan: assignment against every constraint, status and bound against the objective.
 
-    `gap` is what a file claims beside objective and bound; None claims nothing.
+    `gap` and `node_loads` (N,) are what a file claims beside objective and bound; None claims nothing.
     """
     found: list[Violation] = []
     objective = None
@@ -85,6 +91,8 @@ def verify_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan, *, g
     broken = bool(found)
     found += _claim_violations(problem, plan, objective, broken=broken)
     found += _gap_violations(plan, gap)
+    if objective is not None and plan.assignment is not None and node_loads is not None:
+        found += _node_load_violations(problem.node_loads(plan.assignment), node_loads)
     proof = proof_of_bound(problem, plan, VALUE_TOLERANCE)
     proven = proof is not None and proof.enough
     reason = why_no_assignment(problem) if plan.status is Status.INFEASIBLE and plan.assignment is None else ""
@@ -160,7 +168,7 @@ def _claim_violations(
     problem: CheckpointAllocation, plan: CheckpointPlan, objective: float | None, *, broken: bool
 ) -> list[Violation]:
     found: list[str] = []
-    slack = VALUE_TOLERANCE * _magnitude(problem, plan.assignment if objective is not None else None)
+    slack = VALUE_TOLERANCE * abs(objective or 0.0)
     claims_an_answer = plan.status in (Status.OPTIMAL, Status.FEASIBLE)
     if claims_an_answer and plan.assignment is None:
         found.append(f"says {plan.status} without an assignment")
@@ -180,12 +188,6 @@ def _claim_violations(
     return [Violation("claim", text) for text in found]
 
 
-def _magnitude(problem: CheckpointAllocation, assignment: IntArray | None) -> float:
-    if assignment is None:
-        return 1.0
-    return math.fsum(np.abs(problem.cost[np.arange(problem.n_checkpoints), assignment]).tolist())
-
-
 def _gap_violations(plan: CheckpointPlan, gap: float | None) -> list[Violation]:
     if gap is None:
         return []
@@ -195,6 +197,13 @@ def _gap_violations(plan: CheckpointPlan, gap: float | None) -> list[Violation]:
     if not (math.isfinite(gap) and near):
         return [Violation("claim", f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}")]
     return []
+
+
+def _node_load_violations(loads: FloatArray, said: FloatArray) -> list[Violation]:
+    if said.shape != loads.shape:
+        return [Violation("claim", f"says loads of {len(said)} nodes, there are {len(loads)}")]
+    wrong = np.flatnonzero(~(np.abs(said - loads) <= VALUE_TOLERANCE * loads))[:_MOST_LISTED]
+    return [Violation("claim", f"says node {n} stores {said[n]:.12g}, recomputed {loads[n]:.12g}") for n in wrong]
 
 
 def _example(problem: CheckpointAllocation, own: IntArray | None, below: float) -> _Example | None:
@@ -227,7 +236,7 @@ def _refuted(problem: CheckpointAllocation, plan: CheckpointPlan, example: _Exam
     costs = f"an assignment that keeps every constraint costs {example.objective!r} ({example.how})"
     if plan.status is Status.INFEASIBLE and plan.assignment is None:
         found.append(f"says infeasible, but {costs}")
-    slack = VALUE_TOLERANCE * _magnitude(problem, example.assignment)
+    slack = VALUE_TOLERANCE * abs(example.objective)
     if plan.bound is not None and math.isfinite(plan.bound) and plan.bound > example.objective + slack:
         found.append(f"says bound {plan.bound!r}, but {costs}")
     return [Violation("claim", text) for text in found]

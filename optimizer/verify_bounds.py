@@ -24,8 +24,10 @@ import numpy as np
 from models.checked_arrays import FloatArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from optimizer.enumeration import better_assignment
+from optimizer.no_value_between import no_value_between
 
 _TRIED_PAIRS = 2_000
+_ROUNDING = 1e-9  # of what the cheapest nodes cost
 
 
 @dataclass(frozen=True)
@@ -40,17 +42,17 @@ class Proof:
 def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, tolerance: float) -> Proof | None:
     """The first proof of the plan's bound; else the best proof of less; None without a bound, or without any proof.
 
-    The tolerance is a share of what the cheapest nodes cost.
+    The tolerance is a share of the bound; less than a unit of all costs is no difference either.
     """
     from optimizer.checkpoint_allocation.prices import fits_somewhere, reduced_minima  # noqa: PLC0415
 
     if plan.bound is None or not math.isfinite(plan.bound) or not fits_somewhere(problem):
         return None
     minima, _ = reduced_minima(problem, np.zeros(problem.n_nodes))
-    slack = tolerance * math.fsum(np.abs(minima).tolist())
+    slack = tolerance * abs(plan.bound)
     best: Proof | None = None
     for proof in _proofs(problem, plan, minima):
-        if plan.bound <= proof.value + slack:
+        if plan.bound <= proof.value + slack or _is_rounding(problem, proof.value, plan.bound, minima):
             return replace(proof, enough=True)
         best = proof if best is None or proof.value > best.value else best
     if problem.cost.size <= _TRIED_PAIRS:
@@ -58,6 +60,12 @@ def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, toleranc
         if tried.decided and (tried.best is None or problem.objective(tried.best) + slack >= plan.bound):
             return Proof(plan.bound, "all assignments that may cost less", enough=True)
     return best
+
+
+def _is_rounding(problem: CheckpointAllocation, proven: float, bound: float, minima: FloatArray) -> bool:
+    """Whether a bound is above what is proven by a hair that no assignment can be in."""
+    hair = _ROUNDING * math.fsum(np.abs(minima).tolist())
+    return bound - proven <= hair and no_value_between(problem, proven, bound)
 
 
 def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatArray) -> Iterator[Proof]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import FloatArray, IntArray
+from models.checked_arrays import LARGEST, FloatArray, IntArray
 from models.checkpoint_interval import (
     CheckpointInterval,
     IntervalPlan,
@@ -129,7 +129,14 @@ def _selection(problem: OperatorSelection, plan: SelectionPlan) -> _Looked:
     found = [Violation("level", f"operator {o} may not have level {level[o]}") for o in wrong]
     if not problem.fits(level):
         found.append(Violation("capacity", f"takes {problem.used(level)!r}, the capacity is {problem.capacity!r}"))
+    found += _used(plan.used, problem.used(level))
     return _Looked(found, problem.objective(level), 1, proof, how)
+
+
+def _used(said: float | None, used: float) -> list[Violation]:
+    if said is None or abs(said - used) <= _slack(used):
+        return []
+    return [Violation("used", f"says that {said!r} is used, recomputed {used!r}")]
 
 
 def _proof_of_levels(problem: OperatorSelection, plan: SelectionPlan) -> tuple[float | None, str]:
@@ -182,8 +189,9 @@ def _queries(problem: QuerySelection, plan: QueryPlan) -> _Looked:
         return _Looked([Violation("shape", rule)], None, 1, proof, how)
     wrong = np.flatnonzero(queries & ~problem.whole(operators))[:_MOST_LISTED].tolist()
     found = [Violation("query", f"query {q} is chosen without all its operators") for q in wrong]
+    used = math.fsum(problem.weight[operators].tolist())
+    found += _used(plan.used, used)
     if not problem.fits(operators):
-        used = math.fsum(problem.weight[operators].tolist())
         found.append(Violation("capacity", f"takes {used!r}, the capacity is {problem.capacity!r}"))
     single = 0.0 if problem.operator_value is None else math.fsum(problem.operator_value[operators].tolist())
     alone = operators & ~problem.union(queries)  # what was taken alone may also have completed a query
@@ -294,7 +302,8 @@ def _interval(problem: CheckpointInterval, plan: IntervalPlan) -> _Looked:
         quickest = worst_recovery_s(problem, quickest_recovery_interval_s(problem))
         how = f"the shortest recovery is {quickest:.6g} s, {problem.recovery_target_s:.6g} s is asked"
         beyond = problem.recovery_target_s is not None and quickest > problem.recovery_target_s * (1 - 1e-9)
-        return _Looked([], None, -1, no_answer=how if beyond else "")
+        found = _said("interval_s", plan.interval_s, quickest_recovery_interval_s(problem)) + _beside(problem, plan)
+        return _Looked(found, None, -1, no_answer=how if beyond else "")
     shortest = max(allowed[0], delta / (1 - (rho or 0.0)))
     proof = slowdown_bound(problem, shortest - delta, allowed[1] - delta)
     interval = plan.interval_s
@@ -307,21 +316,37 @@ def _interval(problem: CheckpointInterval, plan: IntervalPlan) -> _Looked:
     ):
         if not interval >= least * (1 - _ROUNDING):
             found.append(Violation("interval", f"is {interval!r} s, at least {least!r} s are needed: {what}"))
-    recovery = worst_recovery_s(problem, interval) if rho is not None else 0.0
+    recovery = worst_recovery_s(problem, interval) if rho is not None and interval > 0 else 0.0
     if problem.recovery_target_s is not None and not recovery <= problem.recovery_target_s * (1 + 1e-9):
         text = f"a failure may take {recovery:.12g} s to be worked off, {problem.recovery_target_s:.12g} s is asked"
         found.append(Violation("recovery", text))
-    if plan.useful_s is not None and not abs(plan.useful_s - (interval - delta)) <= 1e-9 * interval:
-        found.append(Violation("useful", f"says {plan.useful_s!r} s of work, the interval leaves {interval - delta!r}"))
-    claims = (
-        {"worst_recovery_s": recovery, "mean_recovery_s": mean_recovery_s(problem, interval)} if rho is not None else {}
-    )
-    for name, value in claims.items():
-        said = getattr(plan, name)
-        if said is not None and not abs(said - value) <= 1e-9 * value:
-            found.append(Violation("recovery", f"says {name} {said!r}, recomputed {value!r}"))
+    found += _beside(problem, plan)
+    found += _said("most_interval_s", plan.most_interval_s, allowed[1])
+    if plan.least_interval_s not in (allowed[0], shortest):  # of the target, or of the work that must keep up as well
+        found += _said("least_interval_s", plan.least_interval_s, shortest)
     objective = slowdown(interval - delta, delta, problem.mtbf_s, problem.restart_s) if interval > delta else None
     return _Looked(found, objective, -1, proof, "tangents of the slowdown")
+
+
+def _beside(problem: CheckpointInterval, plan: IntervalPlan) -> list[Violation]:
+    """What a plan says of its interval that is not so."""
+    interval = plan.interval_s
+    if interval is None or not interval > 0:
+        return []
+    values = {"useful_s": interval - problem.checkpoint_s}
+    if problem.utilisation is not None:
+        values["worst_recovery_s"] = worst_recovery_s(problem, interval)
+        values["mean_recovery_s"] = mean_recovery_s(problem, interval)
+    if problem.rate_per_s is not None:
+        values["mean_replay_records"] = problem.rate_per_s * (interval / 2 + problem.until_complete_s)
+    return [one for name, value in values.items() for one in _said(name, getattr(plan, name), value, interval)]
+
+
+def _said(name: str, said: float | None, value: float, size: float = 0.0) -> list[Violation]:
+    """A violation where a number is not the one that comes out; `size` is what it was computed from."""
+    if said is None or said == value or abs(said - value) <= min(_slack(max(abs(value), size)), LARGEST):
+        return []
+    return [Violation(name.removesuffix("_s"), f"says {name} {said!r}, recomputed {value!r}")]
 
 
 def slowdown_bound(problem: CheckpointInterval, least_s: float, most_s: float) -> float:

@@ -137,6 +137,11 @@ def read_plan(path: str | Path) -> CheckpointPlan:
 
 def read_plan_and_gap(path: str | Path) -> tuple[CheckpointPlan, float | None]:
     """As `read_plan`, and the gap that the file claims, which a plan computes itself; None without one."""
+    return read_plan_and_claims(path)[:2]
+
+
+def read_plan_and_claims(path: str | Path) -> tuple[CheckpointPlan, float | None, FloatArray | None]:
+    """As `read_plan`, and the gap and the loads of nodes that the file claims, None where it claims none."""
     path = Path(path)
     found = unpacked(_read_npz(path), path.name) if path.suffix == ".npz" else read_json(path)
     faults: list[InputFault] = []
@@ -148,7 +153,7 @@ def read_plan_and_gap(path: str | Path) -> tuple[CheckpointPlan, float | None]:
             faults.append(InputFault(key, found[key], "must be a number or null"))
     nodes = found.get("assignment")
     faults += _assignment_faults(nodes)
-    for key, each in (("prices", "node"), ("multipliers", "checkpoint")):
+    for key, each in (("prices", "node"), ("multipliers", "checkpoint"), ("node_loads", "node")):
         values = found.get(key)
         if values is not None and not (isinstance(values, list) and all(map(_is_number, values))):
             faults.append(InputFault(key, NO_VALUE, f"must be a list with one number per {each}, or null"))
@@ -165,7 +170,7 @@ def read_plan_and_gap(path: str | Path) -> tuple[CheckpointPlan, float | None]:
         multipliers=_numbers(found.get("multipliers")),
         assignment=None if nodes is None else np.array([-1 if n is None else n for n in nodes], dtype=np.int64),
     )
-    return plan, gap
+    return plan, gap, _numbers(found.get("node_loads"))
 
 
 def _numbers(values: list[float] | None) -> FloatArray | None:

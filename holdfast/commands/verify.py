@@ -39,11 +39,11 @@ def verify(
 
 def _of_checkpoints(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
     from optimizer.verify import verify_checkpoints  # noqa: PLC0415
-    from scenarios.planning_files import read_plan_and_gap, read_problem  # noqa: PLC0415
+    from scenarios.planning_files import read_plan_and_claims, read_problem  # noqa: PLC0415
 
-    plan, gap = read_plan_and_gap(plan_file)
+    plan, gap, loads = read_plan_and_claims(plan_file)
     problem = read_problem(problem_file, plan.method or "exact")
-    return verify_checkpoints(problem, plan, gap=gap), plan.status
+    return verify_checkpoints(problem, plan, gap=gap, node_loads=loads), plan.status
 
 
 def _of(kind: str, plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:

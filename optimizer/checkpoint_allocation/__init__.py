@@ -36,6 +36,7 @@ from optimizer.checkpoint_allocation.exact import exact
 from optimizer.checkpoint_allocation.infeasible import explained, why_infeasible
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
+from optimizer.no_value_between import no_value_between
 from optimizer.verify import constraint_violations
 
 __all__ = ["METHODS", "solve"]
@@ -109,18 +110,32 @@ def _exact(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: 
     former = None if hint.prices is None else hint.prices * scale
     scaled = replace(problem, cost=problem.cost * scale)
     found = exact(scaled, time_limit_s=time_limit_s, hint=hint.assignment, former=former)
-    bound = None if found.bound is None else found.bound / scale
+    bound = None if found.bound is None else _divided_down(found.bound, scale)
     return replace(found, bound=bound, prices=None if found.prices is None else found.prices / scale)
 
 
 def _scale(problem: CheckpointAllocation) -> float:
-    """The power of two that brings huge and tiny costs to about 1: some of what is searched keeps them in 32 bits."""
-    largest = float(np.abs(problem.cost).max(initial=0.0))
+    """The power of two that brings huge and tiny costs to about 1: some of what is searched keeps them in 32 bits.
+
+    It is nearer to 1 where the smallest cost would lose digits else: no other answer may become the cheapest.
+    """
+    size = np.abs(problem.cost)
+    largest = float(size.max(initial=0.0))
     exponent = math.frexp(largest)[1]
     if largest == 0.0 or abs(exponent) <= _COMMON_EXPONENT:
         return 1.0
-    most = 100 if problem.cost.dtype == np.float32 else 1000  # a scale must be a number of that kind itself
-    return math.ldexp(1.0, min(most, -exponent))
+    single = problem.cost.dtype == np.float32  # a scale must be a number of that kind itself
+    if exponent < 0:
+        return math.ldexp(1.0, min(100 if single else 1000, -exponent))
+    smallest = math.frexp(float(size.min(where=size > 0, initial=np.inf)))[1]
+    least = -126 if single else -1022
+    return math.ldexp(1.0, min(0, max(-exponent, least + 1 - smallest, least)))
+
+
+def _divided_down(value: float, scale: float) -> float:
+    """The value over a power of two, rounded down where it is too small for all its digits."""
+    found = value / scale
+    return found if found * scale <= value else math.nextafter(found, -math.inf)
 
 
 METHODS: dict[str, Callable[[CheckpointAllocation, float, int, Hint], Outcome]] = {
@@ -205,9 +220,17 @@ def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, began: f
 
 
 def _closed(problem: CheckpointAllocation, assignment: IntArray, objective: float, bound: float) -> float:
-    """The bound, set to the objective when they differ by no more than the rounding of a float64 sum."""
+    """The bound, or the objective where that is a bound, or differs by no more than the rounding of a float64 sum.
+
+    Where costs cancel, that rounding is more than a gap may be, and no proof: then it is taken from the bound.
+    """
     size = math.fsum(np.abs(problem.cost[np.arange(problem.n_checkpoints), assignment]).tolist())
-    return objective if objective - bound <= 16 * _EPS * size else bound
+    rounding = 16 * _EPS * size
+    if is_proven(objective, bound):
+        return objective if objective - bound <= rounding else bound
+    bound = min(bound, objective - rounding) if bound > objective else bound
+    hair = objective - bound <= rounding
+    return objective if hair and no_value_between(problem, bound, objective) else bound
 
 
 def _checked(

@@ -63,7 +63,7 @@ def core_flow(
         value, rounding = flow.potential_bound(problem, limit, p)
         objective = problem.objective(assignment)
         if abs(objective - value) <= rounding:
-            return assignment, objective, p
+            return assignment, value - rounding, p
         if value - rounding > bound:
             bound, proof = value - rounding, p
         if not core.enter(_cheaper(problem, p, assignment)):

@@ -109,8 +109,7 @@ def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | 
     assignment[rows[used]] = columns[used]
     potentials = _potentials(problem, limit, assignment)
     bound, rounding = potential_bound(problem, limit, potentials)
-    objective = problem.objective(assignment)
-    return assignment, objective if abs(objective - bound) <= rounding else bound - rounding, potentials
+    return assignment, bound - rounding, potentials
 
 
 def as_prices(problem: CheckpointAllocation, potentials: FloatArray | None) -> FloatArray | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from models.checked_arrays import BoolArray
-from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
+from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan, limit_of
 from models.solution import Status, is_proven
 from optimizer.enumeration import better_queries, exact_sum
 from optimizer.selection.closure import Closure, Shares, best_cuts, real_split
@@ -200,15 +200,44 @@ def _left_over(problem: QuerySelection, queries: BoolArray, time_limit_s: float)
     if problem.operator_value is None:
         return None
     taken = problem.union(queries)
-    room = math.fsum([problem.limit, *(-problem.weight[taken]).tolist()])
-    capacity = max(0.0, room * (1 - 2.0**-50))  # so that the limit of this capacity is not above the room
-    rest = OperatorSelection(
-        np.where(taken, 0.0, problem.operator_value),
+    least, most = _room_left(problem, taken)
+    deadline = time.monotonic() + time_limit_s
+    found = select_operators(_rest(problem, taken, most), time_limit_s=time_limit_s)
+    if found.level is not None and problem.fits(taken | (found.level > 0)):
+        return found
+    fitting = select_operators(_rest(problem, taken, least), time_limit_s=max(0.01, deadline - time.monotonic()))
+    return replace(fitting, bound=found.bound)
+
+
+def _rest(problem: QuerySelection, taken: BoolArray, capacity: float) -> OperatorSelection:
+    """The selection of operators that are not taken."""
+    worth = np.zeros(problem.n_operators) if problem.operator_value is None else problem.operator_value
+    return OperatorSelection(
+        np.where(taken, 0.0, worth),
         np.where(taken, 0.0, problem.weight),
         capacity,
         (~taken).astype(int),
     )
-    return select_operators(rest, time_limit_s=time_limit_s)
+
+
+def _room_left(problem: QuerySelection, taken: BoolArray) -> tuple[float, float]:
+    """Two neighbouring capacities: the limit of the first is within what is left, that of the second not below it.
+
+    What is left is `limit` less the exact sum of what is taken. No float64 needs to be that, and sums that fill it to
+    the last bit count as within it.
+    """
+    terms = [problem.limit, *(-problem.weight[taken]).tolist()]
+
+    def holds_all(capacity: float) -> bool:
+        return math.fsum([*terms, -limit_of(capacity)]) <= 0.0
+
+    most = max(0.0, math.fsum(terms))
+    while not holds_all(most):
+        most = math.nextafter(most, math.inf)
+    least = most
+    while least > 0 and holds_all(least):
+        most, least = least, math.nextafter(least, 0.0)
+    return least, most
 
 
 def _plan(

@@ -19,6 +19,8 @@ def faults(**fields):
     ("fields", "message"),
     [
         ({"cost": [[1, 2], [3]]}, "cost: must be rows of equal length"),
+        ({"forbidden": [[1], [1, 2]]}, "forbidden: must be rows of equal length"),
+        ({"cost": np.array([[1, 2]], dtype=np.longdouble) * np.longdouble("1e4000")}, "cost[0][0] = inf: must be a"),
         ({"cost": [1, 2]}, "cost: must have shape (n, n), has (2,)"),
         ({"cost": []}, "cost: must have shape (n, n), has (0,)"),
         ({"cost": [[], []]}, "cost = (2, 0): must have at least one checkpoint and one node"),

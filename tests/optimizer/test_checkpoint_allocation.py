@@ -1,5 +1,6 @@
 """Checkpoint allocation against brute force and against itself."""
 
+import dataclasses
 import importlib
 import itertools
 import math
@@ -351,3 +352,37 @@ def test_fewer_assignments_are_tried_when_there_is_little_time(monkeypatch):
         solve(problem, time_limit_s=seconds)
     assert len(steps) == 2
     assert max(steps) <= 1_000
+
+
+@pytest.mark.parametrize("never", [1e36, 3e38])
+def test_a_huge_float32_cost_leaves_the_digits_of_the_others(never):
+    for seed in range(20):
+        cost = (1 + np.random.default_rng(seed).random((5, 6)) * 1e-4).astype(np.float32)
+        cost[:, 5] = never
+        plan = solve(CheckpointAllocation(cost=cost, load=np.ones(5)))
+        least = math.fsum(cost.min(axis=1).tolist())
+        assert (plan.status, plan.objective, plan.bound) == (Status.OPTIMAL, least, least)
+
+
+def test_digits_that_a_scale_would_lose_are_kept():
+    unit = np.ldexp(5e-324, 62)
+    plan = solve(CheckpointAllocation(cost=[[1.6 * unit, 1.5 * unit, 2.0**62]], load=[1.0]))
+    assert (plan.status, plan.assignment.tolist(), plan.bound) == (Status.OPTIMAL, [1], 1.5 * unit)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_costs_that_cancel_make_no_proof(seed):
+    """Of two checkpoints at 1e15 and -1e15 the rounding is more than all others cost."""
+    draw = np.random.default_rng(seed)
+    j, n = 50, 10
+    cost = draw.integers(0, 30, (j, n)) / 8
+    load = draw.integers(5, 25, j).astype(float)
+    load[:2], cost[:2] = 0.0, 0.0
+    alone = CheckpointAllocation(cost=cost, load=load, capacity=np.full(n, np.ceil(load.sum() / n * 1.02) + 2))
+    best = solve(alone, time_limit_s=4.0)
+    cancelling = cost.copy()
+    cancelling[0], cancelling[1] = 1e15, -1e15
+    plan = solve(dataclasses.replace(alone, cost=cancelling), time_limit_s=0.2)
+    assert best.status is Status.OPTIMAL
+    assert plan.bound <= best.objective
+    assert plan.status is Status.FEASIBLE or plan.objective == best.objective

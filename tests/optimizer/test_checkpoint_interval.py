@@ -104,7 +104,7 @@ def test_no_interval_of_a_grid_that_meets_the_target_is_better(pause, mtbf, rho,
         ({"bound": 2.0}, "which the recomputed objective"),
         ({"interval_s": 1e-3}, "a checkpoint must be complete"),
         ({"interval_s": 5000.0, "useful_s": 4999.0}, "a failure may take"),
-        ({"useful_s": 7.0}, "says 7.0 s of work"),
+        ({"useful_s": 7.0}, "says useful_s 7.0"),
         ({"status": Status.INFEASIBLE}, "says infeasible"),
     ],
 )
@@ -173,3 +173,33 @@ def test_a_false_recovery_is_found(name):
     assert verify_plan(problem, plan).ok
     found = verify_plan(problem, replace(plan, **{name: 1.0})).violations
     assert [one.text.split(",")[0] for one in found] == [f"says {name} 1.0"]
+
+
+def test_an_interval_whose_slowdown_no_float64_holds_has_no_bound():
+    """At a utilisation of 0.99 the work keeps up from 59 s on, with a failure every 2 ms."""
+    plan = solve(CheckpointInterval(checkpoint_s=0.59, mtbf_s=0.0019, utilisation=0.99))
+    assert (plan.status, plan.objective, plan.bound) == (Status.UNKNOWN, None, None)
+    assert "no float64 holds" in plan.note
+
+
+@pytest.mark.parametrize("target_s", [30.0, 180.0])
+@pytest.mark.parametrize(
+    "name",
+    ["useful_s", "worst_recovery_s", "mean_recovery_s", "least_interval_s", "most_interval_s", "mean_replay_records"],
+)
+def test_whatever_a_plan_says_of_its_interval_is_checked(name, target_s):
+    problem = CheckpointInterval(
+        checkpoint_s=1.0, mtbf_s=3600.0, restart_s=10.0, utilisation=0.5, recovery_target_s=target_s, rate_per_s=50.0
+    )
+    plan = solve(problem)
+    assert (plan.status is Status.INFEASIBLE) == (target_s == 30.0)
+    assert verify_plan(problem, plan).ok
+    said = getattr(plan, name)
+    if said is not None:
+        assert not verify_plan(problem, replace(plan, **{name: said + 1.0})).ok
+
+
+def test_an_interval_of_nothing_is_a_violation():
+    problem = CheckpointInterval(checkpoint_s=1.0, mtbf_s=3600.0, utilisation=0.5)
+    for interval_s in (0.0, -5.0):
+        assert not verify_plan(problem, replace(solve(problem), interval_s=interval_s)).ok

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +18,7 @@ from models.selection import OperatorSelection
 from models.solution import OPTIMAL_GAP, Status
 from optimizer.selection import select_operators, solve
 from optimizer.selection.relaxation import _line, branched
+from optimizer.verify_plans import verify_plan
 
 WHOLE = st.integers(0, 12)
 DECIMAL = st.integers(0, 40).map(lambda k: k / 10)
@@ -238,3 +240,10 @@ def test_a_former_plan_is_improved_and_one_that_does_not_fit_is_not_used():
     assert solve(smaller, hint=plan).objective == solve(smaller).objective
     with pytest.raises(InputError, match="hint"):
         solve(problem, hint="plan")
+
+
+def test_a_false_weight_in_use_is_found():
+    problem = OperatorSelection(value=[9.0, 1.0], weight=[2.0, 1.0], capacity=2.0)
+    plan = solve(problem)
+    assert verify_plan(problem, plan).ok
+    assert not verify_plan(problem, replace(plan, used=1.0)).ok

@@ -184,3 +184,41 @@ def test_shares_whose_price_is_beyond_all_numbers_prove_nothing(share):
     assert split_bound(problem, plan) == float("inf")
     verdict = verify_plan(problem, plan)
     assert not any("the bound, which the shares" in one for one in verdict.checked)
+
+
+def test_single_operators_fill_what_is_left_to_the_last_decimal():
+    """0.5 + 0.1 + 0.8 beside a query of 0.3 is 1.7, as a sum of decimal numbers; of binary ones it is a hair more."""
+    problem = QuerySelection(
+        value=[9.0], weight=[0.5, 0.1, 0.8, 0.3], uses=[[0, 3]], capacity=1.7, operator_value=[5.0, 5.0, 5.0, 1.0]
+    )
+    plan = solve(problem)
+    assert plan.operators.all() and problem.fits(plan.operators)
+    assert (plan.single_value, plan.single_bound) == (15.0, 15.0)
+    assert verify_plan(problem, plan).ok
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_bound_of_single_operators_is_one_of_all_that_fit_beside_the_queries(seed):
+    draw = np.random.default_rng(seed)
+    n = int(draw.integers(2, 8))
+    weight = draw.integers(1, 10, n) * 0.1
+    capacity = float(np.round(weight[draw.random(n) < 0.7].sum(), 1))
+    problem = QuerySelection([9.0, 5.0], weight, [[0, 0], [1, 1]], capacity, operator_value=draw.integers(1, 9, n))
+    plan = solve(problem)
+    taken = problem.union(plan.queries)
+    free = np.flatnonzero(~taken)
+    best = 0.0
+    for mask in range(2 ** len(free)):
+        more = taken.copy()
+        more[free[[mask >> k & 1 == 1 for k in range(len(free))]]] = True
+        if problem.fits(more):
+            best = max(best, float(problem.operator_value[more & ~taken].sum()))
+    assert plan.single_value == best
+    assert plan.single_bound >= best
+
+
+def test_a_false_weight_in_use_is_found():
+    problem = QuerySelection(value=[9.0], weight=[2.0, 1.0], uses=[[0, 0]], capacity=2.0)
+    plan = solve(problem)
+    assert verify_plan(problem, plan).ok
+    assert not verify_plan(problem, replace(plan, used=1.0)).ok

@@ -221,3 +221,21 @@ def test_only_false_bounds_and_false_infeasibility_are_refuted():
                 assert constraint_violations(problem, np.array(one.counterexample)) == []
     assert false > 300
     assert refuted == false  # all are tried
+
+
+def test_a_value_beside_costs_that_cancel_is_checked_to_its_last_digits():
+    cost = np.array([[1e15, 1e15], [-1e15, -1e15], [2.0, 3.0], [2.0, 3.0]])
+    problem = CheckpointAllocation(cost=cost, load=[0, 0, 1, 1], capacity=[1, 1])
+    plan = solve(problem)
+    assert (plan.status, plan.objective, plan.bound) == (Status.OPTIMAL, 5.0, 5.0)
+    assert verify_checkpoints(problem, plan).holds
+    for false in ({"objective": 5.5}, {"bound": 5.5, "objective": 5.5}, {"bound": 6.0}):
+        assert not verify_checkpoints(problem, dataclasses.replace(plan, **false)).ok, false
+
+
+def test_false_loads_of_nodes_are_found(problem):
+    plan = solve(problem)
+    loads = problem.node_loads(plan.assignment)
+    assert verify_checkpoints(problem, plan, node_loads=loads).ok
+    assert not verify_checkpoints(problem, plan, node_loads=loads + np.array([0.0, 0.1, 0.0])).ok
+    assert not verify_checkpoints(problem, plan, node_loads=loads[:2]).ok
