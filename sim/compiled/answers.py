@@ -70,7 +70,9 @@ class Answers(ABC):
         found: dict[tuple[int, str], list[int]] = {}
         for row in self.s.message_rows[: int(self.s.g["message_rows"][0])].tolist():
             second, kind, count, size = row
-            found[second, MESSAGE_KINDS[kind]] = [count, size]
+            both = found.setdefault((second, MESSAGE_KINDS[kind]), [0, 0])  # a second is several rows if asked within
+            both[0] += count
+            both[1] += size
         return found
 
     def ledger(self) -> list[tuple[int, int, int, int]]:

@@ -191,8 +191,8 @@ class ScanPlane(NoActions):
         raise _impossible()
 
     def empty(self, task: int) -> bool:
-        """Whether nothing waits at the task and nothing is served."""
-        return bool(self.s.queues["n"][task] == 0 and self.s.servers["serving"][task] == 0)
+        """Nobody asks: nothing is recovered."""
+        raise _impossible()
 
     def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
         """When the last tuple under way to the task from these operators arrives."""

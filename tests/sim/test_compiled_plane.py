@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from lattices import lattice_job
 from look import Watched, compiled, duration_ns, timers, tuples
+from reference.world import World
 from small_jobs import NS, digest, queue, random_job, scenario, storm
 
 from models.records import RunRecords
 from models.scenario import Scenario
 from sim.compiled.plane import CompiledPlane
+from sim.compiled.scan_plane import ScanPlane
 from sim.engine import build, records
 
 METHODS: list[dict[str, Any]] = [
@@ -46,6 +48,21 @@ def run_with(made: Scenario, instants_ns: Sequence[int] = ()) -> RunRecords:
     timers(control, [*instants_ns])
     control.run(duration_ns(made))
     return records(control, duration_ns(made))
+
+
+@pytest.mark.parametrize("plane", [World, CompiledPlane, ScanPlane])
+def test_messages_are_all_that_were_sent_however_often_somebody_asks(plane: Any) -> None:
+    made = queue({"distribution": "exponential", "mean": "10 ms"}, duration="3 s")
+    once, often = build(made, plane=plane), build(made, plane=plane)
+    for instant in (NS // 3, NS // 2, NS // 2, NS, 2 * NS - 1):
+        often.run(instant)
+        often.plane.messages()
+    for control in (once, often):
+        control.run(3 * NS)
+    found = {key: list(numbers) for key, numbers in often.plane.messages().items()}
+    assert found == {key: list(numbers) for key, numbers in once.plane.messages().items()}
+    assert sum(count for count, _ in found.values()) > 300
+    assert len(found) == 3
 
 
 @pytest.mark.parametrize("make", [random_job, storm, lattice_job])
