@@ -102,7 +102,7 @@ def priced_search(
         if work is None:  # nobody else works on it
             work = _WORK_PER_S * time_limit_s
             struck = not pack_all(state, branches=math.ceil(_BRANCHES_PER_S * work), target=target, until=until)
-            _chained(state)
+            _chained(state, until)
         struck = struck or not _packed(state, target, work, until)
     return Priced(state.assignment, prices, bound, struck)
 
@@ -131,16 +131,16 @@ def _packed(state: Exchange, target: float, work: float, until: float) -> bool:
         effort = Effort(min(nodes, state.problem.n_nodes), pairs, each, work / len(_STAGES))
         if not search(state, effort, until=until, target=target, seed=stage):
             return False
-        _chained(state)
+        _chained(state, until)
     return True
 
 
-def _chained(state: Exchange) -> None:
-    """Chains of moves that save cost, as many as the size allows."""
+def _chained(state: Exchange, until: float) -> None:
+    """Chains of moves that save cost, as many as the size allows; none when the clock struck."""
     chains = Chains(state, _CHAIN_PAIRS, 0.0)
     most = min(_CHAINS, _CHAIN_WORK // len(chains.rows))
     for _ in range(_CHAIN_ROUNDS):
-        if chained(chains, most) == 0:
+        if time.perf_counter() > until or chained(chains, most) == 0:
             return
 
 
