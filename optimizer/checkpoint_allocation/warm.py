@@ -44,7 +44,7 @@ _CHAIN_PAIRS = 3_000
 _CHAINS = 20  # of each kind that are made at most
 _TOLLS = (1.5, 0.8, 0.3)  # what a move must save, as a share of what the linear program says it is worth
 _FEW = 4  # moves left below which no nodes are packed again
-_ALL_AGAIN = (1.2,)  # pairs for each node of the last program
+_ALL_AGAIN = (1.0,)  # pairs for each node of the last program
 _EFFORT = Effort(8, 100, 0.05, 0.05)
 
 
