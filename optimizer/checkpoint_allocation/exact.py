@@ -52,14 +52,16 @@ def exact(
         answer = separable.separable(problem)
         if answer is None:
             return Outcome(None, None, infeasible=True)
-        return Outcome(answer, problem.objective(answer), note="separable: each checkpoint's cheapest node")
+        note, rounding = "separable: each checkpoint's cheapest node", separable.rounding(problem)
+        found = Outcome(answer, problem.objective(answer) - rounding, note=note)
+        return _all_tried(problem, found, time_limit_s) if rounding and problem.cost.size <= _TINY_PAIRS else found
     cheapest = separable.cheapest(problem)
     if not constraint_violations(problem, cheapest):
         return Outcome(cheapest, problem.objective(cheapest), note="the cheapest nodes keep every constraint")
-    found = _by_count(problem) if flow.is_count_problem(problem) else None
-    if found is None:
-        found = _coupled(problem, time_limit_s, hint, former)
-    return _all_tried(problem, found, time_limit_s) if problem.cost.size <= _TINY_PAIRS else found
+    other = _by_count(problem) if flow.is_count_problem(problem) else None
+    if other is None:
+        other = _coupled(problem, time_limit_s, hint, former)
+    return _all_tried(problem, other, time_limit_s) if problem.cost.size <= _TINY_PAIRS else other
 
 
 def _all_tried(problem: CheckpointAllocation, found: Outcome, time_limit_s: float) -> Outcome:

@@ -34,6 +34,23 @@ def separable(problem: CheckpointAllocation) -> IntArray | None:
     return _with_few_moves(problem, assignment) if problem.max_moves is not None else assignment
 
 
+def rounding(problem: CheckpointAllocation) -> float:
+    """How far above the optimum the answer of `separable` may be: 0 where minima alone make it.
+
+    Savings by a move are differences, and the assignment of copies sums up along paths through all of them.
+    """
+    eps, rows = float(np.finfo(np.float64).eps), np.arange(problem.n_checkpoints)
+    found = 0.0
+    if problem.max_moves is not None and problem.current is not None:
+        here = np.where(problem.allowed[rows, problem.current], problem.cost[rows, problem.current], 0.0)
+        there = problem.cost[rows, cheapest(problem)]
+        found += 8 * eps * float(np.abs(here).sum() + np.abs(there).sum())
+    for members in cliques(problem):
+        size = np.where(problem.allowed[members], np.abs(problem.cost[members]), 0.0).max(axis=1)
+        found += 16 * eps * len(members) * float(size.sum())
+    return found
+
+
 def cheapest(problem: CheckpointAllocation) -> IntArray:
     """The cheapest allowed node of each checkpoint, (J,), in float64 over the whole matrix."""
     return reduced_minima(problem, np.zeros(problem.n_nodes), problem.allowed)[1]

@@ -386,3 +386,18 @@ def test_costs_that_cancel_make_no_proof(seed):
     assert best.status is Status.OPTIMAL
     assert plan.bound <= best.objective
     assert plan.status is Status.FEASIBLE or plan.objective == best.objective
+
+
+def test_savings_and_copies_whose_costs_cancel_are_no_proof():
+    huge = 1e17
+    moved = CheckpointAllocation(
+        cost=[[huge, 8.0], [huge, 0.0], [-huge, -huge]], load=[1, 1, 1], current=[0, 0, 0], max_moves=1
+    )
+    plan = solve(moved)
+    assert (plan.status, plan.objective, plan.assignment.tolist()) == (Status.OPTIMAL, 0.0, [0, 1, 0])
+    large = CheckpointAllocation(
+        cost=np.vstack([moved.cost, np.zeros((400, 2))]), load=np.ones(403), current=np.zeros(403, int), max_moves=1
+    )
+    plan = solve(large)
+    assert plan.status is Status.FEASIBLE or plan.objective == 0.0
+    assert plan.bound <= 0.0
