@@ -200,14 +200,15 @@ def _turn(s: State, task: int, origin: int, event: int, serial: int, begun: int)
     op = s.operators[t.operator]
     for k in range(op.units + s.g[0].further):
         unit = nth_unit(s, op, k)
-        if s.units[unit].task == task and s.units[unit].live:
+        if is_there(s, unit, task) and s.units[unit].live:
             _hear(s, unit, origin, event, serial, begun)
     if op.windowed and t.next_end <= event:
         end_windows(s, task)
     least = NEVER_ENDS
     for k in range(op.units + s.g[0].further):
-        u = s.units[nth_unit(s, op, k)]
-        if u.task == task and u.live:
+        unit = nth_unit(s, op, k)
+        u = s.units[unit]
+        if is_there(s, unit, task) and u.live:
             held = u.event
             if op.windowed and op.joins == NONE:
                 held = min(held, first_open(op, held) * op.slide)

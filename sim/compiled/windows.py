@@ -281,7 +281,7 @@ def end_windows(s: State, task: int) -> None:
         for k in range(op.units + s.g[0].further):
             unit = nth_unit(s, op, k)
             u = s.units[unit]
-            if u.task == task and u.live and _is_over(s, unit):
+            if is_there(s, unit, task) and u.live and _is_over(s, unit):
                 first = s.panes[u.panes].window
                 if window == NONE or first < window:
                     window = first
@@ -290,7 +290,7 @@ def end_windows(s: State, task: int) -> None:
         for k in range(op.units + s.g[0].further):
             unit = nth_unit(s, op, k)
             u = s.units[unit]
-            if u.task == task and u.live and _is_over(s, unit):
+            if is_there(s, unit, task) and u.live and _is_over(s, unit):
                 pane = u.panes
                 if s.panes[pane].window == window:
                     u.panes = s.panes[pane].next

@@ -96,7 +96,7 @@ def script_differs(seed: int) -> list[str]:
 
 
 def test_both_planes_give_equal_rows_under_actions_beside_windows() -> None:
-    for seed in range(40):
+    for seed in (*range(40), 1477):  # the last adopts an instance that is over, which holds no event time back
         assert script_differs(seed) == [], seed
 
 
