@@ -188,9 +188,9 @@ class Parts:
         return False if found.infeasible else True if found.assignment is not None else None
 
     def _reduced(self, parts: tuple[Part, ...]) -> CheckpointAllocation | None:
-        """A problem of these parts alone; who need not be stored may go to one more node, which holds all.
+        """A problem of these parts alone; who need not be stored may go to further nodes, which hold all.
 
-        That few move says that all others are stored.
+        There are as many of them as it takes to be apart there, too. That few move says that all others are stored.
         """
         p = self.problem
         kept = set(parts)
@@ -200,11 +200,6 @@ class Parts:
         rows = np.flatnonzero(stored | bool(minima.any()))
         if not len(rows):
             return None
-        free = np.full(p.n_nodes + 1, math.fsum(p.weights.max(axis=1).tolist()) * 2 + 1)
-        for n in range(p.n_nodes):
-            if ("capacity", n) in kept and p.capacity is not None:
-                free[n] = p.capacity[n]
-        allowed = np.column_stack([self.fits[rows], ~stored[rows]])
         place = {j: k for k, j in enumerate(rows.tolist())}
         together = [
             (place[a], place[b])
@@ -214,14 +209,20 @@ class Parts:
             for b in members.tolist()
             if a < b and a in place and b in place
         ]
+        further = 1 + int(np.bincount(np.array(together, dtype=np.int64).ravel(), minlength=1).max())
+        free = np.full(p.n_nodes + further, math.fsum(p.weights.max(axis=1).tolist()) * 2 + 1)
+        for n in range(p.n_nodes):
+            if ("capacity", n) in kept and p.capacity is not None:
+                free[n] = p.capacity[n]
+        allowed = np.column_stack([self.fits[rows], np.repeat(~stored[rows, None], further, axis=1)])
         moves: dict[str, Any] = {}
         if ("moves", 0) in kept and p.current is not None and p.max_moves is not None:
             moves = {"current": p.current[rows], "max_moves": p.max_moves}
         return CheckpointAllocation(
             cost=np.zeros(allowed.shape),
-            load=np.column_stack([p.weights[rows], np.zeros(len(rows))]),
+            load=np.column_stack([p.weights[rows], np.zeros((len(rows), further))]),
             capacity=free,
-            capacity_min=np.minimum(np.append(minima, 0.0), free),
+            capacity_min=np.minimum(np.append(minima, np.zeros(further)), free),
             forbidden=np.argwhere(~allowed),
             apart=np.array(together, dtype=np.int64).reshape(-1, 2),
             **moves,

@@ -212,6 +212,19 @@ def test_the_smallest_reason_is_named(fields, reason):
     assert (plan.status, plan.note) == (Status.INFEASIBLE, reason)
 
 
+def test_checkpoints_that_must_be_apart_may_all_be_left_out_of_a_reason():
+    load = [[3, 0], [1, 2], [5, 4], [3, 0], [2, 5], [3, 3], [2, 3]]
+    problem = CheckpointAllocation(
+        cost=np.zeros((7, 2)), load=np.array(load, float), capacity=np.full(2, 9.0), capacity_min=np.full(2, 8.1),
+        apart=np.array([[1, 6], [0, 2]]),
+    )  # fmt: skip
+    found = undivided(problem, time_limit_s=60.0)
+    assert found is not None
+    assert any(kind == "store" for kind, _ in found.parts)
+    assert not possible(problem, set(found.parts))
+    assert all(possible(problem, set(found.parts) - {part}) for part in found.parts)
+
+
 def test_a_large_problem_names_the_few_checkpoints_that_do_not_fit():
     draw = np.random.default_rng(1)
     load = draw.uniform(0.5, 1.5, 3_000)
