@@ -1,7 +1,7 @@
 """All nodes packed again at once: a mixed-integer program on the few pairs that are nearest to the cheapest.
 
 Packing some nodes at a time misses exchanges over many. At good prices few pairs matter: those whose priced cost is
-least above their checkpoint's cheapest. With one to three of them for each node, and where each checkpoint is now,
+least above their checkpoint's cheapest. With one or two of them for each node, and where each checkpoint is now,
 HiGHS mostly needs no or few branches. Its answer is taken when it keeps the true capacities and costs less; it proves
 nothing. The limit is a number of branch-and-bound nodes.
 """
