@@ -228,6 +228,7 @@ class Context:
         if not self._is_remote:
             self._plane.hand_down(move.old, move.new)
         self._runtime.retire(move.old)
+        self._runtime.control.recovery.moved(move.source, move.target)
         self.done("holds")
 
     # -- checkpoints, at the coordinator

@@ -140,6 +140,7 @@ class Migrations:
             for task in self._senders_now(run):
                 self.runtime.route(task, run.move.group, ())
             self.ended(run)
+        self.control.recovery.has_taken(run.move.target)
         self.begin_what_can()
 
     def _keep_both(self, run: Run) -> None:
@@ -197,6 +198,10 @@ class Migrations:
         """Whether these are one group, or one sends to the other."""
         one, two = self.cluster.unit_operator[group], self.cluster.unit_operator[other]
         return group == other or one in self.upstream(other) or two in self.upstream(group)
+
+    def is_taking(self, task: int) -> bool:
+        """Whether a key group has come to the task by a move that is not over."""
+        return any(run.move.target == task and self.cluster.retired(run.move.old) for run in self.open.values())
 
     # -- crashes
 
@@ -268,6 +273,8 @@ class Migrations:
                     plane.replay(sender, stays)
         run.over = True
         del self.open[move.group]
+        if over:
+            self.control.recovery.has_taken(move.target)
 
     def _go_on(self, move: Move) -> None:
         """The new instance answers; what it processed in silence it sends now."""

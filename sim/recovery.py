@@ -73,20 +73,21 @@ class Recovery:
         what a source has waiting must not be sent to a task that is dead.
         """
         down = [loss for loss in losses if self._is_lost(loss)]
+        before = {loss.unit: self.cluster.unit_task[loss.unit] for loss in down}
         self.control.migrations.touched(losses)
         instead = [(loss, self._heir(loss)) for loss in down if not self.cluster.counts(loss.unit)]
         self.control.replicas.unfinished(instead)
         instead += self.control.replicas.touched(losses)
         taken = [self._taken_over(*one) for one in instead]
         losses = [loss for loss in losses if self._is_lost(loss)]
-        before = [self.cluster.unit_task[loss.unit] for loss in losses]
-        assigned = [self._assign(loss) for loss in losses]
-        begun = [entry for entry in assigned if entry]
+        begun = [entry for entry in map(self._assign, losses) if entry]
         for host in sorted({self.cluster.task_host[entry.task] for entry in begun}):
             if not self.cluster.host_alive[host]:  # nobody has noticed: the units are lost once more
                 self.control.beliefs.died(host, {})
                 self.control.failures.lose_again(host)
-        self._hand_over(before, assigned)
+        successors = [(before[entry.unit], entry.task) for entry in begun]
+        successors += [(before[loss.unit], entry.task) for (loss, _), entry in zip(instead, taken, strict=True)]
+        self._hand_over(successors)
         if begun or taken:
             self._watch([*begun, *taken])
         for entry in begun:
@@ -155,6 +156,8 @@ class Recovery:
         """Note when the tasks of these recoveries settle, and when the last task downstream of them does."""
 
         def ready(task: int) -> bool:
+            if self.control.migrations.is_taking(task):
+                return False
             entries = [entry for entry in self._open.values() if entry.task == task]
             return all(
                 entry.restored_ns != NEVER and not self.control.plane.replayed(entry.unit)[0] for entry in entries
@@ -162,7 +165,7 @@ class Recovery:
 
         def settled(task: int) -> None:
             for entry in begun:
-                if self.cluster.unit_task[entry.unit] == task and entry.caught_up_ns == NEVER:
+                if self.cluster.unit_task[self.cluster.heir_of(entry.unit)] == task and entry.caught_up_ns == NEVER:
                     self._caught_up(entry)
 
         def finished() -> None:
@@ -178,27 +181,48 @@ class Recovery:
         """Ask the plane for the tasks that any outage waits for."""
         self.control.plane.watch(dict.fromkeys(task for settling in self._settling for task in settling.awaited()))
 
-    def _hand_over(self, before: list[int], assigned: list[Entry | None]) -> None:
-        """What earlier outages wait for at a task that died is to be done where its units are now."""
+    def _hand_over(self, taken_over: list[tuple[int, int]]) -> None:
+        """What earlier outages wait for at a task that died is to be done where its units are now.
+
+        `taken_over` are pairs of such a task and one that took a unit over. At a task without units that died there is
+        nothing to wait for; where they stay down there is.
+        """
+        if not self._settling:
+            return
         successors: dict[int, list[int]] = {}
-        for dead, entry in zip(before, assigned, strict=True):
-            if entry is not None:
-                successors.setdefault(dead, []).append(entry.task)
-        for dead, tasks in successors.items():
-            for settling in self._settling:
+        for dead, task in taken_over:
+            successors.setdefault(dead, []).append(task)
+        homes = {task for unit, task in enumerate(self.cluster.unit_task) if self.cluster.counts(unit)}
+        for settling in list(self._settling):
+            for dead, tasks in successors.items():
                 settling.replace(dead, list(dict.fromkeys(tasks)))
-        if successors and self._settling:
+            for task in settling.tasks():
+                if task not in homes and not self.control.beliefs.task(task):
+                    settling.replace(task, [])
+        self._watch_tasks()
+
+    def moved(self, source: int, target: int) -> None:
+        """A key group has moved from one task to another, with what is left to do for it."""
+        for settling in self._settling:
+            settling.join(source, target)
+        if self._settling:
             self._watch_tasks()
 
+    def has_taken(self, task: int) -> None:
+        """A move to the task is over, for which the outages that wait for the task may have waited."""
+        for settling in self._settling:
+            settling.look_later(task)
+
     def _caught_up(self, entry: Entry) -> None:
-        """The recovery is over; where the unit was lost again meanwhile, its last recovery says how it ended."""
-        last = next(other for other in reversed(self.entries) if other.unit == entry.unit)
-        if self._open.get(entry.unit) is last:
-            last.note(*self.control.plane.replayed(entry.unit))
+        """The recovery is over; where the group was lost again meanwhile, its last recovery says how it ended."""
+        group = self.cluster.group_of(entry.unit)
+        last = next(other for other in reversed(self.entries) if self.cluster.group_of(other.unit) == group)
+        if self._open.get(last.unit) is last:
+            last.note(*self.control.plane.replayed(last.unit))
         entry.restored_ns = max(entry.restored_ns, last.restored_ns)
         entry.replayed_ns = max(entry.replayed_ns, last.replayed_ns)
         entry.caught_up_ns = self.clock.now_ns()
-        if entry is last:
+        if self._open.get(entry.unit) is entry:
             self._close(entry.unit)
 
     def _close(self, unit: int) -> None:

@@ -17,9 +17,10 @@ class Settling:
 
     A task settles at the first moment at which it has nothing to do, after all tasks upstream of it have settled and
     what they had sent until then has arrived: only then is no more of the outage on its way to it. A task
-    that dies before is replaced by those that take its units over. `ready` says of a task whether its units are
-    restored and their replay is done; `settled` is told each task as it settles, and `finished` is called after the
-    last; `changed` is called when other tasks than before are awaited, but for `replace`, whose caller knows.
+    that dies before is replaced by those that take its units over, and where a unit moves to is awaited as well.
+    `ready` says of a task whether its units are restored and their replay is done; `settled` is told each task as it
+    settles, and `finished` is called after the last; `changed` is called when other tasks than before are awaited, but
+    for `replace` and `join`, whose callers know.
     """
 
     def __init__(
@@ -52,6 +53,10 @@ class Settling:
         """The tasks that have not settled and may do so as soon as they have nothing to do."""
         return [task for tasks in self._left.values() for task in tasks if task in self._from_ns]
 
+    def tasks(self) -> list[int]:
+        """The tasks that have not settled."""
+        return [task for tasks in self._left.values() for task in tasks]
+
     def look(self, task: int) -> None:
         """Something ended at the task: it may have settled.
 
@@ -60,17 +65,34 @@ class Settling:
         if task in self._from_ns and self.clock.now_ns() > self._from_ns[task]:
             self._check(task)
 
+    def look_later(self, task: int) -> None:
+        """The task may have settled by the end of this instant."""
+        if task in self._from_ns:
+            self._look_at(task, max(self.clock.now_ns(), self._from_ns[task]))
+
     def replace(self, dead: int, successors: list[int]) -> None:
-        """The units of a task that died are with other tasks now: wait for these."""
-        operator = self.cluster.task_operator[dead]
-        tasks = self._left.get(operator, {})
+        """The units of a task that died are with other tasks now, if it had any: wait for these."""
+        tasks = self._left.get(self.cluster.task_operator[dead], {})
         if dead in tasks:
             del tasks[dead]
-            tasks.update(dict.fromkeys(successors))
-            if operator in self._open:
-                self._await_arrivals(successors)
+            if successors:
+                self._add(successors)
+            else:
+                self._one_less(tasks)
 
-    def _look_later(self, task: int, at_ns: int) -> None:
+    def join(self, source: int, target: int) -> None:
+        """A unit has moved from one task to another: wait for both."""
+        if source in self._left.get(self.cluster.task_operator[source], {}):
+            self._add([target])
+
+    def _add(self, tasks: Sequence[int]) -> None:
+        """Wait for these as well, which are of one operator."""
+        operator = self.cluster.task_operator[tasks[0]]
+        self._left[operator].update(dict.fromkeys(tasks))
+        if operator in self._open:
+            self._await_arrivals(tasks)
+
+    def _look_at(self, task: int, at_ns: int) -> None:
         self.clock.at(at_ns, SETTLED, lambda _: self._check(task))
 
     def _check(self, task: int) -> None:
@@ -83,11 +105,15 @@ class Settling:
             return
         self._settled(task)
         del tasks[task]
+        self._one_less(tasks)
+        self._changed()
+
+    def _one_less(self, tasks: dict[int, None]) -> None:
+        """One of the tasks of an operator need not be awaited any more."""
         if not any(self._left.values()):
             self._finished()
         elif not tasks:
             self._open_gates()
-        self._changed()
 
     def _open_gates(self) -> None:
         """Tasks whose upstream has settled may settle once what was sent to them has arrived."""
@@ -103,7 +129,7 @@ class Settling:
             self._from_ns[task] = now if last is None else max(now, last)
             if self._fair:
                 self._sent[task] = self.plane.sendings()
-            self._look_later(task, self._from_ns[task])
+            self._look_at(task, self._from_ns[task])
 
     def _delayed(self, task: int) -> bool:
         """Whether what is awaited is still on its way, since a link was shared with what was sent later."""
@@ -111,7 +137,7 @@ class Settling:
         if last is None:
             return False
         self._from_ns[task] = max(self.clock.now_ns(), last)
-        self._look_later(task, self._from_ns[task])
+        self._look_at(task, self._from_ns[task])
         return True
 
     def _upstream(self, operator: int) -> list[int]:

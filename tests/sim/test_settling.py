@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from small_jobs import NS, scenario, simulate
 
 from models.records import NEVER, RunRecords
+from sim.protocols import PROTOCOLS
 
 LATENCY_NS = 200_000
 
 
-def chain(placement: dict[str, str], duration: str = "120 s", **changes: Any) -> RunRecords:
+def chain(placement: dict[str, str], duration: str = "120 s", kind: str = "map", **changes: Any) -> RunRecords:
     """100 tuples/s through a fast operator and one that is busy for 80 %; host `a` dies at 29.5 s."""
     times = {"fast": "1 ms", "slow": "8 ms"}
     operators: dict[str, Any] = {"src": {"kind": "source"}}
     for name, upstream in (("fast", "src"), ("slow", "fast")):
         operators[name] = {
-            "kind": "map",
+            "kind": kind,
             "inputs": {upstream: "key"},
             "service": {"distribution": "deterministic", "value": times[name]},
         }
@@ -177,3 +179,47 @@ def test_a_unit_that_is_lost_again_has_caught_up_when_its_last_recovery_has() ->
         ends = rows["caught_up_ns"][rows["operator"] == operator]
         assert np.all(ends == ends[-1])
     assert NEVER not in records.tables["failures"]["caught_up_ns"]
+
+
+# -- what has moved, or been taken over, before its task has settled
+
+ONE = {"at": "29.5 s", "kind": "host-failure", "host": "a-0"}
+TWO = {"at": "50 s", "kind": "host-failure", "host": "b-0"}
+WITH_ROOM: dict[str, Any] = {"front": {}, "a": {}, "room": {}, "b": {}, "c": {}}  # which takes what is on a
+
+
+def move(at: str, host: str, protocol: str) -> dict[str, Any]:
+    return {"at": at, "kind": "migrate", "operator": "slow", "key_group": 0, "host": host, "protocol": protocol}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_recovery_ends_where_its_key_group_has_moved_to(protocol: str) -> None:
+    events = {"crash": ONE, "move": move("80 s", "b-0", protocol)}
+    records = chain({"fast": "b", "slow": "a"}, "200 s", "aggregate", events=events)
+    (moved,) = records.tables["migrations"]["completed_ns"].tolist()
+    (whole,) = records.tables["failures"]["caught_up_ns"]
+    assert in_system(records, "slow", moved) > 300
+    assert moved < caught_up(records, "slow") <= whole
+    assert abs((whole - 49.5 * NS) - 80 * NS) < 6 * NS
+    assert in_system(records, "slow", caught_up(records, "slow")) == 0
+
+
+def test_an_outage_does_not_wait_for_a_dead_task_that_had_no_key_group_left() -> None:
+    events = {"move": move("20 s", "c-0", "cpa"), "crash": ONE, "second": TWO}
+    records = chain({"fast": "a", "slow": "b"}, "200 s", "aggregate", events=events, hosts=WITH_ROOM)
+    assert records.tables["failures"]["lost_units"].tolist() == [1, 0]
+    first, second = records.tables["failures"]["caught_up_ns"].tolist()
+    assert abs((first - 49.5 * NS) - 80 * NS) < 6 * NS
+    assert in_system(records, "slow", first) == 0
+    assert second < first  # nothing was lost
+
+
+def test_an_outage_waits_for_the_replica_that_takes_over_from_a_task_that_dies() -> None:
+    replicas = {"slow": {"operator": "slow", "host": "c-0", "renew": False}}
+    tolerance = {"method": "checkpoint", "interval": "1 s", "store": "remote", "replicas": replicas}
+    changes = {"events": {"crash": ONE, "second": TWO}, "fault_tolerance": tolerance, "hosts": WITH_ROOM}
+    records = chain({"fast": "a", "slow": "b"}, "200 s", "aggregate", **changes)
+    first, second = records.tables["failures"]["caught_up_ns"].tolist()
+    assert abs((first - 49.5 * NS) - 80 * NS) < 6 * NS
+    assert first == second
+    assert in_system(records, "slow", first) == 0
