@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from reference.world import World
+from resting import run_to_rest, undone
 from small_jobs import scenario
 from uneven_clock import UnevenClock
 
@@ -138,10 +140,12 @@ def run(
     assists: bool = True,
     more_ns: int = 0,
     inputs: RunInputs | None = None,
+    to_rest: bool = False,
 ) -> Outcome:
     """The run with these crashes; `instead` replaces protocols by name; it goes on for `more_ns` after the last birth.
 
-    `assists`: most moves go to a host that can help.
+    `assists`: most moves go to a host that can help. `to_rest`, on the plain plane: timers end with the births, and the
+    run goes on until all that began is over.
     """
     control = Control(RunPlan.of(made, inputs or RunInputs(), 0), plane, clock)
     if isinstance(clock, UnevenClock):
@@ -162,13 +166,18 @@ def run(
 
     moves.runtime.deliver, moves.runtime.stored = noted, noted_stored  # type: ignore[method-assign]
     control.start()
-    for one in [crash] if isinstance(crash, Crash) else crash or []:
+    happens = [crash] if isinstance(crash, Crash) else crash or []
+    for one in happens:
         control.clock.process(_dies(control, one))
     end = to_ns(made.duration_s) + more_ns
-    control.run(end)
+    if to_rest:
+        end = run_to_rest(control, end, max([end, *(one.at_ns + (one.repair_ns or 0) + 1 for one in happens)]))
+    else:
+        control.run(end)
+    faults = undone(control) if to_rest else []
     made_records = records(control, end)
     moments = sorted({at for instants in phases.values() for at in instants})
-    return Outcome(control, made_records, moments, phases, _faults(control, made_records, end))
+    return Outcome(control, made_records, moments, phases, faults + _faults(control, made_records, end))
 
 
 def _dies(control: Control, crash: Crash) -> Any:
@@ -184,6 +193,8 @@ def _faults(control: Control, made: RunRecords, end_ns: int) -> list[str]:
     """What must not be: lost or duplicated state, tuples that nobody takes, moves without end, two owners."""
     cluster, plan, ledger = control.cluster, control.plan, made.tables["ledger"]
     found = [f"{name} {ledger[name].tolist()}" for name in ("lost", "duplicated") if ledger[name].any()]
+    if isinstance(control.plane, World) and control.plane.watermarks.late:
+        found.append("tuples are late")
     waiting = made.tables["waiting"]["arrival_ns"]
     if ((waiting >= 0) & (waiting < end_ns - STUCK_NS)).any():
         found.append("tuples are stuck")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from lab.broken_protocols import HeldForEver
 from moves_beside import BESIDE, moving_beside
 from moving_jobs import Crash, Outcome, crashes, run
 from reference.moves import Moves
@@ -20,6 +21,7 @@ from test_actions_beside import places_of, places_of_arrays
 from test_planes import differences
 from uneven_clock import UnevenClock
 
+from models.units import to_ns
 from sim.compiled.plane import CompiledPlane
 from sim.context import Context, Message, Protocol
 from sim.control import PlaneFactory
@@ -27,8 +29,6 @@ from sim.data_plane import REMOTE
 from sim.protocols import PROTOCOLS
 from sim.protocols.cpa import CPA
 from sim.protocols.cpal import CPAL
-
-MORE_NS = 30 * 10**9  # channels that are ten times as slow let few tuples into bounded queues
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 beside = pytest.mark.parametrize("what", BESIDE)
@@ -81,13 +81,17 @@ def faulty(
 ) -> list[tuple[object, list[str]]]:
     """What is wrong in the schedules of one seed in which only channels keep their order."""
     made, instead = moving_beside(what, seed, protocol), {protocol: mutant} if mutant else None
-    more_ns = MORE_NS if mutant is None else 0
-    calm = run(made, World, instead=instead, clock=UnevenClock(seed), more_ns=more_ns)
+
+    def outcome(crash: Crash | None) -> Outcome:
+        clock = UnevenClock(seed, made.operators["in"].parallelism)
+        return run(made, World, crash, instead=instead, clock=clock, to_rest=True)
+
+    calm = outcome(None)
     found: list[tuple[object, list[str]]] = [(seed, calm.faults)] if calm.faults else []
     for crash in crashes(seed, calm.moments, count):
-        outcome = run(made, World, crash, instead=instead, clock=UnevenClock(seed), more_ns=more_ns)
-        if outcome.faults:
-            found.append((crash, outcome.faults))
+        faults = outcome(crash).faults
+        if faults:
+            found.append((crash, faults))
     return found
 
 
@@ -104,6 +108,23 @@ def test_nothing_is_lost_and_all_moves_end_in_any_order(what: str, protocol: str
 def test_nothing_is_lost_and_all_moves_end_in_many_orders(what: str, protocol: str) -> None:
     for seed in range(100, 140):
         assert faulty(what, protocol, seed, 4) == []
+
+
+def test_a_job_that_its_timers_overload_over_a_slow_channel_comes_to_rest_when_they_end() -> None:
+    made, crash = moving_beside("all", 103, "direct"), Crash(host=1, at_ns=3_107_944_674, repair_ns=None)
+    assert made.operators["mid"].timer is not None
+    left_ns = []
+    for duration_s in (5.0, 10.0):
+        longer = made.model_copy(update={"duration_s": duration_s})
+        outcome = run(longer, World, crash, clock=UnevenClock(103), to_rest=True)
+        assert outcome.faults == []
+        left_ns.append(outcome.records.duration_ns - to_ns(duration_s))
+    assert left_ns[1] > 1.5 * left_ns[0]  # with timers that never end there would be more and more
+
+
+def test_what_never_comes_to_rest_is_named() -> None:
+    ((_, faults),) = faulty("remote", "cpal", 0, 0, HeldForEver)
+    assert "tuples wait for ever" in faults
 
 
 # -- what is asked of whom

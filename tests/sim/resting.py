@@ -1,0 +1,62 @@
+"""When a job has come to rest in the plain plane: what began is over, and no tuple is on its way or waits."""
+
+from __future__ import annotations
+
+from reference.task import Task
+from reference.unit import Bundle, Unit, Visit
+from reference.world import World
+
+from sim.control import Control
+
+STEP_NS = 10**9
+LONG_NS = 600 * 10**9  # what is not over by then waits for ever
+
+
+def run_to_rest(control: Control, births_ns: int, from_ns: int) -> int:
+    """Run to an instant, and on until the job is at rest, or for long; returns when that is [ns].
+
+    Its sources bear nothing from `births_ns` on, and here its timers do not either: else it would never come to rest.
+    """
+    _end_timers(control, births_ns)
+    at_ns = from_ns
+    control.run(at_ns)
+    while at_ns < from_ns + LONG_NS and undone(control):
+        at_ns += STEP_NS
+        control.run(at_ns)
+    return at_ns
+
+
+def _end_timers(control: Control, end_ns: int) -> None:
+    """No timer emits for an instant from this one on."""
+    world = control.plane
+    assert isinstance(world, World)
+    emit_ticks = world.emit_ticks
+
+    def emit_before_the_end(unit: Unit, upto: int) -> None:
+        emit_ticks(unit, min(upto, (end_ns - 1) // unit.operator.timer_ns))
+
+    world.emit_ticks = emit_before_the_end  # type: ignore[method-assign]
+
+
+def undone(control: Control) -> list[str]:
+    """What is not over yet of a job whose sources and timers are."""
+    world, cluster, recovery = control.plane, control.cluster, control.recovery
+    assert isinstance(world, World)
+    owners = [unit.owner for unit in world.all_units()]
+    found = {
+        "a failure is not noticed": cluster.believed_alive != cluster.host_alive,
+        "a recovery does not end": recovery.busy or not all(owner.live for owner in owners),
+        "a move does not begin or end": bool(control.migrations.bound_for()),
+        "sources are stuck": any(lag for _, lag in world.lag()),
+        "tuples do not arrive": bool(world.wire),
+        "tuples wait for ever": any(map(_has_tuples, world.tasks)) or any(unit.held for unit in world.instances()),
+        "windows do not end": any(owner.time.windows for owner in owners),
+    }
+    return [what for what, is_so in found.items() if is_so]
+
+
+def _has_tuples(task: Task) -> bool:
+    """Whether tuples wait at the task, are in service there, or have not left it."""
+    lanes = (task.front, task.queue, task.serving, task.back, task.side)
+    waits = any(isinstance(item, Visit | Bundle) for lane in lanes for item in lane)
+    return waits or bool(task.outbox.unsent)
