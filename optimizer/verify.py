@@ -21,7 +21,7 @@ from optimizer.verify_bounds import Proof, proof_of_bound, why_no_assignment
 
 VALUE_TOLERANCE = 1e-9  # relative to the recomputed value: how far a claimed objective may be off
 GAP_TOLERANCE = 1e-6  # relative: how far a claimed gap may be from that of the claimed objective and bound
-_GAP_ROUNDING = 1e-12  # absolute: gaps below it are equal
+GAP_ROUNDING = 1e-15  # absolute: what rounding makes of a gap of 0
 _REPAIRED_PAIRS = 5_000_000  # J * N up to which cheap assignments are looked for
 _MOST_LISTED = 20  # violations of one kind that are spelled out
 
@@ -91,6 +91,7 @@ def verify_checkpoints(
     broken = bool(found)
     found += _claim_violations(problem, plan, objective, broken=broken)
     found += _gap_violations(plan, gap)
+    found += _length_violations(problem, plan)
     if objective is not None and plan.assignment is not None and node_loads is not None:
         found += _node_load_violations(problem.node_loads(plan.assignment), node_loads)
     proof = proof_of_bound(problem, plan, VALUE_TOLERANCE)
@@ -193,10 +194,21 @@ def _gap_violations(plan: CheckpointPlan, gap: float | None) -> list[Violation]:
         return []
     if plan.gap is None:
         return [Violation("claim", f"says gap {gap!r} without an objective or a bound")]
-    near = abs(gap - plan.gap) <= max(GAP_TOLERANCE * max(abs(gap), plan.gap), _GAP_ROUNDING)
+    near = abs(gap - plan.gap) <= max(GAP_TOLERANCE * max(abs(gap), plan.gap), GAP_ROUNDING)
     if not (math.isfinite(gap) and near):
         return [Violation("claim", f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}")]
     return []
+
+
+def _length_violations(problem: CheckpointAllocation, plan: CheckpointPlan) -> list[Violation]:
+    return [
+        Violation("claim", f"says {name} of {len(said)} {each}, there are {count}")
+        for name, said, each, count in (
+            ("prices", plan.prices, "nodes", problem.n_nodes),
+            ("multipliers", plan.multipliers, "checkpoints", problem.n_checkpoints),
+        )
+        if said is not None and len(said) != count
+    ]
 
 
 def _node_load_violations(loads: FloatArray, said: FloatArray) -> list[Violation]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import IntArray
+from models.checked_arrays import IntArray, frozen
 from models.placement import Placement, PlacementPlan
 from models.solution import OPTIMAL_GAP, Status
 from optimizer.placement.bounds import Bound, Possible, colour_bound, host_bound, impossible
 from optimizer.placement.first_fit import best_fit, first_fit
-from optimizer.verify import GAP_TOLERANCE, VALUE_TOLERANCE, Verdict, Violation
+from optimizer.verify import GAP_ROUNDING, GAP_TOLERANCE, VALUE_TOLERANCE, Verdict, Violation
 
 _MOST_LISTED = 20
 
@@ -113,7 +115,7 @@ def _claims(problem: Placement, plan: PlacementPlan, objective: float | None, ga
             yield f"says optimal with {counts['hosts']} hosts and a bound of {plan.hosts_bound}"
     if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
         yield f"says optimal with gap {plan.gap}, at most {OPTIMAL_GAP:g} is a proof"
-    if gap is not None and (plan.gap is None or abs(gap - plan.gap) > max(GAP_TOLERANCE * plan.gap, 1e-12)):
+    if gap is not None and (plan.gap is None or abs(gap - plan.gap) > max(GAP_TOLERANCE * plan.gap, GAP_ROUNDING)):
         yield f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}"
 
 
@@ -125,11 +127,7 @@ def _bounds(
     left: list[str] = []
     examples = [] if plan.bound is None and plan.status is not Status.INFEASIBLE else list(_examples(problem, plan))
     if plan.status is Status.INFEASIBLE:
-        if impossible(problem) is not None:
-            return ["that there is no placement, which counting proves"], [], [], None
-        if examples:
-            return [], [], ["says infeasible, and there is a placement"], tuple(examples[0].tolist())
-        return [], ["that there is no placement, which takes a solver"], [], None
+        return _infeasible(problem, plan, examples)
     if plan.bound is None:
         return [], [], [], None
     sign = 1.0 if problem.goal == "value" else -1.0
@@ -155,6 +153,50 @@ def _bounds(
         text = "the bound of hosts, which "
         (proven if held else left).append(text + ("counting proves" if held else "takes a solver"))
     return proven, left, [], None
+
+
+def _infeasible(
+    problem: Placement, plan: PlacementPlan, examples: list[IntArray]
+) -> tuple[list[str], list[str], list[str], tuple[int, ...] | None]:
+    """As `_bounds`, for a plan that says that there is no placement, perhaps because of some instances (`conflict`)."""
+    if examples:
+        return [], [], ["says infeasible, and there is a placement"], tuple(examples[0].tolist())
+    counted = impossible(problem)
+    proven = [] if counted is None else [f"that there is no placement, which counting proves: {counted.reason}"]
+    left = ["that there is no placement, which takes a solver: infeasibility is not verified"]
+    if counted is not None:
+        left = [] if plan.reason in ("", counted.reason) else ["the reason, which is in other words than counting has"]
+    if plan.conflict is None:
+        return proven, left, [], None
+    who = plan.conflict.tolist()
+    if not who or min(who) < 0 or max(who) >= problem.n_instances or len(set(who)) < len(who):
+        rule = f"must be different instances, 0 .. {problem.n_instances - 1}"
+        return [], [], [f"says that the conflict is of instances {who[:_MOST_LISTED]}, {rule}"], None
+    alone = only(problem, plan.conflict)
+    said = f"instances {', '.join(map(str, who[:_MOST_LISTED]))}{' ...' if len(who) > _MOST_LISTED else ''}"
+    beside = " beside what is fixed" if alone.n_instances > len(who) else ""
+    if impossible(alone) is not None:
+        proven.append(f"that {said} have no placement{beside} by themselves, which counting proves")
+        return proven, left if counted is not None else [], [], None
+    if next(_examples(alone, replace(plan, host=None)), None) is not None:
+        return [], [], [f"says that the conflict is of {said}, which can be placed{beside} by themselves"], None
+    return proven, [*left, f"that {said} have no placement{beside} by themselves, which takes a solver"], [], None
+
+
+def only(problem: Placement, instances: IntArray) -> Placement:
+    """The problem with only some instances (k,) in the same whole units; where some of them are free, with all fixed.
+
+    What is fixed takes room that the free ones lack; fixed ones must be in conflict with each other.
+    """
+    free = (problem.fixed_hosts[instances] < 0).any()
+    kept = np.union1d(instances, np.flatnonzero(problem.fixed_hosts >= 0) if free else instances)
+    values: dict[str, Any] = {"operator": problem.operators[kept], "colour": problem.colours[kept]}
+    for name in ("cpu", "network", "value", "current", "fixed"):
+        value = getattr(problem, name)
+        values[name] = None if value is None else value[kept]
+    made = replace(problem, **values)
+    made.__dict__["_whole"] = (frozen(problem.loads[kept]), problem.rooms)
+    return made
 
 
 def _fewer_hosts(problem: Placement, plan: PlacementPlan, examples: list[IntArray]) -> tuple[int, IntArray | None]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,8 +14,10 @@ from small_placements import keeps_rules, placements
 from models.placement import Placement, PlacementPlan
 from models.solution import Status
 from optimizer.placement import FITS, fitted, solve
+from optimizer.placement.bounds import impossible, infeasible_plan
+from optimizer.placement.budget import Budget
 from optimizer.placement.reasons import placement_reasons
-from optimizer.verify_placement import broken_rules, counted_bound
+from optimizer.verify_placement import broken_rules, counted_bound, only
 from optimizer.verify_plans import verify_plan
 
 PROBLEM = Placement(
@@ -140,3 +144,48 @@ def test_a_bound_of_hosts_is_refuted_by_a_placement_whether_or_not_the_plan_name
     verdict = verify_plan(problem, plan)
     assert "a placement of as few colours uses 2" in verdict.violations[0].text
     assert verdict.counterexample == (0, 0, 1, 1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(placements(goal="hosts", hosts=3, most=6))
+def test_a_conflict_is_proven_or_refuted_or_said_not_to_be_checked(problem):
+    counted = impossible(problem)
+    if counted is None:
+        return
+    plan = infeasible_plan(counted, Budget(10.0))
+    verdict = verify_plan(problem, plan)
+    assert (verdict.ok, verdict.not_checked) == (True, ())
+    assert "by themselves, which counting proves" in verdict.checked[-1]
+    fewer = replace(plan, conflict=plan.conflict[:-1])
+    alone, verdict = only(problem, fewer.conflict), verify_plan(problem, fewer)
+    possible = any(
+        keeps_rules(alone, np.array(host)) and all(f in (-1, h) for f, h in zip(alone.fixed_hosts, host, strict=True))
+        for host in itertools.product(range(problem.n_hosts), repeat=alone.n_instances)
+    )
+    if not verdict.ok:
+        assert possible or not len(fewer.conflict)
+    elif not verdict.not_checked:
+        assert not possible
+
+
+@pytest.mark.parametrize(
+    ("conflict", "text"),
+    [([1, 3], "which can be placed by themselves"), ([], "must be different"), ([1, 3, 9], "0 .. 4")],
+)
+def test_a_conflict_that_is_none_does_not_hold(conflict, text):
+    problem = Placement([1, 4, 1, 4, 4], [5, 5], goal="hosts")
+    plan = solve(problem)
+    assert verify_plan(problem, plan).ok
+    verdict = verify_plan(problem, replace(plan, conflict=conflict))
+    assert not verdict.ok
+    assert text in verdict.violations[0].text
+
+
+def test_an_infeasibility_that_takes_a_solver_is_said_not_to_be_verified():
+    problem = Placement([4, 4, 4, 4, 3, 3, 3, 2, 2, 2], [10, 10, 11], goal="hosts")
+    plan = PlacementPlan(status=Status.INFEASIBLE, conflict=list(range(10)))
+    assert impossible(problem) is None
+    verdict = verify_plan(problem, plan)
+    if verdict.ok:
+        assert "infeasibility is not verified" in verdict.not_checked[0]
+        assert verdict.holds is None
