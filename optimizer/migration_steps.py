@@ -77,7 +77,7 @@ def _steps(problem: MigrationSteps, deadline: float, seed: int, began: float) ->
         wall_s=time.perf_counter() - began,
         note=note,
         step=step,
-        reason=_reason(problem, nodes, f"{bound} steps"),
+        reason=reason_of_bound(problem, bound, nodes),
     )
 
 
@@ -154,7 +154,7 @@ def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float)
         wall_s=time.perf_counter() - began,
         note="" if proven else note,
         start_s=start,
-        reason=_reason(problem, nodes, f"{bound:.6g} s"),
+        reason=reason_of_bound(problem, min(bound, end), nodes),
     )
 
 
@@ -206,8 +206,12 @@ def _listed(ends: IntArray, durations: FloatArray, priority: Callable[[int, Floa
             free[node] = True
 
 
-def _reason(problem: MigrationSteps, nodes: tuple[int, ...], amount: str) -> str:
-    """What proves the bound, in words."""
+def reason_of_bound(problem: MigrationSteps, bound: float, nodes: tuple[int, ...] | None = None) -> str:
+    """What proves the bound, in words; `nodes`: the busiest ends, where they are known already."""
+    durations = problem.durations_s
+    if nodes is None:
+        _, nodes = busiest(problem.ends, np.ones(problem.n_moves) if durations is None else durations)
+    amount = f"{int(bound)} steps" if durations is None else f"{bound:.6g} s"
     if not nodes:
         return "there is nothing to move"
     if len(nodes) > 1:

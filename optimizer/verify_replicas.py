@@ -15,7 +15,7 @@ from models.solution import OPTIMAL_GAP, Status
 from optimizer.replication.bounds import most_cost
 from optimizer.replication.exhaustive import ExactPoint, exact_front
 from optimizer.replication.program import cost_program_of, program_of
-from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation
+from optimizer.verify import GAP_ROUNDING, GAP_TOLERANCE, VALUE_TOLERANCE, Verdict, Violation
 
 _MOST_STATES = 200_000
 _CERTIFIED = 1e-9  # relative: what multipliers of a solver in floating point may prove less
@@ -92,6 +92,8 @@ def _claims(problem: Replication, plan: ReplicationPlan, objective: float | None
     found = []
     if plan.status is Status.INFEASIBLE and plan.target is None:
         found.append("says infeasible, with an answer")
+    if plan.status in (Status.OPTIMAL, Status.FEASIBLE) and plan.objective is None:
+        found.append(f"says {plan.status} without an objective")
     cost = problem.cost(plan.instances)
     if plan.cost is not None and abs(plan.cost - cost) > VALUE_TOLERANCE * max(1.0, abs(cost)):
         found.append(f"says cost {plan.cost!r}, recomputed {cost!r}")
@@ -104,7 +106,7 @@ def _claims(problem: Replication, plan: ReplicationPlan, objective: float | None
         found.append(f"says bound {plan.bound!r}, which the recomputed objective {objective!r} is below")
     if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
         found.append(f"says optimal with gap {plan.gap}, at most {OPTIMAL_GAP:g} is a proof")
-    if gap is not None and (plan.gap is None or abs(gap - plan.gap) > max(1e-6 * plan.gap, 1e-12)):
+    if gap is not None and (plan.gap is None or abs(gap - plan.gap) > max(GAP_TOLERANCE * plan.gap, GAP_ROUNDING)):
         found.append(f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}")
     return found
 

@@ -137,13 +137,20 @@ def read_plan(path: str | Path) -> CheckpointPlan:
 
 def read_plan_and_gap(path: str | Path) -> tuple[CheckpointPlan, float | None]:
     """As `read_plan`, and the gap that the file claims, which a plan computes itself; None without one."""
-    return read_plan_and_claims(path)[:2]
+    return plan_and_claims(read_plan_document(path))[:2]
 
 
-def read_plan_and_claims(path: str | Path) -> tuple[CheckpointPlan, float | None, FloatArray | None]:
-    """As `read_plan`, and the gap and the loads of nodes that the file claims, None where it claims none."""
+def read_plan_document(path: str | Path) -> dict[str, Any]:
+    """Key -> value of the plan in a JSON or NPZ file; raises InputError for a missing or broken file."""
     path = Path(path)
-    found = unpacked(_read_npz(path), path.name) if path.suffix == ".npz" else read_json(path)
+    return unpacked(_read_npz(path), path.name) if path.suffix == ".npz" else read_json(path)
+
+
+def plan_and_claims(found: dict[str, Any]) -> tuple[CheckpointPlan, float | None, FloatArray | None]:
+    """The plan of a document, and the gap and the loads of nodes that it claims, None where it claims none.
+
+    Raises InputError for values of the wrong type.
+    """
     faults: list[InputFault] = []
     statuses = [status.value for status in Status]
     if found.get("status") not in statuses:
@@ -151,6 +158,11 @@ def read_plan_and_claims(path: str | Path) -> tuple[CheckpointPlan, float | None
     for key in (*_VALUES, "wall_s"):
         if not (found.get(key) is None or _is_number(found[key])):
             faults.append(InputFault(key, found[key], "must be a number or null"))
+    if _is_number(found.get("wall_s")) and not found["wall_s"] >= 0:
+        faults.append(InputFault("wall_s", found["wall_s"], "must be at least 0"))
+    for key in ("method", "note"):
+        if not (found.get(key) is None or isinstance(found[key], str)):
+            faults.append(InputFault(key, found[key], "must be text or null"))
     nodes = found.get("assignment")
     faults += _assignment_faults(nodes)
     for key, each in (("prices", "node"), ("multipliers", "checkpoint"), ("node_loads", "node")):

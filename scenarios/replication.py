@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import FloatArray, frozen
+from models.checked_arrays import LARGEST, FloatArray, frozen
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.replication.importance import IMPORTANCE
 from models.replication.problem import KIND, Instances, Replication, ReplicationPlan, checked_instances
@@ -271,7 +272,13 @@ def read_plan_of_replicas(
     statuses = [status.value for status in Status]
     if fields.get("status") not in statuses:
         raise InputError.at("status", fields.get("status"), "must be one of " + ", ".join(statuses))
-    given = fields.get("instances")
+    given, note = fields.get("instances"), fields.get("note")
+    if not (note is None or isinstance(note, str)):
+        raise InputError.at("note", note, "must be text or null")
+    if (_number(fields, "wall_s") or 0.0) < 0:
+        raise InputError.at("wall_s", fields["wall_s"], "must be at least 0")
+    if (_whole(fields, "left_out") or 0) < 0:
+        raise InputError.at("left_out", fields["left_out"], "must be at least 0")
     plan = ReplicationPlan(
         status=Status(fields["status"]),
         objective=_number(fields, "objective"),
@@ -281,8 +288,43 @@ def read_plan_of_replicas(
         target=_number(fields, "target"),
         certificate=_read_certificate(fields.get("certificate")),
         moves=_whole(fields, "moves"),
+        methods=_texts(fields, "methods"),
     )
     return problem, plan, _number(fields, "gap")
+
+
+def figures_of_replicas(
+    problem: Replication, plan: ReplicationPlan, problem_file: str | Path
+) -> dict[str, Callable[[], Any]]:
+    """What the document of a plan states beside its answer, each figure as a function that computes it."""
+    found = read_queries(problem_file)
+    figures: dict[str, Callable[[], Any]] = {
+        "capacity": lambda: problem.capacity,
+        "operators": lambda: found.table.names,
+        "names": lambda: names_of(found),
+        "running": lambda: _running(problem),
+        "moves": lambda: problem.moves(plan.instances or ()) if problem.running else None,
+    }
+    instances = plan.instances
+    if instances is None:
+        return figures
+    broken = cache(partial(problem.broken, instances))
+    return figures | {
+        "replicated": lambda: sum(len(hosts) > 1 for hosts in instances),
+        "colours": lambda: _colours(problem, plan),
+        "mean_broken": lambda: list((broken() @ problem.shares).tolist()),
+        "queries": lambda: {q: broken()[:, k].tolist() for k, q in enumerate(found.table.queries)},
+    }
+
+
+def _colours(problem: Replication, plan: ReplicationPlan) -> int | None:
+    """The most operators on a host that takes replicas, where the packing limited them."""
+    if "coloured" not in plan.methods or plan.instances is None:
+        return None
+    assert problem.replica_hosts is not None
+    here = np.array([h for hosts in plan.instances for h in hosts], dtype=np.int64)
+    counts = np.bincount(here[problem.replica_hosts[here]], minlength=1)
+    return int(counts.max())
 
 
 def _running(problem: Replication) -> list[list[int]] | None:
@@ -337,14 +379,14 @@ def _number(fields: Mapping[str, Any], name: str) -> float | None:
     value = fields.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
         raise InputError.at(name, value, "must be a number")
     return float(value)
 
 
 def _whole(fields: Mapping[str, Any], name: str) -> int | None:
     value = fields.get(name)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**63):
         raise InputError.at(name, value, "must be a whole number")
     return value
 
@@ -353,4 +395,14 @@ def _numbers(fields: Mapping[str, Any], name: str) -> tuple[float, ...]:
     value = fields.get(name)
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise InputError.at(name, value, "must be a list of numbers")
-    return tuple(one for one in (_number({name: each}, name) for each in value) if one is not None)
+    found = [_number({name: each}, name) for each in value]
+    if None in found:
+        raise InputError.at(name, value, "must be a list of numbers")
+    return tuple(one for one in found if one is not None)
+
+
+def _texts(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = fields.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise InputError.at(name, value, "must be a list of texts")
+    return tuple(value)

@@ -141,7 +141,10 @@ def read_plan_of(kind: str, path: str | Path) -> tuple[Plan, float | None]:
 
 def _read(check: CheckedArrays, name: str, value: Any) -> Any:
     if name in ("note", "reason"):
-        return str(value)
+        if isinstance(value, str):
+            return value
+        check.add(name, value, "must be text or null")
+        return None
     if name in ("level", "step", "host", "conflict"):
         return check.indices(name, value, (None,), (None,))
     if name in ("queries", "operators"):
@@ -156,6 +159,8 @@ def _read(check: CheckedArrays, name: str, value: Any) -> Any:
         if float(found).is_integer():
             return int(found)
         check.add(name, value, "must be a whole number")
+    if found is not None and name in ("wall_s", "price") and not found >= 0:
+        check.add(name, value, "must be at least 0")
     if found is None and not check.faults:
         check.add(name, value, "must be a number")
     return None if found is None else float(found)

@@ -20,7 +20,7 @@ def verify(
     problem_file: Annotated[Path, typer.Argument(metavar="PROBLEM", help="Problem: .json, .toml or .npz")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
 ) -> None:
-    """Recompute a plan's objective and gap and list every constraint and claim that does not hold.
+    """Recompute all that a plan states and list every constraint, figure and claim that does not hold.
 
     A bound that a cheap assignment refutes does not hold; that one is right takes a solver, and is said not to
     be checked.
@@ -39,29 +39,39 @@ def verify(
 
 def _of_checkpoints(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
     from optimizer.verify import verify_checkpoints  # noqa: PLC0415
-    from scenarios.planning_files import read_plan_and_claims, read_problem  # noqa: PLC0415
+    from optimizer.verify_stated import figures_of_checkpoints, with_stated  # noqa: PLC0415
+    from scenarios.planning_files import plan_and_claims, read_plan_document, read_problem  # noqa: PLC0415
 
-    plan, gap, loads = read_plan_and_claims(plan_file)
+    stated = read_plan_document(plan_file)
+    plan, gap, loads = plan_and_claims(stated)
     problem = read_problem(problem_file, plan.method or "exact")
-    return verify_checkpoints(problem, plan, gap=gap, node_loads=loads), plan.status
+    verdict = verify_checkpoints(problem, plan, gap=gap, node_loads=loads)
+    return with_stated(verdict, stated, figures_of_checkpoints(problem, plan)), plan.status
 
 
 def _of(kind: str, plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
     if kind == REPLICAS:
         return _of_replicas(plan_file, problem_file)
     from optimizer.verify_plans import verify_plan  # noqa: PLC0415
+    from optimizer.verify_stated import figures_of, with_stated  # noqa: PLC0415
+    from scenarios.planning_files import read_fields  # noqa: PLC0415
     from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
 
     plan, gap = read_plan_of(kind, plan_file)
-    return verify_plan(read_problem_of(kind, problem_file), plan, gap=gap), plan.status
+    problem = read_problem_of(kind, problem_file)
+    verdict = verify_plan(problem, plan, gap=gap)
+    return with_stated(verdict, read_fields(plan_file), figures_of(problem, plan)), plan.status
 
 
 def _of_replicas(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
     from optimizer.verify_replicas import verify_replicas  # noqa: PLC0415
-    from scenarios.replication import read_plan_of_replicas  # noqa: PLC0415
+    from optimizer.verify_stated import with_stated  # noqa: PLC0415
+    from scenarios.planning_files import read_fields  # noqa: PLC0415
+    from scenarios.replication import figures_of_replicas, read_plan_of_replicas  # noqa: PLC0415
 
     problem, plan, gap = read_plan_of_replicas(plan_file, problem_file)
-    return verify_replicas(problem, plan, gap=gap), plan.status
+    verdict = verify_replicas(problem, plan, gap=gap)
+    return with_stated(verdict, read_fields(plan_file), figures_of_replicas(problem, plan, problem_file)), plan.status
 
 
 def _document(verdict: Verdict) -> dict[str, Any]:

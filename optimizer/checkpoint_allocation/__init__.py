@@ -193,7 +193,8 @@ def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, began: f
     if assignment is None:
         status = Status.INFEASIBLE if outcome.infeasible else Status.UNKNOWN
         note = note or "no feasible allocation was found"
-        return CheckpointPlan(status=status, bound=bound, method=method, note=note, wall_s=time.perf_counter() - began)
+        known = bound if status is Status.UNKNOWN else None  # what does not exist is not bounded
+        return CheckpointPlan(status=status, bound=known, method=method, note=note, wall_s=time.perf_counter() - began)
     objective = problem.objective(assignment)
     broken = constraint_violations(problem, assignment)
     status = Status.UNKNOWN

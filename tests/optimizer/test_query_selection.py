@@ -222,3 +222,13 @@ def test_a_false_weight_in_use_is_found():
     plan = solve(problem)
     assert verify_plan(problem, plan).ok
     assert not verify_plan(problem, replace(plan, used=1.0)).ok
+
+
+def test_a_bound_of_single_operators_that_others_pass_does_not_hold():
+    problem = QuerySelection([9], [2, 3, 4], [[0, 0]], 6, operator_value=[1, 2, 5])
+    plan = solve(problem)
+    assert (plan.single_value, plan.single_bound) == (5.0, 5.0)
+    assert verify_plan(problem, plan).ok
+    worse = replace(plan, operators=[True, True, False], used=5.0, single_value=2.0, single_bound=2.0)
+    verdict = verify_plan(problem, worse)
+    assert [str(one) for one in verdict.violations] == ["single: says bound 2.0 of single operators, others have 5.0"]
