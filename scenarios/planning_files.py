@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -26,6 +24,7 @@ from models.solution import Status
 from scenarios.load_history import problem_of_history
 from scenarios.plan_archives import packed, unpacked
 from scenarios.planning_memory import BROKEN, refuse_too_large
+from scenarios.write_once import written_whole
 
 PROBLEM_KEYS = (
     "cost",
@@ -231,13 +230,10 @@ def _write_bytes(path: Path, data: bytes, *, force: bool) -> None:
 def _write(path: Path, fill: Callable[[IO[bytes]], Any], *, force: bool) -> None:
     refuse_unwritable(path, force=force)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
+        with written_whole(path, path.parent) as written, written.open("xb") as file:
             fill(file)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
     except OSError as error:
-        raise InputError.at("out", str(path), f"cannot be written: {error.strerror}") from error
+        raise InputError.at("out", str(path), f"cannot be written: {error.strerror or error}") from error
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from models.scenario import Scenario
 from scenarios.report_content import versions
 from scenarios.report_designs import DesignRuns, designs
 from scenarios.sweep import SweepResult
+from scenarios.write_once import written_whole
 
 REPORT = "report.html"
 
@@ -44,12 +44,11 @@ def sweep_content(result: SweepResult, *, command: str = "") -> ReportContent:
 def write_page(result: SweepResult, *, command: str) -> Path:
     """The page beside the runs of the sweep; one of an earlier attempt is replaced."""
     page = result.directory / REPORT
-    written = page.with_name(f".{REPORT}.{uuid.uuid4().hex}")
+    text = render_report(sweep_content(result, command=command))
     try:
-        written.write_text(render_report(sweep_content(result, command=command)), encoding="utf-8")
-        written.replace(page)
+        with written_whole(page, result.directory) as written:
+            written.write_text(text, encoding="utf-8")
     except OSError as error:
-        written.unlink(missing_ok=True)
         raise InputError.at(str(page), NO_VALUE, "cannot be written", (error.strerror or str(error)).lower()) from None
     return page
 

@@ -26,7 +26,7 @@ from analysis.metrics import Metrics
 from models.errors import NO_VALUE, InputError
 from scenarios.parquet import Field, read_parquet, write_parquet
 from scenarios.sweep_plan import SweepPlan, read_plan, what_differs
-from scenarios.write_once import flush, name_once, temporary, write_once
+from scenarios.write_once import flush, name_once, removed_on_failure, temporary, write_once
 
 PLAN, RUNS, TMP, REPLACED = "plan.json", "runs", "tmp", "replaced"
 OK = "ok"
@@ -96,9 +96,9 @@ class SweepStore:
     def check_writable(self) -> None:
         """Raise InputError where nothing can be stored."""
         try:
-            written = temporary(self.directory / TMP)
-            written.write_bytes(b"")
-            written.unlink()
+            with removed_on_failure(temporary(self.directory / TMP)) as written:
+                written.write_bytes(b"")
+                written.unlink()
         except OSError as error:
             why = error.strerror or str(error)
             raise InputError.at(str(self.directory), NO_VALUE, "cannot be written", why.lower()) from None
@@ -131,10 +131,10 @@ class SweepStore:
             fields.append(_SUMMARY)
             columns[_SUMMARY.name] = [row.summary for row in rows]
         columns |= {name: [row.metrics.get(name) for row in rows] for name in names}
-        written = temporary(self.directory / TMP)
-        write_parquet(written, fields, [columns])
-        flush(written)
-        return name_once(written, self._path(chunk))
+        with removed_on_failure(temporary(self.directory / TMP)) as written:
+            write_parquet(written, fields, [columns])
+            flush(written)
+            return name_once(written, self._path(chunk))
 
     def committed(self) -> set[int]:
         """The chunks that are there, by their names alone."""

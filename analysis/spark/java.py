@@ -120,8 +120,12 @@ def _write_wrapper(base: Path, text: str) -> Path:
         return java
     java.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=java.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        out.write(text)
-    Path(name).chmod(0o755)
-    Path(name).replace(java)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+        Path(name).chmod(0o755)
+        Path(name).replace(java)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
     return java
