@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from models import units
 from models.active_replicas import replicated_groups
+from models.backlog import backlog, queues_only
 from models.cluster import ExponentialFailures
 from models.errors import InputFault, raise_if_any
 from models.flow import Flow, flows
@@ -36,6 +37,11 @@ MOST_SAMPLES = 1000
 # powers of two in each interval, with the tables made of them.
 BYTES_PER_OPERATOR = 150e3
 BYTES_PER_SINK_AND_INTERVAL = 40e3
+# Of a tuple that waits, measured with a million of them: in the queues of the scan, and in those of the event loop,
+# whose room is twice as large each time it grows.
+BYTES_PER_WAITING_IN_SCAN = 70.0
+BYTES_PER_WAITING = 200.0
+BYTES_PER_UNBORN = 55.0  # that a source was not let emit yet
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,12 @@ def estimate(
         tuples * over,
         steps,
         events,
-        control_bytes + (steps * BYTES_PER_STEP if detail == "tuples" else _histogram_bytes(scenario)),
+        control_bytes
+        + (
+            steps * BYTES_PER_STEP
+            if detail == "tuples"
+            else _histogram_bytes(scenario) + _waiting_bytes(scenario, inputs)
+        ),
         steps * SECONDS_PER_STEP
         + events * SECONDS_PER_EVENT
         + _heartbeats(scenario) * SECONDS_PER_HEARTBEAT
@@ -135,6 +146,13 @@ def _histogram_bytes(scenario: Scenario) -> float:
     sinks = sum(operator.kind == "sink" for operator in scenario.operators.values())
     once = len(scenario.operators) * BYTES_PER_OPERATOR + sinks * intervals * BYTES_PER_SINK_AND_INTERVAL
     return once * scenario.replications
+
+
+def _waiting_bytes(scenario: Scenario, inputs: RunInputs) -> float:
+    """Memory of what waits at the end of a replication, where rows of tuples do not take more."""
+    each = BYTES_PER_WAITING_IN_SCAN if queues_only(scenario) else BYTES_PER_WAITING
+    waiting = backlog(scenario, inputs)
+    return sum(n * (BYTES_PER_UNBORN if name in scenario.workload else each) for name, n in waiting.items())
 
 
 def _control_rows(scenario: Scenario) -> float:

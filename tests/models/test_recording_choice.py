@@ -6,7 +6,7 @@ import pytest
 from small_runs import small_scenario
 
 from models.errors import InputError
-from models.estimate import BYTES_PER_STEP, Estimate, check_limits, estimate
+from models.estimate import BYTES_PER_STEP, BYTES_PER_WAITING_IN_SCAN, Estimate, check_limits, estimate
 from models.reading import scenario_from
 from models.recording import MOST_TUPLE_STEPS
 from models.records import bucket_ns
@@ -48,8 +48,31 @@ def test_what_the_scenario_says_is_done(detail: str) -> None:
 
 
 def test_histograms_take_the_same_memory_for_any_number_of_tuples() -> None:
-    once, often = (sized(rate, recording={"detail": "histograms"}).memory_bytes for rate in (1, 1_000_000))
+    scenario = small_scenario(recording={"detail": "histograms"})
+    quick = {name: one.model_copy(update={"service": None}) for name, one in scenario.operators.items()}
+    once, often = (
+        estimate(scenario.model_copy(update={"operators": quick, "workload": at(rate)})).memory_bytes
+        for rate in (1, 1_000_000)
+    )
     assert once == often
+
+
+def at(rate_per_s: float) -> object:
+    workload = {"in": {"rate": f"{rate_per_s} /s", "keys": {"distribution": "uniform", "count": 4}}}
+    return small_scenario(workload=workload).workload
+
+
+def test_a_backlog_counts_with_histograms_and_is_refused_where_it_does_not_fit() -> None:
+    below, above = (sized(rate, recording={"detail": "histograms"}) for rate in (0.9, 1_000_000))
+    waiting = (1_000_000 - 1) * 10.0  # all four keys go to one task, which serves one a second for ten seconds
+    assert above.memory_bytes - below.memory_bytes == pytest.approx(waiting * BYTES_PER_WAITING_IN_SCAN, rel=1e-9)
+    crowded = small_scenario(
+        workload={"in": {"rate": "1000000 /s", "keys": {"distribution": "uniform", "count": 4}}},
+        recording={"detail": "histograms"},
+        limits={"memory_bytes": 500e6},
+    )
+    with pytest.raises(InputError, match=r"limits\.memory = 500 MB: the run needs about 70\d MB"):
+        check_limits(crowded, estimate(crowded))
 
 
 def test_replications_count_together() -> None:

@@ -1,0 +1,64 @@
+"""The estimated memory of what waits against the peak of a process that runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from models.estimate import estimate
+from models.scenario import Scenario
+
+MEASURE = """
+import json, resource, sys
+from models.scenario import Scenario
+from sim.engine import simulate
+
+for raw in json.loads(sys.argv[1]):
+    simulate(Scenario.model_validate(raw))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+CASES: dict[str, dict[str, Any]] = {
+    "queues": {},
+    "checkpoints": {"fault_tolerance": {"method": "checkpoint", "interval_s": 1.0}},
+    "shared cores": {"hosts": {"worker": {"count": 1, "cpu": "shared", "cores": 1}}},
+    "hosts that may fail": {
+        "fault_tolerance": {"method": "checkpoint", "interval_s": 1.0},
+        "hosts": {"worker": {"count": 2, "failures": {"model": "exponential", "mtbf_s": 1e9, "repair_s": 1.0}}},
+    },
+    "a bounded queue": {"buffers": ("count",)},
+    "bounded up to the source": {"buffers": ("clean", "count")},
+}
+
+
+def raw(rate_per_s: float, *, buffers: tuple[str, ...] = (), **changes: object) -> dict[str, Any]:
+    """Two operators, the second of which serves half of 100,000 tuples a second, for 16 s."""
+    quick, slow = ({"distribution": "exponential", "mean_s": seconds} for seconds in (1e-6, 2e-5))
+    bound = {name: {"buffer": 1000} if name in buffers else {} for name in ("clean", "count")}
+    return {
+        "duration_s": 16.0,
+        "warmup_s": 0.0,
+        "workload": {"in": {"rate": f"{rate_per_s} /s", "keys": {"distribution": "uniform", "count": 100}}},
+        "operators": {
+            "in": {"kind": "source"},
+            "clean": {"kind": "map", "inputs": {"in": "shuffle"}, "service": quick} | bound["clean"],
+            "count": {"kind": "aggregate", "inputs": {"clean": "key"}, "key_groups": 8, "service": slow}
+            | bound["count"],
+            "out": {"kind": "sink", "inputs": {"count": "shuffle"}},
+        },
+        "hosts": {"worker": {"count": 2}},
+        "recording": {"detail": "histograms"},
+    } | changes
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_memory_of_a_backlog_is_estimated_within_a_factor_of_two(case: str) -> None:
+    both = [raw(rate, **CASES[case]) for rate in (100, 100_000)]
+    done = subprocess.run([sys.executable, "-c", MEASURE, json.dumps(both)], capture_output=True, text=True, check=True)
+    low, high = map(int, done.stdout.split())
+    small, large = (estimate(Scenario.model_validate(each)).memory_bytes for each in both)
+    assert large - small > 40e6
+    assert 0.5 < (large - small) / (high - low) < 2
