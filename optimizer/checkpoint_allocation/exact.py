@@ -35,6 +35,7 @@ from optimizer.verify import constraint_violations
 _FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the search finds nothing feasible
 _SENSITIVE_PAIRS = 2_000_000
 _ROUNDS = 3
+_FLOWS = 4  # each with costs that are nearer to each other
 _FEW_STEPS, _MOST_STEPS = 500, 50_000  # of trying all that costs less,
 _STEPS_PER_SECOND = 25_000  # of the time limit at most, for problems of so few pairs:
 _TINY_PAIRS = 300  # J * N up to which the program alone is faster than a search before it
@@ -82,6 +83,30 @@ def _all_tried(problem: CheckpointAllocation, found: Outcome, time_limit_s: floa
 
 
 def _by_count(problem: CheckpointAllocation) -> Outcome | None:
+    """The optimal flow; None when a core of the pairs has none.
+
+    Beside costs that mean "never" a flow in 61 bits cannot tell the others apart: then again without them.
+    """
+    found = _flow(problem)
+    for _ in range(_FLOWS):
+        if found is None or found.assignment is None or found.bound is None:
+            return found
+        if is_proven(problem.objective(found.assignment), found.bound):
+            return found
+        capped = flow.capped(problem, found.assignment)
+        again = None if capped is None else _flow(capped)
+        if again is None or again.assignment is None or again.bound is None:
+            return found
+        answer, bound, prices = again.assignment, again.bound, again.prices
+        if problem.objective(answer) >= problem.objective(found.assignment):
+            answer = found.assignment
+        if bound < found.bound:
+            bound, prices = found.bound, found.prices
+        found = replace(again, assignment=answer, bound=bound, prices=prices)
+    return found
+
+
+def _flow(problem: CheckpointAllocation) -> Outcome | None:
     """The optimal flow, of all pairs or of a core of them; None when the core has none."""
     if problem.cost.size <= flow.FLOW_PAIRS:
         answer, bound, potentials = flow.count_flow(problem)

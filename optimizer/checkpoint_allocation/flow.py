@@ -12,7 +12,7 @@ which equals the objective at an optimal flow and is a bound for every p.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from ortools.graph.python import min_cost_flow
@@ -24,6 +24,7 @@ FLOW_PAIRS = 300_000  # largest J * N that becomes a flow network as a whole
 _CHUNK = 1_000_000
 _EPS = float(np.finfo(np.float64).eps)
 _POTENTIAL_ROUNDS = 2_000
+_SMALLER = 0.25  # of the largest cost, that a ceiling is worth a second flow
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +74,26 @@ def integer_costs(cost: FloatArray, allowed: BoolArray, nodes: int) -> IntArray:
         return np.zeros(cost.shape, dtype=np.int64)
     scale = 61 - math.frexp(largest)[1] - math.ceil(math.log2(nodes + 1))
     return np.floor(np.ldexp(shifted, scale)).astype(np.int64)
+
+
+def capped(problem: CheckpointAllocation, assignment: IntArray) -> CheckpointAllocation | None:
+    """The problem with no cost further above the least of its row than an assignment is twice above all least costs.
+
+    What uses such a pair costs more than the assignment, before and after, and no cost rises: the best answers stay,
+    and what bounds them bounds the problem. None where the largest cost would stay much as it is.
+    """
+    least, largest = np.empty(problem.n_checkpoints), np.empty(problem.n_checkpoints)
+    step = max(1, _CHUNK // problem.n_nodes)
+    for first in range(0, problem.n_checkpoints, step):
+        rows = slice(first, first + step)
+        least[rows] = np.where(problem.allowed[rows], problem.cost[rows], np.inf).min(axis=1)
+        largest[rows] = np.where(problem.allowed[rows], problem.cost[rows], -np.inf).max(axis=1)
+    own = problem.cost[np.arange(problem.n_checkpoints), assignment].astype(np.float64)
+    most = 2 * math.fsum((own - least).tolist())
+    if not 0 < most < _SMALLER * float((largest - least).max()):
+        return None
+    ceiling = (least + most).astype(problem.cost.dtype)
+    return replace(problem, cost=np.minimum(problem.cost, ceiling[:, None]))
 
 
 def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | None, FloatArray | None]:
