@@ -277,6 +277,8 @@ def read_plan_of_replicas(
         raise InputError.at("note", note, "must be text or null")
     if (_number(fields, "wall_s") or 0.0) < 0:
         raise InputError.at("wall_s", fields["wall_s"], "must be at least 0")
+    if not 0 <= (_number(fields, "target") or 0.0) <= 1:
+        raise InputError.at("target", fields["target"], "must be a probability, between 0 and 1")
     if (_whole(fields, "left_out") or 0) < 0:
         raise InputError.at("left_out", fields["left_out"], "must be at least 0")
     plan = ReplicationPlan(

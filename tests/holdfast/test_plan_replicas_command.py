@@ -301,3 +301,10 @@ def test_moves_that_are_too_few_or_of_nothing_and_plans_of_other_queries_are_ref
         code, _, err = run(capsys, "plan", "replicas", EXAMPLE, *words)
         assert code == 2
         assert "--moves" in err
+
+
+def test_a_target_that_is_no_probability_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    made = planned(capsys, EXAMPLE, "--target", 0.985)
+    (tmp_path / "plan.json").write_text(json.dumps(made | {"target": -0.985}))
+    code, _, err = run(capsys, "verify", tmp_path / "plan.json", EXAMPLE)
+    assert (code, "target = -0.985: must be a probability" in err) == (2, True)

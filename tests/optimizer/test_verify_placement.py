@@ -146,8 +146,8 @@ def test_a_bound_of_hosts_is_refuted_by_a_placement_whether_or_not_the_plan_name
     assert verdict.counterexample == (0, 0, 1, 1)
 
 
-@settings(max_examples=100, deadline=None)
-@given(placements(goal="hosts", hosts=3, most=6))
+@settings(max_examples=60, deadline=None)
+@given(placements(goal="hosts", hosts=3, most=5))
 def test_a_conflict_is_proven_or_refuted_or_said_not_to_be_checked(problem):
     counted = impossible(problem)
     if counted is None:
