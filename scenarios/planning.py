@@ -82,14 +82,6 @@ def solve_by(
     return replace(plan, method=method, assignment=level_ties(problem, plan.assignment))
 
 
-def with_few_moves(
-    problem: CheckpointAllocation, running: CheckpointPlan | None, max_moves: int
-) -> CheckpointAllocation:
-    """The problem with at most so many moves away from the running plan, or else from its own `current`."""
-    current = problem.current if running is None or running.assignment is None else running.assignment
-    return replace(problem, current=current, max_moves=max_moves)
-
-
 def _speeds(scenario: Scenario, loads: GroupLoads) -> np.ndarray:
     """Load that fills each of the hosts."""
     groups = layout.hosts(scenario)

@@ -53,7 +53,7 @@ def checkpoints(
     Exit code 0: feasible or optimal; 2: bad input; 3: infeasible; 4: no feasible plan found.
     """
     from optimizer.reasons import reasons as explain  # noqa: PLC0415
-    from scenarios.planning import solve_by, with_few_moves  # noqa: PLC0415
+    from scenarios.planning import solve_by  # noqa: PLC0415
     from scenarios.planning_files import (  # noqa: PLC0415
         plan_to_dict,
         read_plan,
@@ -61,6 +61,7 @@ def checkpoints(
         refuse_unwritable,
         write_plan,
     )
+    from scenarios.running_plans import with_few_moves  # noqa: PLC0415
 
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")  # before any work is done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,11 +55,13 @@ def placement(
     """
     from optimizer.placement.reasons import placement_reasons  # noqa: PLC0415
     from scenarios.planning_files import refuse_unwritable, write_text  # noqa: PLC0415
-    from scenarios.selection_files import plan_document  # noqa: PLC0415
+    from scenarios.running_plans import placement_from  # noqa: PLC0415
+    from scenarios.selection_files import plan_document, read_problem_of  # noqa: PLC0415
 
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")  # before any work is done
-    problem = _problem(file, running, max_moves, memory)
+    given: Any = read_problem_of("placement", file, memory_bytes=bytes_of(memory))
+    problem = placement_from(given, running, max_moves)
     plan = _plan(problem, method, time_limit, seed)
     rows = placement_reasons(problem, plan) if reasons else None
     document = plan_document(plan)
@@ -75,27 +77,6 @@ def placement(
     if plan.status.value in _EXIT:
         typer.echo(f"{plan.status}: {plan.note}", err=True)
         raise typer.Exit(_EXIT[plan.status.value])
-
-
-def _problem(file: Path, running: Path | None, max_moves: int | None, memory: str) -> Placement:
-    """The problem in a file, with what runs now by another plan."""
-    from models.errors import NO_VALUE, InputError  # noqa: PLC0415
-    from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
-
-    problem: Any = read_problem_of("placement", file, memory_bytes=bytes_of(memory))
-    if running is not None:
-        plan: Any = read_plan_of("placement", running)[0]
-        if plan.host is None:
-            raise InputError.at("from", str(running), "is a plan without a placement")
-        problem = replace(problem, current=plan.host)
-    if max_moves is not None:
-        if problem.current is None:
-            raise InputError.at("max_moves", max_moves, "counts moves from a running placement", "name it with --from")
-        problem = replace(problem, max_moves=max_moves)
-    if problem.current is not None and len(problem.current) != problem.n_instances:
-        raise InputError.at("current", NO_VALUE, f"must have a host for each of {problem.n_instances} instances")
-    placed: Placement = problem
-    return placed
 
 
 def _plan(problem: Placement, method: str, time_limit: float, seed: int) -> PlacementPlan:

@@ -4,61 +4,88 @@ from __future__ import annotations
 
 import json as json_text
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from models.errors import InputError
+
 if TYPE_CHECKING:
     from optimizer.verify import Verdict
 
-REPLICAS = "replicas"
+REPLICAS, PLACEMENT = "replicas", "placement"
+
+
+@dataclass(frozen=True)
+class Start:
+    """The plan that another started from, and how many could move."""
+
+    running: Path | None
+    max_moves: int | None
 
 
 def verify(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan, as `plan --json` prints it")],
     problem_file: Annotated[Path, typer.Argument(metavar="PROBLEM", help="Problem: .json, .toml or .npz")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
+    running: Annotated[Path | None, typer.Option("--from", help="The plan that PLAN started from")] = None,
+    max_moves: Annotated[int | None, typer.Option(help="Most that could move away from --from")] = None,
 ) -> None:
     """Recompute all that a plan states and list every constraint, figure and claim that does not hold.
 
     A bound that a cheap assignment refutes does not hold; that one is right takes a solver, and is said not to
-    be checked.
+    be checked. A plan of checkpoints or of a placement that was made with --from and --max-moves is checked with them.
 
     Exit code 0: the plan holds; 2: bad input; 4: it does not, or it has no assignment to check.
     """
     from scenarios.selection_files import kind_of_plan  # noqa: PLC0415
 
-    kind = kind_of_plan(plan_file)
-    verdict, status = _of_checkpoints(plan_file, problem_file) if kind is None else _of(kind, plan_file, problem_file)
+    kind, start = kind_of_plan(plan_file), Start(running, max_moves)
+    if kind is None:
+        verdict, status = _of_checkpoints(plan_file, problem_file, start)
+    else:
+        verdict, status = _of(kind, plan_file, problem_file, start)
     text = json_text.dumps(_document(verdict), allow_nan=False) if json else "\n".join(_lines(verdict, status))
     sys.stdout.write(text + "\n")
     if not verdict.holds:
         raise typer.Exit(4)
 
 
-def _of_checkpoints(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
+def _of_checkpoints(plan_file: Path, problem_file: Path, start: Start) -> tuple[Verdict, str]:
     from optimizer.verify import verify_checkpoints  # noqa: PLC0415
     from optimizer.verify_stated import figures_of_checkpoints, with_stated  # noqa: PLC0415
-    from scenarios.planning_files import plan_and_claims, read_plan_document, read_problem  # noqa: PLC0415
+    from scenarios.planning_files import plan_and_claims, read_plan, read_plan_document, read_problem  # noqa: PLC0415
+    from scenarios.running_plans import with_few_moves  # noqa: PLC0415
 
     stated = read_plan_document(plan_file)
     plan, gap, loads = plan_and_claims(stated)
     problem = read_problem(problem_file, plan.method or "exact")
+    before = None if start.running is None else read_plan(start.running)
+    if start.max_moves is not None:
+        problem = with_few_moves(problem, before, start.max_moves)
     verdict = verify_checkpoints(problem, plan, gap=gap, node_loads=loads)
     return with_stated(verdict, stated, figures_of_checkpoints(problem, plan)), plan.status
 
 
-def _of(kind: str, plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
+def _of(kind: str, plan_file: Path, problem_file: Path, start: Start) -> tuple[Verdict, str]:
+    if kind != PLACEMENT and start != Start(None, None):
+        path, value = ("max_moves", start.max_moves) if start.running is None else ("from", str(start.running))
+        raise InputError.at(path, value, f"is for plans of checkpoints and of placements, and this is one of {kind}")
     if kind == REPLICAS:
         return _of_replicas(plan_file, problem_file)
+    from models.placement import Placement  # noqa: PLC0415
     from optimizer.verify_plans import verify_plan  # noqa: PLC0415
     from optimizer.verify_stated import figures_of, with_stated  # noqa: PLC0415
     from scenarios.planning_files import read_fields  # noqa: PLC0415
+    from scenarios.running_plans import placement_from  # noqa: PLC0415
     from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
 
     plan, gap = read_plan_of(kind, plan_file)
     problem = read_problem_of(kind, problem_file)
+    if isinstance(problem, Placement):
+        problem = placement_from(problem, start.running, start.max_moves)
     verdict = verify_plan(problem, plan, gap=gap)
     return with_stated(verdict, read_fields(plan_file), figures_of(problem, plan)), plan.status
 

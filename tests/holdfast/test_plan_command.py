@@ -71,6 +71,21 @@ def test_a_running_plan_is_where_the_moves_start(run):
     assert run("plan", "checkpoints", "PROBLEM", "--max-moves", "0").exit_code != 0
 
 
+def test_a_plan_of_few_moves_is_checked_from_where_they_started(run):
+    run("plan", "checkpoints", "PROBLEM", "--out", "@before.json")
+    dearer = {"cost": [[1, 9, 3], [9, 1, 5], [4, 4, 9]], "load": [1, 1, 1], "capacity": [2, 2, 2]}
+    moved = ("--from", "@before.json", "--max-moves", "1")
+    plan = ("plan", "checkpoints", "PROBLEM", *moved, "--reasons", "--json", "--out", "@plan.json")
+    made = json.loads(run(*plan, problem=dearer).stdout)
+    assert made["status"] == "optimal"
+    assert "all 1 moves are used" in json.dumps(made["reasons"])
+    assert run("verify", "@plan.json", "PROBLEM", *moved, problem=dearer).exit_code == 0
+    fewer = run("verify", "@plan.json", "PROBLEM", *moved[:3], "0", problem=dearer)
+    assert fewer.exit_code == 4
+    assert "moves: 1 checkpoints" in fewer.stdout
+    assert run("verify", "@plan.json", "PROBLEM", problem=dearer).exit_code == 4
+
+
 def changed_plan(tmp_path, **changes):
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))

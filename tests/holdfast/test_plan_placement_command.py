@@ -50,6 +50,16 @@ def test_a_plan_from_a_running_one_moves_no_more_than_it_may(tmp_path):
     assert (done.exit_code, plan["moves"], moved) == (0, 1, 1)
 
 
+def test_a_plan_from_a_running_one_is_checked_from_there(tmp_path):
+    first, after = tmp_path / "first.json", tmp_path / "after.json"
+    run("plan", "placement", EXAMPLE, "--method", "best-fit", "--out", first)
+    run("plan", "placement", EXAMPLE, "--from", first, "--max-moves", 1, "--reasons", "--out", after)
+    assert run("verify", after, EXAMPLE, "--from", first, "--max-moves", 1).exit_code == 0
+    fewer = run("verify", after, EXAMPLE, "--from", first, "--max-moves", 0)
+    assert fewer.exit_code == 4
+    assert "moves" in fewer.stdout
+
+
 def test_what_cannot_be_placed_exits_three_and_names_the_instances(tmp_path):
     path = written(tmp_path, cpu=[1, 4, 1, 4, 4], host_cpu=[5, 5], goal="hosts")
     done = run("plan", "placement", path, "--json")

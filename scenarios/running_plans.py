@@ -1,0 +1,39 @@
+"""Problems that begin with what runs by an earlier plan, from which only so many may move."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.errors import NO_VALUE, InputError
+from models.placement import Placement
+from scenarios.selection_files import read_plan_of
+
+
+def with_few_moves(
+    problem: CheckpointAllocation, running: CheckpointPlan | None, max_moves: int
+) -> CheckpointAllocation:
+    """The problem with at most so many moves away from the running plan, or else from its own `current`."""
+    current = problem.current if running is None or running.assignment is None else running.assignment
+    return replace(problem, current=current, max_moves=max_moves)
+
+
+def placement_from(problem: Placement, running: Path | None, max_moves: int | None) -> Placement:
+    """The problem with what runs by the plan in a file, and at most so many moves.
+
+    Raises InputError for a file that has no placement of these instances, and for moves of nothing that runs.
+    """
+    if running is not None:
+        plan: Any = read_plan_of("placement", running)[0]
+        if plan.host is None:
+            raise InputError.at("from", str(running), "is a plan without a placement")
+        problem = replace(problem, current=plan.host)
+    if max_moves is not None:
+        if problem.current is None:
+            raise InputError.at("max_moves", max_moves, "counts moves from a running placement", "name it with --from")
+        problem = replace(problem, max_moves=max_moves)
+    if problem.current is not None and len(problem.current) != problem.n_instances:
+        raise InputError.at("current", NO_VALUE, f"must have a host for each of {problem.n_instances} instances")
+    return problem
