@@ -42,7 +42,7 @@ class Filling:
         self.reset([])
 
     def reset(self, queries: Iterable[int]) -> None:
-        """Start again from a set of queries that fits."""
+        """Start again from a set of queries that fits, without those that are worth nothing."""
         self._users = [0] * len(self._queries)
         self._marginal = [sum(self._weight[o] for o in operators) for operators in self._operators]
         self._chosen: set[int] = set()
@@ -50,7 +50,8 @@ class Filling:
         self._is_in = np.zeros(len(self._operators), dtype=np.bool_)
         self.value = self.weight = 0
         for q in queries:
-            self.put(q)
+            if self._value[q] > 0:
+                self.put(q)
 
     def put(self, query: int) -> list[int]:
         """Take a query in; the queries that cost less to take in now."""

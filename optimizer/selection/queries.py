@@ -1,4 +1,4 @@
-"""Query selection: set-union knapsack, by minimum cuts, filling, and CP-SAT on what they leave open."""
+"""Query selection: set-union knapsack, by minimum cuts, branching on operators, filling, and CP-SAT."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from optimizer.selection.closure import Closure, Shares, best_cuts, real_split
 from optimizer.selection.filling import Filling
 from optimizer.selection.operators import real_price, select_operators
 from optimizer.selection.query_program import Fixed, Found, fixed, searched
-from optimizer.selection.query_relaxation import branch_and_bound
+from optimizer.selection.query_tree import Tree
 
 _STEP_BITS = 38  # as for operators: only what is better by 2^-38 of the bound is looked for, if numbers are not exact
-_ROUNDS_PER_S = 4_000  # rounds of the local search for each second of the limit: about half of it
+_WORK_BEFORE_PER_S, _WORK_AFTER_PER_S = 900_000, 1_400_000  # of branching, before and after the local search
+_NEARLY_CLOSED = 10  # a bound within 2^-10 of the best set: branching goes on without a local search
+_ROUNDS_PER_S = 2_000  # rounds of the local search for each second of the limit: about a quarter of it
 _FEW_ROUNDS, _ROUNDS_OF_QUERY, _MOST_ROUNDS = 5_000, 8, 40_000  # at most: for few undecided queries, for each, in all
 _MOST_STARTS = 6
 _MOST_TRIED, _MOST_STEPS = 40, 50_000  # queries, and steps, for which all that is better is tried
@@ -36,6 +38,7 @@ class _Search:
     closure: Closure
     shares: Shares
     filling: Filling
+    tree: Tree
 
 
 @dataclass
@@ -60,12 +63,17 @@ def select_queries(
     closure = Closure(problem, possible)
     cuts, shares = best_cuts(closure)
     bound = closure.numbers.real(shares.bound - shares.bound % closure.numbers.grain)
-    search = _Search(problem, possible, closure, shares, Filling(problem, possible))
-    starts = [cut.queries for cut in cuts]
+    starts = [cut.queries for cut in cuts if cut.weight <= closure.numbers.capacity][-1:]
     if start is not None and start.shape == (problem.n_queries,):
         starts.append(start & possible)
-    best = _Best(_filled(problem, search.filling, starts), bound)
-    best = _improved(search, best, time_limit_s, seed)
+    filling = Filling(problem, possible)
+    best = _Best(_filled(problem, filling, starts), bound)
+    tree = Tree(problem, closure.numbers, possible, filling, shares.bound, _step(closure, shares.bound))
+    search = _Search(problem, possible, closure, shares, filling, tree)
+    best = _branched(search, best, _WORK_BEFORE_PER_S * time_limit_s, deadline)
+    if not best.note and problem.objective(best.queries) < best.bound * (1 - 2.0**-_NEARLY_CLOSED):
+        best = _improved(search, best, time_limit_s, seed)
+    best = _branched(search, best, _WORK_AFTER_PER_S * time_limit_s, deadline)
     best = _proven(search, best, time_limit_s, deadline, seed)
     if problem.n_queries <= _MOST_TRIED and not is_proven(problem.objective(best.queries), best.bound):
         best = _all_tried(problem, best)
@@ -140,24 +148,27 @@ def _improved(search: _Search, best: _Best, time_limit_s: float, seed: int) -> _
     enough = min(_MOST_ROUNDS, max(_FEW_ROUNDS, _ROUNDS_OF_QUERY * len(undecided)))
     rounds = min(enough, int(_ROUNDS_PER_S * time_limit_s))
     search.filling.improve(rounds, np.random.default_rng(seed), undecided)
-    return _Best(_as_array(search.filling, search.problem), best.bound)
+    return _Best(_as_array(search.filling, search.problem), best.bound, best.note)
+
+
+def _branched(search: _Search, best: _Best, work: float, deadline: float) -> _Best:
+    """The best set and bound after so much more branching on operators."""
+    if _still_open(search, best) is None:
+        return best
+    search.tree.start_from(best.queries)
+    found = search.tree.search(work, deadline)
+    bound = min(best.bound, search.closure.numbers.real(found.bound))
+    return _Best(found.queries, bound, "the time limit struck" if found.timed_out else best.note)
 
 
 def _proven(search: _Search, best: _Best, time_limit_s: float, deadline: float, seed: int) -> _Best:
-    """The best set and bound after HiGHS and then CP-SAT have searched what is still open, if it is small enough."""
+    """The best set and bound after CP-SAT has searched what is still open, if it is small enough."""
     known = _still_open(search, best)
-    if known is None:
+    if known is None or best.note:
         return best
     is_open = ~known.query_in & ~known.query_out
     if int(is_open[search.problem.uses[:, 0]].sum()) > _PROGRAM_USES:
         return _Best(best.queries, best.bound, f"{known.n_open} queries stay open: too many for an exact search")
-    half = time.monotonic() + 0.6 * (deadline - time.monotonic())
-    numbers = search.closure.numbers
-    found = branch_and_bound(search.problem, numbers, known, time_limit_s=0.6 * time_limit_s, deadline=half)
-    best = _taken(search, best, found)
-    known = _still_open(search, best)
-    if known is None:
-        return best
     rest = searched(
         search.problem,
         search.possible,
@@ -168,7 +179,7 @@ def _proven(search: _Search, best: _Best, time_limit_s: float, deadline: float, 
         seed=seed,
     )
     best = _taken(search, best, rest)
-    note = "the time limit struck" if found.timed_out or rest.timed_out else "the exact search ended undecided"
+    note = "the time limit struck" if rest.timed_out else "the exact search ended undecided"
     return _Best(best.queries, best.bound, note)
 
 

@@ -63,3 +63,10 @@ def test_the_local_search_ends_no_worse_than_it_began():
         chosen = np.zeros(40, dtype=np.bool_)
         chosen[filling.chosen] = True
         assert problem.weight[problem.union(chosen)].sum() <= problem.limit
+
+
+def test_queries_that_are_worth_nothing_take_no_room():
+    problem = QuerySelection([0.0, 0.0, 1.0], [1.0], [[0, 0], [1, 0], [2, 0]], 1.0)
+    filling = Filling(problem, np.ones(3, dtype=np.bool_))
+    filling.lighten([0, 1, 2])
+    assert filling.chosen == [2]

@@ -1,0 +1,150 @@
+"""The bound of a node of the search for queries: some operators are taken, some left out, the rest costs its price.
+
+A node takes operators I and leaves out others O. Its queries are those that use none of O and fit, with I, alone. As in
+`closure`, a minimum cut gives the queries that are worth most after paying for operators outside of I. For every price
+lambda >= 0, costs c[o] <= lambda w[o] and shares f >= 0 of pairs outside of I,
+
+    sum v[q] z[q] <= lambda (W - w(I)) + sum_q max(0, v[q] - F[q]) + sum_o max(0, G[o] - c[o])
+
+over the queries of the node and the operators outside of I: the value is sum (v - F) z + sum f z, and sum f z is at
+most sum G[o] y[o], as z[q] <= y[o]. This is evaluated in whole numbers, whatever is said to be a flow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.selection import QuerySelection
+from optimizer.selection.scaling import Scaled
+
+_CALL = 200  # what a cut takes beside its pairs, queries and operators, in their unit
+_LARGEST_COST = 2**53  # more than all values: as good as no limit
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """Queries of a node (m,), their value, and what their operators weigh beside those that the node takes."""
+
+    queries: BoolArray
+    value: int
+    weight: int
+
+    def worth(self, price: Fraction) -> Fraction:
+        """The value after paying for the operators."""
+        return self.value - price * self.weight
+
+
+@dataclass(frozen=True)
+class NodeCut:
+    """The best queries at a price and the bound it proves; what that loses by leaving queries out (m,), or by taking
+    operators (n,)."""
+
+    best: QuerySet
+    bound: int
+    query_loss: IntArray
+    operator_loss: IntArray
+
+
+class NodeCuts:
+    """Minimum cuts of the node that takes operators (n,) and leaves out others (n,)."""
+
+    def __init__(
+        self, problem: QuerySelection, numbers: Scaled, possible: BoolArray, taken: BoolArray, left_out: BoolArray
+    ) -> None:
+        self._problem, self._numbers, self.taken = problem, numbers, taken
+        self.room = numbers.capacity - int(numbers.weight[taken].sum())
+        query, operator = problem.uses[:, 0], problem.uses[:, 1]
+        costs = ~taken[operator]
+        # sums of whole numbers below 2^53 are exact in float64
+        alone = np.bincount(query[costs], numbers.weight[operator[costs]], minlength=problem.n_queries)
+        self.queries = possible & (alone <= self.room)
+        self.queries[query[left_out[operator]]] = False
+        pairs = costs & self.queries[query]
+        self._query, self._operator = query[pairs], operator[pairs]
+        self._value = np.where(self.queries, numbers.value, 0)
+        self._open, self._operators = _marked(self._query, len(alone)), _marked(self._operator, len(taken))
+        self._weights = numbers.weight[self._operators].tolist()
+        self.work = len(self._query) + len(alone) + len(taken) + _CALL
+        self._network: Any = None
+
+    def closed(self, queries: BoolArray) -> QuerySet:
+        """The queries, and all of the node that need nothing more than they do."""
+        operators = self.taken.copy()
+        operators[self._operator[queries[self._query]]] = True
+        whole = self._problem.whole(operators) & self.queries
+        weight = int(self._numbers.weight[operators & ~self.taken].sum())
+        return QuerySet(whole, int(self._value[whole].sum()), weight)
+
+    def between(self, heavy: BoolArray, light: BoolArray) -> tuple[BoolArray, FloatArray]:
+        """The operators (n,) that the heavy set adds to the light one, and how much depends on each.
+
+        That is the value of the added queries that use it, times the root of its weight: to leave it out loses the one,
+        to take it uses the other up.
+        """
+        wanted, has = np.zeros((2, self._problem.n_operators), dtype=np.bool_)
+        wanted[self._operator[heavy[self._query]]] = True
+        has[self._operator[light[self._query]]] = True
+        more = (heavy & ~light)[self._query]
+        worth = np.bincount(self._operator[more], self._value[self._query[more]], minlength=len(has))
+        return wanted & ~has, np.asarray(worth * np.sqrt(np.maximum(self._numbers.weight, 1)), dtype=np.float64)
+
+    def cut(self, price: Fraction) -> NodeCut:
+        """The smallest best set of queries at a price, and what it proves."""
+        m, n = self._problem.n_queries, self._problem.n_operators
+        above, below = price.numerator, price.denominator
+        cost = np.array([min(above * w // below, _LARGEST_COST) for w in self._weights], dtype=np.int64)
+        flow, reached = self._flow(cost)
+        shared, carried = np.zeros(m, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        np.add.at(shared, self._query, flow)
+        np.add.at(carried, self._operator, flow)
+        query_loss = np.maximum(self._value - shared, 0)
+        left = cost - carried[self._operators]
+        operator_loss = np.zeros(n, dtype=np.int64)
+        operator_loss[self._operators] = np.maximum(left, 0)
+        bound = int(query_loss.sum()) + int(np.maximum(-left, 0).sum()) - (-above * self.room // below)
+        return NodeCut(self.closed(reached), bound, query_loss, operator_loss)
+
+    def _flow(self, cost: IntArray) -> tuple[IntArray, BoolArray]:
+        """A largest flow on the pairs, and the queries (m,) on the side of the source."""
+        n_queries, n_operators = len(self._open), len(self._operators)
+        sink = 1 + n_queries + n_operators
+        if self._network is None:
+            self._network = self._built(cost)
+        else:
+            self._network.set_arcs_capacity(np.arange(n_operators), cost)
+        if self._network.solve(0, sink) != self._network.OPTIMAL:
+            raise RuntimeError("no maximum flow")  # numbers of 53 bits do not overflow
+        first = n_operators + n_queries
+        flow = np.asarray(self._network.flows(np.arange(first, first + len(self._query))), dtype=np.int64)
+        side = np.zeros(sink + 1, dtype=np.bool_)
+        side[np.asarray(self._network.get_source_side_min_cut(), dtype=np.int64)] = True  # it may be empty
+        reached = np.zeros(self._problem.n_queries, dtype=np.bool_)
+        reached[self._open] = side[1 : n_queries + 1]
+        return np.maximum(flow, 0), reached
+
+    def _built(self, cost: IntArray) -> Any:
+        """The network: arcs operator -> sink, source -> query, query -> operator, in this order."""
+        from ortools.graph.python import max_flow  # noqa: PLC0415 - slow to load
+
+        n_queries, n_operators = len(self._open), len(self._operators)
+        query = 1 + np.searchsorted(self._open, self._query)
+        operator = 1 + n_queries + np.searchsorted(self._operators, self._operator)
+        queries, operators = 1 + np.arange(n_queries), 1 + n_queries + np.arange(n_operators)
+        tails = np.concatenate([operators, np.zeros(n_queries, np.int64), query])
+        heads = np.concatenate([np.full(n_operators, 1 + n_queries + n_operators), queries, operator])
+        network = max_flow.SimpleMaxFlow()
+        room = np.concatenate([cost, self._value[self._open], self._value[self._query]])
+        network.add_arcs_with_capacity(tails, heads, room)
+        return network
+
+
+def _marked(numbers: IntArray, size: int) -> IntArray:
+    """The numbers that occur, in ascending order."""
+    mark = np.zeros(size, dtype=np.bool_)
+    mark[numbers] = True
+    return np.flatnonzero(mark)

@@ -1,0 +1,208 @@
+"""Branch and bound on operators, with minimum cuts for the bounds: those that many queries share come first.
+
+At the best price two sets of queries are worth the same, a light one that fits and a heavy one that does not, and the
+linear relaxation mixes them. Where many queries share popular operators the two lie far apart. A node branches on the
+operator of the heavy set and not of the light one whose queries there are worth most: without it these are lost, with
+it both sets come closer. A child begins its search for a price with the sets of its parent, without what it may not
+have and with what it must. What would lower its bound below the value of a better set is taken, or left out, at once.
+
+The node of the highest bound comes first and of equal ones the last, so the search dives where bounds are equal.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from models.checked_arrays import BoolArray
+from models.selection import QuerySelection
+from optimizer.selection.filling import Filling
+from optimizer.selection.node_cuts import NodeCut, NodeCuts, QuerySet
+from optimizer.selection.scaling import Scaled
+
+_MOST_CUTS = 12  # of one node
+_NEAR_BITS = 4  # what is worth less than the best set by a 16th is not filled
+_MOST_BYTES, _NODE_BYTES = 200_000_000, 1_000  # of the nodes that wait; of one, beside its arrays
+_AT_ONCE, _AS_MUCH = 4, 0.7  # operators that a dive takes at once: as much depends on them, up to this share
+_CLOSE_BITS = 24  # a price is good enough when it proves the best bound of the node up to 2^-24
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The best set of queries (m,), a bound in whole numbers, and whether the clock ended the search."""
+
+    queries: BoolArray
+    bound: int
+    timed_out: bool
+
+
+@dataclass(frozen=True)
+class _Node:
+    """Operators taken and left out (n,), queries (m,) between which its price is undecided, and the bound."""
+
+    taken: BoolArray
+    left_out: BoolArray
+    heavy: BoolArray
+    light: BoolArray
+    bound: int
+    branch: tuple[int, ...] = ()
+
+
+class Tree:
+    """One search for sets that are worth at least `step` more than the best one; it can be gone on with.
+
+    `bound` is one that is known of all sets, in whole numbers like `step`.
+    """
+
+    def __init__(
+        self, problem: QuerySelection, numbers: Scaled, possible: BoolArray, filling: Filling, bound: int, step: int
+    ) -> None:
+        self._problem, self._numbers, self._filling = problem, numbers, filling
+        self._possible = possible & (numbers.value > 0)
+        self._bound, self._step = bound, step
+        self._best = np.zeros(problem.n_queries, dtype=np.bool_)
+        self._value = self._most_filled = self._unclear = 0
+        none = np.zeros(problem.n_operators, dtype=np.bool_)
+        self._waiting = [(-bound, 0, _Node(none, none, possible, self._best, bound))]
+        self._most_waiting = _MOST_BYTES // (2 * (problem.n_queries + problem.n_operators) + _NODE_BYTES)
+        self._work = self._count = 0
+
+    def start_from(self, queries: BoolArray) -> None:
+        """Look for what is better than these queries, if they are better than what is known."""
+        if self._problem.objective(queries) > self._problem.objective(self._best):
+            self._best = queries
+            self._value = max(self._value, int(self._numbers.value[queries].sum()))
+
+    def search(self, work: float, deadline: float) -> Searched:
+        """The best set after about so much more work, and the bound of all.
+
+        A cut takes its pairs, queries and operators of work. Only `deadline` depends on the clock.
+        """
+        self._most_work, self._deadline, self._late = self._work + work, deadline, False
+        while self._waiting and self._may_go_on():
+            node = heapq.heappop(self._waiting)[2]
+            if node.bound < self._goal:
+                self._waiting.clear()
+            elif not node.branch:
+                self._wait(self._bounded(node))
+            else:
+                self._dive(node)
+        highest = max((node.bound for _, _, node in self._waiting), default=0)
+        self._bound = min(self._bound, max(highest, self._unclear, self._goal - self._numbers.grain))
+        return Searched(self._best, self._bound, self._late)
+
+    def _may_go_on(self) -> bool:
+        self._late = self._late or time.monotonic() >= self._deadline
+        return self._work < self._most_work and len(self._waiting) < self._most_waiting and not self._late
+
+    def _wait(self, node: _Node | None) -> None:
+        if node is not None:
+            self._count += 1
+            heapq.heappush(self._waiting, (-node.bound, -self._count, node))
+
+    def _dive(self, node: _Node | None) -> None:
+        """Take one operator after the other, until nothing better is left; what is without them waits."""
+        while node is not None and node.branch and self._may_go_on():
+            taken = node.taken
+            for operator in node.branch:
+                without = node.left_out.copy()
+                without[operator] = True
+                self._wait(_Node(taken, without, node.heavy, node.light, node.bound))
+                taken = taken.copy()
+                taken[operator] = True
+            node = self._bounded(_Node(taken, node.left_out, node.heavy, node.light, node.bound))
+        self._wait(node)
+
+    @property
+    def _goal(self) -> int:
+        """What a better set must be worth."""
+        return self._value + self._step
+
+    def _bounded(self, node: _Node) -> _Node | None:
+        """The node with its bound, what is fixed by it, and where to branch; None where nothing in it is better."""
+        cuts = NodeCuts(self._problem, self._numbers, self._possible, node.taken, node.left_out)
+        if cuts.room < 0:
+            return None
+        heavy, light = self._ends(cuts, node)
+        if heavy is None:
+            self._finish(light)
+            return None
+        best: NodeCut | None = None
+        for _ in range(_MOST_CUTS):
+            price = max(Fraction(0), Fraction(heavy.value - light.value, heavy.weight - light.weight))
+            cut = cuts.cut(price)
+            self._work += cuts.work
+            best = cut if best is None or cut.bound < best.bound else best
+            if best.bound < self._goal:
+                return None
+            least = math.floor(light.value + price * (cuts.room - light.weight))
+            best_bound = best.bound - best.bound % self._numbers.grain
+            if best_bound <= least or best.bound - least <= best.bound >> _CLOSE_BITS:
+                break
+            if cut.best.worth(price) <= light.worth(price):
+                break
+            if cut.best.weight > cuts.room:
+                heavy = cut.best
+            else:
+                light = cut.best
+        self._offer(light)
+        assert best is not None
+        return self._fixed(cuts, node, best, heavy, light)
+
+    def _ends(self, cuts: NodeCuts, node: _Node) -> tuple[QuerySet | None, QuerySet]:
+        """A set that does not fit, None where all queries do, and one that fits: those of the parent if possible."""
+        everything = cuts.closed(cuts.queries)
+        if everything.weight <= cuts.room:
+            return None, everything
+        heavy, light = everything, cuts.closed(np.zeros_like(cuts.queries))
+        for queries in (node.heavy, node.light):
+            found = cuts.closed(queries & cuts.queries)
+            if found.weight > cuts.room:
+                heavy = found
+            elif found.weight > light.weight:
+                light = found
+        return heavy, light
+
+    def _fixed(self, cuts: NodeCuts, node: _Node, cut: NodeCut, heavy: QuerySet, light: QuerySet) -> _Node | None:
+        """The node without what would lower its bound too much, and the operator to branch on."""
+        bound = min(node.bound, cut.bound - cut.bound % self._numbers.grain)
+        if bound < self._goal:
+            return None
+        spare = cut.bound - self._goal
+        certain = cuts.queries & (cut.query_loss > spare)
+        taken = node.taken | self._problem.union(certain)
+        left_out = node.left_out | (cut.operator_loss > spare)
+        if (taken & left_out).any():
+            return None
+        only, depends = cuts.between(heavy.queries, light.queries)
+        only &= ~taken & ~left_out
+        depends = np.where(only, depends, -1.0)
+        first = np.argsort(-depends, kind="stable")[:_AT_ONCE]
+        branch = tuple(first[only[first] & (depends[first] >= _AS_MUCH * depends[first[0]])].tolist())
+        return _Node(taken, left_out, heavy.queries, light.queries, bound, branch)
+
+    def _finish(self, everything: QuerySet) -> None:
+        """Keep all queries of a node, which fit in whole numbers; where they do not exactly, their value is a bound."""
+        if everything.value >= self._goal:
+            self._fill(everything)
+        if everything.value >= self._goal:
+            self._unclear = max(self._unclear, everything.value)
+
+    def _offer(self, found: QuerySet) -> None:
+        """Fill the set up, if it is worth more than those that were filled and not far below the best one."""
+        if found.value > max(self._most_filled, self._value - (self._value >> _NEAR_BITS)):
+            self._most_filled = found.value
+            self._fill(found)
+
+    def _fill(self, found: QuerySet) -> None:
+        """Keep the set, as far as it fits and with what fits beside it, if it is better."""
+        self._filling.lighten(np.flatnonzero(found.queries).tolist())
+        self._filling.fill()
+        queries = np.zeros(self._problem.n_queries, dtype=np.bool_)
+        queries[self._filling.chosen] = True
+        self.start_from(queries)
