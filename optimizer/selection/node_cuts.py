@@ -7,7 +7,8 @@ lambda >= 0, costs c[o] <= lambda w[o] and shares f >= 0 of pairs outside of I,
     sum v[q] z[q] <= lambda (W - w(I)) + sum_q max(0, v[q] - F[q]) + sum_o max(0, G[o] - c[o])
 
 over the queries of the node and the operators outside of I: the value is sum (v - F) z + sum f z, and sum f z is at
-most sum G[o] y[o], as z[q] <= y[o]. This is evaluated in whole numbers, whatever is said to be a flow.
+most sum G[o] y[o], as z[q] <= y[o]. This is evaluated in whole numbers, and rounded down like values are whole, whatever is said to be a
+flow.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class NodeCuts:
         left = cost - carried[self._operators]
         operator_loss = np.zeros(n, dtype=np.int64)
         operator_loss[self._operators] = np.maximum(left, 0)
-        bound = int(query_loss.sum()) + int(np.maximum(-left, 0).sum()) - (-above * self.room // below)
+        bound = int(query_loss.sum()) + int(np.maximum(-left, 0).sum()) + above * self.room // below
         return NodeCut(self.closed(reached), bound, query_loss, operator_loss)
 
     def _flow(self, cost: IntArray) -> tuple[IntArray, BoolArray]:

@@ -111,6 +111,25 @@ def test_whole_numbers_of_few_bits_give_a_bound_and_no_false_proof(monkeypatch, 
     assert unclear > 0
 
 
+def test_bounds_that_are_exact_to_the_last_unit_cut_off_nothing_that_is_better(monkeypatch):
+    """Small whole numbers in few bits: prices round, and what is fixed, or not, is decided by one unit."""
+    monkeypatch.setattr(closure_module, "_BITS", 7)
+    draw, exact = np.random.default_rng(3), 0
+    every = (np.arange(2**8)[:, None] >> np.arange(8) & 1).astype(bool)
+    for _ in range(400):
+        needs = draw.random((8, 6)) < draw.choice([0.2, 0.35, 0.5])
+        value, weight = draw.integers(0, 5, 8), draw.integers(0, 6, 6)
+        room = int(draw.integers(0, weight.sum() + 1))
+        problem = QuerySelection(value, weight, np.argwhere(needs), float(room))
+        used = (every @ needs.astype(int) > 0) @ weight
+        found, numbers = searched(problem)
+        if numbers.exact:
+            best = (every @ value)[used <= room].max()
+            assert (problem.objective(found.queries), numbers.real(found.bound)) == (best, best)
+            exact += 1
+    assert exact > 300
+
+
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(problems(), st.integers(1, 4))
 def test_the_bound_holds_wherever_the_search_ends_and_going_on_never_makes_it_worse(problem, at_once):
