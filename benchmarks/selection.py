@@ -118,6 +118,14 @@ def dense_queries(m: int, n: int, size: int, seed: int) -> QuerySelection:
     return QuerySelection(draw.integers(1, 100, m), weight, uses, float(weight.sum() // 2))
 
 
+def drawn_pairs(m: int, n: int, density: float, room: float, seed: int) -> QuerySelection:
+    """The rule of He, Xie, Wong and Wang (2018) for set-union knapsacks: a query uses each operator with a chance."""
+    draw = np.random.default_rng(seed)
+    uses = np.argwhere(draw.random((m, n)) < density)
+    value, weight = draw.integers(1, 501, m), draw.integers(1, 501, n)
+    return QuerySelection(value, weight, uses, float(int(room * weight.sum())))
+
+
 def queries_by_highs(problem: QuerySelection, limit_s: float) -> float | None:
     """The value that HiGHS finds of the program as it stands, without cuts, filling or fixing."""
     m, n, pairs = problem.n_queries, problem.n_operators, len(problem.uses)
@@ -160,6 +168,14 @@ def queries(scale: float, limit_s: float) -> None:
         "5,000 on 16,000": sparse_queries(int(5_000 * scale), int(16_000 * scale), 1, 0.0),
         "5,000 on 8,000": sparse_queries(int(5_000 * scale), int(8_000 * scale), 1),
         "5,000 on 4,000": sparse_queries(int(5_000 * scale), int(4_000 * scale), 1),
+        **{
+            f"5,000 on 4,000, draw {seed}": sparse_queries(int(5_000 * scale), int(4_000 * scale), seed)
+            for seed in (2, 3)
+        },
+        "5,000 on 2,000": sparse_queries(int(5_000 * scale), int(2_000 * scale), 1),
+        "dense, 100 on 85, a tenth": drawn_pairs(100, 85, 0.1, 0.75, 1),
+        "dense, 85 on 100, 0.15": drawn_pairs(85, 100, 0.15, 0.85, 1),
+        "dense, 200 on 185, a tenth": drawn_pairs(200, 185, 0.1, 0.75, 1),
         "dense, 100 on 100, 12 each": dense_queries(100, 100, 12, 1),
         "dense, 100 on 100, 15 each": dense_queries(100, 100, 15, 2),
     }

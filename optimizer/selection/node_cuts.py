@@ -7,8 +7,8 @@ lambda >= 0, costs c[o] <= lambda w[o] and shares f >= 0 of pairs outside of I,
     sum v[q] z[q] <= lambda (W - w(I)) + sum_q max(0, v[q] - F[q]) + sum_o max(0, G[o] - c[o])
 
 over the queries of the node and the operators outside of I: the value is sum (v - F) z + sum f z, and sum f z is at
-most sum G[o] y[o], as z[q] <= y[o]. This is evaluated in whole numbers, and rounded down like values are whole, whatever is said to be a
-flow.
+most sum G[o] y[o], as z[q] <= y[o]. This is evaluated in whole numbers, whatever is said to be a flow; it is rounded
+down, as values are whole.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class NodeCuts:
         self._value = np.where(self.queries, numbers.value, 0)
         self._open, self._operators = _marked(self._query, len(alone)), _marked(self._operator, len(taken))
         self._weights = numbers.weight[self._operators].tolist()
-        self.work = len(self._query) + len(alone) + len(taken) + _CALL
+        self.work = len(self._query) + len(self._open) + len(self._operators) + (len(alone) + len(taken)) // 8 + _CALL
         self._network: Any = None
 
     def closed(self, queries: BoolArray) -> QuerySet:

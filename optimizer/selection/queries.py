@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from optimizer.selection.query_program import Fixed, Found, fixed, searched
 from optimizer.selection.query_tree import Tree
 
 _STEP_BITS = 38  # as for operators: only what is better by 2^-38 of the bound is looked for, if numbers are not exact
-_WORK_BEFORE_PER_S, _WORK_AFTER_PER_S = 900_000, 1_400_000  # of branching, before and after the local search
+_WORK_BEFORE_PER_S, _WORK_AFTER_PER_S = 800_000, 1_200_000  # of branching, before and after the local search
 _NEARLY_CLOSED = 10  # a bound within 2^-10 of the best set: branching goes on without a local search
 _ROUNDS_PER_S = 2_000  # rounds of the local search for each second of the limit: about a quarter of it
 _FEW_ROUNDS, _ROUNDS_OF_QUERY, _MOST_ROUNDS = 5_000, 8, 40_000  # at most: for few undecided queries, for each, in all
@@ -114,11 +113,12 @@ def _filled(problem: QuerySelection, filling: Filling, starts: list[BoolArray]) 
     """The best set that comes of the sets of the cuts, made lighter where they are too heavy, and filled."""
     best, most = np.zeros(problem.n_queries, dtype=np.bool_), -1
     unique = list({start.tobytes(): start for start in starts[-_MOST_STARTS:]}.values())
-    for start, shared in itertools.product([np.zeros_like(best), *unique], (False, True)):
-        filling.lighten(np.flatnonzero(start).tolist(), shared=shared)
-        filling.fill()
-        if filling.value > most:
-            best, most = _as_array(filling, problem), filling.value
+    for start in [np.zeros_like(best), *unique]:
+        for shared in (False,) if problem.fits(problem.union(start)) else (False, True):
+            filling.lighten(np.flatnonzero(start).tolist(), shared=shared)
+            filling.fill()
+            if filling.value > most:
+                best, most = _as_array(filling, problem), filling.value
     return best
 
 

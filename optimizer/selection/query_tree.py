@@ -144,7 +144,7 @@ class Tree:
             best_bound = best.bound - best.bound % self._numbers.grain
             if best_bound <= least or best.bound - least <= best.bound >> _CLOSE_BITS:
                 break
-            if cut.best.worth(price) <= light.worth(price):
+            if cut.best.worth(price) <= light.worth(price) or not self._may_go_on():
                 break
             if cut.best.weight > cuts.room:
                 heavy = cut.best

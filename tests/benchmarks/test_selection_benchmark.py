@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize(("section", "cases"), [("operators", 14), ("levels", 3), ("queries", 6), ("steps", 6)])
+@pytest.mark.parametrize(("section", "cases"), [("operators", 14), ("levels", 3), ("queries", 12), ("steps", 6)])
 def test_every_case_of_a_section_is_printed_with_its_gap(section, cases, monkeypatch, capsys):
     path = Path(__file__).parents[2] / "benchmarks" / "selection.py"
     spec = importlib.util.spec_from_file_location("selection_benchmark", path)
