@@ -28,7 +28,8 @@ from optimizer.selection.scaling import Scaled
 _MOST_CUTS = 12  # of one node
 _NEAR_BITS = 4  # what is worth less than the best set by a 16th is not filled
 _MOST_BYTES, _NODE_BYTES = 200_000_000, 1_000  # of the nodes that wait; of one, beside its arrays
-_AT_ONCE, _AS_MUCH = 4, 0.7  # operators that a dive takes at once: as much depends on them, up to this share
+_AT_FIRST, _AT_ONCE = 8, 4  # operators that the first dive, and others, take at once
+_AS_MUCH = 0.7  # of what depends on the first of them must depend on each
 _CLOSE_BITS = 24  # a price is good enough when it proves the best bound of the node up to 2^-24
 
 
@@ -71,6 +72,7 @@ class Tree:
         self._waiting = [(-bound, 0, _Node(none, none, possible, self._best, bound))]
         self._most_waiting = _MOST_BYTES // (2 * (problem.n_queries + problem.n_operators) + _NODE_BYTES)
         self._work = self._count = 0
+        self._at_once = _AT_FIRST
 
     def start_from(self, queries: BoolArray) -> None:
         """Look for what is better than these queries, if they are better than what is known."""
@@ -117,6 +119,7 @@ class Tree:
                 taken[operator] = True
             node = self._bounded(_Node(taken, node.left_out, node.heavy, node.light, node.bound))
         self._wait(node)
+        self._at_once = _AT_ONCE
 
     @property
     def _goal(self) -> int:
@@ -182,7 +185,7 @@ class Tree:
         only, depends = cuts.between(heavy.queries, light.queries)
         only &= ~taken & ~left_out
         depends = np.where(only, depends, -1.0)
-        first = np.argsort(-depends, kind="stable")[:_AT_ONCE]
+        first = np.argsort(-depends, kind="stable")[: self._at_once]
         branch = tuple(first[only[first] & (depends[first] >= _AS_MUCH * depends[first[0]])].tolist())
         return _Node(taken, left_out, heavy.queries, light.queries, bound, branch)
 

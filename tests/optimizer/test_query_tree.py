@@ -135,7 +135,7 @@ def test_bounds_that_are_exact_to_the_last_unit_cut_off_nothing_that_is_better(m
 def test_the_bound_holds_wherever_the_search_ends_and_going_on_never_makes_it_worse(problem, at_once):
     best = best_value(problem)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_AT_ONCE", at_once)
+        patch.setattr(module, "_AT_FIRST", at_once)
         tree, numbers = grown(problem)
         bounds = []
         for _ in range(12):
