@@ -23,7 +23,7 @@ from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.selection import QuerySelection
 from optimizer.selection.scaling import Scaled
 
-_CALL = 200  # what a cut takes beside its pairs, queries and operators, in their unit
+_CALL = 600  # what a cut takes beside its pairs, queries and operators, in their unit
 _LARGEST_COST = 2**53  # more than all values: as good as no limit
 
 
