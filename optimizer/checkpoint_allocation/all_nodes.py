@@ -19,10 +19,10 @@ from models.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.exchange import Exchange
 from optimizer.quiet import quiet_stdout
 
-_SIZES = (1.0, 1.4, 1.8, 2.2)  # pairs for each node, of one program after the other
+_SIZES = (1.0, 1.4, 1.6)  # pairs for each node, of one program after the other
 _MOST = 300  # pairs of a program: with more its first node takes long
 _NARROWER = 1e-7  # relative: what HiGHS takes for room; the true capacities are looked at afterwards
-_ENOUGH = 1e-3  # relative gap of what is saved
+_ENOUGH = 0.2  # relative gap of what is saved: the rest is left to the next program
 
 
 def pack_all(

@@ -37,27 +37,43 @@ class Chains:
         flat = extra[np.isfinite(extra)]
         most = state.problem.n_checkpoints + most_pairs
         margin = np.inf if len(flat) <= most else float(np.partition(flat, most)[most])
-        self.rows, self.to = np.nonzero((extra <= margin) & np.isfinite(extra))
-        order = np.argsort(state.found.nodes[self.rows, self.to], kind="stable")  # so that minima are of runs
-        self.rows, self.to = self.rows[order], self.to[order]
-        self.target = state.found.nodes[self.rows, self.to]
-        self.load = state.found.load[self.rows, self.to]
+        rows, to = np.nonzero((extra <= margin) & np.isfinite(extra))
+        goes = (np.bincount(rows, minlength=len(extra))[rows] > 1) | (to != state.at[rows])  # the others stay
+        rows, to = rows[goes], to[goes]
+        order = np.argsort(state.found.nodes[rows, to], kind="stable")  # so that minima are of runs
+        self._all = rows[order], to[order]
+        self._targets = state.found.nodes[self._all]
+        self._costs, self._loads = state.found.cost[self._all], state.found.load[self._all]
+        self.margin = min(margin, float(extra[self._all].max(initial=0.0)))
         self.follow()
 
-    def follow(self) -> None:
-        """What depends on where checkpoints are now."""
-        state = self.state
-        here = state.assignment
-        self.source = here[self.rows]
-        at = state.at[self.rows]
-        self.own = state.found.load[self.rows, at]
-        self.change = state.found.cost[self.rows, self.to] - state.found.cost[self.rows, at]
+    def drawn(self, random: np.random.Generator) -> FloatArray:
+        """Noise for each pair: an exponential draw of mean 1, less one for where its checkpoint is."""
+        noise: FloatArray = random.exponential(size=len(self._targets))
+        noise -= random.exponential(size=len(self.state.at))[self._all[0]]
+        return noise
+
+    def follow(self, noise: FloatArray | None = None) -> None:
+        """What depends on where checkpoints are now; `noise` is added to what the pairs cost.
+
+        With it chains may be made that cost more.
+        """
+        state, here = self.state, self.state.assignment
+        self.dearer = noise is not None
+        live = np.flatnonzero(self._targets != here[self._all[0]])
+        self.rows, self.to = rows, _ = self._all[0][live], self._all[1][live]
+        self.target, self.load, self.source, at = self._targets[live], self._loads[live], here[rows], state.at[rows]
+        self.own = state.found.load[rows, at]
+        self.change = self._costs[live] - state.found.cost[rows, at]
+        if noise is not None:
+            self.change += noise[live]
         current = state.problem.current
         if current is not None:
-            away, gone = self.target != current[self.rows], self.source != current[self.rows]
+            away, gone = self.target != current[rows], self.source != current[rows]
             self.change += self.toll * (away.astype(np.float64) - gone)
-        self.change[self.target == self.source] = np.inf
         self.room = state.problem.upper - state.loads
+        self.freed = self.room[self.source] + self.own  # room on a node when one leaves it
+        self.paid = state.prices[self.target] * self.load
 
     def leave(self, node: int) -> bool:
         """Whether a chain from an overloaded node, the one that is cheapest for the load it takes away, was made."""
@@ -66,12 +82,12 @@ class Chains:
 
     def improve(self, row: int) -> bool:
         """Whether a chain that begins with a checkpoint, and may close at its node, saves cost and was made."""
-        first = np.flatnonzero(self.rows == row)
-        return self._made(first, np.zeros(len(self.rows)), int(self.state.assignment[row]), 0.0)
+        state, first = self.state, np.flatnonzero(self.rows == row)
+        return self._made(first, np.zeros(len(self.rows)), int(state.found.nodes[row, state.at[row]]), 0.0)
 
     def fill(self) -> bool:
         """Whether the chain that saves most of all was made."""
-        return self._made(np.flatnonzero(np.isfinite(self.change)), np.zeros(len(self.rows)), _ROOT, 0.0)
+        return self._made(np.arange(len(self.rows)), np.zeros(len(self.rows)), _ROOT, 0.0)
 
     def _made(self, first: IntArray, bonus: FloatArray, origin: int, limit: float) -> bool:
         for length in _LENGTHS:
@@ -89,7 +105,7 @@ class Chains:
         state = self.state
         rows, to = self.rows[pairs], self.to[pairs]
         if cheaper:
-            return state.accept(rows, to)
+            return state.accept(rows, to, dearer=self.dearer)
         return state.accept_relief(rows, to)
 
     def _cheapest(self, first: IntArray, bonus: FloatArray, origin: int, limit: float, length: int) -> list[int] | None:
@@ -130,12 +146,11 @@ class Chains:
         """The best of some chains at each node, by their cost and the priced load they bring."""
         n = self.state.problem.n_nodes
         target = self.target[pairs]
-        key = cost + self.state.prices[target] * self.load[pairs]
-        starts = np.concatenate([[0], np.flatnonzero(target[1:] != target[:-1]) + 1])  # np.diff takes ten times as long
-        least = np.minimum.reduceat(key, starts)
-        lengths = np.concatenate([starts[1:], [len(key)]]) - starts
-        same = np.flatnonzero(key == np.repeat(least, lengths))[::-1]
-        same = same[np.isfinite(key[same])]
+        key = cost + self.paid[pairs]
+        starts = np.concatenate([[0], (target[1:] != target[:-1]).nonzero()[0] + 1])  # np.diff takes ten times as long
+        least = np.empty(n)
+        least[target[starts]] = np.minimum.reduceat(key, starts)
+        same = (key == least[target]).nonzero()[0][::-1]
         ends = _Ends(np.full(n, np.inf), np.zeros(n), np.full(n, _ROOT))
         begins = np.full(n, _ROOT)
         at = target[same]  # of equal ones the first is written last
@@ -154,12 +169,9 @@ class Chains:
         reached: BoolArray = ends.cost + self.state.prices * ends.load < reach
         if origin >= 0:
             reached[origin] = False
-        at = np.flatnonzero(reached[self.source])
+        at = (np.where(reached, ends.load, np.inf)[self.source] <= self.freed).nonzero()[0]
         node = self.source[at]
-        enough = ends.load[node] <= self.room[node] + self.own[at]
-        at, node = at[enough], node[enough]
-        cost = ends.cost[node] + self.change[at]
-        return at, cost, begins[node]
+        return at, ends.cost[node] + self.change[at], begins[node]
 
     def _path(self, levels: list[_Ends], level: int, node: int) -> list[int]:
         path = []
@@ -178,5 +190,4 @@ def chained(chains: Chains, most: int) -> int:
     state, made = chains.state, 0
     while made < most and chains.fill():
         made += 1
-    dear = state.priced[state.rows, state.at] - state.least
-    return made + sum(chains.improve(row) for row in np.argsort(-dear, kind="stable")[:most].tolist())
+    return made + sum(chains.improve(row) for row in np.argsort(-state.dear(), kind="stable")[:most].tolist())

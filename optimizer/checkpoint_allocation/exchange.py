@@ -82,21 +82,27 @@ class Exchange:
         self.priced = self.found.priced(prices)
         self.least = self.priced.min(axis=1)
 
+    def cost(self) -> float:
+        """What all checkpoints cost where they are."""
+        return float(self.found.cost[self.rows, self.at].sum())
+
+    def dear(self) -> FloatArray:
+        """By how much each checkpoint is dearer at the prices than where it is cheapest, (J,)."""
+        above: FloatArray = self.priced[self.rows, self.at] - self.least
+        return above
+
     def losses(self) -> FloatArray:
         """What each node loses against the bound of the prices, (N,): dearer checkpoints, and priced room."""
-        dearer = self.priced[self.rows, self.at] - self.least
-        lost: FloatArray = np.bincount(self.assignment, weights=dearer, minlength=self.problem.n_nodes).astype(
-            np.float64
-        )
+        lost: FloatArray = np.bincount(self.assignment, self.dear(), self.problem.n_nodes).astype(np.float64)
         priced = self.prices > 0
         lost[priced] += self.prices[priced] * np.maximum(self.problem.upper[priced] - self.loads[priced], 0.0)
         return lost
 
-    def accept(self, rows: IntArray, to: IntArray) -> bool:
-        """Move checkpoints together when that keeps the capacities and costs less; False when it does not."""
+    def accept(self, rows: IntArray, to: IntArray, *, dearer: bool = False) -> bool:
+        """Move checkpoints together when that keeps the capacities and costs less, or may be dearer; else False."""
         cost = self.found.cost
         saved = (cost[rows, self.at[rows]] - cost[rows, to]).sum()
-        if not saved > 1e-12 * np.abs(cost[rows, to]).sum():
+        if not dearer and not saved > 1e-12 * np.abs(cost[rows, to]).sum():
             return False
         before = self.at[rows].copy()
         self._move(rows, to)

@@ -5,7 +5,8 @@
    others has duals, the best prices there are when nothing that was left out is cheaper. It also says where checkpoints
    go: all but at most N of them to one node.
 3. That is repaired and improved (`exchange`), from the smoothed prices as well, and the better one goes on.
-4. All nodes are packed again with few pairs (`all_nodes`), then some nodes at a time with more (`neighbourhoods`).
+4. All nodes are packed again with few pairs (`all_nodes`), and chains of moves go on from there, at the true costs and
+   at disturbed ones (`chains`, `disturbed`). In small problems some nodes at a time are packed (`neighbourhoods`).
 
 The bound is L of the best prices, over all pairs in float64 (`prices`): nothing before decides what is proven.
 """
@@ -30,6 +31,7 @@ from optimizer.checkpoint_allocation.candidates import (
     smoothed_prices,
 )
 from optimizer.checkpoint_allocation.chains import Chains, chained
+from optimizer.checkpoint_allocation.disturbed import disturbed
 from optimizer.checkpoint_allocation.exchange import Exchange
 from optimizer.checkpoint_allocation.neighbourhoods import Effort, search
 from optimizer.checkpoint_allocation.prices import fits_somewhere, price_bound
@@ -44,9 +46,10 @@ _SMOOTHED_PAIRS = 400_000  # kept pairs up to which each temperature has _STEPS 
 _CORE_PAIRS = 40_000  # pairs of the linear program
 _SWAPS = 12
 _CLOSE = 1e-6  # relative gap at which the search stops
-_WORK_PER_S = 0.1  # deterministic time of all programs for each second of the limit
 _STAGES = ((3, 150, 0.1), (4, 300, 0.2), (6, 400, 0.3), (8, 500, 0.3))  # nodes, pairs, work of one program
-_BRANCHES_PER_S = 10  # of such work: nodes of branch and bound of a program on all nodes
+_TURNS = (((1.0, 1.4, 1.6), 1.0, 24), ((1.6,), 0.2, 28))
+"""Pairs for each node of programs on all nodes, and for each second of the limit: their branches, rounds of chains."""
+_ROUND_ROWS = 8_000  # above so many checkpoints there are fewer rounds
 _CHAIN_PAIRS = 4_000
 _CHAINS, _CHAIN_WORK, _CHAIN_ROUNDS = 300, 3_000_000, 2  # chains of each kind, times pairs, and rounds, at the most
 _SEARCH_PAIRS = 20_000_000  # J * N above which no nodes are packed again: looking costs more than it finds
@@ -100,10 +103,9 @@ def priced_search(
     if problem.cost.size <= _SEARCH_PAIRS:
         target = _CLOSE * abs(bound)
         if work is None:  # nobody else works on it
-            work = _WORK_PER_S * time_limit_s
-            struck = not pack_all(state, branches=math.ceil(_BRANCHES_PER_S * work), target=target, until=until)
-            _chained(state, until)
-        struck = struck or not _packed(state, target, work, until)
+            struck = not _searched(state, target, time_limit_s, until)
+        else:
+            struck = not _packed(state, target, work, until)
     return Priced(state.assignment, prices, bound, struck)
 
 
@@ -125,6 +127,19 @@ def _looked_again(
     return found, prices, bound
 
 
+def _searched(state: Exchange, target: float, time_limit_s: float, until: float) -> bool:
+    """Programs on all nodes and chains of moves in turn; False when the clock struck."""
+    rows = min(1.0, _ROUND_ROWS / state.problem.n_checkpoints)
+    for turn, (sizes, branches, rounds) in enumerate(_TURNS):
+        most = math.ceil(branches * time_limit_s)
+        if not pack_all(state, branches=most, target=target, until=until, sizes=sizes):
+            return False
+        chains = _chained(state, until, rounds=1)
+        if not disturbed(chains, math.ceil(rounds * rows * time_limit_s), until=until, target=target, seed=turn):
+            return False
+    return True
+
+
 def _packed(state: Exchange, target: float, work: float, until: float) -> bool:
     """Pack nodes again, small groups first, with so much work; False when the clock struck."""
     for stage, (nodes, pairs, each) in enumerate(_STAGES):
@@ -135,13 +150,14 @@ def _packed(state: Exchange, target: float, work: float, until: float) -> bool:
     return True
 
 
-def _chained(state: Exchange, until: float) -> None:
+def _chained(state: Exchange, until: float, rounds: int = _CHAIN_ROUNDS) -> Chains:
     """Chains of moves that save cost, as many as the size allows; none when the clock struck."""
     chains = Chains(state, _CHAIN_PAIRS, 0.0)
-    most = min(_CHAINS, _CHAIN_WORK // len(chains.rows))
-    for _ in range(_CHAIN_ROUNDS):
+    most = min(_CHAINS, _CHAIN_WORK // max(1, len(chains.rows)))
+    for _ in range(rounds):
         if time.perf_counter() > until or chained(chains, most) == 0:
-            return
+            break
+    return chains
 
 
 def _improved(

@@ -4,7 +4,7 @@ A linear program of the moves corrects the former prices (`move_prices`): its du
 where moves are counted, and say what a move must save to be worth one. The running assignment is repaired by chains of
 moves (`chains`): a node can only take what another one takes from it. More chains, then shifts and swaps, spend what is
 left of the moves, each as long as a move saves enough; then small programs choose the moves again (`moves_again`) and
-pack all nodes (`all_nodes`).
+pack all nodes (`all_nodes`), and chains at disturbed costs look once more (`disturbed`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from optimizer.checkpoint_allocation.candidates import (
     smoothed_prices,
 )
 from optimizer.checkpoint_allocation.chains import Chains, chained
+from optimizer.checkpoint_allocation.disturbed import disturbed
 from optimizer.checkpoint_allocation.exchange import Exchange
 from optimizer.checkpoint_allocation.large import Priced, relaxed
 from optimizer.checkpoint_allocation.move_bound import move_bound
@@ -45,6 +46,7 @@ _CHAINS = 20  # of each kind that are made at most
 _TOLLS = (1.5, 0.8, 0.3)  # what a move must save, as a share of what the linear program says it is worth
 _FEW = 4  # moves left below which no nodes are packed again
 _ALL_AGAIN = (1.0,)  # pairs for each node of the last program
+_DISTURBED = 8  # rounds of chains at disturbed costs at the end
 _EFFORT = Effort(8, 100, 0.05, 0.05)
 
 
@@ -93,6 +95,8 @@ def few_moves(problem: CheckpointAllocation, former: FloatArray | None) -> Price
         answer = chosen_again(problem, start.moves, start.judged, answer)
         state.start_from(answer)
         pack_all(state, branches=1, target=0.0, until=math.inf, sizes=_ALL_AGAIN, toll=toll)
+        last = Chains(state, _CHAIN_PAIRS, _TOLLS[-1] * toll)
+        disturbed(last, _DISTURBED, until=math.inf, target=0.0)
         answer = state.assignment
     return Priced(answer, prices, bound)
 

@@ -217,7 +217,7 @@ def test_prices_bound_the_optimum_and_close_on_it():
 
 @pytest.mark.parametrize(("j", "n"), [(400, 40), (1500, 30)])
 def test_large_problems_get_a_feasible_answer_with_an_honest_bound(j, n, monkeypatch):
-    monkeypatch.setattr(large, "_WORK_PER_S", 0.005)
+    monkeypatch.setattr(large, "_TURNS", (((1.0,), 0.1, 2),))
     monkeypatch.setattr(uncoupled, "LARGEST_PAIRS", 0)  # no whole packings, which prove it optimal
     random = np.random.default_rng(5)
     load = random.lognormal(0, 0.7, j)

@@ -101,7 +101,7 @@ def test_candidates_at_better_prices_raise_the_bound_where_rows_are_alike(seed, 
 
 def test_large_problems_are_near_their_bound_and_the_same_every_time(monkeypatch):
     monkeypatch.setattr(uncoupled, "LARGEST_PAIRS", 0)
-    monkeypatch.setattr(large, "_WORK_PER_S", 0.01)  # of 100 s: limits of work decide, not the clock
+    monkeypatch.setattr(large, "_TURNS", (((1.0, 1.4), 0.01, 0.1),))  # of 100 s: limits of work decide, not the clock
     problem = tight_problem(7, 400, 20, slack=1.1)
     plans = [solve(problem, time_limit_s=100.0, workers=w) for w in (1, 2)]
     assert len({(p.objective, p.bound, p.note, p.assignment.tobytes()) for p in plans}) == 1
