@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from models.records import NEVER, table
-from sim.compiled import books, channels, statistics, verbs
+from sim.compiled import backlog, books, channels, statistics, verbs
 from sim.compiled.pointer import State
 from sim.compiled.state import MESSAGE_KINDS, NONE, REASONS, TUPLE
 from sim.data_plane import Row, Statistic
@@ -132,8 +132,7 @@ class Answers(ABC):
 
     def _waiting(self) -> dict[str, np.ndarray]:
         """The table of what is in a queue, held or set aside."""
-        rows = np.empty((self.s.visits.shape[0] - int(self.s.g["visits_left"][0]), 3), np.int64)
-        rows = rows[: verbs.waiting(self.s, rows)]
+        rows = backlog.waiting(self.s)
         return table("waiting", {"operator": rows[:, 0], "task": rows[:, 1], "arrival_ns": rows[:, 2]})
 
     def _in_service(self) -> list[Row]:

@@ -100,8 +100,14 @@ def tick_ids(code: Any, index: int, ticks: int) -> np.ndarray:
 
 @helper
 def outputs(records: np.ndarray, operator: int, code: Any, ids: np.ndarray, made: np.ndarray) -> int:
-    """Fill in the ids of all that an operator makes of tuples; how many."""
+    """Fill in the ids of all that an operator makes of tuples, in any order; how many."""
     law, n = records[operator], 0
+    if law.rest == 0.0:  # each makes as many: short loops, several tuples at a time
+        for index in range(law.whole):
+            for k in range(ids.shape[0]):
+                made[n + k] = draws.child_id(ids[k], code, index)
+            n += ids.shape[0]
+        return n
     for k in range(ids.shape[0]):
         for index in range(draws.output_count(law, ids[k])):
             made[n] = draws.child_id(ids[k], code, index)
@@ -140,18 +146,13 @@ def add_ids(ids: np.ndarray, operator: int, sign: int, count: np.ndarray, total:
 @helper
 def coming(s: State) -> tuple[np.ndarray, np.ndarray]:
     """Ids (n,) of what is on its way, waits or is served, and the operators that they are for."""
-    waits = np.zeros(s.visits.shape[0], np.bool_)
+    waits = np.empty(s.visits.shape[0], np.bool_)
     for v in range(s.visits.shape[0]):
-        waits[v] = s.visits[v].wire
-    for unit in range(s.units.shape[0]):
-        _note_chain(s, waits, s.units[unit].held_head)
-    for task in range(s.g[0].tasks):
-        _note_chain(s, waits, s.tasks[task].front_head)
-        _note_chain(s, waits, s.tasks[task].queue_head)
-        _note_chain(s, waits, s.tasks[task].serving_head)
-        _note_chain(s, waits, s.tasks[task].unsent_head)
-        _note_chain(s, waits, s.tasks[task].back_head)
-        _note_chain(s, waits, s.tasks[task].side_head)
+        waits[v] = s.visits[v].kind == TUPLE
+    free = np.int64(s.g[0].free_visit)
+    while free != NONE:
+        waits[free] = False
+        free = np.int64(s.visits[free].next)
     ids, operators, n = np.empty(waits.shape[0], np.uint64), np.empty(waits.shape[0], np.int64), 0
     for v in range(s.visits.shape[0]):
         if waits[v]:
@@ -159,11 +160,3 @@ def coming(s: State) -> tuple[np.ndarray, np.ndarray]:
             operators[n] = s.units[s.visits[v].unit].operator
             n += 1
     return ids[:n], operators[:n]
-
-
-@helper
-def _note_chain(s: State, waits: np.ndarray, head: int) -> None:
-    while head != NONE:
-        if s.visits[head].kind == TUPLE:
-            waits[head] = True
-        head = s.visits[head].next

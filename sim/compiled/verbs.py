@@ -329,37 +329,6 @@ def sample_buffers(s: State, rows: np.ndarray) -> int:
 
 
 @kernel
-def waiting(s: State, rows: np.ndarray) -> int:
-    """Rows (operator, task, arrival) of the tuples that wait at the tasks, held ones first; how many."""
-    n = 0
-    for task in range(s.g[0].tasks):
-        for unit in range(s.units.shape[0]):
-            u = s.units[unit]
-            if u.held_n > 0 and u.task == task:
-                n = _waiting_in(s, u.held_head, task, rows, n)
-        t = s.tasks[task]
-        n = _waiting_in(s, t.front_head, task, rows, n)
-        n = _waiting_in(s, t.queue_head, task, rows, n)
-        n = _waiting_in(s, t.back_head, task, rows, n)
-        n = _waiting_in(s, t.side_head, task, rows, n)
-    return n
-
-
-@kernel
-def _waiting_in(s: State, head: int, task: int, rows: np.ndarray, n: int) -> int:
-    v = head
-    while v != NONE:
-        e = s.visits[v]
-        if e.kind == TUPLE:
-            rows[n, 0] = s.tasks[task].operator
-            rows[n, 1] = task
-            rows[n, 2] = e.arrival
-            n += 1
-        v = e.next
-    return n
-
-
-@kernel
 def sample(s: State, rows: np.ndarray) -> int:
     """Rows (task, host, queue, busy, buffered) of the live tasks; how many."""
     for task in range(s.g[0].tasks):

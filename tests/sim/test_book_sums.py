@@ -38,8 +38,10 @@ SPLIT: dict[str, Any] = {
 }
 
 
-def test_the_books_count_what_the_specification_counts() -> None:
-    made = scenario(SPLIT)
+@pytest.mark.parametrize("outputs", [1.6, 1.0, 3.0])
+def test_the_books_count_what_the_specification_counts(outputs: float) -> None:
+    many = SPLIT["operators"]["many"] | {"selectivity": outputs}
+    made = scenario(SPLIT | {"operators": SPLIT["operators"] | {"many": many}})
     found = simulate(made, plane=CompiledPlane).tables["ledger"]
     expected = simulate(made, plane=World).tables["ledger"]
     for column in expected:
