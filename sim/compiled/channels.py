@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sim.clock import ARRIVAL, MESSAGE, RECEIVER
 from sim.compiled.buffers import keep, next_node
 from sim.compiled.compiling import apart, inlined, kernel
-from sim.compiled.draws import EXPONENTIAL, child_id, shuffle_target, takes, uniform
+from sim.compiled.drawing import draw_now
+from sim.compiled.draws import child_id, shuffle_target, takes
 from sim.compiled.events import push, push_arrival
-from sim.compiled.exponential import UNSURE, exponential_ns
+from sim.compiled.exponential import UNSURE
 from sim.compiled.fair import post
 from sim.compiled.outbox import put_unsent, takes_place
 from sim.compiled.pointer import State
@@ -21,7 +20,6 @@ from sim.compiled.state import (
     BUNDLE,
     COME,
     DATA,
-    FORWARD,
     GROUPED,
     KEYED,
     LOCAL,
@@ -71,9 +69,15 @@ def departure(s: State, host: int, size: int) -> int:
     h = s.hosts[host]
     begin = max(s.g[0].now, h.link_free)
     if h.rate > 0:
-        begin += np.int64(np.rint(size * _NS / h.rate))
+        begin += _held_for(size, h.rate)
     h.link_free = begin
     return begin
+
+
+@apart
+def _held_for(size: int, rate: float) -> int:
+    """How long so many bytes hold a link; apart, for a division is not to be done, and left, where there is no rate."""
+    return int(np.rint(size * _NS / rate))
 
 
 @kernel
@@ -121,19 +125,8 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
         if s.full and g.counts:
             s.units[sender].sent += size
     v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, arrival, node)
-    push_arrival(s, arrival, ARRIVAL + task * RECEIVER + origin, s.visits[v].serial, v)
-
-
-@inlined
-def _service_ahead(s: State, receiver: int, tuple_id: int) -> int:
-    """The service time that a unit will need for a tuple, where it is soon drawn.
-
-    The event after the begin of a service depends on its end; nothing waits for what is drawn now.
-    """
-    draws = s.draws[s.units[receiver].operator]
-    if draws.law != EXPONENTIAL:
-        return UNSURE
-    return exponential_ns(draws.a * _NS, uniform(tuple_id, draws.stream))
+    if not push_arrival(s, arrival, ARRIVAL + task * RECEIVER + origin, s.visits[v].serial, v):
+        draw_now(s, v)
 
 
 @inlined
@@ -149,7 +142,7 @@ def _on_its_way(
     e.arrival = arrival
     e.start = NONE
     e.serial = g.serial
-    e.service = _service_ahead(s, receiver, tuple_id)
+    e.service = UNSURE
     g.serial += 1
     e.next = NONE
     e.unit = receiver
@@ -253,20 +246,27 @@ def send_output(s: State, sender: int, tuple_id: int, birth: int, key: int) -> N
         edge = s.edges[k]
         if edge.takes < 1.0 and not takes(tuple_id, edge.takes_code, edge.takes):
             continue
-        target, copies = edge.first_unit, 1
+        if edge.kind == BROADCAST:
+            emit_copies(s, sender, k, tuple_id, birth, key)
+            continue
+        target = edge.first_unit
         if edge.kind == KEYED:
             target += s.key_tables[edge.table + key]
         elif edge.kind == SHUFFLE:
             target += shuffle_target(tuple_id, edge.code, edge.units)
         elif edge.kind == GROUPED:
             target += key
-        elif edge.kind == FORWARD:
-            target += u.index % edge.units
         else:
-            copies = edge.units
-        for copy in range(copies):
-            sent: Any = child_id(tuple_id, edge.copy_code, copy) if edge.kind == BROADCAST else np.uint64(tuple_id)
-            emit_to(s, sender, target + copy, sent, birth, key, size)
+            target += u.index % edge.units
+        emit_to(s, sender, target, tuple_id, birth, key, size)
+
+
+@apart
+def emit_copies(s: State, sender: int, edge: int, tuple_id: int, birth: int, key: int) -> None:
+    """An output for all units downstream of an edge, which become tuples of their own."""
+    e, size = s.edges[edge], s.operators[s.units[sender].operator].bytes
+    for copy in range(e.units):
+        emit_to(s, sender, e.first_unit + copy, child_id(tuple_id, e.copy_code, copy), birth, key, size)
 
 
 @kernel

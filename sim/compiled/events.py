@@ -3,8 +3,10 @@
 Most events never see the heap. Arrivals are mostly set in the order in which they happen: those inside a host for now
 (`near`), those over links that are equally long for later (`far`). What comes after the last one of its ring joins
 that. Of what a task is to do itself, ends of services and births, one event has a place in `own`, and a tournament
-(`matches`) says whose is first: node k beats nodes 2k and 2k + 1, and of equal times the lower task wins, as ranks have
-it. Any other event, and what finds its place taken, goes to the heap.
+(`matches`) says which is first: node k is the least of nodes 4k to 4k + 3. A node is an instant and a task in one
+number, so that of equal instants the lower task comes first, as ranks have it. Tasks that share one core have a place
+together: of their services one ends at a time. Any other event, what finds its place taken, and an instant that is too
+far away for such a number, goes to the heap.
 """
 
 from __future__ import annotations
@@ -71,8 +73,8 @@ def pop(s: State) -> None:
 
 
 @inlined
-def push_arrival(s: State, time: int, rank: int, seq: int, v: int) -> None:
-    """Set the arrival of a tuple; `seq` is above that of all events that were set before."""
+def push_arrival(s: State, time: int, rank: int, seq: int, v: int) -> bool:
+    """Set the arrival of a tuple; `seq` is above that of all events that were set before. Whether it is in `far`."""
     g = s.g[0]
     if time == g.now:
         ring, first, count = s.near, g.near_first, g.near_count
@@ -82,7 +84,7 @@ def push_arrival(s: State, time: int, rank: int, seq: int, v: int) -> None:
         last = ring[(first + count - 1) & (RING - 1)]
         if count == RING or time < last.time or (time == last.time and rank < last.rank):
             push(s, time, rank, seq, ARRIVE, v)
-            return
+            return False
     e = ring[(first + count) & (RING - 1)]
     e.time = time
     e.rank = rank
@@ -91,8 +93,9 @@ def push_arrival(s: State, time: int, rank: int, seq: int, v: int) -> None:
     e.ref = v
     if time == g.now:
         g.near_count = count + 1
-    else:
-        g.far_count = count + 1
+        return False
+    g.far_count = count + 1
+    return True
 
 
 @inlined
@@ -101,54 +104,55 @@ def push_own(s: State, time: int, task: int, kind: int, ref: int) -> None:
     g = s.g[0]
     seq = g.serial
     g.serial = seq + 1
-    leaf = (s.matches.shape[0] >> 1) + task
-    if s.matches[leaf].time != NEVER:
+    place = s.tasks[task].place
+    leaf = (s.matches.shape[0] >> 1) + place
+    if s.matches[leaf] != NEVER or time >= g.horizon:
         push(s, time, SERVICE + task, seq, kind, ref)
         return
-    e = s.own[task]
+    e = s.own[place]
     e.seq = seq
     e.kind = kind
     e.ref = ref
-    s.matches[leaf].time = time
-    _play(s, leaf)
-    if g.vacant == task:
+    _play(s.matches, leaf, (time << g.task_bits) + task)
+    if g.vacant == place:
         g.vacant = NONE
 
 
 @inlined
-def _play(s: State, leaf: int) -> None:
-    """The matches of a leaf, from the bottom to the top; the winner of each goes on."""
-    matches, place = s.matches, leaf
-    time, task = matches[leaf].time, matches[leaf].task
+def _play(matches: np.ndarray, leaf: int, number: int) -> None:
+    """Put a number at a leaf and play its matches, from the bottom to the top; the winner of each goes on."""
+    place = leaf
+    matches[place] = number
     while place > 1:
-        other = matches[place ^ 1]
-        # All bits set if the other wins, which of equals the left one does. Who wins is anybody's guess, and a branch,
-        # which a comparison becomes here, would be guessed wrong every other time.
-        beaten = (other.time - time - (place & 1)) >> 63
-        time ^= (time ^ other.time) & beaten
-        task ^= (task ^ other.task) & beaten
-        place >>= 1
-        won = matches[place]
-        won.time = time
-        won.task = task
+        number = min(matches[place ^ 3], matches[place ^ 2], matches[place ^ 1], number)
+        place >>= 2
+        matches[place] = number
 
 
 @kernel
 def play_all(matches: np.ndarray) -> None:
     """All matches between leaves that are there."""
-    for place in range((matches.shape[0] >> 1) - 1, 0, -1):
-        winner = 2 * place + 1 if matches[2 * place + 1].time < matches[2 * place].time else 2 * place
-        matches[place].time = matches[winner].time
-        matches[place].task = matches[winner].task
+    level = matches.shape[0] >> 1
+    while level > 1:
+        level >>= 2
+        for place in range(level, 2 * level):
+            below = 4 * place
+            matches[place] = min(matches[below], matches[below + 1], matches[below + 2], matches[below + 3])
 
 
 @inlined
 def play_vacant(s: State) -> None:
-    """Let the others of a task's matches win that has no own event any more; what follows needs that."""
+    """Let the others of a place's matches win that has no own event any more; what follows needs that."""
     g = s.g[0]
     if g.vacant != NONE:
-        _play(s, (s.matches.shape[0] >> 1) + g.vacant)
+        _play(s.matches, (s.matches.shape[0] >> 1) + g.vacant, NEVER)
         g.vacant = NONE
+
+
+@inlined
+def task_of(s: State, number: int) -> int:
+    """The task of an own event."""
+    return number & (s.own.shape[0] - 1)
 
 
 @kernel
@@ -169,8 +173,12 @@ def event_at(s: State, place: int) -> tuple[int, int, int, int, int]:
     """Instant, rank, order of setting, kind and subject of the first event there; the instant is NEVER without one."""
     g = s.g[0]
     if place == OWN:
-        task = s.matches[1].task
-        return s.matches[1].time, SERVICE + task, s.own[task].seq, s.own[task].kind, s.own[task].ref
+        first = s.matches[1]
+        if first == NEVER:
+            return NEVER, 0, 0, 0, 0
+        task = task_of(s, first)
+        own = s.own[s.tasks[task].place]
+        return first >> g.task_bits, SERVICE + task, own.seq, own.kind, own.ref
     e = s.heap[0] if place == HEAP else s.near[g.near_first] if place == NEAR else s.far[g.far_first]
     return e.time, e.rank, e.seq, e.kind, e.ref
 
@@ -180,9 +188,8 @@ def remove_first(s: State, place: int) -> None:
     """Remove the first event there; an empty heap or ring has NEVER where the instant of its first would be."""
     g = s.g[0]
     if place == OWN:
-        task = s.matches[1].task
-        s.matches[(s.matches.shape[0] >> 1) + task].time = NEVER
-        g.vacant = task  # mostly it has its next event at once, and plays its matches once
+        g.vacant = s.tasks[task_of(s, s.matches[1])].place
+        s.matches[(s.matches.shape[0] >> 1) + g.vacant] = NEVER  # mostly the next event comes at once, and plays
     elif place == FAR:
         g.far_first = (g.far_first + 1) & (RING - 1)
         g.far_count -= 1

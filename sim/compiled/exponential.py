@@ -53,6 +53,7 @@ def exponential_ns(mean_ns: Any, u: Any) -> Any:
     """The time [ns] at this uniform number, at least 1, or UNSURE."""
     ns = mean_ns * minus_log(1.0 - u)
     shifted = ns + _WHOLE
-    if mean_ns > _LONGEST_MEAN_NS or abs(ns - (shifted - _WHOLE)) > 0.5 - mean_ns * _MARGIN:
-        return np.int64(UNSURE)
-    return max(np.int64(1), np.float64(shifted).view(np.int64) - _WHOLE_BITS)
+    # No branch: several are drawn at once.
+    unsure = (mean_ns > _LONGEST_MEAN_NS) | (abs(ns - (shifted - _WHOLE)) > 0.5 - mean_ns * _MARGIN)
+    drawn = max(np.int64(1), np.float64(shifted).view(np.int64) - _WHOLE_BITS)
+    return np.int64(UNSURE) if unsure else drawn

@@ -9,8 +9,9 @@ from sim.compiled.channels import free_visit
 from sim.compiled.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
 from sim.compiled.compiling import inlined, kernel
 from sim.compiled.counting import count_arrival, count_work
+from sim.compiled.drawing import draw_ahead
 from sim.compiled.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
-from sim.compiled.events import FAR, OWN, event_at, first_of, play_vacant, remove_first
+from sim.compiled.events import FAR, OWN, event_at, first_of, play_vacant, remove_first, task_of
 from sim.compiled.fair import depart, fair_room
 from sim.compiled.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
 from sim.compiled.pointer import State
@@ -65,6 +66,8 @@ from sim.compiled.state import (
 from sim.compiled.tables import prefetch_position
 from sim.compiled.timed import act, needed
 
+_AMPLE = 16  # events for which there is room: nobody has to look for more
+
 
 @kernel
 def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int:  # noqa: PLR0912, PLR0915 - one switch
@@ -94,15 +97,18 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
         if not act(s, ref):
             return TOLD
     watchful = s.full and (g.bounded or g.fair or g.spread > 0)  # what an event may need is looked at each time
+    soon = min(limit_time, g.horizon)
     while True:
         play_vacant(s)
-        own, far = s.matches[1].time, s.far[g.far_first].time
-        others = min(s.heap[0].time, s.near[g.near_first].time, limit_time)
+        first = s.matches[1]
+        own, far = first >> g.task_bits, s.far[g.far_first].time
+        others = min(s.heap[0].time, s.near[g.near_first].time, soon)
         if far < own and far < others:
             place, time, rank, kind, ref = FAR, far, 0, ARRIVE, s.far[g.far_first].ref
         elif own < far and own < others:
-            task = s.matches[1].task
-            place, time, rank, kind, ref = OWN, own, SERVICE + task, s.own[task].kind, s.own[task].ref
+            task = task_of(s, first)
+            e = s.own[s.tasks[task].place]
+            place, time, rank, kind, ref = OWN, own, SERVICE + task, e.kind, e.ref
         else:  # something rare, or several at one instant
             place = first_of(s)
             if place == NONE:
@@ -125,6 +131,10 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             if g.budget <= 0 and not room(s, g.fan_out + 2):
                 return GROW
             g.budget -= 1
+        if place == FAR:
+            if g.drawn == 0:
+                draw_ahead(s)
+            g.drawn -= 1
         remove_first(s, place)
         g.now = time
         if s.full and kind == DUE:
@@ -244,7 +254,6 @@ def room(s: State, need: int) -> bool:
     left = min(g.visits_left, g.nodes_left, g.chunks_left, g.transfers_left)
     left = min(left, s.heap.shape[0] - g.events, s.pairs.shape[0] - g.pairs_used)
     left = min(left, s.positions.shape[0] // 2 - g.positions_used, s.keys.shape[0] // 2 - g.keys_used)
-    left = min(left, g.visit_room - g.visit_rows, g.delivery_room - g.delivery_rows)
     left = min(left, s.checkpoint_rows.shape[0] - g.checkpoint_rows)
     # A dispatch can drop all that waits; a second that is over makes up to six rows of messages.
     drops = min(s.dropped_rows.shape[0] - g.dropped_rows, s.notices.shape[0]) - s.visits.shape[0]
@@ -253,11 +262,10 @@ def room(s: State, need: int) -> bool:
     if s.full and g.fair and not fair_room(s, need):
         left = 0
     g.need = need
-    g.budget = left // need
-    if drops < 0:
-        g.budget = 0
-    else:
-        g.budget = min(g.budget, (s.message_rows.shape[0] - g.message_rows) // 16)
+    g.budget = 0 if drops < 0 else min(left // need, (s.message_rows.shape[0] - g.message_rows) // 16)
+    rows = min(g.visit_room - g.visit_rows, g.delivery_room - g.delivery_rows) // need
+    g.rows_full = rows <= 0 and g.budget >= _AMPLE
+    g.budget = min(g.budget, rows)
     return g.budget > 0
 
 

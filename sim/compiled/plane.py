@@ -57,6 +57,7 @@ class CompiledPlane(Actions, Moves, Answers):
         self._plan, self._cluster, self._clock, self._listener = plan, cluster, clock, listener
         self.recording = self._kept = recording_of(plan.scenario, plan.inputs)
         self._checkpoints: list[np.ndarray] = []
+        self._told_hosts: tuple[list[bool], list[bool]] | None = None
         self._block = max(256, min(2**16, _BIRTHS // max(1, self._source_count())))
         self._streams = self._birth_streams()
         self.s = self._state()
@@ -112,7 +113,7 @@ class CompiledPlane(Actions, Moves, Answers):
             round_offsets=np.zeros(0, np.int64),
             dropped_rows=np.zeros(64, DROPPED),
             checkpoint_rows=np.zeros(64, CHECKPOINT),
-            message_rows=np.zeros(1024, MESSAGE_ROW),
+            message_rows=np.zeros(2**13, MESSAGE_ROW),
             notices=np.zeros(64, np.int64),
             rules=np.zeros(0, RULE),
             timed=np.zeros(0, TIMED),
@@ -132,13 +133,14 @@ class CompiledPlane(Actions, Moves, Answers):
             self._grow(int(g["fan_out"][0]) + 2 + 2 * self.s.round_units.shape[0] + marks)
         while True:
             g["clock_number"] = self._clock.next_number()
-            self.s.hosts["alive"] = self._cluster.host_alive
-            self.s.hosts["believed"] = self._cluster.believed_alive
+            self._tell_hosts()
             why = loop.advance(self.s, *limit)
             self._clock.take_numbers(int(g["clock_number"][0]))
             if why == LIMIT:
                 return False
-            if why == GROW:
+            if why == GROW and g["rows_full"][0]:
+                rows.make_room(self.s, self._kept, int(g["need"][0]))
+            elif why == GROW:
                 self._grow(int(g["need"][0]))
             elif why == REFILL:
                 self._refill(int(g["refill"][0]))
@@ -154,6 +156,13 @@ class CompiledPlane(Actions, Moves, Answers):
                         self.s.units["planned"][unit] = chosen
                 self._tell()
                 return True
+
+    def _tell_hosts(self) -> None:
+        """Which hosts are alive, and which are believed to be, if that has changed."""
+        known = (self._cluster.host_alive, self._cluster.believed_alive)
+        if known != self._told_hosts:
+            self.s.hosts["alive"], self.s.hosts["believed"] = known
+            self._told_hosts = (list(known[0]), list(known[1]))
 
     def _now(self) -> None:
         """Verbs act at the instant of the clock."""
@@ -193,14 +202,14 @@ class CompiledPlane(Actions, Moves, Answers):
         operator, host = cluster.task_operator[task], cluster.task_host[task]
         threads = self._plan.operators[operator].description.threads
         pools.with_task(self.s, task)
-        if self._plan.host_groups[host].cpu == "shared":
-            cores = int(self.s.hosts["cores"][host])
-        else:
-            cores = pools.with_cores(self.s, threads)
-        verbs.add_task(self.s, task, operator, host, cores, threads)
+        group = self._plan.host_groups[host]
+        shared = group.cpu == "shared"
+        cores = int(self.s.hosts["cores"][host]) if shared else pools.with_cores(self.s, threads)
+        verbs.add_task(self.s, task, operator, host, cores, threads, shared and group.cores == 1)
 
     def crash(self, host: int) -> None:
         """The host dies with its tasks and units."""
+        self._told_hosts = None
         self._room(0)
         pools.more_positions(self.s, int(buffers.positions_missing(self.s)))
         buffers.note_positions(self.s)

@@ -52,6 +52,9 @@ class State:
     matches: np.ndarray
     near: np.ndarray
     far: np.ndarray
+    ahead_ids: np.ndarray
+    ahead_mean: np.ndarray
+    ahead_ns: np.ndarray
     visits: np.ndarray
     tasks: np.ndarray
     cores: np.ndarray

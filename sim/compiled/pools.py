@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sim.clock import SERVICE
 from sim.compiled import events, fair, forgetting, tables
+from sim.compiled.drawing import TOGETHER
 from sim.compiled.layout import records
 from sim.compiled.pointer import State
 from sim.compiled.state import (
@@ -22,7 +24,7 @@ from sim.compiled.state import (
     RING,
     TRANSFER,
 )
-from sim.compiled.task_records import CORES, EVENT, LANE, MATCH, OWN_EVENT, PARCEL, SERVICE_SHARE, VISIT
+from sim.compiled.task_records import CORES, EVENT, LANE, OWN_EVENT, PARCEL, SERVICE_SHARE, VISIT
 
 if TYPE_CHECKING:
     from sim.birth_stream import BirthStream
@@ -38,9 +40,12 @@ def empty() -> dict[str, np.ndarray]:
     return {
         "heap": _without_events(_START),
         "own": np.zeros(0, OWN_EVENT),
-        "matches": np.zeros(0, MATCH),
+        "matches": np.zeros(0, np.int64),
         "near": _without_events(RING),
         "far": _without_events(RING),
+        "ahead_ids": np.zeros(TOGETHER, np.uint64),
+        "ahead_mean": np.zeros(TOGETHER),
+        "ahead_ns": np.zeros(TOGETHER, np.int64),
         "visits": np.zeros(0, VISIT),
         "nodes": np.zeros(0, NODE),
         "pairs": np.zeros(_START, PAIR),
@@ -74,10 +79,14 @@ def _vacant(table: np.ndarray) -> np.ndarray:
     return table
 
 
-def longer(array: np.ndarray, room: int) -> np.ndarray:
-    """The same with at least so many places, and at least twice as many as before."""
+def longer(array: np.ndarray, room: int, used: int | None = None) -> np.ndarray:
+    """The same with at least so many places, and at least twice as many as before.
+
+    Of places that are not in use nothing is copied: zeros that nobody writes take no memory.
+    """
     made = records(max(room, 2 * array.shape[0], _START), array.dtype)
-    made[: array.shape[0]] = array
+    used = array.shape[0] if used is None else used
+    made[:used] = array[:used]
     return made
 
 
@@ -196,12 +205,11 @@ def _more_rows(s: State, need: int) -> None:
         s.checkpoint_rows = longer(s.checkpoint_rows, int(g["checkpoint_rows"][0]) + need)
     if int(g["message_rows"][0]) + 16 > s.message_rows.shape[0]:
         s.message_rows = longer(s.message_rows, 0)
-    visits = s.visits.shape[0]
-    if int(g["dropped_rows"][0]) + visits > s.dropped_rows.shape[0]:
-        s.dropped_rows = longer(s.dropped_rows, int(g["dropped_rows"][0]) + visits)
-    told = int(g["notices"][0])
+    visits, dropped, told = s.visits.shape[0], int(g["dropped_rows"][0]), int(g["notices"][0])
+    if dropped + visits > s.dropped_rows.shape[0]:
+        s.dropped_rows = longer(s.dropped_rows, dropped + visits, dropped)
     if told + visits > s.notices.shape[0]:
-        s.notices = longer(s.notices, told + visits)
+        s.notices = longer(s.notices, told + visits, told)
 
 
 def power(least: int) -> int:
@@ -242,15 +250,27 @@ def with_task(s: State, task: int) -> None:
 
 
 def _more_own(s: State, tasks: int) -> None:
-    """Room for the own events of so many tasks."""
-    old, leaves = s.own.shape[0], power(tasks)
-    own, matches = records(leaves, OWN_EVENT), records(2 * leaves, MATCH)
+    """Room for the own events of so many tasks; an instant that is too far away now goes to the heap."""
+    g, old, leaves = s.g, s.own.shape[0], power(tasks)
+    bits = leaves.bit_length() - 1
+    if bits % 2:  # a power of four
+        bits, leaves = bits + 1, 2 * leaves
+    before, held = int(g["task_bits"][0]), s.matches[old:]
+    places = np.flatnonzero(held != NEVER)
+    times, whose = held[places] >> before, held[places] & (old - 1)
+    horizon = 1 << (62 - bits)
+    far = times >= horizon
+    if int(g["events"][0]) + int(far.sum()) > s.heap.shape[0]:
+        s.heap = longer(s.heap, int(g["events"][0]) + int(far.sum()))
+    for place, time, task in zip(places[far].tolist(), times[far].tolist(), whose[far].tolist(), strict=True):
+        e = s.own[place]
+        push(s, time, SERVICE + task, int(e["seq"]), int(e["kind"]), int(e["ref"]))
+    own, matches = records(leaves, OWN_EVENT), np.full(2 * leaves, NEVER)
     own[:old] = s.own
-    matches["time"][leaves:] = NEVER
-    matches["time"][leaves : leaves + old] = s.matches["time"][old:]
-    matches["task"][leaves:] = np.arange(leaves)
+    matches[leaves + places[~far]] = (times[~far] << bits) + whose[~far]
     events.play_all(matches)
     s.own, s.matches = own, matches
+    g["task_bits"], g["horizon"] = bits, horizon
 
 
 def with_cores(s: State, count: int) -> int:

@@ -26,6 +26,7 @@ from sim.compiled.state import (
     MAIL,
     MARK,
     MOVED,
+    NEVER,
     NONE,
     PASSED,
     PER_KEY,
@@ -345,16 +346,15 @@ def start_services(s: State, cores: int) -> None:
     """Start services until no core is free or no task can go on; by priority, then by arrival at the host."""
     c = s.cores[cores]
     while c.free > 0:
-        best, first = NONE, 0
+        best, first = NONE, NEVER
         task = c.first
         while task != NONE:
             t = s.tasks[task]
-            if t.idle_threads > 0:
-                head = t.front_head if t.front_head != NONE else t.queue_head
-                if head != NONE:
-                    turn = s.visits[head].ticket - t.lead
-                    if best == NONE or turn < first:
-                        best, first = task, turn
+            head = t.front_head if t.front_head != NONE else t.queue_head
+            turn = s.visits[max(0, head)].ticket - t.lead  # read in any case: whether something waits is hard to guess
+            turn = NEVER if (head == NONE) | (t.idle_threads <= 0) else turn
+            best = task if turn < first else best
+            first = min(first, turn)
             task = t.next_on_cores
         if best == NONE:
             return

@@ -19,7 +19,7 @@ import numpy as np
 from sim.clock import SERVICE
 from sim.compiled.compiling import kernel
 from sim.compiled.counting import count_work
-from sim.compiled.events import push
+from sim.compiled.events import push, task_of
 from sim.compiled.pointer import State
 from sim.compiled.state import DUE, END, MARK, NEVER, NONE, STALE, TUPLE
 from sim.compiled.task_records import WAKES
@@ -328,12 +328,11 @@ def take_over(s: State, host: int) -> None:
         if event.kind == END and _is_at(s, event.rank - SERVICE, host):
             event.kind = STALE
             s.services[event.ref].end = event.time - g.now
-    leaves = s.matches.shape[0] >> 1
-    for task in range(g.tasks):
-        own, time = s.own[task], s.matches[leaves + task].time
-        if time != NEVER and own.kind == END and _is_at(s, task, host):
+    for place in range(s.own.shape[0]):
+        own, number = s.own[place], s.matches[s.own.shape[0] + place]
+        if number != NEVER and own.kind == END and _is_at(s, task_of(s, number), host):
             own.kind = STALE
-            s.services[own.ref].end = time - g.now
+            s.services[own.ref].end = (number >> g.task_bits) - g.now
     for task in range(g.tasks):
         if s.tasks[task].alive and s.tasks[task].host == host:
             before, v = NONE, s.tasks[task].serving_head

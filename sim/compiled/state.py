@@ -15,7 +15,6 @@ from sim.compiled.task_records import (
     EVENT,
     HOST,
     LANE,
-    MATCH,
     OWN_EVENT,
     PARCEL,
     SERVICE_SHARE,
@@ -25,7 +24,7 @@ from sim.compiled.task_records import (
 
 NONE = -1
 NEVER = 2**63 - 2  # after all instants of a run
-RING = 4096  # places in the rings of arrivals, a power of two
+RING = 256  # places in the rings of arrivals, a power of two
 NODES = 4  # kept outputs in one piece of memory: they are read in order, and far apart in time
 CHUNK = 32  # applied tuples in one chunk of a log
 
@@ -86,11 +85,15 @@ GLOBAL = np.dtype(
         ("refill", _i4),  # source whose births have run out
         ("clock_number", _i8),  # number of the next control event
         ("budget", _i8),  # so many events have room for what they may need
+        ("rows_full", _b),  # of all that an event needs room for only rows of tuples have none left
         ("near_first", _i8),
         ("near_count", _i8),
-        ("vacant", _i8),  # task whose own event was removed and that has no other, or NONE
+        ("vacant", _i8),  # place in `own` whose event was removed and that has no other, or NONE
+        ("task_bits", _i8),  # of a number in `matches` so many say the task, and the rest the instant,
+        ("horizon", _i8),  # which is before this one
         ("far_first", _i8),
         ("far_count", _i8),
+        ("drawn", _i8),  # of the arrivals in `far` so many, from the first on, have their service time
         ("warmup", _i8),
         ("paced", _b),  # some host has services whose pace changes: `services` has a place for each visit
         ("bounded", _b),  # a queue has a bound
@@ -386,9 +389,12 @@ ARRAYS: dict[str, np.dtype] = {
     "g": GLOBAL,
     "heap": EVENT,
     "own": OWN_EVENT,
-    "matches": MATCH,
+    "matches": np.dtype("i8"),
     "near": EVENT,
     "far": EVENT,
+    "ahead_ids": np.dtype("u8"),  # of tuples whose service times are drawn together, with the stream of the draw
+    "ahead_mean": np.dtype("f8"),  # of the law [ns], 0: it is another law
+    "ahead_ns": np.dtype("i8"),  # what was drawn
     "visits": VISIT,
     "tasks": TASK,
     "cores": CORES,

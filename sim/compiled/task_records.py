@@ -12,9 +12,8 @@ _i8, _i4, _u8, _f8, _b = "i8", "i4", "u8", "f8", "u1"
 
 EVENT = np.dtype([("time", _i8), ("rank", _i8), ("seq", _i8), ("kind", _i4), ("ref", _i4)], align=True)
 
-# The next event of each task of its own rank, and a node of the tournament between them: who comes first, and when.
+# The next event of each task of its own rank.
 OWN_EVENT = np.dtype([("seq", _i8), ("kind", _i4), ("ref", _i4)], align=True)
-MATCH = np.dtype([("time", _i8), ("task", _i8)], align=True)
 
 VISIT = np.dtype(
     [
@@ -56,11 +55,12 @@ TASK = in_lines(
         ("alive", _b),
         ("watched", _b),
         ("has_service", _b),  # also while a task without one is stopped: then what comes waits
-        ("rules", _i4),
+        ("place", _i4),  # of its next event in `own`
         ("busy", _i8),
         ("queue_n", _i8),
         ("lead", _i8),  # taken off the ticket of what is at the head: the priority of the operator
         # and the rest
+        ("rules", _i4),
         ("died", _i8),
         ("front_n", _i8),  # tuples, without work
         ("mark", _i8),

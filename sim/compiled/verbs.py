@@ -23,8 +23,8 @@ from sim.compiled.windows import NEVER_ENDS
 
 
 @kernel
-def add_task(s: State, task: int, operator: int, host: int, cores: int, idle_threads: int) -> None:
-    """A new, empty task on these cores."""
+def add_task(s: State, task: int, operator: int, host: int, cores: int, idle_threads: int, one_core: bool) -> None:
+    """A new, empty task on these cores, which may be a single one that it shares."""
     t = s.tasks[task]
     t.operator = operator
     t.host = host
@@ -41,6 +41,13 @@ def add_task(s: State, task: int, operator: int, host: int, cores: int, idle_thr
     t.next_end = NEVER_ENDS
     s.g[0].threads += idle_threads
     c = s.cores[cores]
+    t.place = task
+    if one_core and t.has_service:
+        other = c.first
+        while other != NONE and not s.operators[s.tasks[other].operator].has_service:
+            other = s.tasks[other].next_on_cores
+        if other != NONE:
+            t.place = s.tasks[other].place
     if c.first == NONE:
         c.first = task
     else:

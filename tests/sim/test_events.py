@@ -20,8 +20,14 @@ def empty_state(tasks: int) -> State:
     made = State(**{name: np.zeros(1, dtype) for name, dtype in ARRAYS.items()} | pools.empty())
     made.g["vacant"] = NONE
     for task in range(tasks):
-        pools.with_task(made, task)
+        with_task(made, task)
     return made
+
+
+def with_task(s: State, task: int) -> None:
+    """One more task; every other one shares the place of the task before it."""
+    pools.with_task(s, task)
+    s.tasks["place"][task] = task - task % 2
 
 
 class Agenda:
@@ -73,7 +79,7 @@ def test_events_come_by_instant_rank_and_order_of_setting(tasks: int) -> None:
             later = random.choice((0, 0, 1, 2, 5))
             agenda.set(random.choice(("own", "arrival", "other")), now + later, random.randrange(tasks), number)
         if number % 400 == 399:  # tasks may be added at any time
-            pools.with_task(agenda.s, len(agenda.s.own))
+            with_task(agenda.s, len(agenda.s.own))
         while agenda.waiting and random.random() < 0.6:
             assert agenda.take() == agenda.first()
     while agenda.waiting:
@@ -90,3 +96,18 @@ def test_what_a_full_ring_has_no_place_for_comes_in_order_all_the_same() -> None
     assert int(agenda.s.g["events"][0]) == 50
     for expected in sorted(agenda.waiting):
         assert agenda.take() == expected
+
+
+def test_instants_too_far_away_for_the_tournament_come_in_order_all_the_same() -> None:
+    agenda = Agenda(2)
+    latest = int(agenda.s.g["horizon"][0])
+    for number, time in enumerate((latest + 7, latest - 1, latest // 4 - 1, 5, latest, latest // 4)):
+        agenda.tasks = number + 1
+        with_task(agenda.s, 2 * number)
+        agenda.set("own", time, 2 * number, number)
+    assert len(agenda.s.own) > 4
+    assert int(agenda.s.g["horizon"][0]) < latest // 2  # more tasks leave fewer bits for the instant
+    for expected in sorted(agenda.waiting):
+        assert agenda.take() == expected
+    events.play_vacant(agenda.s)
+    assert events.first_of(agenda.s) == NONE
