@@ -86,7 +86,6 @@ def test_a_plan_that_does_not_fit_exits_two_with_one_line(tmp_path, capsys):
     assert left.value.code == 2
     said = capsys.readouterr().err.strip().splitlines()
     assert len(said) == 1
-    assert str(out) in said[0]
-    assert "cannot be written" in said[0]
+    assert f"{out.name}: cannot be written" in said[0]  # of a long path both ends
     assert sorted(contents(tmp_path)) == ["plan.json", "problem.json"]
     assert out.read_text() == "old"
