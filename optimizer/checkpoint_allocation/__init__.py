@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import FloatArray, IntArray
+from models.checked_arrays import IntArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import raise_if_any
 from models.solution import Status, is_proven
@@ -36,6 +36,7 @@ from optimizer.checkpoint_allocation.exact import exact
 from optimizer.checkpoint_allocation.infeasible import explained, why_infeasible
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
+from optimizer.checkpoint_allocation.warm import Former
 from optimizer.no_value_between import no_value_between
 from optimizer.verify import constraint_violations
 
@@ -50,10 +51,10 @@ _REASON_SHARE = 0.2  # of the time limit, for why there is no answer
 
 @dataclass(frozen=True)
 class Hint:
-    """What may be started from: an assignment (J,), the prices (N,) of a former plan."""
+    """What may be started from: an assignment (J,), what a former plan knew."""
 
     assignment: IntArray | None = None
-    prices: FloatArray | None = None
+    former: Former | None = None
 
 
 def solve(
@@ -106,8 +107,8 @@ def _sensitive_first(problem: CheckpointAllocation, time_limit_s: float, seed: i
 def _exact(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: Hint) -> Outcome:
     scale = _scale(problem)
     if scale == 1.0:
-        return exact(problem, time_limit_s=time_limit_s, hint=hint.assignment, former=hint.prices)
-    former = None if hint.prices is None else hint.prices * scale
+        return exact(problem, time_limit_s=time_limit_s, hint=hint.assignment, former=hint.former)
+    former = None if hint.former is None else replace(hint.former, prices=hint.former.prices * scale)
     scaled = replace(problem, cost=problem.cost * scale)
     found = exact(scaled, time_limit_s=time_limit_s, hint=hint.assignment, former=former)
     bound = None if found.bound is None else _divided_down(found.bound, scale)
@@ -245,4 +246,7 @@ def _checked(
     start = None if given is None else check.indices("hint", given, (problem.n_checkpoints,), (problem.n_nodes,))
     prices = None if former.prices is None else check.floats("hint.prices", former.prices, (problem.n_nodes,))
     raise_if_any(check.faults)
-    return Hint(start, None if prices is None else np.maximum(prices, 0.0))  # those of minima are no start
+    if prices is None:
+        return Hint(start)
+    gap = math.inf if former.gap is None else former.gap
+    return Hint(start, Former(np.maximum(prices, 0.0), gap))  # those of minima are no start

@@ -28,7 +28,7 @@ from optimizer.checkpoint_allocation.move_bound import move_bound
 from optimizer.checkpoint_allocation.search import Search
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.checkpoint_allocation.uncoupled import MIXED_INTEGER_PAIRS, uncoupled
-from optimizer.checkpoint_allocation.warm import few_moves
+from optimizer.checkpoint_allocation.warm import Former, few_moves
 from optimizer.enumeration import better_assignment
 from optimizer.verify import constraint_violations
 
@@ -46,9 +46,9 @@ def exact(
     *,
     time_limit_s: float,
     hint: IntArray | None = None,
-    former: FloatArray | None = None,
+    former: Former | None = None,
 ) -> Outcome:
-    """The best assignment with a proven bound; the note names the method. A hint, or former prices, only help."""
+    """The best assignment with a proven bound; the note names the method. A hint, or a former plan, only help."""
     if separable.is_separable(problem):
         answer = separable.separable(problem)
         if answer is None:
@@ -123,7 +123,7 @@ def _flow(problem: CheckpointAllocation) -> Outcome | None:
 
 
 def _coupled(
-    problem: CheckpointAllocation, time_limit_s: float, hint: IntArray | None, former: FloatArray | None
+    problem: CheckpointAllocation, time_limit_s: float, hint: IntArray | None, former: Former | None
 ) -> Outcome:
     began = time.perf_counter()
     if large_with_few_moves(problem):

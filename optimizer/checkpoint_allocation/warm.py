@@ -4,7 +4,8 @@ A linear program of the moves corrects the former prices (`move_prices`): its du
 where moves are counted, and say what a move must save to be worth one. The running assignment is repaired by chains of
 moves (`chains`): a node can only take what another one takes from it. More chains, then shifts and swaps, spend what is
 left of the moves, each as long as a move saves enough; then small programs choose the moves again (`moves_again`) and
-pack all nodes (`all_nodes`), and chains at disturbed costs look once more (`disturbed`).
+pack all nodes (`all_nodes`). Where the gap is larger than that of the former plan, chains at disturbed costs follow
+(`disturbed`).
 """
 
 from __future__ import annotations
@@ -46,8 +47,16 @@ _CHAINS = 20  # of each kind that are made at most
 _TOLLS = (1.5, 0.8, 0.3)  # what a move must save, as a share of what the linear program says it is worth
 _FEW = 4  # moves left below which no nodes are packed again
 _ALL_AGAIN = (1.0,)  # pairs for each node of the last program
-_DISTURBED = 8  # rounds of chains at disturbed costs at the end
+_DISTURBED = 8  # rounds of chains at disturbed costs, where the gap is larger than that of the former plan
 _EFFORT = Effort(8, 100, 0.05, 0.05)
+
+
+@dataclass(frozen=True)
+class Former:
+    """What a former plan knew: prices (N,), and its gap, infinite when none is known."""
+
+    prices: FloatArray
+    gap: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -61,8 +70,8 @@ class _Start:
     few: bool
 
 
-def few_moves(problem: CheckpointAllocation, former: FloatArray | None) -> Priced:
-    """The improved plan, with at most `max_moves` away from `current`; `former` (N,) prices, or None.
+def few_moves(problem: CheckpointAllocation, former: Former | None) -> Priced:
+    """The improved plan, with at most `max_moves` away from `current`; the former plan only helps.
 
     The bound counts the moves.
     """
@@ -70,7 +79,7 @@ def few_moves(problem: CheckpointAllocation, former: FloatArray | None) -> Price
     if not fits_somewhere(problem):
         return Priced(None, np.zeros(problem.n_nodes), -math.inf)
     scale = scale_of(problem)
-    start = _start(problem, former, scale)
+    start = _start(problem, None if former is None else former.prices, scale)
     prices, toll, bound = start.judged.prices, start.judged.toll, start.bound
     state = Exchange(problem, start.found, prices)
     chains = _feasible(state, start, toll)
@@ -96,9 +105,17 @@ def few_moves(problem: CheckpointAllocation, former: FloatArray | None) -> Price
         state.start_from(answer)
         pack_all(state, branches=1, target=0.0, until=math.inf, sizes=_ALL_AGAIN, toll=toll)
         last = Chains(state, _CHAIN_PAIRS, _TOLLS[-1] * toll)
-        disturbed(last, _DISTURBED, until=math.inf, target=0.0)
+        _look_again(last, 0.0 if former is None else former.gap, bound)
         answer = state.assignment
     return Priced(answer, prices, bound)
+
+
+def _look_again(chains: Chains, gap: float, bound: float) -> None:
+    """Look on while the answer is farther from a bound that counts moves than a former plan was, by its gap."""
+    state = chains.state
+    lost = float(state.losses().sum())  # against the bound of the prices alone
+    target = lost - (state.cost() - bound) + gap * abs(bound)
+    disturbed(chains, _DISTURBED, until=math.inf, target=target)
 
 
 def _start(problem: CheckpointAllocation, former: FloatArray | None, scale: float) -> _Start:

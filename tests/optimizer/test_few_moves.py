@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 
 import numpy as np
 import pytest
 
 from models.checkpoint_allocation import CheckpointAllocation
+from models.solution import relative_gap
+from optimizer.checkpoint_allocation import warm
 from optimizer.checkpoint_allocation.candidates import candidates, first_prices
 from optimizer.checkpoint_allocation.move_prices import best_prices, moves_of
 from optimizer.checkpoint_allocation.moves_again import chosen_again
 from optimizer.checkpoint_allocation.saving_moves import saving_moves
-from optimizer.checkpoint_allocation.warm import few_moves
+from optimizer.checkpoint_allocation.warm import Former, few_moves
 from optimizer.verify import constraint_violations
 
 
@@ -122,3 +125,20 @@ def test_what_must_leave_a_host_leaves_it_where_all_costs_are_equal():
     problem = running(load, cost=0.0, max_moves=20, forbidden=gone)
     found = few_moves(problem, None)
     assert constraint_violations(problem, found.assignment) == []
+
+
+@pytest.mark.parametrize(("share", "enough"), [(1.01, True), (0.99, False), (math.inf, True)])
+def test_disturbed_chains_follow_only_where_the_gap_is_larger_than_that_of_the_former_plan(share, enough, monkeypatch):
+    problem = running(np.random.default_rng(5).random(400) + 0.2, room=1.02, max_moves=30)
+    first = few_moves(problem, Former(np.zeros(20)))
+    gap = relative_gap(problem.objective(first.assignment), first.bound)
+    assert gap > 1e-4
+    said = []
+
+    def noted(chains, rounds, *, until, target):
+        said.append(chains.state.losses().sum() <= target)
+        return True
+
+    monkeypatch.setattr(warm, "disturbed", noted)
+    few_moves(problem, Former(np.zeros(20), share * gap))
+    assert said == [enough]
