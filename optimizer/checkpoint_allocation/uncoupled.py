@@ -99,7 +99,7 @@ def uncoupled(problem: CheckpointAllocation, *, time_limit_s: float, start: IntA
     state.began = began
     state.offer(start)
     if size > LARGEST_PAIRS:
-        state.notes = ["node prices and large-neighbourhood search", "time limit struck" if searched.struck else ""]
+        state.notes = ["node prices and local search", "time limit struck" if searched.struck else ""]
         return None if state.best is None else state.outcome()
     if not np.isfinite(state.bound):
         return None

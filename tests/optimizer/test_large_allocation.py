@@ -105,7 +105,7 @@ def test_large_problems_are_near_their_bound_and_the_same_every_time(monkeypatch
     problem = tight_problem(7, 400, 20, slack=1.1)
     plans = [solve(problem, time_limit_s=100.0, workers=w) for w in (1, 2)]
     assert len({(p.objective, p.bound, p.note, p.assignment.tobytes()) for p in plans}) == 1
-    assert plans[0].note == "node prices and large-neighbourhood search"
+    assert plans[0].note == "node prices and local search"
     assert plans[0].status is Status.FEASIBLE
     assert plans[0].gap < 0.006
     assert verify_checkpoints(problem, plans[0]).ok
