@@ -9,7 +9,20 @@ from typing import Any
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import NO_VALUE, InputError
 from models.placement import Placement
-from scenarios.selection_files import read_plan_of
+from scenarios.planning_files import read_plan
+from scenarios.selection_files import kind_of_plan, read_plan_of
+
+
+def running_checkpoints(problem: CheckpointAllocation, path: Path) -> CheckpointPlan:
+    """The plan of these checkpoints in a file; raises InputError for a plan of anything else."""
+    kind = kind_of_plan(path)
+    if kind is not None:
+        raise InputError.at("from", str(path), f"must be a plan of checkpoints, and is one of {kind}")
+    plan = read_plan(path)
+    if plan.assignment is not None and len(plan.assignment) != problem.n_checkpoints:
+        rule = f"must have a node for each of {problem.n_checkpoints} checkpoints"
+        raise InputError.at("from", str(path), rule, f"it has {len(plan.assignment)}")
+    return plan
 
 
 def with_few_moves(

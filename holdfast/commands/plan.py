@@ -56,17 +56,16 @@ def checkpoints(
     from scenarios.planning import solve_by  # noqa: PLC0415
     from scenarios.planning_files import (  # noqa: PLC0415
         plan_to_dict,
-        read_plan,
         read_problem,
         refuse_unwritable,
         write_plan,
     )
-    from scenarios.running_plans import with_few_moves  # noqa: PLC0415
+    from scenarios.running_plans import running_checkpoints, with_few_moves  # noqa: PLC0415
 
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")  # before any work is done
     problem = read_problem(file, method, memory_bytes=plan_selection.bytes_of(memory))
-    hint = None if running is None else read_plan(running)
+    hint = None if running is None else running_checkpoints(problem, running)
     if max_moves is not None:
         problem = with_few_moves(problem, hint, max_moves)
     plan = solve_by(method, problem, time_limit_s=time_limit, seed=seed, workers=workers, hint=hint)

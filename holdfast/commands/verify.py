@@ -56,13 +56,13 @@ def verify(
 def _of_checkpoints(plan_file: Path, problem_file: Path, start: Start) -> tuple[Verdict, str]:
     from optimizer.verify import verify_checkpoints  # noqa: PLC0415
     from optimizer.verify_stated import figures_of_checkpoints, with_stated  # noqa: PLC0415
-    from scenarios.planning_files import plan_and_claims, read_plan, read_plan_document, read_problem  # noqa: PLC0415
-    from scenarios.running_plans import with_few_moves  # noqa: PLC0415
+    from scenarios.planning_files import plan_and_claims, read_plan_document, read_problem  # noqa: PLC0415
+    from scenarios.running_plans import running_checkpoints, with_few_moves  # noqa: PLC0415
 
     stated = read_plan_document(plan_file)
     plan, gap, loads = plan_and_claims(stated)
     problem = read_problem(problem_file, plan.method or "exact")
-    before = None if start.running is None else read_plan(start.running)
+    before = None if start.running is None else running_checkpoints(problem, start.running)
     if start.max_moves is not None:
         problem = with_few_moves(problem, before, start.max_moves)
     verdict = verify_checkpoints(problem, plan, gap=gap, node_loads=loads)

@@ -60,6 +60,7 @@ class Exchange:
         self.found.nodes[rows, out], self.found.cost[rows, out] = nodes, cost
         self.found.load[rows, out] = self.problem.weights[rows, nodes]
         self.priced[rows, out] = cost + self.prices[nodes] * self.found.load[rows, out]
+        self.least[rows] = np.minimum(self.least[rows], self.priced[rows, out])
 
     def _count(self) -> None:
         here = self.assignment

@@ -86,6 +86,17 @@ def test_a_plan_of_few_moves_is_checked_from_where_they_started(run):
     assert run("verify", "@plan.json", "PROBLEM", problem=dearer).exit_code == 4
 
 
+@pytest.mark.parametrize("command", [("plan", "checkpoints", "PROBLEM"), ("verify", "@plan.json", "PROBLEM")])
+def test_what_is_no_plan_of_these_checkpoints_is_no_start(run, command, tmp_path):
+    run("plan", "checkpoints", "PROBLEM", "--out", "@plan.json")
+    (tmp_path / "steps.json").write_text(json.dumps({"kind": "steps", "status": "optimal", "step": [0, 1, 2]}))
+    (tmp_path / "two.json").write_text(json.dumps({"status": "feasible", "assignment": [0, 1]}))
+    for name, rule in (("@steps.json", "is one of steps"), ("@two.json", "a node for each of 3 checkpoints")):
+        left = run(*command, "--from", name).exception
+        assert isinstance(left, InputError)
+        assert rule in str(left)
+
+
 def changed_plan(tmp_path, **changes):
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))

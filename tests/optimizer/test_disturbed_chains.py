@@ -104,3 +104,14 @@ def test_nothing_is_tried_within_the_target_or_when_the_clock_struck():
     assert disturbed(Chains(state, 10_000, 0.0), 30, until=math.inf, target=math.inf)
     assert not disturbed(Chains(state, 10_000, 0.0), 30, until=time.perf_counter() - 1.0, target=0.0)
     assert state.at.tolist() == at.tolist()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_node_that_was_no_candidate_may_be_the_cheapest(seed):
+    draw = np.random.default_rng(seed)
+    problem = drawn(seed)
+    prices = draw.uniform(0, 10, problem.n_nodes)
+    state = Exchange(problem, candidates(problem, np.zeros(problem.n_nodes), 2), prices)
+    state.start_from(draw.integers(0, problem.n_nodes, problem.n_checkpoints))
+    assert state.dear().min() >= 0
+    disturbed(Chains(state, 10_000, 0.0), 4, until=later(), target=0.0)
