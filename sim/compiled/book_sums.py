@@ -145,7 +145,10 @@ def add_ids(ids: np.ndarray, operator: int, sign: int, count: np.ndarray, total:
 
 @helper
 def coming(s: State) -> tuple[np.ndarray, np.ndarray]:
-    """Ids (n,) of what is on its way, waits or is served, and the operators that they are for."""
+    """Ids (n,) of what is on its way, waits or is served, and the operators that they are for.
+
+    No host has failed: what a failure drops on its way keeps its place until it would have come.
+    """
     waits = np.empty(s.visits.shape[0], np.bool_)
     for v in range(s.visits.shape[0]):
         waits[v] = s.visits[v].kind == TUPLE

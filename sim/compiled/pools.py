@@ -46,7 +46,7 @@ def empty() -> dict[str, np.ndarray]:
         "ahead_ids": np.zeros(TOGETHER, np.uint64),
         "ahead_mean": np.zeros(TOGETHER),
         "ahead_ns": np.zeros(TOGETHER, np.int64),
-        "visits": np.zeros(0, VISIT),
+        "visits": np.zeros(1, VISIT)[:0],  # services look at the first one before there is any, and forget it
         "nodes": np.zeros(0, NODE),
         "pairs": np.zeros(_START, PAIR),
         "pair_index": np.full(2 * _START, NONE, np.int32),
