@@ -1,15 +1,8 @@
-"""The few nodes of each checkpoint that matter at given prices, and prices that follow from them.
+"""The few nodes of each checkpoint that matter at given prices.
 
 With J * N in the hundred millions nothing can look at all pairs often. At prices lambda the nodes of checkpoint j are
 ranked by c[j,n] + lambda[n] l[j,n], and only the best K are kept. The ranking is made in single precision, some rows at
 a time: it chooses what is looked at and proves nothing.
-
-Prices on the kept pairs follow from a smoothed problem: checkpoint j spreads over its nodes in proportion to
-
-    exp(-(c[j,n] + lambda[n] l[j,n]) / (t l[j])),    l[j] the mean of l[j,n] over the kept nodes,
-
-which uses node n by U[n]; then lambda[n] <- max(0, lambda[n] + t log(U[n] / capacity[n])). With equal loads this is the
-scaling of Sinkhorn with inequalities; the temperature t falls towards the linear program.
 """
 
 from __future__ import annotations
@@ -23,7 +16,6 @@ from models.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.prices import fits_in
 
 _CHUNK = 1_000_000  # pairs that are ranked at a time
-_SAMPLE_PAIRS = 2_000_000
 _WIDTH = 4  # of `_best`: one in so many entries of a row is looked at first
 
 
@@ -93,43 +85,9 @@ def _best(values: np.ndarray, kept: int) -> IntArray:
     return np.take_along_axis(wide, inside, axis=1)
 
 
-def smoothed_prices(
-    problem: CheckpointAllocation,
-    found: Candidates,
-    prices: FloatArray,
-    temperatures: FloatArray,
-    *,
-    steps: int,
-    share: float = 1.0,
-) -> FloatArray:
-    """Prices (N,) after some steps at each temperature, from given ones; `share` of the load is in `found`."""
-    n = problem.n_nodes
-    capacity = np.maximum(problem.upper * share, 1e-300)
-    finite = np.isfinite(found.cost)
-    mean = np.where(finite, found.load, 0.0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
-    mean = np.where(mean > 0, mean, 1.0)[:, None]
-    rho = (found.cost / mean).astype(np.float32)
-    relative = np.where(finite, found.load / mean, 1.0).astype(np.float32)
-    load = found.load.astype(np.float32)
-    flat = found.nodes.ravel()
-    one = bool((relative == 1).all())
-    for temperature in temperatures.tolist():
-        for _ in range(steps):
-            paid = prices.astype(np.float32)[found.nodes]
-            spread = rho + (paid if one else paid * relative)
-            spread -= spread.min(axis=1, keepdims=True)
-            np.multiply(spread, np.float32(-1 / temperature), out=spread)
-            np.exp(spread, out=spread)
-            spread *= load / spread.sum(axis=1, keepdims=True)
-            used = np.bincount(flat, weights=spread.ravel(), minlength=n)
-            change = temperature * np.log(np.maximum(used, 1e-12 * capacity) / capacity)
-            prices = np.maximum(prices + change, 0.0)
-    return prices
-
-
 def scale_of(problem: CheckpointAllocation) -> float:
     """The cost per load that differences between nodes are like: a temperature to begin with."""
-    rows = _sample(problem, 2_000)
+    rows = sample(problem, 2_000)
     fits = fits_in(problem, rows)
     count = np.maximum(fits.sum(axis=1), 1)
     mean = np.where(fits, problem.cost[rows], 0.0).sum(axis=1) / count
@@ -140,21 +98,6 @@ def scale_of(problem: CheckpointAllocation) -> float:
     return largest or float(spread.max(initial=0.0)) or 1.0
 
 
-def first_prices(problem: CheckpointAllocation, scale: float) -> FloatArray:
-    """Rough prices (N,) from a sample of checkpoints, evenly spaced: the same for every run."""
-    rows = _sample(problem, max(1, _SAMPLE_PAIRS // problem.n_nodes))
-    load = float(problem.weights.mean(axis=1).sum())
-    if load == 0:
-        return np.zeros(problem.n_nodes)  # nothing fills a node
-    share = float(problem.weights[rows].mean(axis=1).sum()) / load
-    prices = np.zeros(problem.n_nodes)
-    for start, stop, kept in ((0.5, 0.1, 200), (0.1, 0.03, 64)):
-        found = candidates(problem, prices, kept, rows)
-        falling = scale * np.geomspace(start, stop, 6)
-        prices = smoothed_prices(problem, found, prices, falling, steps=4, share=share)
-    return prices
-
-
-def _sample(problem: CheckpointAllocation, count: int) -> IntArray:
+def sample(problem: CheckpointAllocation, count: int) -> IntArray:
     """At most `count` checkpoints, evenly spaced."""
     return np.unique(np.linspace(0, problem.n_checkpoints - 1, min(count, problem.n_checkpoints)).astype(np.int64))

@@ -20,18 +20,13 @@ from ortools.graph.python import min_cost_flow
 from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import flow
-from optimizer.checkpoint_allocation.candidates import (
-    Candidates,
-    candidates,
-    first_prices,
-    scale_of,
-    smoothed_prices,
-)
+from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
+from optimizer.checkpoint_allocation.smoothed import first_prices, smoothed_prices
 
 _KEPT = 12
 _ROUNDS = 40
-_FALL = np.geomspace(0.03, 0.0003, 12)
-_STEPS = 3
+_FALL = (1e-2, 1e-3, 1e-4)  # temperatures, of the scale of costs
+_STEPS = 15
 _MARGIN = 0.01  # of the scale of costs
 _MOST_ARCS = 30_000_000
 _CHUNK = 1_000_000
@@ -45,9 +40,10 @@ def core_flow(
     if not problem.allowed.any(axis=1).all():
         return None, None, None
     scale = scale_of(problem)
-    start = first_prices(problem, scale)
-    found = candidates(problem, start, _KEPT)
-    prices = smoothed_prices(problem, found, start, scale * _FALL, steps=_STEPS)
+    prices = first_prices(problem, scale)
+    found = candidates(problem, prices, _KEPT)
+    for temperature in _FALL:
+        prices = smoothed_prices(problem, found, prices, temperature * scale, steps=_STEPS)
     p = prices * problem.weights[0]
     core = _Core(problem, limit, found, p, _MARGIN * scale * float(problem.weights[0].mean()))
     best: IntArray | None = None

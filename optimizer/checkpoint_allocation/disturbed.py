@@ -42,7 +42,7 @@ def disturbed(chains: Chains, rounds: int, *, until: float, target: float, seed:
             return True
         begin = random.choice(len(dear), _KICKS[turn // len(_NOISE) % len(_KICKS)], p=dear / dear.sum())
         _kicked(chains, begin, size * chains.drawn(random))
-        _descended(chains, best)
+        descended(chains, best)
         found = state.cost()
         if found < cost - _LEAST * abs(cost):
             best, cost = state.at.copy(), found
@@ -61,7 +61,7 @@ def _kicked(chains: Chains, begin: IntArray, noise: FloatArray) -> None:
     chains.follow()
 
 
-def _descended(chains: Chains, before: IntArray) -> None:
+def descended(chains: Chains, before: IntArray) -> None:
     """Chains that save, through the nodes whose checkpoints are not in the columns `before` (J,)."""
     state = chains.state
     for _ in range(_FILLS):

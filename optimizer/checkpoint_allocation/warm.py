@@ -4,8 +4,8 @@ A linear program of the moves corrects the former prices (`move_prices`): its du
 where moves are counted, and say what a move must save to be worth one. The running assignment is repaired by chains of
 moves (`chains`): a node can only take what another one takes from it. More chains, then shifts and swaps, spend what is
 left of the moves, each as long as a move saves enough; then small programs choose the moves again (`moves_again`) and
-pack all nodes (`all_nodes`). Where the gap is larger than that of the former plan, chains at disturbed costs follow
-(`disturbed`).
+pack all nodes (`all_nodes`). Where the gap is larger than that of the former plan, moves by force follow
+(`forced`), and chains at disturbed costs (`disturbed`).
 """
 
 from __future__ import annotations
@@ -18,27 +18,23 @@ import numpy as np
 from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.all_nodes import pack_all
-from optimizer.checkpoint_allocation.candidates import (
-    Candidates,
-    candidates,
-    first_prices,
-    scale_of,
-    smoothed_prices,
-)
+from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
 from optimizer.checkpoint_allocation.chains import Chains, chained
 from optimizer.checkpoint_allocation.disturbed import disturbed
 from optimizer.checkpoint_allocation.exchange import Exchange
-from optimizer.checkpoint_allocation.large import Priced, relaxed
+from optimizer.checkpoint_allocation.forced import forced
+from optimizer.checkpoint_allocation.large import Priced
+from optimizer.checkpoint_allocation.linear_core import relaxed
 from optimizer.checkpoint_allocation.move_bound import move_bound
 from optimizer.checkpoint_allocation.move_prices import Judged, Moves, best_prices, moves_of
 from optimizer.checkpoint_allocation.moves_again import chosen_again
 from optimizer.checkpoint_allocation.neighbourhoods import Effort, search
 from optimizer.checkpoint_allocation.prices import fits_somewhere, price_bound
 from optimizer.checkpoint_allocation.saving_moves import saving_moves
+from optimizer.checkpoint_allocation.smoothed import first_prices, smoothed_prices
 
 _KEPT = 12
-_FALL = np.geomspace(3e-3, 1e-3, 3)
-_STEPS = 4
+_TEMPERATURE, _STEPS = 1e-3, 20  # of the scale of costs
 _ROUNDS = 4
 _MANY = 0.1  # share of the checkpoints that may move from which on the count of moves says little
 _MISSED = 1e-7  # relative: what moves outside the candidates may take off the bound before others are chosen
@@ -47,7 +43,7 @@ _CHAINS = 20  # of each kind that are made at most
 _TOLLS = (1.5, 0.8, 0.3)  # what a move must save, as a share of what the linear program says it is worth
 _FEW = 4  # moves left below which no nodes are packed again
 _ALL_AGAIN = (1.0,)  # pairs for each node of the last program
-_DISTURBED = 8  # rounds of chains at disturbed costs, where the gap is larger than that of the former plan
+_FORCED, _DISTURBED = 10, 8  # moves by force, and rounds of chains at disturbed costs, where the gap is larger
 _EFFORT = Effort(8, 100, 0.05, 0.05)
 
 
@@ -115,6 +111,7 @@ def _look_again(chains: Chains, gap: float, bound: float) -> None:
     state = chains.state
     lost = float(state.losses().sum())  # against the bound of the prices alone
     target = lost - (state.cost() - bound) + gap * abs(bound)
+    forced(chains, _FORCED, until=math.inf, target=target)
     disturbed(chains, _DISTURBED, until=math.inf, target=target)
 
 
@@ -124,7 +121,7 @@ def _start(problem: CheckpointAllocation, former: FloatArray | None, scale: floa
     found = candidates(problem, prices, _KEPT)
     many = problem.max_moves > _MANY * problem.n_checkpoints
     if many or former is None:
-        prices = smoothed_prices(problem, found, prices, scale * _FALL, steps=_STEPS)
+        prices = smoothed_prices(problem, found, prices, _TEMPERATURE * scale, steps=_STEPS)
     moves = moves_of(problem, found)
     if many:
         linear = relaxed(problem, found, prices)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import Status
 from optimizer.checkpoint_allocation import core_flow, flow, solve
-from optimizer.checkpoint_allocation.candidates import _best, candidates, first_prices, scale_of, smoothed_prices
-from optimizer.checkpoint_allocation.prices import node_prices, price_bound
+from optimizer.checkpoint_allocation.candidates import _best
 from optimizer.verify import constraint_violations, verify_checkpoints
 
 
@@ -88,19 +87,3 @@ def test_the_kept_nodes_are_those_of_a_sorted_row():
         values = random.normal(size=(50, width)).astype(np.float32)
         best = np.sort(np.take_along_axis(values, _best(values, kept), axis=1), axis=1)
         assert (best == np.sort(values, axis=1)[:, :kept]).all()
-
-
-def test_smoothed_prices_close_most_of_what_the_prices_can_close():
-    """Oracle: the linear program, whose value is the best bound of any prices."""
-    random = np.random.default_rng(1)
-    load = random.lognormal(0, 0.5, 400)
-    cost = (random.uniform(-1, 1, (400, 10)) + random.normal(size=10)) * load[:, None]
-    problem = CheckpointAllocation(cost=cost, load=load, capacity=np.full(10, 1.1 * load.sum() / 10))
-    scale = scale_of(problem)
-    start = first_prices(problem, scale)
-    found = candidates(problem, start, 6)
-    prices = smoothed_prices(problem, found, start, scale * np.geomspace(0.03, 3e-4, 12), steps=5)
-    best = price_bound(problem, node_prices(problem))
-    zero = price_bound(problem, np.zeros(10))
-    assert price_bound(problem, prices) <= best + 1e-9 * abs(best)
-    assert best - price_bound(problem, prices) < 0.01 * (best - zero)

@@ -12,10 +12,11 @@ import pytest
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import relative_gap
 from optimizer.checkpoint_allocation import warm
-from optimizer.checkpoint_allocation.candidates import candidates, first_prices
+from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.move_prices import best_prices, moves_of
 from optimizer.checkpoint_allocation.moves_again import chosen_again
 from optimizer.checkpoint_allocation.saving_moves import saving_moves
+from optimizer.checkpoint_allocation.smoothed import first_prices
 from optimizer.checkpoint_allocation.warm import Former, few_moves
 from optimizer.verify import constraint_violations
 

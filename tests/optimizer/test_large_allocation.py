@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import Status
 from optimizer.checkpoint_allocation import large, solve, uncoupled
-from optimizer.checkpoint_allocation.candidates import candidates, scale_of, smoothed_prices
+from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.exchange import Exchange, _apart, _joined
 from optimizer.checkpoint_allocation.large import priced_search
 from optimizer.checkpoint_allocation.prices import node_prices, price_bound
@@ -78,25 +78,6 @@ def test_prices_of_the_core_are_as_good_as_the_dual_prices_of_the_whole_linear_p
     found = priced_search(problem, time_limit_s=0.5)
     best = price_bound(problem, node_prices(problem))
     assert found.bound == pytest.approx(best, rel=1e-6)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_candidates_at_better_prices_raise_the_bound_where_rows_are_alike(seed, monkeypatch):
-    monkeypatch.setattr(large, "_KEPT", 4)
-    random = np.random.default_rng(seed)
-    load = random.lognormal(0, 0.7, 120)
-    cost = load[:, None] * (random.uniform(-1, 1, 12) + 0.1 * random.normal(size=(120, 12)))
-    problem = CheckpointAllocation(cost=cost, load=load, capacity=np.full(12, 1.2 * load.sum() / 12))
-    scale = scale_of(problem)
-    first = candidates(problem, np.zeros(12), 4)
-    prices = smoothed_prices(problem, first, np.zeros(12), scale * np.geomspace(0.03, 1e-3, 8), steps=5)
-    poor = price_bound(problem, prices)
-    found, better, bound = large._looked_again(problem, first, prices, poor, scale)
-    assert bound == price_bound(problem, better) > poor
-    assert Fraction(bound) <= exact_bound(problem, better)
-    assert found.nodes.shape == (120, 4)
-    none = large._looked_again(problem, first, prices, np.inf, scale)
-    assert none[0] is first
 
 
 def test_large_problems_are_near_their_bound_and_the_same_every_time(monkeypatch):

@@ -1,0 +1,96 @@
+"""Linear programs on a core: duals of the whole program, and dives that decide heavy checkpoints first."""
+
+import numpy as np
+import pytest
+
+from models.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation import large, linear_core, uncoupled
+from optimizer.checkpoint_allocation.candidates import candidates
+from optimizer.checkpoint_allocation.exchange import Exchange
+from optimizer.checkpoint_allocation.large import priced_search
+from optimizer.checkpoint_allocation.linear_core import dived, relaxed
+from optimizer.checkpoint_allocation.prices import node_prices, price_bound
+from optimizer.verify import constraint_violations
+
+
+def with_heavy(seed: int, j: int = 300, n: int = 10, **given: object) -> CheckpointAllocation:
+    """Loads of lognormal(0, 1), some a third of a node; loads depend on the node in some."""
+    draw = np.random.default_rng(seed)
+    load = draw.lognormal(0, 1, j)
+    load[:: j // 12] = load.sum() / n / 3
+    cost = load[:, None] * (draw.normal(size=(j, n)) / 10 + draw.normal(size=n))
+    weights = load[:, None] * draw.uniform(0.9, 1.1, n) if seed % 3 == 0 else load
+    given = {"capacity": np.full(n, 1.1 * load.sum() / n)} | given
+    return CheckpointAllocation(cost=cost, load=weights, **given)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_dive_puts_each_checkpoint_on_a_candidate_and_heavy_ones_mostly_fit(seed):
+    problem = with_heavy(seed)
+    prices = node_prices(problem)
+    found = candidates(problem, prices, 6)
+    state = Exchange(problem, found, prices)
+    assert state.repair()
+    at = dived(problem, found, prices, gain=state.cost() - price_bound(problem, prices), share=0.05)
+    assert at is not None
+    assert at.shape == (300,)
+    assert np.isfinite(found.cost[np.arange(300), at]).all()
+    state.place(at)
+    light = np.median(problem.weights)
+    over = (state.loads - problem.upper).max()
+    state.place(state.priced.argmin(axis=1))
+    assert over < (state.loads - problem.upper).max()
+    assert over < 20 * light
+    assert (
+        dived(problem, found, prices, gain=1.0, share=0.05).tolist()
+        == dived(problem, found, prices, gain=1.0, share=0.05).tolist()
+    )
+
+
+def test_nothing_heavy_no_capacity_or_no_prices_is_no_dive():
+    problem = with_heavy(1)
+    prices = node_prices(problem)
+    found = candidates(problem, prices, 6)
+    assert dived(problem, found, prices, gain=1.0, share=1.0) is None
+    assert dived(problem, found, np.zeros(10), gain=1.0, share=0.05) is None
+    free = CheckpointAllocation(cost=problem.cost, load=problem.load)
+    assert dived(free, candidates(free, prices, 6), prices, gain=1.0, share=0.05) is None
+
+
+def test_a_program_that_fails_is_no_dive(monkeypatch):
+    monkeypatch.setattr(linear_core, "_solved", lambda *_: None)
+    problem = with_heavy(1)
+    prices = node_prices(problem)
+    found = candidates(problem, prices, 6)
+    assert dived(problem, found, prices, gain=1.0, share=0.05) is None
+    assert relaxed(problem, found, prices) is None
+
+
+def test_dives_find_cheaper_answers_where_some_are_heavy(monkeypatch):
+    monkeypatch.setattr(uncoupled, "LARGEST_PAIRS", 0)
+    monkeypatch.setattr(large, "_TURNS", ())
+    without, within = [], []
+    for seed in range(10):
+        problem = with_heavy(seed, 400, 12)
+        monkeypatch.setattr(large, "_DIVES", ())
+        plain = priced_search(problem, time_limit_s=100.0)
+        monkeypatch.setattr(large, "_DIVES", (0.05, 0.02))
+        better = priced_search(problem, time_limit_s=100.0)
+        assert better.assignment is not None and plain.assignment is not None
+        assert constraint_violations(problem, better.assignment) == []
+        assert better.bound == plain.bound <= problem.objective(better.assignment)
+        without.append(problem.objective(plain.assignment) - plain.bound)
+        within.append(problem.objective(better.assignment) - better.bound)
+        assert within[-1] <= without[-1]
+    assert sum(within) < 0.6 * sum(without)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_duals_of_the_core_are_those_of_the_whole_program(seed):
+    problem = with_heavy(3 * seed + 1, 120, 6)
+    prices = node_prices(problem)
+    found = candidates(problem, prices, 6)
+    linear = relaxed(problem, found, prices)
+    assert linear is not None
+    best = price_bound(problem, prices)  # the duals of the whole program
+    assert price_bound(problem, linear[0]) == pytest.approx(best, rel=1e-7)
