@@ -14,14 +14,14 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.solution import OPTIMAL_GAP, Status
+from models.solution import OPTIMAL_GAP, Solution, Status
 from optimizer.cheap_assignments import allowed_costs, cheap_assignments, improved
 from optimizer.enumeration import better_assignment
 from optimizer.verify_bounds import Proof, proof_of_bound, why_no_assignment
 
 VALUE_TOLERANCE = 1e-9  # relative to the recomputed value: how far a claimed objective may be off
-GAP_TOLERANCE = 1e-6  # relative: how far a claimed gap may be from that of the claimed objective and bound
-GAP_ROUNDING = 1e-15  # absolute: what rounding makes of a gap of 0
+_GAP_TOLERANCE = 1e-6  # relative: how far a claimed gap may be from that of the claimed objective and bound
+_GAP_ROUNDING = 1e-15  # absolute: what rounding makes of a gap of 0
 _REPAIRED_PAIRS = 5_000_000  # J * N up to which cheap assignments are looked for
 _MOST_LISTED = 20  # violations of one kind that are spelled out
 
@@ -90,7 +90,7 @@ def verify_checkpoints(
             objective = problem.objective(plan.assignment)
     broken = bool(found)
     found += _claim_violations(problem, plan, objective, broken=broken)
-    found += _gap_violations(plan, gap)
+    found += [Violation("claim", text) for text in gap_claims(plan, gap)]
     found += _length_violations(problem, plan)
     if objective is not None and plan.assignment is not None and node_loads is not None:
         found += _node_load_violations(problem.node_loads(plan.assignment), node_loads)
@@ -189,14 +189,15 @@ def _claim_violations(
     return [Violation("claim", text) for text in found]
 
 
-def _gap_violations(plan: CheckpointPlan, gap: float | None) -> list[Violation]:
+def gap_claims(plan: Solution, gap: float | None) -> list[str]:
+    """What is wrong with the gap that a file claims beside objective and bound, in words; None claims nothing."""
     if gap is None:
         return []
     if plan.gap is None:
-        return [Violation("claim", f"says gap {gap!r} without an objective or a bound")]
-    near = abs(gap - plan.gap) <= max(GAP_TOLERANCE * max(abs(gap), plan.gap), GAP_ROUNDING)
+        return [f"says gap {gap!r} without an objective or a bound"]
+    near = abs(gap - plan.gap) <= max(_GAP_TOLERANCE * max(abs(gap), plan.gap), _GAP_ROUNDING)
     if not (math.isfinite(gap) and near):
-        return [Violation("claim", f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}")]
+        return [f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}"]
     return []
 
 

@@ -15,7 +15,7 @@ from models.placement import Placement, PlacementPlan
 from models.solution import OPTIMAL_GAP, Status
 from optimizer.placement.bounds import Bound, Possible, colour_bound, host_bound, impossible
 from optimizer.placement.first_fit import best_fit, first_fit
-from optimizer.verify import GAP_ROUNDING, GAP_TOLERANCE, VALUE_TOLERANCE, Verdict, Violation
+from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation, gap_claims
 
 _MOST_LISTED = 20
 
@@ -115,8 +115,7 @@ def _claims(problem: Placement, plan: PlacementPlan, objective: float | None, ga
             yield f"says optimal with {counts['hosts']} hosts and a bound of {plan.hosts_bound}"
     if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
         yield f"says optimal with gap {plan.gap}, at most {OPTIMAL_GAP:g} is a proof"
-    if gap is not None and (plan.gap is None or abs(gap - plan.gap) > max(GAP_TOLERANCE * plan.gap, GAP_ROUNDING)):
-        yield f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}"
+    yield from gap_claims(plan, gap)
 
 
 def _bounds(

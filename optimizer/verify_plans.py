@@ -30,7 +30,7 @@ from models.selection import OperatorSelection, QueryPlan, QuerySelection, Selec
 from models.solution import OPTIMAL_GAP, Solution, Status
 from optimizer.edge_colouring import busiest
 from optimizer.enumeration import MOST_ORDERED, better_levels, better_queries, colourable, first_of_all_orders
-from optimizer.verify import GAP_ROUNDING, GAP_TOLERANCE, VALUE_TOLERANCE, Verdict, Violation
+from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation, gap_claims
 from optimizer.verify_placement import verify_placement
 
 _MOST_LISTED = 20
@@ -112,9 +112,7 @@ def _claims(plan: Solution, looked: _Looked, gap: float | None, *, broken: bool)
         found.append(f"says bound {plan.bound!r}, which the recomputed objective {objective!r} passes")
     if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
         found.append(f"says optimal with gap {plan.gap}, at most {OPTIMAL_GAP:g} is a proof")
-    if gap is not None and (plan.gap is None or abs(gap - plan.gap) > max(GAP_TOLERANCE * plan.gap, GAP_ROUNDING)):
-        found.append(f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}")
-    return found
+    return found + gap_claims(plan, gap)
 
 
 def _selection(problem: OperatorSelection, plan: SelectionPlan) -> _Looked:

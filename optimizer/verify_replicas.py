@@ -15,7 +15,7 @@ from models.solution import OPTIMAL_GAP, Status
 from optimizer.replication.bounds import most_cost
 from optimizer.replication.exhaustive import ExactPoint, exact_front
 from optimizer.replication.program import cost_program_of, program_of
-from optimizer.verify import GAP_ROUNDING, GAP_TOLERANCE, VALUE_TOLERANCE, Verdict, Violation
+from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation, gap_claims
 
 _MOST_STATES = 200_000
 _CERTIFIED = 1e-9  # relative: what multipliers of a solver in floating point may prove less
@@ -106,9 +106,7 @@ def _claims(problem: Replication, plan: ReplicationPlan, objective: float | None
         found.append(f"says bound {plan.bound!r}, which the recomputed objective {objective!r} is below")
     if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
         found.append(f"says optimal with gap {plan.gap}, at most {OPTIMAL_GAP:g} is a proof")
-    if gap is not None and (plan.gap is None or abs(gap - plan.gap) > max(GAP_TOLERANCE * plan.gap, GAP_ROUNDING)):
-        found.append(f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}")
-    return found
+    return found + gap_claims(plan, gap)
 
 
 def _near(one: float, other: float) -> bool:
