@@ -24,7 +24,7 @@ from models.checked_arrays import FloatArray
 from models.errors import InputError, named, raise_if_any
 from scenarios.failure_logs import read_kept
 from scenarios.files import tables_of
-from scenarios.planning_files import read_json
+from scenarios.json_files import read_json
 
 if TYPE_CHECKING:
     from sim.availability import Estimate, Sampled

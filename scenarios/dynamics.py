@@ -26,9 +26,9 @@ from models.errors import InputError, named, raise_if_any
 from scenarios.execute import all_alive
 from scenarios.files import tables_of
 from scenarios.guard import end_with
+from scenarios.json_files import read_json
 from scenarios.new_directory import check_place, new_directory
 from scenarios.parquet import Field, write_parquet
-from scenarios.planning_files import read_json
 from scenarios.query_files import read_queries
 
 METHODS = ("auto", "events", "merged")

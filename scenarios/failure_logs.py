@@ -20,7 +20,8 @@ from analysis.spark.sources import Source, open_sources
 from models.errors import NO_VALUE, InputError, InputFault
 from models.failure_log import STILL_DOWN, US, FailureLog
 from models.profile import instant_text
-from scenarios.planning_files import read_json, write_text
+from scenarios.json_files import read_json
+from scenarios.write_once import write_text
 
 ENGINES = ("auto", "plain", "spark")
 FORMAT = "holdfast failures 1"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from models.scenario import Scenario
 from models.words import path_text
 from models.workload import ProfileRate, SeriesRate
 from models.writing import raw_of
+from scenarios.write_once import write_text
 
 _LARGEST_BYTES = 10_000_000
 _PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")
@@ -159,17 +159,4 @@ def scenario_text(scenario: Scenario) -> str:
 
 def write_scenario(scenario: Scenario, path: Path | str, *, force: bool = False) -> None:
     """Write the scenario as TOML, all or nothing; raises InputError for a file that is there already."""
-    file = Path(path)
-    if file.exists() and not force:
-        raise InputError.at(str(file), NO_VALUE, "is there already", "use --force to overwrite it")
-    new = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-    try:
-        with new.open("x", encoding="utf-8", newline="\n") as out:
-            out.write(scenario_text(scenario))
-            out.flush()
-            os.fsync(out.fileno())
-        new.replace(file)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        reason = (error.strerror or "").lower()
-        raise InputError.at(str(file), NO_VALUE, "cannot be written", reason) from None
+    write_text(Path(path), scenario_text(scenario), force=force)

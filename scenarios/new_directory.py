@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 import secrets
 import shutil
@@ -11,6 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from models.errors import NO_VALUE, InputError
+from scenarios.write_once import why_unwritable
+
+_LONGEST_MARK = 200  # bytes of a name
 
 
 @contextmanager
@@ -21,8 +25,8 @@ def new_directory(path: Path, *, force: bool = False, ours: Callable[[Path], boo
     What else is there is replaced only with `force`, and only if `ours(path)` says that it is of the kind
     that is written: `force` on a wrong path must not empty it. Raises InputError otherwise.
     """
-    target = path.resolve()
-    check_place(target, force=force, ours=ours)
+    check_place(path, force=force, ours=ours)
+    target = _resolved(path)
     _sweep_away_left_overs(target)
     written = _beside(target, "new")
     try:
@@ -40,7 +44,12 @@ def new_directory(path: Path, *, force: bool = False, ours: Callable[[Path], boo
 
 def check_place(path: Path, *, force: bool = False, ours: Callable[[Path], bool] = lambda _: False) -> None:
     """Raise the InputError that `new_directory` would raise for what is at `path` now."""
-    target = path.resolve()
+    target = _resolved(path)
+    why = why_unwritable(target)
+    if why:
+        raise InputError.at(str(target), NO_VALUE, "cannot be made", why)
+    if not force and path.is_symlink() and not path.exists():
+        raise InputError.at(str(path), "a link", "leads nowhere", "use --force to make what it names")
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not target.is_dir():
@@ -52,10 +61,17 @@ def check_place(path: Path, *, force: bool = False, ours: Callable[[Path], bool]
         raise InputError.at(str(target), "a directory with other files", rule, "choose a new one")
 
 
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
+        raise InputError.at(str(path), NO_VALUE, "cannot be made", str(error).splitlines()[0]) from None
+
+
 def _sweep_away_left_overs(target: Path) -> None:
     """Remove what a process that was killed had begun to write for this place."""
     kinds = ("new", "old") if target.exists() else ("new",)  # an old one without its successor is all there is
-    for left in (found for kind in kinds for found in target.parent.glob(f".{glob.escape(target.name)}.{kind}-*")):
+    for left in (found for kind in kinds for found in target.parent.glob(f".{glob.escape(_mark(target))}.{kind}-*")):
         owner = left.name.split("-")[-2]
         if owner.isdigit() and not _is_alive(int(owner)):
             shutil.rmtree(left, ignore_errors=True)
@@ -86,4 +102,10 @@ def _put(written: Path, target: Path) -> None:
 
 
 def _beside(target: Path, what: str) -> Path:
-    return target.with_name(f".{target.name}.{what}-{os.getpid()}-{secrets.token_hex(4)}")
+    return target.with_name(f".{_mark(target)}.{what}-{os.getpid()}-{secrets.token_hex(4)}")
+
+
+def _mark(target: Path) -> str:
+    """The name, or where that leaves no room for more what stands for it."""
+    name = os.fsencode(target.name)
+    return target.name if len(name) <= _LONGEST_MARK else hashlib.sha256(name).hexdigest()

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from models.errors import InputError
+from models.errors import InputError, named
+from scenarios.json_files import json_object
 
 _ARRAYS = ("assignment", "node_loads", "prices", "multipliers")
 _NOWHERE = -1
@@ -26,13 +27,11 @@ def packed(document: dict[str, Any]) -> bytes:
 def unpacked(arrays: dict[str, Any], name: str) -> dict[str, Any]:
     """The document of an archive that was read; InputError when it is none of a plan."""
     text = arrays.get("plan")
-    try:
-        document = json.loads(text) if isinstance(text, str) else None
-    except json.JSONDecodeError:
-        document = None
-    if not isinstance(document, dict):
+    if not isinstance(text, str):
         rule = "is no plan: its array `plan` must hold the document of a plan as JSON text"
         raise InputError.at("file", name, rule)
+    with named("plan"):
+        document = json_object(text, name)
     for key in _ARRAYS:
         if key in arrays:
             document[key] = _listed(key, arrays[key])

@@ -10,9 +10,8 @@ from __future__ import annotations
 import difflib
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +20,11 @@ from models.checked_arrays import FloatArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.solution import Status
+from scenarios.json_files import read_json
 from scenarios.load_history import problem_of_history
 from scenarios.plan_archives import packed, unpacked
 from scenarios.planning_memory import BROKEN, refuse_too_large
-from scenarios.write_once import written_whole
+from scenarios.write_once import write_file, write_text
 
 PROBLEM_KEYS = (
     "cost",
@@ -95,7 +95,7 @@ def write_problem(problem: CheckpointAllocation, path: str | Path, *, force: boo
     arrays = {key: value for key in PROBLEM_KEYS if (value := getattr(problem, key)) is not None}
     save = np.savez_compressed if problem.cost.nbytes <= _COMPRESSED else np.savez
     values = {key: _as_array(arrays[key]) for key in arrays}
-    _write(path, lambda file: save(file, allow_pickle=False, **values), force=force)
+    write_file(path, lambda file: save(file, allow_pickle=False, **values), force=force)
 
 
 def problem_to_dict(problem: CheckpointAllocation) -> dict[str, Any]:
@@ -188,76 +188,12 @@ def _numbers(values: list[float] | None) -> FloatArray | None:
     return None if values is None else np.array(values, dtype=np.float64)
 
 
-def write_text(path: Path, text: str, *, force: bool = False) -> None:
-    """Write a file under a temporary name and rename it; InputError when it exists and `force` is false."""
-    _write_bytes(path, text.encode(), force=force)
-
-
-def refuse_unwritable(path: Path, *, force: bool, option: str = "out") -> None:
-    """Raise InputError when `path` is a folder, exists without `force`, or its folder does not exist.
-
-    `option` is what the user said it with.
-    """
-    if path.is_dir():
-        raise InputError.at(option, str(path), "is a directory")
-    if path.exists() and not force:
-        raise InputError.at(option, str(path), "exists", "--force overwrites it")
-    if not path.parent.is_dir():
-        raise InputError.at(option, str(path), "its folder does not exist")
-
-
-def refuse_page(path: Path | None, *, force: bool) -> None:
-    """Raise InputError when the page of --report could not be written, before any work is done."""
-    if path is None:
-        return
-    if path.suffix != ".html":
-        raise InputError.at("--report", str(path), "must end in .html")
-    refuse_unwritable(path, force=force, option="--report")
-
-
 def write_plan(document: dict[str, Any], path: Path, *, force: bool = False) -> None:
     """Write the document of a plan: JSON, or an NPZ archive where the suffix says so."""
     if path.suffix == ".npz":
-        _write_bytes(path, packed(document), force=force)
+        write_file(path, lambda file: file.write(packed(document)), force=force)
     else:
         write_text(path, json.dumps(document, allow_nan=False) + "\n", force=force)
-
-
-def _write_bytes(path: Path, data: bytes, *, force: bool) -> None:
-    _write(path, lambda file: file.write(data), force=force)
-
-
-def _write(path: Path, fill: Callable[[IO[bytes]], Any], *, force: bool) -> None:
-    refuse_unwritable(path, force=force)
-    try:
-        with written_whole(path, path.parent) as written, written.open("xb") as file:
-            fill(file)
-    except OSError as error:
-        raise InputError.at("out", str(path), f"cannot be written: {error.strerror or error}") from error
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; raises InputError where there is none, also for keys that are given twice."""
-    try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise InputError.at("file", str(path), "is not a plain file")
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError.at("file", str(path), "is not UTF-8 text") from error
-    except OSError as error:
-        raise InputError.at("file", str(path), f"cannot be read: {error.strerror}") from error
-    try:
-        found = json.loads(text, parse_constant=_no_constant(path), object_pairs_hook=_no_duplicates)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise InputError.at("file", str(path), f"is not JSON: {error.msg} at {where}") from error
-    except (RecursionError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError.at("file", str(path), "is no readable JSON: too deep, or a number too long") from error
-    if not isinstance(found, dict):
-        raise InputError.at("file", str(path), f"must be a JSON object, is a {type(found).__name__}")
-    return found
 
 
 def _read_npz(path: Path) -> dict[str, Any]:
@@ -296,23 +232,6 @@ def _unknown(key: str) -> InputFault:
     near = difflib.get_close_matches(key, PROBLEM_KEYS, n=1, cutoff=0.0)
     hint = f"did you mean {near[0]}?" if near else ""
     return InputFault(key, NO_VALUE, "is not a key of a checkpoint problem", hint)
-
-
-def _no_constant(path: Path) -> Callable[[str], Any]:
-    def refuse(name: str) -> Any:
-        rule, hint = f"holds {name}, which is not a JSON number", "write null where there is no value"
-        raise InputError.at("file", str(path), rule, hint)
-
-    return refuse
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [key for key, _ in pairs]
-        twice = next(key for key in names if names.count(key) > 1)
-        raise InputError.at(twice, NO_VALUE, "is given twice")
-    return found
 
 
 def _assignment_faults(nodes: Any) -> list[InputFault]:

@@ -17,7 +17,7 @@ from models.solution import Status
 from optimizer.sizing import solve
 from scenarios.failure_logs import read_kept
 from scenarios.files import tables_of
-from scenarios.planning_files import read_json
+from scenarios.json_files import read_json
 
 EXIT = {Status.INFEASIBLE: 3, Status.UNKNOWN: 4}
 _SHORTEST_UP = 1e-3  # MTTF over MTTR below which no question of availability is meant

@@ -1,12 +1,104 @@
-"""Files that are there whole or not at all: written under another name, which goes whatever fails."""
+"""Files that are there whole or not at all: written under another name, which goes whatever fails.
+
+That name has one length, so that a file may have every name that the file system allows.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
+
+from models.errors import InputError
+
+_LONGEST_NAME = 255  # bytes, where a file system does not tell
+
+
+def write_text(path: Path, text: str, *, force: bool = False) -> None:
+    """Write a file under a temporary name and rename it; InputError when it exists and `force` is false."""
+    write_file(path, lambda file: file.write(text.encode()), force=force)
+
+
+def write_file(path: Path, fill: Callable[[IO[bytes]], Any], *, force: bool = False) -> None:
+    """As `write_text`, with what `fill` writes into the file."""
+    refuse_unwritable(path, force=force)
+    try:
+        with written_whole(path, path.parent) as written, written.open("xb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise InputError.at("out", str(path), f"cannot be written: {error.strerror or error}") from error
+
+
+def refuse_unwritable(path: Path, *, force: bool, option: str = "out") -> None:
+    """Raise InputError where no file of this name can be written, as far as that shows before any work is done.
+
+    That is a directory, what is no plain file, what exists (also as a link that leads nowhere) without `force`, a name
+    that is too long, and a folder that is not there or that takes nothing. `option` is what the user said it with.
+    """
+    mode = _mode(path)
+    if path == Path("-"):
+        raise InputError.at(option, "-", "is no file", "--json prints the answer to stdout")
+    if mode is not None and stat.S_ISDIR(mode):
+        raise InputError.at(option, str(path), "is a directory")
+    if not stat.S_ISDIR(_mode(path.parent) or 0):
+        raise InputError.at(option, str(path), "its folder does not exist")
+    why = why_unwritable(path)
+    if why:
+        raise InputError.at(option, str(path), "cannot be written", why)
+    if mode is not None and not stat.S_ISREG(mode):
+        raise InputError.at(option, str(path), "is not a plain file")
+    if os.path.lexists(path) and not force:
+        raise InputError.at(option, str(path), "exists", "--force overwrites it")
+
+
+def refuse_page(path: Path | None, *, force: bool) -> None:
+    """Raise InputError when the page of --report could not be written, before any work is done."""
+    if path is None:
+        return
+    if path.suffix != ".html":
+        raise InputError.at("--report", str(path), "must end in .html")
+    refuse_unwritable(path, force=force, option="--report")
+
+
+def why_unwritable(path: Path) -> str:
+    """Why nothing of this name can be made, in words; "" where it can. Folders above may be missing.
+
+    Nothing is tried: what the file system says of its names and permissions is believed.
+    """
+    names, above = [path.name], path.parent
+    while _mode(above) is None and above != above.parent:
+        names.append(above.name)
+        above = above.parent
+    if not stat.S_ISDIR(_mode(above) or 0):
+        return f"{above} is not a directory"
+    most = _longest_name(above)
+    longest = max(len(os.fsencode(name)) for name in names)
+    if longest > most:
+        return f"its name has {longest} bytes, and {most} are the most there"
+    as_who = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
+    return "" if os.access(above, os.W_OK | os.X_OK, **as_who) else f"nothing may be written in {above}"
+
+
+def _mode(path: Path) -> int | None:
+    """Of what is at the path, following links; None where that is nothing, or cannot be seen."""
+    try:
+        return path.stat().st_mode
+    except OSError:
+        return None
+
+
+def _longest_name(folder: Path) -> int:
+    """The bytes that a name in the folder may have."""
+    try:
+        return os.pathconf(folder, "PC_NAME_MAX")
+    except (OSError, ValueError, AttributeError):  # a system that does not tell
+        return _LONGEST_NAME
 
 
 def write_once(path: Path, content: bytes, beside: Path) -> bool:
@@ -20,7 +112,7 @@ def write_once(path: Path, content: bytes, beside: Path) -> bool:
 @contextmanager
 def written_whole(path: Path, folder: Path) -> Iterator[Path]:
     """A hidden name in a folder on the same disk to write a file under, which takes the place of `path` at the end."""
-    with removed_on_failure(folder / f".{path.name}.{uuid.uuid4().hex}") as written:
+    with removed_on_failure(folder / f".{uuid.uuid4().hex}") as written:
         yield written
         written.replace(path)
 

@@ -44,7 +44,7 @@ def availability(
     from holdfast import terminal  # noqa: PLC0415
     from scenarios.availability import answer, document, read_with_doubts  # noqa: PLC0415
     from scenarios.availability_worth import worth as worth_of  # noqa: PLC0415
-    from scenarios.planning_files import refuse_page, write_text  # noqa: PLC0415
+    from scenarios.write_once import refuse_page, write_text  # noqa: PLC0415
 
     refuse_page(report, force=force)
     asked, doubts = read_with_doubts(file)

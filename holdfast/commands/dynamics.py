@@ -37,8 +37,8 @@ def dynamics(
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from scenarios.dynamics import check_format, check_out, read_dynamics, run_dynamics, write_dynamics  # noqa: PLC0415
-    from scenarios.planning_files import refuse_page, write_text  # noqa: PLC0415
     from scenarios.report_dynamics import dynamics_page  # noqa: PLC0415
+    from scenarios.write_once import refuse_page, write_text  # noqa: PLC0415
 
     asked, log = read_dynamics(file)
     check_format(tables)

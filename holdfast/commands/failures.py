@@ -50,8 +50,8 @@ def failures(
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from scenarios.failure_logs import document, read_failures, write_failures  # noqa: PLC0415
-    from scenarios.planning_files import refuse_page, refuse_unwritable, write_text  # noqa: PLC0415
     from scenarios.report_failures import failures_page  # noqa: PLC0415
+    from scenarios.write_once import refuse_page, refuse_unwritable, write_text  # noqa: PLC0415
 
     question = LogQuestion(
         zone, begin, end, hosts, tuple(cause or ()), tuple(system or ()), max_bad_share, merge=not refuse_overlaps

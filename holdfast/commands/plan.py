@@ -54,13 +54,9 @@ def checkpoints(
     """
     from optimizer.reasons import reasons as explain  # noqa: PLC0415
     from scenarios.planning import solve_by  # noqa: PLC0415
-    from scenarios.planning_files import (  # noqa: PLC0415
-        plan_to_dict,
-        read_problem,
-        refuse_unwritable,
-        write_plan,
-    )
+    from scenarios.planning_files import plan_to_dict, read_problem, write_plan  # noqa: PLC0415
     from scenarios.running_plans import running_checkpoints, with_few_moves  # noqa: PLC0415
+    from scenarios.write_once import refuse_unwritable  # noqa: PLC0415
 
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")  # before any work is done

@@ -54,9 +54,9 @@ def placement(
     Exit code 0: feasible or optimal; 2: bad input; 3: infeasible; 4: no placement of everything found.
     """
     from optimizer.placement.reasons import placement_reasons  # noqa: PLC0415
-    from scenarios.planning_files import refuse_unwritable, write_text  # noqa: PLC0415
     from scenarios.running_plans import placement_from  # noqa: PLC0415
     from scenarios.selection_files import plan_document, read_problem_of  # noqa: PLC0415
+    from scenarios.write_once import refuse_unwritable, write_text  # noqa: PLC0415
 
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")  # before any work is done

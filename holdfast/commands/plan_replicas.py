@@ -65,7 +65,6 @@ def replicas(
     """
     from models.errors import NO_VALUE, InputError  # noqa: PLC0415
     from models.replication.importance import IMPORTANCE  # noqa: PLC0415
-    from scenarios.planning_files import refuse_page, refuse_unwritable, write_text  # noqa: PLC0415
     from scenarios.query_files import read_queries  # noqa: PLC0415
     from scenarios.replication import (  # noqa: PLC0415
         OPTIMISED,
@@ -78,6 +77,7 @@ def replicas(
         problem_of,
         running_by_plan,
     )
+    from scenarios.write_once import refuse_page, refuse_unwritable, write_text  # noqa: PLC0415
 
     refuse_page(report, force=force)
     if out is not None:
@@ -135,8 +135,8 @@ class _Places:
 
 def _print_front(problem: Replication, points: int, json: bool, loaded: LoadedQueries, places: _Places) -> None:
     """The Pareto front as a table, or one JSON document, which --out keeps as well; and as a page."""
-    from scenarios.planning_files import write_text  # noqa: PLC0415
     from scenarios.replication import front_of  # noqa: PLC0415
+    from scenarios.write_once import write_text  # noqa: PLC0415
 
     found = front_of(problem, points)
     if not found:

@@ -115,8 +115,8 @@ def interval(
     """
     from models.checkpoint_interval import daly_first, daly_higher, young  # noqa: PLC0415
     from optimizer.checkpoint_interval import solve  # noqa: PLC0415
-    from scenarios.planning_files import refuse_unwritable  # noqa: PLC0415
     from scenarios.selection_files import interval_of  # noqa: PLC0415
+    from scenarios.write_once import refuse_unwritable  # noqa: PLC0415
 
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")
@@ -150,8 +150,8 @@ def bytes_of(memory: str) -> float | None:
 
 def _read(kind: str, file: Path, out: Path | None, force: bool, memory: str, running: Path | None) -> tuple[Any, Any]:
     """The problem in a file, and the plan to start from, None without one."""
-    from scenarios.planning_files import refuse_unwritable  # noqa: PLC0415
     from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
+    from scenarios.write_once import refuse_unwritable  # noqa: PLC0415
 
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")  # before any work is done
@@ -168,8 +168,8 @@ def _write(
     more: dict[str, float] | None = None,
 ) -> None:
     """Print the plan, write it to `out`, and leave with the exit code of its status."""
-    from scenarios.planning_files import write_text  # noqa: PLC0415
     from scenarios.selection_files import plan_document  # noqa: PLC0415
+    from scenarios.write_once import write_text  # noqa: PLC0415
 
     document = plan_document(plan) | (more or {})
     if rows is not None:

@@ -32,9 +32,9 @@ def size(
     """
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
-    from scenarios.planning_files import refuse_page, write_text  # noqa: PLC0415
     from scenarios.report_sizing import sizing_page  # noqa: PLC0415
     from scenarios.sizing import EXIT, answer, document  # noqa: PLC0415
+    from scenarios.write_once import refuse_page, write_text  # noqa: PLC0415
 
     refuse_page(report, force=force)
     with progress() as talk:

@@ -15,8 +15,8 @@ from holdfast.cli import main
 from models.checkpoint_allocation import CheckpointAllocation
 from models.errors import InputError
 from scenarios import report_sweep
-from scenarios.planning_files import write_problem, write_text
-from scenarios.write_once import write_once, written_whole
+from scenarios.planning_files import write_problem
+from scenarios.write_once import write_once, write_text, written_whole
 
 LONG = "x" * 100_000
 

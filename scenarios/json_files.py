@@ -1,0 +1,56 @@
+"""JSON files: one object each, with numbers that are numbers and keys that are given once; all else is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from models.errors import NO_VALUE, InputError
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; raises InputError where there is none, also for keys that are given twice."""
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError.at("file", str(path), "is not a plain file")
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError.at("file", str(path), "is not UTF-8 text") from error
+    except OSError as error:
+        raise InputError.at("file", str(path), f"cannot be read: {error.strerror}") from error
+    return json_object(text, str(path))
+
+
+def json_object(text: str, name: str) -> dict[str, Any]:
+    """The object in a JSON text; raises InputError as `read_json`. `name` is what the text is from, for messages."""
+    try:
+        found = json.loads(text, parse_constant=_no_constant(name), object_pairs_hook=_no_duplicates)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise InputError.at("file", name, f"is not JSON: {error.msg} at {where}") from error
+    except (RecursionError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError.at("file", name, "is no readable JSON: too deep, or a number too long") from error
+    if not isinstance(found, dict):
+        raise InputError.at("file", name, f"must be a JSON object, is a {type(found).__name__}")
+    return found
+
+
+def _no_constant(name: str) -> Callable[[str], Any]:
+    def refuse(constant: str) -> Any:
+        rule, hint = f"holds {constant}, which is not a JSON number", "write null where there is no value"
+        raise InputError.at("file", name, rule, hint)
+
+    return refuse
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise InputError.at(twice, NO_VALUE, "is given twice")
+    return found
