@@ -28,20 +28,26 @@ class CheckedArrays:
         self.faults.append(InputFault(path, value, rule, hint))
 
     def floats(
-        self, path: str, value: Any, *shapes: tuple[int | None, ...], low: float | None = None, single: bool = False
+        self,
+        path: str,
+        value: Any,
+        *shapes: tuple[int | None, ...],
+        low: float | None = None,
+        most: float = LARGEST,
+        single: bool = False,
     ) -> FloatArray | None:
         """The value as read-only float64 array of one of `shapes` (None = any length); None with a fault.
 
-        `single`: float32 stays float32.
+        `most`: the largest magnitude. `single`: float32 stays float32.
         """
         array = self._numbers(path, value)
         if array is None or not self._shaped(path, array, shapes):
             return None
         if not (single and array.dtype == np.float32):
             array = array.astype(np.float64, copy=False)
-        if not _within(array):
-            bad = ~(np.abs(array) <= LARGEST)
-            self._element(path, array, bad, f"must be a finite number of magnitude at most {LARGEST:g}")
+        if not _within(array, most):
+            bad = ~(np.abs(array) <= most)
+            self._element(path, array, bad, f"must be a finite number of magnitude at most {most:g}")
             return None
         if low is not None and (array < low).any():
             self._element(path, array, array < low, f"must be at least {low:g}")
@@ -116,11 +122,11 @@ class CheckedArrays:
         )
 
 
-def _within(array: npt.NDArray[Any]) -> bool:
-    """True when all magnitudes are at most LARGEST, no NaN; needs no second array."""
+def _within(array: npt.NDArray[Any], most: float) -> bool:
+    """True when all magnitudes are at most `most`, no NaN; needs no second array."""
     if not array.size:
         return True
-    return float(array.max()) <= LARGEST and float(array.min()) >= -LARGEST
+    return float(array.max()) <= most and float(array.min()) >= -most
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

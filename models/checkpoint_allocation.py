@@ -93,8 +93,8 @@ class CheckpointAllocation:
         if isinstance(moves, bool) or not isinstance(moves, (int, np.integer)):
             check.add("max_moves", moves, "must be a whole number or null")
             return None
-        if moves < 0:
-            check.add("max_moves", int(moves), "must be at least 0")
+        if not 0 <= moves < 2**53:
+            check.add("max_moves", int(moves), "must be at least 0, and below 2^53")
         if self.current is None:
             check.add("max_moves", int(moves), "needs the current assignment", "give `current` as well")
         return int(moves)

@@ -28,6 +28,8 @@ from models.solution import Solution
 
 _SERIES_BELOW = 0.5  # where 1 - exp(-t) and t share digits
 _MOST_STEPS = 200
+_MOST = 1e15  # of times and rates
+_AT_MOST = f", at most {_MOST:g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +54,22 @@ class CheckpointInterval:
         faults = [
             InputFault(name, value, rule)
             for name, value, good, rule in (
-                ("checkpoint_s", self.checkpoint_s, _above(self.checkpoint_s, 0.0), "must be a number above 0"),
-                ("mtbf_s", self.mtbf_s, _above(self.mtbf_s, 0.0), "must be a number above 0"),
-                ("restart_s", self.restart_s, _least(self.restart_s, 0.0), "must be a number, at least 0"),
+                (
+                    "checkpoint_s",
+                    self.checkpoint_s,
+                    _above(self.checkpoint_s, 0.0),
+                    f"must be a number above 0{_AT_MOST}",
+                ),
+                ("mtbf_s", self.mtbf_s, _above(self.mtbf_s, 0.0), f"must be a number above 0{_AT_MOST}"),
+                ("restart_s", self.restart_s, _least(self.restart_s, 0.0), f"must be a number, at least 0{_AT_MOST}"),
                 ("utilisation", self.utilisation, _between(self.utilisation), "must be at least 0 and below 1"),
-                ("recovery_target_s", self.recovery_target_s, _above(self.recovery_target_s, 0.0), "must be above 0"),
-                ("rate_per_s", self.rate_per_s, _least(self.rate_per_s, 0.0), "must be at least 0"),
+                (
+                    "recovery_target_s",
+                    self.recovery_target_s,
+                    _above(self.recovery_target_s, 0.0),
+                    f"must be above 0{_AT_MOST}",
+                ),
+                ("rate_per_s", self.rate_per_s, _least(self.rate_per_s, 0.0), f"must be at least 0{_AT_MOST}"),
             )
             if not good
         ]
@@ -79,11 +91,11 @@ class CheckpointInterval:
 
 
 def _above(value: float | None, least: float) -> bool:
-    return value is None or (_is_number(value) and least < value <= 1e15)
+    return value is None or (_is_number(value) and least < value <= _MOST)
 
 
 def _least(value: float | None, least: float) -> bool:
-    return value is None or (_is_number(value) and least <= value <= 1e15)
+    return value is None or (_is_number(value) and least <= value <= _MOST)
 
 
 def _between(value: float | None) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import CheckedArrays, FloatArray, IntArray, frozen
+from models.checked_arrays import LARGEST, CheckedArrays, FloatArray, IntArray, frozen
 from models.errors import raise_if_any
 from models.solution import Solution
 
@@ -75,7 +75,16 @@ class MigrationSteps:
             check.add(f"link_bytes_per_s[{at}]", float(links[at]), "must be above 0")
         if links is not None and moves is not None and len(moves) and moves.max() >= len(links):
             check.add("link_bytes_per_s", len(links), f"must have a rate for each host, up to host {int(moves.max())}")
+        if sizes is not None and links is not None and moves is not None and not check.faults:
+            self._check_durations(check, sizes, links, moves)
         return {"size_bytes": sizes, "link_bytes_per_s": links}
+
+    def _check_durations(self, check: CheckedArrays, sizes: FloatArray, links: FloatArray, moves: IntArray) -> None:
+        with np.errstate(over="ignore"):
+            takes = sizes / links[moves].min(axis=1)
+        if (takes > LARGEST).any():
+            at = int(np.argmax(takes > LARGEST))
+            check.add(f"size_bytes[{at}]", float(sizes[at]), f"takes more than {LARGEST:g} s on the links of its hosts")
 
     @property
     def n_moves(self) -> int:

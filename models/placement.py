@@ -147,7 +147,7 @@ class Placement:
             check.add("failure_domain", None, "is needed to keep instances of an operator in different domains")
         for name, number in (("max_colours", self.max_colours), ("max_moves", self.max_moves)):
             if number is not None and not _is_whole(number):
-                check.add(name, number, "must be a whole number, at least 0")
+                check.add(name, number, "must be a whole number, at least 0 and below 2^53")
             elif number is not None:
                 object.__setattr__(self, name, int(number))
         if self.max_moves is not None and self.current is None:
@@ -266,7 +266,7 @@ class Placement:
 
 
 def _is_whole(value: Any) -> bool:
-    return not isinstance(value, bool) and isinstance(value, (int, np.integer)) and int(value) >= 0
+    return not isinstance(value, bool) and isinstance(value, (int, np.integer)) and 0 <= int(value) < 2**53
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -28,6 +28,7 @@ from optimizer.no_value_between import no_value_between
 
 _TRIED_PAIRS = 2_000
 _ROUNDING = 1e-9  # of what the cheapest nodes cost
+_LARGEST_PRICED = 1e290  # so that no sum of prices times loads overflows
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,18 @@ def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatAr
     if packed is not None:
         yield Proof(packed, "the multipliers of the plan")
     prices = plan.prices
-    if prices is not None and prices.shape == (problem.n_nodes,) and np.isfinite(prices).all():
+    if prices is not None and prices.shape == (problem.n_nodes,) and _computable(problem, prices):
         yield Proof(price_bound(problem, prices), "the node prices of the plan")
         if problem.max_moves is not None:
             yield Proof(move_bound(problem, prices), "the node prices of the plan, and the moves that save most")
         yield from _counted(problem, prices)
+
+
+def _computable(problem: CheckpointAllocation, prices: FloatArray) -> bool:
+    """Whether loads and capacities at these prices stay below what float64 holds: else a cost seems infinite."""
+    amounts = [problem.load] if problem.capacity is None else [problem.load, problem.upper]
+    dearest = float(np.abs(prices).max())
+    return all(dearest * float(amount.max()) <= _LARGEST_PRICED for amount in amounts)
 
 
 def _counted(problem: CheckpointAllocation, prices: FloatArray) -> Iterator[Proof]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from models.errors import NO_VALUE, InputError
+from models.words import Step, path_text
+
+_NULL = "write null where there is no value"
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -25,8 +29,21 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def json_object(text: str, name: str) -> dict[str, Any]:
     """The object in a JSON text; raises InputError as `read_json`. `name` is what the text is from, for messages."""
+    too_large: list[str] = []
+
+    def number(digits: str) -> float:
+        value = float(digits)
+        if math.isinf(value):
+            too_large.append(digits)
+        return value
+
     try:
-        found = json.loads(text, parse_constant=_no_constant(name), object_pairs_hook=_no_duplicates)
+        found = json.loads(
+            text, parse_float=number, parse_constant=_no_constant(name), object_pairs_hook=_no_duplicates
+        )
+        if too_large:
+            path = path_text(next(_infinite(found)))
+            raise InputError.at(path or "file", too_large[0], "must be a finite number", _NULL)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InputError.at("file", name, f"is not JSON: {error.msg} at {where}") from error
@@ -39,10 +56,18 @@ def json_object(text: str, name: str) -> dict[str, Any]:
     return found
 
 
+def _infinite(value: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
+    """The paths of infinite numbers, in the order of the text."""
+    if isinstance(value, float) and math.isinf(value):
+        yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield from _infinite(each, (*path, key))
+
+
 def _no_constant(name: str) -> Callable[[str], Any]:
     def refuse(constant: str) -> Any:
-        rule, hint = f"holds {constant}, which is not a JSON number", "write null where there is no value"
-        raise InputError.at("file", name, rule, hint)
+        raise InputError.at("file", name, f"holds {constant}, which is not a JSON number", _NULL)
 
     return refuse
 

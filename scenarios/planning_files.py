@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,9 @@ _PAIRS = ("forbidden", "apart")
 _SUFFIXES = (".json", ".npz")
 _COMPRESSED = 50_000_000  # bytes of costs up to which an archive is compressed
 _VALUES = ("objective", "bound", "gap")
+LARGEST_FIGURE = 1e210
+"""The largest number of a plan: sums and ratios of those of its problem, which are at most 1e100."""
+FIGURE = f"a finite number of magnitude at most {LARGEST_FIGURE:g}"
 
 
 def read_problem(path: str | Path, method: str = "exact", *, memory_bytes: float | None = None) -> CheckpointAllocation:
@@ -155,9 +157,9 @@ def plan_and_claims(found: dict[str, Any]) -> tuple[CheckpointPlan, float | None
     if found.get("status") not in statuses:
         faults.append(InputFault("status", found.get("status"), "must be one of " + ", ".join(statuses)))
     for key in (*_VALUES, "wall_s"):
-        if not (found.get(key) is None or _is_number(found[key])):
-            faults.append(InputFault(key, found[key], "must be a number or null"))
-    if _is_number(found.get("wall_s")) and not found["wall_s"] >= 0:
+        if not (found.get(key) is None or is_figure(found[key])):
+            faults.append(InputFault(key, found[key], f"must be {FIGURE}, or null"))
+    if is_figure(found.get("wall_s")) and not found["wall_s"] >= 0:
         faults.append(InputFault("wall_s", found["wall_s"], "must be at least 0"))
     for key in ("method", "note"):
         if not (found.get(key) is None or isinstance(found[key], str)):
@@ -165,9 +167,7 @@ def plan_and_claims(found: dict[str, Any]) -> tuple[CheckpointPlan, float | None
     nodes = found.get("assignment")
     faults += _assignment_faults(nodes)
     for key, each in (("prices", "node"), ("multipliers", "checkpoint"), ("node_loads", "node")):
-        values = found.get(key)
-        if values is not None and not (isinstance(values, list) and all(map(_is_number, values))):
-            faults.append(InputFault(key, NO_VALUE, f"must be a list with one number per {each}, or null"))
+        faults += _list_faults(key, found.get(key), each)
     raise_if_any(faults)
     objective, bound, gap = (None if found.get(key) is None else float(found[key]) for key in _VALUES)
     plan = CheckpointPlan(
@@ -245,10 +245,18 @@ def _assignment_faults(nodes: Any) -> list[InputFault]:
     return []
 
 
-def _is_number(value: Any) -> bool:
-    if isinstance(value, int) and abs(value) > sys.float_info.max:
-        return False  # no float64 holds it
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _list_faults(key: str, values: Any, each: str) -> list[InputFault]:
+    if values is None:
+        return []
+    if not isinstance(values, list):
+        return [InputFault(key, NO_VALUE, f"must be a list with one number per {each}, or null")]
+    wrong = next((index for index, value in enumerate(values) if not is_figure(value)), None)
+    return [] if wrong is None else [InputFault(f"{key}[{wrong}]", values[wrong], f"must be {FIGURE}")]
+
+
+def is_figure(value: Any) -> bool:
+    """Whether a value of a plan file is a number that can be computed with: not infinite, and not nearly so."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST_FIGURE
 
 
 def _finite(value: float | None) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import LARGEST, FloatArray, frozen
+from models.checked_arrays import FloatArray, frozen
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.replication.importance import IMPORTANCE
 from models.replication.problem import KIND, Instances, Replication, ReplicationPlan, checked_instances
@@ -20,13 +20,14 @@ from models.words import nearest
 from optimizer.replication import PLACEMENTS, SELECTIONS, plan
 from optimizer.replication.optimise import FrontPoint, cheapest, front, most_available
 from optimizer.replication.running import start_of
-from scenarios.planning_files import read_fields
+from scenarios.planning_files import FIGURE, is_figure, read_fields
 from scenarios.query_files import LoadedQueries, read_queries
 from scenarios.running_replicas import names_of, placed_by_file, placed_by_plan
 from sim.draws import code_of
 
 OPTIMISED = "optimised"
 _RUNNING = "--from PLAN, or [placed] with lists of hosts"
+_MOST_DIGITS = 20  # of the number of a row
 _MOST_TRIED = 300_000  # operators times queries, of which what replicas are worth is found
 
 
@@ -370,8 +371,8 @@ def _read_certificate(given: Any) -> FloatArray | None:
         raise InputError.at("certificate", given, rule)
     found = np.zeros(rows)
     for row, value in said.items():
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < np.inf
-        if not number or not row.isascii() or not row.isdigit() or not int(row) < rows:
+        number = is_figure(value) and value >= 0
+        if not number or not (row.isascii() and row.isdigit() and len(row) <= _MOST_DIGITS) or not int(row) < rows:
             raise InputError.at(f"certificate.multipliers.{row}", value, rule)
         found[int(row)] = value
     return frozen(found)
@@ -381,8 +382,8 @@ def _number(fields: Mapping[str, Any], name: str) -> float | None:
     value = fields.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
-        raise InputError.at(name, value, "must be a number")
+    if not is_figure(value):
+        raise InputError.at(name, value, f"must be {FIGURE}")
     return float(value)
 
 

@@ -22,7 +22,7 @@ from models.placement import Placement, PlacementPlan
 from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
 from models.solution import Solution, Status
 from scenarios.files import tables_of
-from scenarios.planning_files import read_fields
+from scenarios.planning_files import LARGEST_FIGURE, read_fields
 from scenarios.planning_memory import refuse_too_large
 
 Problem = OperatorSelection | QuerySelection | MigrationSteps | Placement | CheckpointInterval
@@ -153,8 +153,8 @@ def _read(check: CheckedArrays, name: str, value: Any) -> Any:
         check.add(name, value, "must be a list of true and false")
         return None
     if name in ("start_s", "split"):
-        return check.floats(name, value, (None,))
-    found = None if isinstance(value, (list, bool)) else check.floats(name, value, ())
+        return check.floats(name, value, (None,), most=LARGEST_FIGURE)
+    found = None if isinstance(value, (list, bool)) else check.floats(name, value, (), most=LARGEST_FIGURE)
     if found is not None and name in ("colours", "hosts", "hosts_bound", "moves", "unplaced"):
         if float(found).is_integer():
             return int(found)
