@@ -36,6 +36,7 @@ from optimizer.checkpoint_allocation.exact import exact
 from optimizer.checkpoint_allocation.infeasible import explained, why_infeasible
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
+from optimizer.checkpoint_allocation.units import LARGEST_PRICE, are_prices, units_of
 from optimizer.checkpoint_allocation.warm import Former
 from optimizer.no_value_between import no_value_between
 from optimizer.verify import constraint_violations
@@ -45,7 +46,6 @@ __all__ = ["METHODS", "solve"]
 _EPS = float(np.finfo(np.float64).eps)
 _FALLBACK_SECONDS = 10.0
 _FALLBACK_PAIRS = 200_000
-_COMMON_EXPONENT = 60  # of two: costs of such sizes are taken as they are
 _REASON_SHARE = 0.2  # of the time limit, for why there is no answer
 
 
@@ -105,38 +105,17 @@ def _sensitive_first(problem: CheckpointAllocation, time_limit_s: float, seed: i
 
 
 def _exact(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: Hint) -> Outcome:
-    scale = _scale(problem)
-    if scale == 1.0:
-        return exact(problem, time_limit_s=time_limit_s, hint=hint.assignment, former=hint.former)
-    former = None if hint.former is None else replace(hint.former, prices=hint.former.prices * scale)
-    scaled = replace(problem, cost=problem.cost * scale)
-    found = exact(scaled, time_limit_s=time_limit_s, hint=hint.assignment, former=former)
-    bound = None if found.bound is None else _divided_down(found.bound, scale)
-    return replace(found, bound=bound, prices=None if found.prices is None else found.prices / scale)
-
-
-def _scale(problem: CheckpointAllocation) -> float:
-    """The power of two that brings huge and tiny costs to about 1: some of what is searched keeps them in 32 bits.
-
-    It is nearer to 1 where the smallest cost would lose digits else: no other answer may become the cheapest.
-    """
-    size = np.abs(problem.cost)
-    largest = float(size.max(initial=0.0))
-    exponent = math.frexp(largest)[1]
-    if largest == 0.0 or abs(exponent) <= _COMMON_EXPONENT:
-        return 1.0
-    single = problem.cost.dtype == np.float32  # a scale must be a number of that kind itself
-    if exponent < 0:
-        return math.ldexp(1.0, min(100 if single else 1000, -exponent))
-    smallest = math.frexp(float(size.min(where=size > 0, initial=np.inf)))[1]
-    least = -126 if single else -1022
-    return math.ldexp(1.0, min(0, max(-exponent, least + 1 - smallest, least)))
-
-
-def _divided_down(value: float, scale: float) -> float:
-    """The value over a power of two, rounded down where it is too small for all its digits."""
-    found = value / scale
-    return found if found * scale <= value else math.nextafter(found, -math.inf)
+    units = units_of(problem)
+    former = hint.former
+    if former is not None:
+        former = replace(former, prices=units.prices(former.prices))
+        sane = are_prices(problem, former.prices, units)
+        former = replace(former, prices=np.maximum(former.prices, 0.0)) if sane else None  # minima's are no start
+    if units.common:
+        return exact(problem, time_limit_s=time_limit_s, hint=hint.assignment, former=former)
+    found = exact(units.scaled(problem), time_limit_s=time_limit_s, hint=hint.assignment, former=former)
+    bound = None if found.bound is None else units.bound_back(found.bound)
+    return replace(found, bound=bound, prices=units.prices_back(found.prices))
 
 
 METHODS: dict[str, Callable[[CheckpointAllocation, float, int, Hint], Outcome]] = {
@@ -244,9 +223,11 @@ def _checked(
     former = hint if isinstance(hint, CheckpointPlan) else CheckpointPlan(status=Status.UNKNOWN)
     given = former.assignment if isinstance(hint, CheckpointPlan) else hint
     start = None if given is None else check.indices("hint", given, (problem.n_checkpoints,), (problem.n_nodes,))
-    prices = None if former.prices is None else check.floats("hint.prices", former.prices, (problem.n_nodes,))
+    prices = former.prices
+    if prices is not None:
+        prices = check.floats("hint.prices", prices, (problem.n_nodes,), most=LARGEST_PRICE)
     raise_if_any(check.faults)
     if prices is None:
         return Hint(start)
     gap = math.inf if former.gap is None else former.gap
-    return Hint(start, Former(np.maximum(prices, 0.0), gap))  # those of minima are no start
+    return Hint(start, Former(prices, gap))

@@ -1,0 +1,86 @@
+"""Costs and loads in units that bring them to about 1: some of what is searched keeps them in 32 bits.
+
+Units are powers of two, so that nothing is rounded. A unit is nearer to 1 where the smallest number would lose digits
+else: no other answer may become the cheapest, and nothing may fit that did not. Prices are in costs for each load.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.checked_arrays import FloatArray
+from models.checkpoint_allocation import CheckpointAllocation
+
+LARGEST_PRICE = 1e210
+"""Of a former plan: costs and loads are at most 1e100, and what loads are above zero may be small."""
+
+_COMMON_EXPONENT = 60  # of two: numbers of such sizes are taken as they are
+_MOST_ROOM = 1e50  # in units of the largest load: more than all loads together
+_MOST_PAID = 1e30  # what loads at prices of a former plan may cost, in units: more is no price, and 32 bits end there
+
+
+@dataclass(frozen=True)
+class Units:
+    """What costs and loads are multiplied with, each a power of two."""
+
+    cost: float
+    load: float
+
+    @property
+    def common(self) -> bool:
+        """Whether nothing changes."""
+        return self.cost == self.load == 1.0
+
+    def scaled(self, problem: CheckpointAllocation) -> CheckpointAllocation:
+        """The problem in these units; room for more than all loads is room for all."""
+        fields: dict[str, FloatArray] = {"cost": problem.cost * self.cost, "load": problem.load * self.load}
+        for name in ("capacity", "capacity_min"):
+            amount = getattr(problem, name)
+            if amount is not None and self.load != 1.0:
+                fields[name] = np.minimum(amount * self.load, _MOST_ROOM)
+        return replace(problem, **fields)  # type: ignore[arg-type]
+
+    def prices(self, prices: FloatArray) -> FloatArray:
+        """Prices (N,) in these units."""
+        return np.ldexp(prices, math.frexp(self.cost)[1] - math.frexp(self.load)[1])
+
+    def prices_back(self, prices: FloatArray | None) -> FloatArray | None:
+        """Prices (N,) in these units in those of the problem; None where they are too large there."""
+        if prices is None:
+            return None
+        with np.errstate(over="ignore"):
+            found = np.ldexp(prices, math.frexp(self.load)[1] - math.frexp(self.cost)[1])
+        return found if (np.abs(found) <= LARGEST_PRICE).all() else None
+
+    def bound_back(self, bound: float) -> float:
+        """A bound in the units of the problem, rounded down where it is too small for all its digits."""
+        found = bound / self.cost
+        return found if found * self.cost <= bound else math.nextafter(found, -math.inf)
+
+
+def units_of(problem: CheckpointAllocation) -> Units:
+    """The units of a problem, 1 for numbers of common sizes."""
+    return Units(_unit(problem.cost), _unit(problem.load))
+
+
+def are_prices(problem: CheckpointAllocation, prices: FloatArray, units: Units) -> bool:
+    """Whether prices (N,) of a former plan, in units, can be any: loads at them cost no more than 32 bits hold."""
+    dearest = float(np.abs(prices).max())
+    return dearest * max(1.0, float(problem.load.max()) * units.load) <= _MOST_PAID
+
+
+def _unit(numbers: FloatArray) -> float:
+    size = np.abs(numbers)
+    largest = float(size.max(initial=0.0))
+    exponent = math.frexp(largest)[1]
+    if largest == 0.0 or abs(exponent) <= _COMMON_EXPONENT:
+        return 1.0
+    single = numbers.dtype == np.float32  # a scale must be a number of that kind itself
+    if exponent < 0:
+        return math.ldexp(1.0, min(100 if single else 1000, -exponent))
+    smallest = math.frexp(float(size.min(where=size > 0, initial=np.inf)))[1]
+    least = -126 if single else -1022
+    return math.ldexp(1.0, min(0, max(-exponent, least + 1 - smallest, least)))
