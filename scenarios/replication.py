@@ -27,6 +27,7 @@ from sim.draws import code_of
 
 OPTIMISED = "optimised"
 _RUNNING = "--from PLAN, or [placed] with lists of hosts"
+_MOST_POINTS = 10_000  # of a front
 _MOST_DIGITS = 20  # of the number of a row
 _MOST_TRIED = 300_000  # operators times queries, of which what replicas are worth is found
 
@@ -169,8 +170,9 @@ def cheapest_of(problem: Replication, target: float) -> ReplicationPlan:
 
 def front_of(problem: Replication, points: int) -> list[FrontPoint]:
     """The Pareto front; empty where primaries find no host."""
-    if points < 2:
-        raise InputError.at("--front", points, "must be at least 2", "how many budgets, from nothing to all")
+    if not 2 <= points <= _MOST_POINTS:
+        rule = f"must be at least 2, and at most {_MOST_POINTS}"
+        raise InputError.at("--front", points, rule, "how many budgets, from nothing to all")
     return front(problem, points)
 
 

@@ -44,6 +44,8 @@ def placement_from(problem: Placement, running: Path | None, max_moves: int | No
             raise InputError.at("from", str(running), "is a plan without a placement")
         problem = replace(problem, current=plan.host)
     if max_moves is not None:
+        if not 0 <= max_moves < 2**53:
+            raise InputError.at("max_moves", max_moves, "must be a whole number, at least 0 and below 2^53")
         if problem.current is None:
             raise InputError.at("max_moves", max_moves, "counts moves from a running placement", "name it with --from")
         problem = replace(problem, max_moves=max_moves)

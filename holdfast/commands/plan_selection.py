@@ -143,9 +143,12 @@ def bytes_of(memory: str) -> float | None:
     from models.units import UnitError, parse  # noqa: PLC0415
 
     try:
-        return parse(memory, "B") if memory else None
+        found = parse(memory, "B") if memory else None
     except UnitError as error:
         raise InputError.at("memory", memory, error.rule, error.hint) from error
+    if found is not None and found <= 0:
+        raise InputError.at("memory", memory, "must be above 0")
+    return found
 
 
 def _read(kind: str, file: Path, out: Path | None, force: bool, memory: str, running: Path | None) -> tuple[Any, Any]:
