@@ -126,7 +126,7 @@ def why_no_assignment(problem: CheckpointAllocation) -> str:
     from optimizer.checkpoint_allocation.infeasible import why_infeasible  # noqa: PLC0415
 
     reason = why_infeasible(problem)
-    if reason or problem.cost.size > _TRIED_PAIRS:
-        return reason
+    if reason is not None or problem.cost.size > _TRIED_PAIRS:
+        return "" if reason is None else reason.text
     tried = better_assignment(problem, math.inf)
     return "all assignments break something" if tried.decided and tried.best is None else ""

@@ -46,7 +46,8 @@ __all__ = ["METHODS", "solve"]
 _EPS = float(np.finfo(np.float64).eps)
 _FALLBACK_SECONDS = 10.0
 _FALLBACK_PAIRS = 200_000
-_REASON_SHARE = 0.2  # of the time limit, for why there is no answer
+_REASON_SHARE = 0.2  # of the time limit, for why there is no answer,
+_LEAST_REASON_S = 0.5  # or so much where that time is over
 
 
 @dataclass(frozen=True)
@@ -76,17 +77,19 @@ def solve(
     began = time.perf_counter()
     start = _checked(problem, method, time_limit_s, seed, workers, hint)
     reason = why_infeasible(problem)
-    if reason:
-        return CheckpointPlan(status=Status.INFEASIBLE, method=method, note=reason, wall_s=time.perf_counter() - began)
+    if reason is not None:
+        note = explained(problem, proven=True, time_limit_s=_REASON_SHARE * time_limit_s, known=reason)
+        return CheckpointPlan(status=Status.INFEASIBLE, method=method, note=note, wall_s=time.perf_counter() - began)
     outcome = METHODS[method](problem, time_limit_s, seed, start)
     if outcome.assignment is None:
-        outcome = _with_reason(problem, outcome, time_limit_s)
+        outcome = _with_reason(problem, outcome, time_limit_s, began)
     return _plan(problem, method, outcome, began)
 
 
-def _with_reason(problem: CheckpointAllocation, outcome: Outcome, time_limit_s: float) -> Outcome:
+def _with_reason(problem: CheckpointAllocation, outcome: Outcome, time_limit_s: float, began: float) -> Outcome:
     """An outcome without an answer, with the smallest reason for it; such a reason is a proof where there was none."""
-    reason = explained(problem, proven=outcome.infeasible, time_limit_s=_REASON_SHARE * time_limit_s)
+    left = max(time_limit_s - (time.perf_counter() - began), _LEAST_REASON_S)
+    reason = explained(problem, proven=outcome.infeasible, time_limit_s=min(_REASON_SHARE * time_limit_s, left))
     return replace(outcome, infeasible=True, bound=None, note=reason) if reason else outcome
 
 

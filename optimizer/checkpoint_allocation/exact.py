@@ -22,6 +22,7 @@ from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import is_proven
 from optimizer.checkpoint_allocation import flow, prices, separable
+from optimizer.checkpoint_allocation.conflict import is_divisible
 from optimizer.checkpoint_allocation.core_flow import core_flow
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.move_bound import move_bound
@@ -146,6 +147,9 @@ def _coupled(
     small = problem.cost.size <= MIXED_INTEGER_PAIRS
     if not small and (best is not None or problem.cost.size > _FALLBACK_PAIRS):
         return Outcome(best, bound, note="node prices and local search, too large for a proof", prices=price)
+    left = max(time_limit_s - (time.perf_counter() - began), 0.0)
+    if best is None and is_divisible(problem, time_limit_s=left) is False:
+        return Outcome(None, None, infeasible=True, note="the linear relaxation has no solution")
     own_bound = prices.price_bound(problem, price)
     for _ in range(_ROUNDS):  # a better known answer leaves out more pairs, which makes the proof sharper
         left = max(time_limit_s - (time.perf_counter() - began), 0.0)

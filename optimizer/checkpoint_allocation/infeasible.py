@@ -8,13 +8,15 @@ that not even divided checkpoints can keep, then parts that whole ones cannot (`
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.conflict import Conflict, Parts, divided, undivided
+from optimizer.checkpoint_allocation.conflict import Conflict, Parts, divided, fewer, undivided
+from optimizer.checkpoint_allocation.deletion import Part
 from optimizer.checkpoint_allocation.flow import counts, is_count_problem
 from optimizer.checkpoint_allocation.hall import SURE, HallSet, hall_set
 from optimizer.checkpoint_allocation.prices import fits_in, fitting
@@ -26,38 +28,51 @@ _HEAVY_PAIRS = 5_000_000
 _QUICK_PAIRS, _QUICK_ARCS = 2_000_000, 20_000  # looked at before any solver: milliseconds
 
 
-def why_infeasible(problem: CheckpointAllocation) -> str:
-    """The reason as a sentence; "" when none of the cheap ones applies (it may still be infeasible)."""
+@dataclass(frozen=True)
+class Reason:
+    """Why there is no allocation: in words, and the parts that cannot hold together, where more than one may be."""
+
+    text: str
+    parts: tuple[Part, ...] = ()
+
+
+def why_infeasible(problem: CheckpointAllocation) -> Reason | None:
+    """The reason; None when none of the cheap ones applies (it may still be infeasible)."""
     fits = fitting(problem)
     for reason in (_nowhere, _crowded, _too_much, _too_little, _too_many_moves, _narrow):
-        text = reason(problem, fits)
-        if text:
-            return text
-    return ""
+        found = reason(problem, fits)
+        if found is not None:
+            return found
+    return None
 
 
-def explained(problem: CheckpointAllocation, *, proven: bool, time_limit_s: float) -> str:
+def explained(problem: CheckpointAllocation, *, proven: bool, time_limit_s: float, known: Reason | None = None) -> str:
     """The smallest reason found for a problem without an answer; "" where none was found.
 
     A reason is a proof. Only where it is `proven` that there is no allocation at all, whole checkpoints are looked at,
-    by mixed-integer programs. For a reason that is smaller there is time until `time_limit_s`, for each of both.
+    by mixed-integer programs. For a reason that is smaller there is time until `time_limit_s`. `known`: a cheap reason.
     """
-    found = _hall_text(problem) or _heavy_text(problem)
-    if found:
-        return found
+    began = time.perf_counter()
+    found = known or _hall_reason(problem) or _heavy_reason(problem)
+    if found is not None:
+        less = fewer(problem, found.parts, time_limit_s=time_limit_s) if len(found.parts) > 1 else None
+        return found.text if less is None else _conflict_text(problem, less)
     conflict = divided(problem, time_limit_s=time_limit_s)
-    if conflict is None and proven:
-        conflict = undivided(problem, time_limit_s=time_limit_s)
-    return "" if conflict is None else _conflict_text(problem, conflict)
+    left = max(time_limit_s - (time.perf_counter() - began), 0.0)
+    if conflict is not None:
+        less = fewer(problem, conflict.parts, time_limit_s=left) if conflict.smallest else None
+        return _conflict_text(problem, less or conflict)
+    whole = undivided(problem, time_limit_s=left) if proven else None
+    return "" if whole is None else _conflict_text(problem, whole)
 
 
-def _hall_text(problem: CheckpointAllocation) -> str:
+def _hall_reason(problem: CheckpointAllocation) -> Reason | None:
     """What a set of nodes cannot hold or reach, in load or in numbers of checkpoints."""
     found = hall_set(problem)
     if found is not None:
-        return _of_loads(problem, found)
+        return Reason(_of_loads(problem, found), _parts_of(found))
     if not is_count_problem(problem) or problem.cost.size == 0:
-        return ""
+        return None
     limit = counts(problem)
     counted = CheckpointAllocation(
         cost=problem.cost,
@@ -69,15 +84,20 @@ def _hall_text(problem: CheckpointAllocation) -> str:
     narrow = np.flatnonzero(limit.least > limit.most)
     if len(narrow):
         n = int(narrow[0])
-        return f"node {n} asks for at least {limit.least[n]} checkpoints and has room for {limit.most[n]}"
+        return Reason(f"node {n} asks for at least {limit.least[n]} checkpoints and has room for {limit.most[n]}")
     found = hall_set(counted)
-    return "" if found is None else _of_counts(found)
+    return None if found is None else Reason(_of_counts(found), _parts_of(found))
 
 
-def _heavy_text(problem: CheckpointAllocation) -> str:
+def _parts_of(found: HallSet) -> tuple[Part, ...]:
+    limits: list[Part] = [("minimum" if found.least else "capacity", n) for n in found.nodes.tolist()]
+    return (*limits, *(() if found.least else (("store", j) for j in found.checkpoints.tolist())))
+
+
+def _heavy_reason(problem: CheckpointAllocation) -> Reason | None:
     """What nodes cannot hold in numbers of heavy checkpoints: of those of load t and more, floor(capacity / t) each."""
     if problem.load.ndim != 1 or problem.capacity is None:
-        return ""
+        return None
     loads = np.unique(problem.load)
     best: tuple[HallSet, float] | None = None
     for share in range(2, _MOST_SHARES + 1):
@@ -92,10 +112,11 @@ def _heavy_text(problem: CheckpointAllocation) -> str:
         if found is not None and (best is None or found.size < best[0].size):
             best = replace(found, checkpoints=heavy[found.checkpoints]), least
     if best is None:
-        return ""
+        return None
     few, least = best
     who, nodes = _named("checkpoint", few.checkpoints), _named("node", few.nodes)
-    return f"{who} of load {least:.6g} or more may only go to {nodes}, with room for {round(few.room)} of them"
+    text = f"{who} of load {least:.6g} or more may only go to {nodes}, with room for {round(few.room)} of them"
+    return Reason(text, _parts_of(few))
 
 
 def _counted(problem: CheckpointAllocation, rows: IntArray, most: FloatArray) -> CheckpointAllocation:
@@ -156,7 +177,9 @@ def _conflict_text(problem: CheckpointAllocation, conflict: Conflict) -> str:
     text = "these cannot all hold: " + "; ".join(said)
     if conflict.whole:
         text += ". Parts of checkpoints could be stored so, whole ones cannot"
-    return text if conflict.smallest else text + " (more than needed: the search for less was cut short)"
+    if conflict.smallest:
+        return text
+    return f"{text} (may be more than needed: {'time limit struck' if conflict.struck else 'the search was cut short'})"
 
 
 def _named(noun: str, indices: IntArray) -> str:
@@ -172,44 +195,46 @@ def _amounts(values: FloatArray) -> str:
     return shown if len(values) <= _MOST_NAMED else f"{shown}, .. ({math.fsum(values.tolist()):.6g} together)"
 
 
-def _nowhere(problem: CheckpointAllocation, fits: BoolArray) -> str:
+def _nowhere(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
     closed = np.flatnonzero(~problem.allowed.any(axis=1))
     if len(closed):
-        return f"checkpoint {closed[0]} has no allowed node"
+        return Reason(f"checkpoint {closed[0]} has no allowed node")
     stuck = np.flatnonzero(~fits.any(axis=1))
     if len(stuck):
-        return f"the load of checkpoint {stuck[0]} exceeds the capacity of every node that may store it"
-    return ""
+        return Reason(f"the load of checkpoint {stuck[0]} exceeds the capacity of every node that may store it")
+    return None
 
 
-def _too_much(problem: CheckpointAllocation, fits: BoolArray) -> str:
+def _too_much(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
     if problem.capacity is None:
-        return ""
+        return None
     least = math.fsum(_lightest(problem, fits).tolist())
     total = math.fsum(problem.upper.tolist())
     if least <= total * SURE:
-        return ""
-    return _hall_text(problem) or f"the total load {least:.6g} exceeds the total capacity {total:.6g}"
+        return None
+    text = f"the total load {least:.6g} exceeds the total capacity {total:.6g}"
+    return _hall_reason(problem) or Reason(text, (*_all("capacity", problem.n_nodes), *_all("store", len(fits))))
 
 
-def _too_little(problem: CheckpointAllocation, fits: BoolArray) -> str:
+def _too_little(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
     if problem.capacity_min is None:
-        return ""
+        return None
     weights = np.where(fits, problem.weights, 0.0)
     most = weights.sum(axis=0)
     short = np.flatnonzero(most * SURE < problem.lower)
     if len(short):
         n = int(short[0])
         asked = problem.capacity_min[n]
-        return f"node {n} asks for at least {asked:.6g}, all that may go there is {most[n]:.6g}"
+        return Reason(f"node {n} asks for at least {asked:.6g}, all that may go there is {most[n]:.6g}")
     largest = math.fsum(weights.max(axis=1).tolist())
     asked = math.fsum(problem.lower.tolist())
     if largest * SURE >= asked:
-        return ""
-    return _hall_text(problem) or f"the minimum loads sum to {asked:.6g}, the total load is {largest:.6g}"
+        return None
+    text = f"the minimum loads sum to {asked:.6g}, the total load is {largest:.6g}"
+    return _hall_reason(problem) or Reason(text, _all("minimum", problem.n_nodes))
 
 
-def _crowded(problem: CheckpointAllocation, fits: BoolArray) -> str:
+def _crowded(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
     """Copies, each apart from each, that find fewer nodes than they are: the fewest of them (Hall 1935)."""
     for members in cliques(problem):
         if fits[members].sum(axis=1).min() >= len(members) or not is_clique(problem, members):
@@ -219,8 +244,9 @@ def _crowded(problem: CheckpointAllocation, fits: BoolArray) -> str:
             chosen = members[sorted(few)]
             nodes = int(fits[chosen].any(axis=0).sum())
             verb = "node" if nodes == 1 else "nodes"
-            return f"checkpoints {chosen.tolist()[:_MOST_NAMED]} must be apart, only {nodes} {verb} may store them"
-    return ""
+            named = chosen.tolist()[:_MOST_NAMED]
+            return Reason(f"checkpoints {named} must be apart, only {nodes} {verb} may store them")
+    return None
 
 
 def _unmatched(choices: list[list[int]]) -> set[int]:
@@ -247,19 +273,25 @@ def _unmatched(choices: list[list[int]]) -> set[int]:
     return set()
 
 
-def _too_many_moves(problem: CheckpointAllocation, fits: BoolArray) -> str:
+def _too_many_moves(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
     if problem.max_moves is None or problem.current is None:
-        return ""
+        return None
     must = int((~fits[np.arange(problem.n_checkpoints), problem.current]).sum())
-    return f"{must} checkpoints cannot stay, only {problem.max_moves} may move" if must > problem.max_moves else ""
+    if must <= problem.max_moves:
+        return None
+    return Reason(f"{must} checkpoints cannot stay, only {problem.max_moves} may move")
 
 
-def _narrow(problem: CheckpointAllocation, fits: BoolArray) -> str:
+def _narrow(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
     """What a few nodes cannot hold, where that is quick to see: few checkpoints with nodes of their own."""
     if problem.capacity is None or problem.cost.size > _QUICK_PAIRS:
-        return ""
+        return None
     found = hall_set(problem, most_arcs=_QUICK_ARCS)
-    return "" if found is None else _of_loads(problem, found)
+    return None if found is None else Reason(_of_loads(problem, found), _parts_of(found))
+
+
+def _all(kind: str, count: int) -> tuple[Part, ...]:
+    return tuple((kind, index) for index in range(count))
 
 
 def _lightest(problem: CheckpointAllocation, fits: BoolArray) -> FloatArray:

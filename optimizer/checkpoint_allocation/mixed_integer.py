@@ -213,8 +213,7 @@ def _program(problem: CheckpointAllocation, j: IntArray, n: IntArray) -> _Rows:
             rows.add(columns, share, 1 - _WIDER - 1e-9 * len(columns), np.inf)
     _add_apart(rows, problem, j, at)
     if problem.max_moves is not None and problem.current is not None:
-        stays = np.flatnonzero(problem.current[j] == n)
-        rows.ones(stays, problem.n_checkpoints - problem.max_moves, np.inf)
+        rows.ones(np.flatnonzero(problem.current[j] != n), -np.inf, problem.max_moves)
     return rows
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import is_proven
+from optimizer.checkpoint_allocation.conflict import is_divisible
 from optimizer.checkpoint_allocation.large import Priced, priced_search
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound, pairs_left
 from optimizer.checkpoint_allocation.packings.search import LARGEST_PAIRS, PackedSearch, Packings
@@ -103,6 +104,8 @@ def uncoupled(problem: CheckpointAllocation, *, time_limit_s: float, start: IntA
         return None if state.best is None else state.outcome()
     if not np.isfinite(state.bound):
         return None
+    if state.best is None and is_divisible(problem, time_limit_s=state.left_s(1.0)) is False:
+        return Outcome(None, None, infeasible=True, note="the linear relaxation has no solution")
     if small and _program_first(state):
         state.notes.append("mixed-integer program")
         first = state.program(None, _FIRST_NODES, _FIRST_SHARE)

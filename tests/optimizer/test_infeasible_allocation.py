@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 
 import nasty_problems as nasty
 import numpy as np
@@ -11,18 +13,20 @@ from scipy.optimize import linprog
 
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import Status
-from optimizer.checkpoint_allocation import solve
-from optimizer.checkpoint_allocation.conflict import Conflict, Parts, divided, filtered, undivided
+from optimizer.checkpoint_allocation import mixed_integer, solve
+from optimizer.checkpoint_allocation.conflict import Conflict, Parts, divided, fewer, undivided
+from optimizer.checkpoint_allocation.deletion import Budget, filtered
+from optimizer.checkpoint_allocation.farkas import Multipliers
 from optimizer.checkpoint_allocation.hall import hall_set
 
 
 def possible(problem: CheckpointAllocation, parts: set[tuple[str, int]]) -> bool:
     """Whether whole checkpoints can keep the parts: every assignment is tried, -1 for what need not be stored.
 
-    That few move says that all others are stored.
+    That few move beside minima says that all others are stored.
     """
     found = Parts(problem)
-    all_stored = ("moves", 0) in parts
+    all_stored = ("moves", 0) in parts and any(kind == "minimum" for kind, _ in parts)
     choices = [
         np.flatnonzero(found.fits[j]).tolist() + ([] if all_stored or ("store", j) in parts else [-1])
         for j in range(problem.n_checkpoints)
@@ -105,15 +109,27 @@ def tame(seed: int) -> CheckpointAllocation:
     )  # fmt: skip
 
 
+def check_whole(problem: CheckpointAllocation, conflict: Conflict) -> bool:
+    """Whole checkpoints can keep the parts without any of them, once those are out that only divided ones need."""
+    less = fewer(problem, conflict.parts, time_limit_s=30.0)
+    parts = set((less or conflict).parts)
+    assert parts <= set(conflict.parts)
+    assert not possible(problem, parts)
+    for part in parts:
+        assert possible(problem, parts - {part}), (conflict, less, part)
+    return less is not None
+
+
 def campaign(seeds: range) -> dict[str, int]:
-    """How many conflicts of each kind were checked."""
-    met = {"divided": 0, "undivided": 0, "hall": 0}
+    """How many conflicts of each kind were checked, and of how many whole checkpoints need fewer parts."""
+    met = {"divided": 0, "undivided": 0, "hall": 0, "fewer": 0}
     for seed in seeds:
         problem = tame(seed)
         conflict = divided(problem, time_limit_s=30.0)
         if conflict is not None:
             met["divided"] += 1
             check(problem, conflict)
+            met["fewer"] += check_whole(problem, conflict)
         elif (found := undivided(problem, time_limit_s=30.0)) is not None:
             met["undivided"] += 1
             check(problem, found)
@@ -126,6 +142,7 @@ def campaign(seeds: range) -> dict[str, int]:
             stored = [] if hall.least else [("store", j) for j in hall.checkpoints.tolist()]
             assert not divisible(problem, {*limits, *stored})
             check(problem, Conflict((*limits, *stored), False, True))
+            met["fewer"] += check_whole(problem, Conflict((*limits, *stored), False, True))
         elif problem.load.ndim == 1 and not problem.neighbours and problem.max_moves is None:
             assert conflict is None or not Parts(problem).fits.any(axis=1).all()
     return met
@@ -133,13 +150,15 @@ def campaign(seeds: range) -> dict[str, int]:
 
 def test_every_part_of_a_reason_is_needed_and_all_of_them_are_enough():
     met = campaign(range(80))
-    assert min(met.values()) >= 5, met
+    assert min(met[kind] for kind in ("divided", "undivided", "hall")) >= 5, met
+    assert met["fewer"] >= 1, met
 
 
 @pytest.mark.slow
 def test_every_part_of_many_more_reasons_is_needed():
     met = campaign(range(1_000, 6_000))
-    assert min(met.values()) >= 250, met
+    assert min(met[kind] for kind in ("divided", "undivided", "hall")) >= 250, met
+    assert met["fewer"] >= 50, met
 
 
 def test_a_problem_is_called_infeasible_only_where_nothing_keeps_the_rules():
@@ -225,6 +244,28 @@ def test_checkpoints_that_must_be_apart_may_all_be_left_out_of_a_reason():
     assert all(possible(problem, set(found.parts) - {part}) for part in found.parts)
 
 
+def test_whole_checkpoints_need_fewer_parts_than_divided_ones():
+    """Divided, all seven are needed to be more than 6.8; of whole ones the nodes hold three and two."""
+    load = np.repeat(np.array([1.0, 1.1, 1.0, 1.1, 1.0, 1.1, 1.0])[:, None], 2, axis=1)
+    plan = solve(CheckpointAllocation(cost=np.zeros((7, 2)), load=load, capacity=[3.9, 2.9]))
+    assert (plan.status, plan.note) == (
+        Status.INFEASIBLE,
+        "these cannot all hold: checkpoints 0, 1, 2, 3, 4, 5 must be stored; nodes 0, 1 can hold 3.9, 2.9. "
+        "Parts of checkpoints could be stored so, whole ones cannot",
+    )
+
+
+def test_few_moves_name_one_node_that_is_too_full_and_the_checkpoints_that_fill_it():
+    """Two nodes have too much, and of each more than one would have to go: one of them is reason enough."""
+    load = np.array([5.0, 4, 4, 3, 1, 5, 5, 4, 2, 1, 1, 1])
+    problem = CheckpointAllocation(
+        cost=np.zeros((12, 3)), load=load, capacity=[7.0, 8.0, 100.0], current=[0] * 5 + [1] * 5 + [2] * 2, max_moves=1
+    )  # fmt: skip
+    conflict = divided(problem, time_limit_s=30.0)
+    check(problem, conflict)
+    assert (len(conflict.of("capacity")), len(conflict.of("store")), len(conflict.of("moves"))) == (1, 3, 1)
+
+
 def test_a_large_problem_names_the_few_checkpoints_that_do_not_fit():
     draw = np.random.default_rng(1)
     load = draw.uniform(0.5, 1.5, 3_000)
@@ -237,13 +278,51 @@ def test_a_large_problem_names_the_few_checkpoints_that_do_not_fit():
     assert plan.note.startswith("checkpoints 0, 1, 2, 3, 4 with load 125 may only go to nodes 0, 1, 2, which together")
 
 
+def test_a_program_of_few_moves_counts_those_that_move():
+    """Counted as checkpoints that stay, they cost HiGHS minutes before its first node, whatever its time limit is."""
+    problem = CheckpointAllocation(cost=np.zeros((4, 3)), load=np.ones(4), current=[0, 1, 2, 0], max_moves=1)
+    j, n = np.nonzero(problem.allowed)
+    rows = mixed_integer._program(problem, j, n)
+    assert rows.high[-1] == 1
+    assert rows.index[-1].tolist() == np.flatnonzero(problem.current[j] != n).tolist()
+
+
+def test_multipliers_prove_the_same_in_float64_and_in_fractions():
+    met = {True: 0, False: 0}
+    for seed in range(200):
+        problem, draw = tame(seed), np.random.default_rng([seed, 12])
+        parts = Parts(problem)
+        some, farkas = parts._some(parts.every), parts.farkas
+        paid = farkas.program(some, each=False, most_work=math.inf, time_limit_s=30.0)[0]
+        if paid is None:
+            paid = Multipliers(*draw.integers(0, 3, (2, problem.n_nodes)) / 7.0, 0.0, ())
+        stored = some.stored & (draw.random(problem.n_checkpoints) < 0.9)
+        fixed, (added, wrong) = farkas._fixed(paid), farkas._added(paid)
+        above = farkas._above(stored, paid, fixed, added, wrong)
+        assert above == (farkas._exact(stored, paid, fixed) > 0)
+        met[above] += 1
+        less = farkas.proven(replace(some, stored=stored), paid)
+        assert (less is not None) == above
+        if less is not None:
+            assert (less.stored <= stored).all()
+            assert farkas._exact(less.stored, paid, fixed) > 0
+    assert min(met.values()) > 20, met
+
+
 def test_filtering_ends_at_its_limit_and_says_that_more_could_go():
     parts = tuple(("store", k) for k in range(40))
     needed = {3, 17, 18}
-    kept, smallest = filtered(parts, lambda some: needed <= {k for _, k in some})
-    assert ({k for _, k in kept}, smallest) == (needed, True)
-    kept, smallest = filtered(parts, lambda some: needed <= {k for _, k in some}, most=3)
-    assert (needed <= {k for _, k in kept}, smallest) == (True, False)
+
+    def asked(budget):
+        def refuted(some):
+            budget.spend(1.0)
+            return some if needed <= {k for _, k in some} else None
+
+        return {k for _, k in filtered(parts, refuted, budget)}, budget.cut
+
+    assert asked(Budget(1_000.0, 60.0)) == (needed, False)
+    kept, cut = asked(Budget(3.0, 60.0))
+    assert (needed < kept, cut) == (True, True)
 
 
 def test_without_time_for_less_the_reason_is_larger_and_says_so():
