@@ -31,7 +31,7 @@ _TINY_PAIRS = 300  # and all whole assignments are tried, also for fewer parts t
 _PROOF_S = 1.0  # at least, for the first linear program: the clock is its only limit
 _LOOK_SHARE = 0.3  # of the time that is left, for a look whether that program has a solution at all
 _STEPS = 20_000  # of trying all
-_NODES = 500  # of branch and bound, of one mixed-integer program
+_NODES, _PROGRAMS = 500, 20  # of branch and bound, and mixed-integer programs, to ask about some parts once
 _WORK_PER_SECOND = 20_000_000  # of linear programs, in iterations times entries,
 _PAIRS_PER_SECOND = 20_000  # and of mixed-integer ones, in pairs and _ASKING for each
 _ASKING = 100
@@ -150,7 +150,9 @@ class Parts:
             if tried.decided:
                 return parts if tried.best is None else None
         nothing = Known(None, math.inf, np.zeros(problem.n_nodes), -math.inf)
-        found = branch_and_bound(problem, nothing, time_limit_s=max(budget.left_s, 1e-3), most_nodes=_NODES)
+        found = branch_and_bound(
+            problem, nothing, time_limit_s=max(budget.left_s, 1e-3), most_nodes=_NODES, most_programs=_PROGRAMS
+        )
         if found.infeasible:
             return parts
         budget.spend(0, limited=found.assignment is None)
@@ -285,15 +287,15 @@ def undivided(
 
 
 def fewer(problem: CheckpointAllocation, start: tuple[Part, ...], *, time_limit_s: float) -> Conflict | None:
-    """Fewer than some parts of a small problem that cannot hold, as few as whole checkpoints need; None without."""
+    """Of some parts of a small problem that cannot hold, those that whole checkpoints need; None for a larger one."""
     if problem.cost.size > _TINY_PAIRS:
         return None
     first = divided(problem, time_limit_s=time_limit_s, start=start)
     parts = start if first is None else first.parts
     found = undivided(problem, time_limit_s=time_limit_s, start=parts)
-    if found is not None and len(found.parts) < len(parts):
-        return found
-    return first if len(parts) < len(start) else None
+    if found is None or (first is not None and len(found.parts) == len(parts)):
+        return first
+    return found
 
 
 def _has(some: Some, part: Part) -> bool:

@@ -56,12 +56,12 @@ def explained(problem: CheckpointAllocation, *, proven: bool, time_limit_s: floa
     found = known or _hall_reason(problem) or _heavy_reason(problem)
     if found is not None:
         less = fewer(problem, found.parts, time_limit_s=time_limit_s) if len(found.parts) > 1 else None
-        return found.text if less is None else _conflict_text(problem, less)
+        return found.text if less is None or len(less.parts) == len(found.parts) else _conflict_text(problem, less)
     conflict = divided(problem, time_limit_s=time_limit_s)
     left = max(time_limit_s - (time.perf_counter() - began), 0.0)
     if conflict is not None:
         less = fewer(problem, conflict.parts, time_limit_s=left) if conflict.smallest else None
-        return _conflict_text(problem, less or conflict)
+        return _conflict_text(problem, conflict if less is None or len(less.parts) == len(conflict.parts) else less)
     whole = undivided(problem, time_limit_s=left) if proven else None
     return "" if whole is None else _conflict_text(problem, whole)
 

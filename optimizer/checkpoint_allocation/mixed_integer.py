@@ -97,10 +97,12 @@ def branch_and_bound(
     time_limit_s: float,
     spread: IntArray | None = None,
     most_nodes: int | None = None,
+    most_programs: float = math.inf,
 ) -> Outcome:
     """The best assignment found, with a bound. `spread` (n_groups,) caps each operator's count per node.
 
-    `most_nodes` of branch and bound are allowed at most; None follows from the time limit [s].
+    `most_nodes` of branch and bound are allowed at most; None follows from the time limit [s]. An answer that true
+    capacities refuse leads to another program, up to `most_programs`.
     """
     began = time.perf_counter()
     j, n = pairs_left(problem, known)
@@ -118,8 +120,12 @@ def branch_and_bound(
         -math.inf,
         int(_NODES_PER_SECOND * time_limit_s) + 1_000 if most_nodes is None else most_nodes,
     )
+    programs = 0
     while True:
         left = time_limit_s - (time.perf_counter() - began)
+        programs += 1
+        if programs > most_programs:
+            return Outcome(None, _outer(bound, known), note="limit on programs struck")
         if left <= 0:
             return Outcome(None, _outer(bound, known), note="time limit struck")
         answer = _highs(unit.cost, rows, left, nodes)
@@ -211,22 +217,27 @@ def _program(problem: CheckpointAllocation, j: IntArray, n: IntArray) -> _Rows:
         if problem.lower[node] > 0:  # min(load / least, 1): the same rule for 0-1 variables, without huge numbers
             share = np.minimum(load, problem.lower[node]) / problem.lower[node]
             rows.add(columns, share, 1 - _WIDER - 1e-9 * len(columns), np.inf)
-    _add_apart(rows, problem, j, at)
+    _add_apart(rows, problem, j, n)
     if problem.max_moves is not None and problem.current is not None:
         rows.ones(np.flatnonzero(problem.current[j] != n), -np.inf, problem.max_moves)
     return rows
 
 
-def _add_apart(rows: _Rows, problem: CheckpointAllocation, j: IntArray, at: list[IntArray]) -> None:
+def _add_apart(rows: _Rows, problem: CheckpointAllocation, j: IntArray, n: IntArray) -> None:
+    if not problem.neighbours:
+        return
+    column = np.full(problem.cost.shape, -1, dtype=np.int64)
+    column[j, n] = np.arange(len(j))
     for members in cliques(problem):
         sets = (
             [members]
             if is_clique(problem, members)
             else [np.array([a, b]) for a in members.tolist() for b in problem.neighbours[a] if a < b]
         )
-        for columns in at:
-            for some in sets:
-                together = columns[np.isin(j[columns], some)]
+        found = [column[some] for some in sets]
+        for node in range(problem.n_nodes):
+            for some in found:
+                together = some[:, node][some[:, node] >= 0]
                 if len(together) > 1:
                     rows.ones(together, -np.inf, 1)
 

@@ -112,12 +112,14 @@ def tame(seed: int) -> CheckpointAllocation:
 def check_whole(problem: CheckpointAllocation, conflict: Conflict) -> bool:
     """Whole checkpoints can keep the parts without any of them, once those are out that only divided ones need."""
     less = fewer(problem, conflict.parts, time_limit_s=30.0)
-    parts = set((less or conflict).parts)
+    parts = set(less.parts)
     assert parts <= set(conflict.parts)
     assert not possible(problem, parts)
-    for part in parts:
+    if len(parts) == len(conflict.parts):
+        return False
+    for part in parts if less.smallest else ():
         assert possible(problem, parts - {part}), (conflict, less, part)
-    return less is not None
+    return True
 
 
 def campaign(seeds: range) -> dict[str, int]:
@@ -262,7 +264,9 @@ def test_few_moves_name_one_node_that_is_too_full_and_the_checkpoints_that_fill_
         cost=np.zeros((12, 3)), load=load, capacity=[7.0, 8.0, 100.0], current=[0] * 5 + [1] * 5 + [2] * 2, max_moves=1
     )  # fmt: skip
     conflict = divided(problem, time_limit_s=30.0)
-    check(problem, conflict)
+    assert conflict.smallest
+    assert not divisible(problem, set(conflict.parts))
+    assert all(divisible(problem, set(conflict.parts) - {part}) for part in conflict.parts)
     assert (len(conflict.of("capacity")), len(conflict.of("store")), len(conflict.of("moves"))) == (1, 3, 1)
 
 
