@@ -1,144 +1,170 @@
-"""Prices of a query selection: a minimum cut gives the best queries at a price, and proves a bound.
+"""Maximum closures: a minimum cut gives the best queries at a price of weight, and proves a bound.
 
-For a price lambda of weight, the queries that are worth most after paying for the union of their operators are a
-maximum closure (Picard 1976), which a minimum cut finds: source -> query (its value), query -> each of its operators,
-operator -> sink (lambda times its weight). The flow shares the value of each query among its operators: f[q, o], in
-all F[q] <= v[q] of a query and G[o] <= lambda w[o] at an operator. Whatever made them, such shares prove for every
-selection within the capacity
+For a price lambda, the queries that are worth most after paying for the union of their operators are a maximum closure
+(Picard 1976), which a minimum cut finds: source -> query (its value), query -> each of its operators, operator -> sink
+(lambda times its weight). Its flow shares the value of each query among its operators: f[q, o], in all F[q] of a query
+and G[o] at an operator.
 
-    sum v[q] z[q] <= sum (v[q] - F[q]) z[q] + sum G[o] y[o] <= sum_q (v[q] - F[q]) + lambda W
+A node of the search takes operators I and leaves out others O. Its queries are those that use none of O and fit, with
+I, alone; only operators outside of I cost anything. Where I and O are empty it is the whole problem. For every price
+lambda >= 0, costs c[o] <= lambda w[o] and shares f >= 0 of pairs outside of I,
 
-A query left out lowers that by v[q] - F[q], an operator taken by lambda w[o] - G[o].
+    sum v[q] z[q] <= lambda (W - w(I)) + sum_q max(0, v[q] - F[q]) + sum_o max(0, G[o] - c[o])
+
+over the queries of the node and the operators outside of I: the value is sum (v - F) z + sum f z, and sum f z is at
+most sum G[o] y[o], as z[q] <= y[o]. This is evaluated in whole numbers, whatever is said to be a flow; it is rounded
+down, as values are whole. A query left out lowers it by v[q] - F[q], an operator taken by c[o] - G[o].
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.selection import QuerySelection
-from optimizer.selection.scaling import Scaled, scaled
+from optimizer.selection.scaling import Scaled
 
-_BITS = 52
-_MOST_CUTS = 60
+_CALL = 600  # what a cut takes beside its pairs, queries and operators, in their unit
+_LARGEST_COST = 2**53  # more than all values: as good as no limit
 
 
 @dataclass(frozen=True)
-class Shares:
-    """A proof: price, and the flow (E,) of value from queries to operators; bound, and what is lost by leaving it."""
+class QuerySet:
+    """Queries of a node (m,), their value, and what their operators weigh beside those that the node takes."""
+
+    queries: BoolArray
+    value: int
+    weight: int
+
+    def worth(self, price: Fraction) -> Fraction:
+        """The value after paying for the operators."""
+        return self.value - price * self.weight
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The best queries at a price, and the proof: the flow on the pairs of the node, and the bound.
+
+    The losses are what the bound loses by leaving queries out (m,), or by taking operators (n,).
+    """
 
     price: Fraction
+    best: QuerySet
     flow: IntArray
     bound: int
     query_loss: IntArray
     operator_loss: IntArray
 
 
-@dataclass(frozen=True)
-class Cut:
-    """The queries that pay for their operators at a price (m,), their value and weight, and the proof."""
+class Closures:
+    """Minimum cuts of the node that takes operators (n,) and leaves out others (n,), in numbers that relax the problem.
 
-    queries: BoolArray
-    value: int
-    weight: int
-    shares: Shares
+    Queries that are not `possible` (m,) are in no set.
+    """
 
+    def __init__(
+        self,
+        problem: QuerySelection,
+        numbers: Scaled,
+        possible: BoolArray,
+        taken: BoolArray | None = None,
+        left_out: BoolArray | None = None,
+    ) -> None:
+        nothing = np.zeros(problem.n_operators, dtype=np.bool_)
+        taken, left_out = nothing if taken is None else taken, nothing if left_out is None else left_out
+        self._problem, self._numbers, self.taken = problem, numbers, taken
+        self.room = numbers.capacity - int(numbers.weight[taken].sum())
+        query, operator = problem.uses[:, 0], problem.uses[:, 1]
+        costs = ~taken[operator]
+        # sums of whole numbers below 2^53 are exact in float64
+        alone = np.bincount(query[costs], numbers.weight[operator[costs]], minlength=problem.n_queries)
+        self.queries = possible & (alone <= self.room)
+        self.queries[query[left_out[operator]]] = False
+        self.pairs = costs & self.queries[query]  # of `uses` (E,), those that have a flow
+        self._query, self._operator = query[self.pairs], operator[self.pairs]
+        self._value = np.where(self.queries, numbers.value, 0)
+        self._open, self._operators = _marked(self._query, len(alone)), _marked(self._operator, len(taken))
+        self._weights = numbers.weight[self._operators].tolist()
+        self.work = len(self._query) + len(self._open) + len(self._operators) + (len(alone) + len(taken)) // 8 + _CALL
+        self._network: Any = None
 
-class Closure:
-    """Minimum cuts of one problem at any price, in whole numbers that relax it."""
+    def closed(self, queries: BoolArray) -> QuerySet:
+        """The queries, and all of the node that need nothing more than they do."""
+        operators = self.taken.copy()
+        operators[self._operator[queries[self._query]]] = True
+        whole = self._problem.whole(operators) & self.queries
+        weight = int(self._numbers.weight[operators & ~self.taken].sum())
+        return QuerySet(whole, int(self._value[whole].sum()), weight)
 
-    def __init__(self, problem: QuerySelection, possible: BoolArray) -> None:
-        self.problem = problem
-        self.numbers = whole_numbers(problem, possible)
-        self._uses = problem.uses
-        self._sink = 1 + problem.n_queries + problem.n_operators
+    def between(self, heavy: BoolArray, light: BoolArray) -> tuple[BoolArray, FloatArray]:
+        """The operators (n,) that the heavy set adds to the light one, and how much depends on each.
+
+        That is the value of the added queries that use it, times the root of its weight: to leave it out loses the one,
+        to take it uses the other up.
+        """
+        wanted, has = np.zeros((2, self._problem.n_operators), dtype=np.bool_)
+        wanted[self._operator[heavy[self._query]]] = True
+        has[self._operator[light[self._query]]] = True
+        more = (heavy & ~light)[self._query]
+        worth = np.bincount(self._operator[more], self._value[self._query[more]], minlength=len(has))
+        return wanted & ~has, np.asarray(worth * np.sqrt(np.maximum(self._numbers.weight, 1)), dtype=np.float64)
 
     def cut(self, price: Fraction) -> Cut:
         """The smallest best set of queries at a price, and what it proves."""
+        m, n = self._problem.n_queries, self._problem.n_operators
+        above, below = price.numerator, price.denominator
+        cost = np.array([min(above * w // below, _LARGEST_COST) for w in self._weights], dtype=np.int64)
+        flow, reached = self._flow(cost)
+        shared, carried = np.zeros(m, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        np.add.at(shared, self._query, flow)
+        np.add.at(carried, self._operator, flow)
+        query_loss = np.maximum(self._value - shared, 0)
+        left = cost - carried[self._operators]
+        operator_loss = np.zeros(n, dtype=np.int64)
+        operator_loss[self._operators] = np.maximum(left, 0)
+        bound = int(query_loss.sum()) + int(np.maximum(-left, 0).sum()) + above * self.room // below
+        return Cut(price, self.closed(reached), flow, bound, query_loss, operator_loss)
+
+    def _flow(self, cost: IntArray) -> tuple[IntArray, BoolArray]:
+        """A largest flow on the pairs, and the queries (m,) on the side of the source."""
+        n_queries, n_operators = len(self._open), len(self._operators)
+        sink = 1 + n_queries + n_operators
+        if self._network is None:
+            self._network = self._built(cost)
+        else:
+            self._network.set_arcs_capacity(np.arange(n_operators), cost)
+        if self._network.solve(0, sink) != self._network.OPTIMAL:
+            raise RuntimeError("no maximum flow")  # numbers of 53 bits do not overflow
+        first = n_operators + n_queries
+        flow = np.asarray(self._network.flows(np.arange(first, first + len(self._query))), dtype=np.int64)
+        side = np.zeros(sink + 1, dtype=np.bool_)
+        side[np.asarray(self._network.get_source_side_min_cut(), dtype=np.int64)] = True  # it may be empty
+        reached = np.zeros(self._problem.n_queries, dtype=np.bool_)
+        reached[self._open] = side[1 : n_queries + 1]
+        return np.maximum(flow, 0), reached
+
+    def _built(self, cost: IntArray) -> Any:
+        """The network: arcs operator -> sink, source -> query, query -> operator, in this order."""
         from ortools.graph.python import max_flow  # noqa: PLC0415 - slow to load
 
-        m, n = self.problem.n_queries, self.problem.n_operators
-        query, operator = self._uses[:, 0], self._uses[:, 1]
-        value = self.numbers.value
-        paid = np.array([price.numerator * w // price.denominator for w in self.numbers.weight.tolist()], dtype=object)
-        cost = np.minimum(paid, 2**_BITS * 2).astype(np.int64)  # more than all values: as good as no limit
+        n_queries, n_operators = len(self._open), len(self._operators)
+        query = 1 + np.searchsorted(self._open, self._query)
+        operator = 1 + n_queries + np.searchsorted(self._operators, self._operator)
+        queries, operators = 1 + np.arange(n_queries), 1 + n_queries + np.arange(n_operators)
+        tails = np.concatenate([operators, np.zeros(n_queries, np.int64), query])
+        heads = np.concatenate([np.full(n_operators, 1 + n_queries + n_operators), queries, operator])
         network = max_flow.SimpleMaxFlow()
-        tails = np.concatenate([np.zeros(m, np.int64), 1 + query, 1 + m + np.arange(n)])
-        heads = np.concatenate([1 + np.arange(m), 1 + m + operator, np.full(n, self._sink)])
-        network.add_arcs_with_capacity(tails, heads, np.concatenate([value, value[query], cost]))
-        status = network.solve(0, self._sink)
-        if status != network.OPTIMAL:  # numbers of 53 bits do not overflow
-            raise RuntimeError(f"no maximum flow: status {status}")
-        flow = np.asarray(network.flows(np.arange(m, m + len(query))), dtype=np.int64)
-        side = np.zeros(self._sink + 1, dtype=np.bool_)
-        side[np.asarray(network.get_source_side_min_cut(), dtype=np.int64)] = True  # it may be empty
-        queries = side[1 : m + 1] & (value > 0)
-        return Cut(queries, *self.size(queries), self.shares(price, flow))
-
-    def size(self, queries: BoolArray) -> tuple[int, int]:
-        """Value and weight of a set of queries, in whole numbers."""
-        weight = self.numbers.weight[self.problem.union(queries)].sum()
-        return int(self.numbers.value[queries].sum()), int(weight)
-
-    def shares(self, price: Fraction, flow: IntArray) -> Shares:
-        """What a flow proves: lowered where it shares more than there is, so that it always proves something."""
-        m, n = self.problem.n_queries, self.problem.n_operators
-        query, operator = self._uses[:, 0], self._uses[:, 1]
-        carried = np.zeros(n, dtype=np.int64)
-        np.add.at(carried, operator, flow)
-        paid = [price.numerator * w // price.denominator for w in self.numbers.weight.tolist()]
-        over = np.array([c > p for c, p in zip(carried.tolist(), paid, strict=True)], dtype=np.bool_)
-        flow = np.where(over[operator] | (flow < 0), 0, flow)
-        shared, carried = np.zeros(m, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        np.add.at(shared, query, flow)
-        np.add.at(carried, operator, flow)
-        query_loss = np.maximum(self.numbers.value - shared, 0)
-        bound = int(query_loss.sum()) + math.ceil(price * self.numbers.capacity)
-        bound += int(np.maximum(shared - self.numbers.value, 0).sum())
-        loss = np.array([min(p, 2**61) - c for p, c in zip(paid, np.where(over, 0, carried).tolist(), strict=True)])
-        return Shares(price, flow, bound, query_loss, loss)
+        room = np.concatenate([cost, self._value[self._open], self._value[self._query]])
+        network.add_arcs_with_capacity(tails, heads, room)
+        return network
 
 
-def whole_numbers(problem: QuerySelection, possible: BoolArray) -> Scaled:
-    """The problem as whole numbers that relax it; queries that are not possible are worth nothing."""
-    return scaled(np.where(possible, problem.value, 0.0), problem.weight, problem.limit, _BITS)
-
-
-def best_cuts(closure: Closure) -> tuple[list[Cut], Shares]:
-    """The cuts on the way to the best price, and the proof of the lowest bound.
-
-    The bound is convex in the price. From a set that is too heavy and one that fits, the next price is where both are
-    worth the same (Newton's method on the lines of both), until that finds nothing new.
-    """
-    heavy, light = closure.cut(Fraction(0)), None
-    cuts, best = [heavy], heavy.shares
-    if heavy.weight <= closure.numbers.capacity:
-        return cuts, best
-    value, weight = 0, 0
-    for _ in range(_MOST_CUTS):
-        price = Fraction(heavy.value - value, heavy.weight - weight)
-        if price <= 0:
-            break
-        found = closure.cut(price)
-        cuts.append(found)
-        if found.shares.bound < best.bound:
-            best = found.shares
-        if found.weight > closure.numbers.capacity:
-            if found.weight >= heavy.weight:
-                break
-            heavy = found
-        else:
-            if light is not None and found.weight <= light.weight:
-                break
-            light = found
-            value, weight = found.value, found.weight
-    return cuts, best
-
-
-def real_split(shares: Shares, numbers: Scaled) -> FloatArray:
-    """The shares (E,) in the unit of values, rounded down."""
-    return np.nextafter(np.ldexp(shares.flow.astype(np.float64), -numbers.value_bits), 0.0)
+def _marked(numbers: IntArray, size: int) -> IntArray:
+    """The numbers that occur, in ascending order."""
+    mark = np.zeros(size, dtype=np.bool_)
+    mark[numbers] = True
+    return np.flatnonzero(mark)

@@ -12,11 +12,13 @@ from models.checked_arrays import BoolArray
 from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan, limit_of
 from models.solution import Status, is_proven
 from optimizer.enumeration import better_queries, exact_sum
-from optimizer.selection.closure import Closure, Shares, best_cuts, real_split
+from optimizer.selection.closure import Closures, Cut
 from optimizer.selection.filling import Filling
 from optimizer.selection.operators import real_price, select_operators
+from optimizer.selection.prices import best_cuts, real_split, whole_numbers
 from optimizer.selection.query_program import Fixed, Found, fixed, searched
 from optimizer.selection.query_tree import Tree
+from optimizer.selection.scaling import Scaled
 
 _STEP_BITS = 38  # as for operators: only what is better by 2^-38 of the bound is looked for, if numbers are not exact
 _WORK_BEFORE_PER_S, _WORK_AFTER_PER_S = 800_000, 1_200_000  # of branching, before and after the local search
@@ -34,8 +36,8 @@ class _Search:
 
     problem: QuerySelection
     possible: BoolArray
-    closure: Closure
-    shares: Shares
+    numbers: Scaled
+    root: Cut
     filling: Filling
     tree: Tree
 
@@ -59,16 +61,17 @@ def select_queries(
     began = time.perf_counter()
     deadline = time.monotonic() + time_limit_s
     possible = _possible(problem)
-    closure = Closure(problem, possible)
-    cuts, shares = best_cuts(closure)
-    bound = closure.numbers.real(shares.bound - shares.bound % closure.numbers.grain)
-    starts = [cut.queries for cut in cuts if cut.weight <= closure.numbers.capacity][-1:]
+    numbers = whole_numbers(problem, possible)
+    closures = Closures(problem, numbers, possible)
+    cuts, root = best_cuts(closures)
+    bound = numbers.real(root.bound - root.bound % numbers.grain)
+    starts = [cut.best.queries for cut in cuts if cut.best.weight <= numbers.capacity][-1:]
     if start is not None and start.shape == (problem.n_queries,):
         starts.append(start & possible)
     filling = Filling(problem, possible)
     best = _Best(_filled(problem, filling, starts), bound)
-    tree = Tree(problem, closure.numbers, possible, filling, shares.bound, _step(closure, shares.bound))
-    search = _Search(problem, possible, closure, shares, filling, tree)
+    tree = Tree(problem, numbers, possible, filling, root.bound, _step(numbers, root.bound))
+    search = _Search(problem, possible, numbers, root, filling, tree)
     best = _branched(search, best, _WORK_BEFORE_PER_S * time_limit_s, deadline)
     if not best.note and problem.objective(best.queries) < best.bound * (1 - 2.0**-_NEARLY_CLOSED):
         best = _improved(search, best, time_limit_s, seed)
@@ -77,7 +80,8 @@ def select_queries(
     if problem.n_queries <= _MOST_TRIED and not is_proven(problem.objective(best.queries), best.bound):
         best = _all_tried(problem, best)
     single = _left_over(problem, best.queries, max(0.01, deadline - time.monotonic()))
-    return _plan(problem, closure, shares, best, single, began)
+    plan = _plan(problem, best, single, began)
+    return replace(plan, price=real_price(float(root.price), numbers), split=real_split(closures, root, numbers))
 
 
 def _all_tried(problem: QuerySelection, best: _Best) -> _Best:
@@ -97,10 +101,10 @@ def select_by_prices(problem: QuerySelection) -> tuple[BoolArray, float]:
     Takes a small part of the time of `select_queries`, and no limit decides what comes out.
     """
     possible = _possible(problem)
-    closure = Closure(problem, possible)
-    cuts, shares = best_cuts(closure)
-    chosen = _filled(problem, Filling(problem, possible), [cut.queries for cut in cuts])
-    return chosen, max(closure.numbers.real(shares.bound), problem.objective(chosen))
+    numbers = whole_numbers(problem, possible)
+    cuts, root = best_cuts(Closures(problem, numbers, possible))
+    chosen = _filled(problem, Filling(problem, possible), [cut.best.queries for cut in cuts])
+    return chosen, max(numbers.real(root.bound), problem.objective(chosen))
 
 
 def _possible(problem: QuerySelection) -> BoolArray:
@@ -128,18 +132,17 @@ def _as_array(filling: Filling, problem: QuerySelection) -> BoolArray:
     return chosen
 
 
-def _step(closure: Closure, bound: int) -> int:
-    numbers = closure.numbers
+def _step(numbers: Scaled, bound: int) -> int:
     return numbers.grain if numbers.exact else max(numbers.grain, bound >> _STEP_BITS)
 
 
-def _goal(closure: Closure, shares: Shares, queries: BoolArray) -> int:
+def _goal(search: _Search, queries: BoolArray) -> int:
     """What a better set must be worth, in whole numbers."""
-    return int(closure.numbers.value[queries].sum()) + _step(closure, shares.bound)
+    return int(search.numbers.value[queries].sum()) + _step(search.numbers, search.root.bound)
 
 
 def _improved(search: _Search, best: _Best, time_limit_s: float, seed: int) -> _Best:
-    """The best set after a local search among the queries that the shares leave undecided."""
+    """The best set after a local search among the queries that the cut at the root leaves undecided."""
     known = _still_open(search, best)
     if known is None:
         return best
@@ -157,7 +160,7 @@ def _branched(search: _Search, best: _Best, work: float, deadline: float) -> _Be
         return best
     search.tree.start_from(best.queries)
     found = search.tree.search(work, deadline)
-    bound = min(best.bound, search.closure.numbers.real(found.bound))
+    bound = min(best.bound, search.numbers.real(found.bound))
     return _Best(found.queries, bound, "the time limit struck" if found.timed_out else best.note)
 
 
@@ -185,18 +188,18 @@ def _proven(search: _Search, best: _Best, time_limit_s: float, deadline: float, 
 
 def _still_open(search: _Search, best: _Best) -> Fixed | None:
     """What is fixed in every better set; None where there is none: then the bound is closed."""
-    goal = _goal(search.closure, search.shares, best.queries)
-    closed = search.closure.numbers.real(goal - search.closure.numbers.grain)
-    if search.shares.bound < goal or best.bound <= closed:
+    goal = _goal(search, best.queries)
+    closed = search.numbers.real(goal - search.numbers.grain)
+    if search.root.bound < goal or best.bound <= closed:
         best.bound = min(best.bound, closed)
         return None
-    return fixed(search.problem, search.shares, search.possible, goal)
+    return fixed(search.problem, search.root, search.possible, goal)
 
 
 def _taken(search: _Search, best: _Best, found: Found) -> _Best:
     """The better of what is known and what was found, once it is filled up; and the lower bound."""
-    goal = _goal(search.closure, search.shares, best.queries)
-    closed = search.closure.numbers.real(goal - search.closure.numbers.grain)
+    goal = _goal(search, best.queries)
+    closed = search.numbers.real(goal - search.numbers.grain)
     bound = best.bound if found.bound is None else min(best.bound, max(closed, found.bound))
     queries = best.queries
     if found.queries is not None:
@@ -251,14 +254,7 @@ def _room_left(problem: QuerySelection, taken: BoolArray) -> tuple[float, float]
     return least, most
 
 
-def _plan(
-    problem: QuerySelection,
-    closure: Closure,
-    shares: Shares,
-    best: _Best,
-    single: SelectionPlan | None,
-    began: float,
-) -> QueryPlan:
+def _plan(problem: QuerySelection, best: _Best, single: SelectionPlan | None, began: float) -> QueryPlan:
     operators = problem.union(best.queries)
     if single is not None and single.level is not None:
         operators = operators | (single.level > 0)
@@ -275,8 +271,6 @@ def _plan(
         queries=whole,
         operators=operators,
         used=math.fsum(problem.weight[operators].tolist()),
-        price=real_price(float(shares.price), closure.numbers),
         single_value=0.0 if single is None or single.objective is None else single.objective,
         single_bound=0.0 if single is None or single.bound is None else single.bound,
-        split=real_split(shares, closure.numbers),
     )

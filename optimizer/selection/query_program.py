@@ -11,7 +11,7 @@ import numpy as np
 from models.checked_arrays import BoolArray
 from models.selection import QuerySelection
 from optimizer.quiet import quiet_stdout
-from optimizer.selection.closure import Shares
+from optimizer.selection.closure import Cut
 from optimizer.selection.scaling import scaled
 
 _BITS = 40  # sums that CP-SAT handles with ease
@@ -42,11 +42,11 @@ class Found:
     timed_out: bool
 
 
-def fixed(problem: QuerySelection, shares: Shares, possible: BoolArray, goal: int) -> Fixed:
-    """What must be so in every set that is worth at least `goal`, as the shares prove it."""
-    spare = shares.bound - goal
-    query_in = possible & (shares.query_loss > spare)
-    operator_out = np.asarray(shares.operator_loss > spare, dtype=np.bool_)
+def fixed(problem: QuerySelection, root: Cut, possible: BoolArray, goal: int) -> Fixed:
+    """What must be so in every set that is worth at least `goal`, as the cut at the root proves it."""
+    spare = root.bound - goal
+    query_in = possible & (root.query_loss > spare)
+    operator_out = np.asarray(root.operator_loss > spare, dtype=np.bool_)
     query, operator = problem.uses[:, 0], problem.uses[:, 1]
     query_out = ~possible
     query_out[query[operator_out[operator]]] = True

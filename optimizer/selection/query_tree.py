@@ -21,8 +21,8 @@ import numpy as np
 
 from models.checked_arrays import BoolArray
 from models.selection import QuerySelection
+from optimizer.selection.closure import Closures, Cut, QuerySet
 from optimizer.selection.filling import Filling
-from optimizer.selection.node_cuts import NodeCut, NodeCuts, QuerySet
 from optimizer.selection.scaling import Scaled
 
 _MOST_CUTS = 12  # of one node
@@ -128,14 +128,14 @@ class Tree:
 
     def _bounded(self, node: _Node) -> _Node | None:
         """The node with its bound, what is fixed by it, and where to branch; None where nothing in it is better."""
-        cuts = NodeCuts(self._problem, self._numbers, self._possible, node.taken, node.left_out)
+        cuts = Closures(self._problem, self._numbers, self._possible, node.taken, node.left_out)
         if cuts.room < 0:
             return None
         heavy, light = self._ends(cuts, node)
         if heavy is None:
             self._finish(light)
             return None
-        best: NodeCut | None = None
+        best: Cut | None = None
         for _ in range(_MOST_CUTS):
             price = max(Fraction(0), Fraction(heavy.value - light.value, heavy.weight - light.weight))
             cut = cuts.cut(price)
@@ -157,7 +157,7 @@ class Tree:
         assert best is not None
         return self._fixed(cuts, node, best, heavy, light)
 
-    def _ends(self, cuts: NodeCuts, node: _Node) -> tuple[QuerySet | None, QuerySet]:
+    def _ends(self, cuts: Closures, node: _Node) -> tuple[QuerySet | None, QuerySet]:
         """A set that does not fit, None where all queries do, and one that fits: those of the parent if possible."""
         everything = cuts.closed(cuts.queries)
         if everything.weight <= cuts.room:
@@ -171,7 +171,7 @@ class Tree:
                 light = found
         return heavy, light
 
-    def _fixed(self, cuts: NodeCuts, node: _Node, cut: NodeCut, heavy: QuerySet, light: QuerySet) -> _Node | None:
+    def _fixed(self, cuts: Closures, node: _Node, cut: Cut, heavy: QuerySet, light: QuerySet) -> _Node | None:
         """The node without what would lower its bound too much, and the operator to branch on."""
         bound = min(node.bound, cut.bound - cut.bound % self._numbers.grain)
         if bound < self._goal:

@@ -15,7 +15,6 @@ import optimizer.selection.queries as module
 from models.selection import QueryPlan, QuerySelection
 from models.solution import OPTIMAL_GAP, Status
 from optimizer.selection import solve
-from optimizer.selection.closure import Closure, best_cuts
 from optimizer.verify_plans import split_bound, verify_plan
 
 WHOLE = st.integers(0, 12).map(float)
@@ -89,12 +88,9 @@ def test_the_shares_of_a_cut_prove_a_bound_by_themselves(problem):
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(problems())
 def test_any_shares_prove_a_bound_that_holds(problem):
-    closure = Closure(problem, np.ones(problem.n_queries, dtype=bool))
-    _, shares = best_cuts(closure)
-    draw = np.random.default_rng(len(problem.uses))
-    for flow in (shares.flow, shares.flow // 2, draw.integers(0, 2**50, len(shares.flow)), -shares.flow):
-        bound = closure.shares(shares.price, flow).bound
-        assert closure.numbers.real(bound) >= float(all_sets(problem)) * (1 - 1e-15)
+    plan, draw = solve(problem), np.random.default_rng(len(problem.uses))
+    for split in (plan.split, plan.split / 2, draw.random(len(problem.uses)) * 1e6, -plan.split):
+        assert split_bound(problem, replace(plan, split=split)) >= float(all_sets(problem)) * (1 - 1e-15)
 
 
 def sparse(m: int, n: int, seed: int) -> QuerySelection:

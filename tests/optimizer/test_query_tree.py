@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import optimizer.selection.closure as closure_module
+import optimizer.selection.prices as prices_module
 import optimizer.selection.query_tree as module
 from models.checked_arrays import BoolArray
 from models.selection import QuerySelection
-from optimizer.selection.closure import Closure
+from optimizer.selection.closure import Closures
 from optimizer.selection.filling import Filling
-from optimizer.selection.node_cuts import NodeCuts
+from optimizer.selection.prices import best_cuts, whole_numbers
 from optimizer.selection.query_tree import Searched, Tree
 from optimizer.selection.scaling import Scaled
 
@@ -62,7 +62,7 @@ def best_value(problem: QuerySelection) -> Fraction:
 
 def grown(problem: QuerySelection, *, step: int = 1) -> tuple[Tree, Scaled]:
     possible = np.ones(problem.n_queries, dtype=np.bool_)
-    numbers = Closure(problem, possible).numbers
+    numbers = whole_numbers(problem, possible)
     bound = int(numbers.value.sum())
     return Tree(problem, numbers, possible, Filling(problem, possible), bound, max(step, numbers.grain)), numbers
 
@@ -97,7 +97,7 @@ def test_all_that_is_better_is_found_in_many_more_problems(problem):
 @pytest.mark.parametrize("bits", [4, 8])
 def test_whole_numbers_of_few_bits_give_a_bound_and_no_false_proof(monkeypatch, bits):
     """What fits in coarse numbers may not fit: such leaves must stay in the bound."""
-    monkeypatch.setattr(closure_module, "_BITS", bits)
+    monkeypatch.setattr(prices_module, "_BITS", bits)
     draw, unclear = np.random.default_rng(bits), 0
     for _ in range(80):
         uses = np.argwhere(draw.random((6, 5)) < 0.4)
@@ -113,7 +113,7 @@ def test_whole_numbers_of_few_bits_give_a_bound_and_no_false_proof(monkeypatch, 
 
 def test_bounds_that_are_exact_to_the_last_unit_cut_off_nothing_that_is_better(monkeypatch):
     """Small whole numbers in few bits: prices round, and what is fixed, or not, is decided by one unit."""
-    monkeypatch.setattr(closure_module, "_BITS", 7)
+    monkeypatch.setattr(prices_module, "_BITS", 7)
     draw, exact = np.random.default_rng(3), 0
     every = (np.arange(2**8)[:, None] >> np.arange(8) & 1).astype(bool)
     for _ in range(400):
@@ -166,18 +166,65 @@ def test_a_known_set_is_kept_and_only_what_is_better_is_looked_for():
         assert numbers.real(found.bound) == 3.0
 
 
+def a_node(problem: QuerySelection, data) -> tuple[Closures, BoolArray]:
+    """The whole problem, or a node of it: operators taken and left out (n,) at random."""
+    n = problem.n_operators
+    state = np.zeros(n)
+    if data.draw(st.booleans()):
+        state = np.array(data.draw(st.lists(st.sampled_from([0, 0, 1, 2]), min_size=n, max_size=n)))
+    possible = np.ones(problem.n_queries, dtype=np.bool_)
+    return Closures(problem, whole_numbers(problem, possible), possible, state == 1, state == 2), state == 2
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(problems(most=6), st.data())
+def test_a_cut_is_the_smallest_best_set_of_all_and_its_bound_is_what_that_is_worth(problem, data):
+    """Against all sets of queries of a node, at any price."""
+    closures, _ = a_node(problem, data)
+    numbers = whole_numbers(problem, np.ones(problem.n_queries, dtype=np.bool_))
+    price = data.draw(st.sampled_from([Fraction(0), Fraction(1), Fraction(10**30)]) | st.fractions(0, 9))
+    cost = [int(price * w) for w in numbers.weight.tolist()]
+    worth = {}
+    for queries, _, _ in sets_of(problem):
+        if (queries <= closures.queries).all():
+            paid = np.flatnonzero(problem.union(queries) & ~closures.taken).tolist()
+            worth[queries.tobytes()] = int(numbers.value[queries].sum()) - sum(cost[o] for o in paid)
+    most = max(worth.values())
+    best = [np.frombuffer(queries, dtype=np.bool_) for queries, value in worth.items() if value == most]
+    smallest = np.logical_and.reduce(best)
+    cut = closures.cut(price)
+    valued = numbers.value > 0
+    assert (cut.best.queries & valued).tolist() == (smallest & valued).tolist()
+    expected = closures.closed(smallest)
+    assert (cut.best.value, cut.best.weight) == (expected.value, expected.weight)
+    assert cut.bound == most + math.floor(price * closures.room)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(problems(most=6))
+def test_the_best_price_is_that_of_the_lowest_bound_of_all_prices(problem):
+    """Against the bound of every price at which two sets of queries are worth the same."""
+    possible = np.ones(problem.n_queries, dtype=np.bool_)
+    numbers = whole_numbers(problem, possible)
+    closures = Closures(problem, numbers, possible)
+    sets = {(0, 0)}
+    for queries, _, _ in sets_of(problem):
+        if (queries <= closures.queries).all():
+            sets.add((int(numbers.value[queries].sum()), int(numbers.weight[problem.union(queries)].sum())))
+    prices = {Fraction(v - u, w - x) for v, w in sets for u, x in sets if w != x and (v - u) * (w - x) > 0}
+    least = min(max(v + p * (closures.room - w) for v, w in sets) for p in {Fraction(0), *prices})
+    _, root = best_cuts(closures)
+    assert least - 1 < root.bound <= least + len(numbers.weight)  # costs are rounded down
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(problems(most=5), st.data())
 def test_any_flow_proves_a_bound_of_a_node_and_what_leaving_out_or_taking_loses(problem, data):
     """Operators taken and left out at random, shares that are no flow, any price: of every set of the node."""
-    m, n = problem.n_queries, problem.n_operators
-    state = np.array(data.draw(st.lists(st.sampled_from([0, 0, 1, 2]), min_size=n, max_size=n)))
-    taken, left_out = state == 1, state == 2
-    possible = np.ones(m, dtype=np.bool_)
-    numbers = Closure(problem, possible).numbers
-    cuts = NodeCuts(problem, numbers, possible, taken, left_out)
+    cuts, left_out = a_node(problem, data)
     if cuts.room < 0:
         return
+    numbers = whole_numbers(problem, np.ones(problem.n_queries, dtype=np.bool_))
     draw = np.random.default_rng(data.draw(st.integers(0, 99)))
     price = data.draw(st.fractions(0, 100, max_denominator=50))
 
@@ -191,7 +238,7 @@ def test_any_flow_proves_a_bound_of_a_node_and_what_leaving_out_or_taking_loses(
     cut = cuts.cut(price)
     for queries, _, fits in sets_of(problem):
         used = problem.union(queries)
-        if not fits or (used & left_out).any() or numbers.weight[used | taken].sum() > numbers.capacity:
+        if not fits or (used & left_out).any() or numbers.weight[used | cuts.taken].sum() > numbers.capacity:
             continue
         lost = cut.query_loss[~queries & cuts.queries].max(initial=0)
         lost = max(int(lost), int(cut.operator_loss[used].max(initial=0)))
