@@ -28,7 +28,7 @@ from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.selection import QuerySelection
 from optimizer.selection.scaling import Scaled
 
-_CALL = 600  # what a cut takes beside its pairs, queries and operators, in their unit
+_CALL = 300  # what a cut takes beside its pairs, queries and operators, in their unit
 _LARGEST_COST = 2**53  # more than all values: as good as no limit
 
 
@@ -94,11 +94,11 @@ class Closures:
 
     def closed(self, queries: BoolArray) -> QuerySet:
         """The queries, and all of the node that need nothing more than they do."""
-        operators = self.taken.copy()
+        operators = np.zeros(len(self.taken), dtype=np.bool_)
         operators[self._operator[queries[self._query]]] = True
-        whole = self._problem.whole(operators) & self.queries
-        weight = int(self._numbers.weight[operators & ~self.taken].sum())
-        return QuerySet(whole, int(self._value[whole].sum()), weight)
+        whole = self.queries.copy()
+        whole[self._query[~operators[self._operator]]] = False
+        return QuerySet(whole, int(self._value[whole].sum()), int(self._numbers.weight[operators].sum()))
 
     def between(self, heavy: BoolArray, light: BoolArray) -> tuple[BoolArray, FloatArray]:
         """The operators (n,) that the heavy set adds to the light one, and how much depends on each.
@@ -152,8 +152,8 @@ class Closures:
         from ortools.graph.python import max_flow  # noqa: PLC0415 - slow to load
 
         n_queries, n_operators = len(self._open), len(self._operators)
-        query = 1 + np.searchsorted(self._open, self._query)
-        operator = 1 + n_queries + np.searchsorted(self._operators, self._operator)
+        query = 1 + _places(self._open, self._problem.n_queries)[self._query]
+        operator = 1 + n_queries + _places(self._operators, self._problem.n_operators)[self._operator]
         queries, operators = 1 + np.arange(n_queries), 1 + n_queries + np.arange(n_operators)
         tails = np.concatenate([operators, np.zeros(n_queries, np.int64), query])
         heads = np.concatenate([np.full(n_operators, 1 + n_queries + n_operators), queries, operator])
@@ -168,3 +168,10 @@ def _marked(numbers: IntArray, size: int) -> IntArray:
     mark = np.zeros(size, dtype=np.bool_)
     mark[numbers] = True
     return np.flatnonzero(mark)
+
+
+def _places(numbers: IntArray, size: int) -> IntArray:
+    """The place of each number (size,) among those given."""
+    place = np.zeros(size, dtype=np.int64)
+    place[numbers] = np.arange(len(numbers))
+    return place

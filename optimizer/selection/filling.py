@@ -14,6 +14,7 @@ from optimizer.selection.scaling import exact_integers
 
 _LARGEST_RATE = 1e300
 _ROUGH = 1e-9  # of all weight: what rounding may make of a marginal weight
+_ROUND = 150  # what a round takes beside the marginal weights it changes, in their unit
 _LOOKED = 48  # queries that a round fills with
 _NOISE = 0.3
 _MOST_TRIED = 64  # queries taken out at once, at most
@@ -39,6 +40,7 @@ class Filling:
         alone = [math.fsum(self._rough_weight[o] for o in operators) for operators in self._operators]
         self._alone = np.array(alone, dtype=np.float64)
         self._allowance = _ROUGH * max(math.fsum(self._rough_weight), self._room / self._scale)
+        self.touched = 0  # marginal weights that were changed, since it was made
         self.reset([])
 
     def reset(self, queries: Iterable[int]) -> None:
@@ -67,6 +69,7 @@ class Filling:
                 for other in self._queries[o]:
                     self._marginal[other] -= self._weight[o]
                 cheaper += self._queries[o]
+        self.touched += len(cheaper)
         return cheaper
 
     def drop(self, query: int) -> list[int]:
@@ -83,6 +86,7 @@ class Filling:
                 for other in self._queries[o]:
                     self._marginal[other] += self._weight[o]
                 dearer += self._queries[o]
+        self.touched += len(dearer)
         return dearer
 
     def fill(self, among: Iterable[int] | None = None, noise: dict[int, float] | None = None) -> list[int]:
@@ -134,10 +138,15 @@ class Filling:
         """The queries of the set, in ascending order."""
         return sorted(self._chosen)
 
-    def improve(self, rounds: int, draw: np.random.Generator, undecided: list[int]) -> None:
-        """Take a few undecided queries out, fill with noise, and keep what is not worse; that many times."""
+    def improve(self, work: float, draw: np.random.Generator, undecided: list[int]) -> None:
+        """Take a few undecided queries out, fill with noise, and keep what is not worse; again and again.
+
+        Each marginal weight that is changed is one of work, and each round takes some more.
+        """
         free, among = set(undecided), np.array(undecided, dtype=np.int64)
-        for _ in range(rounds):
+        most = self.touched + work
+        while self.touched < most:
+            self.touched += _ROUND
             inside = among[self._is_in[among]]
             if not len(inside):
                 return

@@ -12,6 +12,7 @@ from models.checked_arrays import BoolArray
 from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan, limit_of
 from models.solution import Status, is_proven
 from optimizer.enumeration import better_queries, exact_sum
+from optimizer.selection import neighbourhoods
 from optimizer.selection.closure import Closures, Cut
 from optimizer.selection.filling import Filling
 from optimizer.selection.operators import real_price, select_operators
@@ -21,13 +22,13 @@ from optimizer.selection.query_tree import Tree
 from optimizer.selection.scaling import Scaled
 
 _STEP_BITS = 38  # as for operators: only what is better by 2^-38 of the bound is looked for, if numbers are not exact
-_WORK_BEFORE_PER_S, _WORK_AFTER_PER_S = 800_000, 1_200_000  # of branching, before and after the local search
-_NEARLY_CLOSED = 10  # a bound within 2^-10 of the best set: branching goes on without a local search
-_ROUNDS_PER_S = 2_000  # rounds of the local search for each second of the limit: about a quarter of it
-_FEW_ROUNDS, _ROUNDS_OF_QUERY, _MOST_ROUNDS = 5_000, 8, 40_000  # at most: for few undecided queries, for each, in all
+_WORK_BEFORE_PER_S, _WORK_AFTER_PER_S = 700_000, 1_000_000  # of branching, before and after local searches
+_WORK_AROUND_PER_S = 800_000  # of branching in neighbourhoods of the best set
+_NEARLY_CLOSED = 10  # a bound within 2^-10 of the best set: branching goes on without local searches
+_FILLING_PER_S, _MOST_FILLING = 400_000, 5_000_000  # marginal weights changed by the local search, in all at most
 _MOST_STARTS = 6
 _MOST_TRIED, _MOST_STEPS = 40, 50_000  # queries, and steps, for which all that is better is tried
-_PROGRAM_USES = 60_000  # pairs of undecided query and operator up to which CP-SAT is asked
+_PROGRAM_USES = 15_000  # pairs of undecided query and operator up to which CP-SAT is asked
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,12 @@ def select_queries(
     tree = Tree(problem, numbers, possible, filling, root.bound, _step(numbers, root.bound))
     search = _Search(problem, possible, numbers, root, filling, tree)
     best = _branched(search, best, _WORK_BEFORE_PER_S * time_limit_s, deadline)
+    work = (_WORK_AROUND_PER_S + _WORK_AFTER_PER_S) * time_limit_s
     if not best.note and problem.objective(best.queries) < best.bound * (1 - 2.0**-_NEARLY_CLOSED):
         best = _improved(search, best, time_limit_s, seed)
-    best = _branched(search, best, _WORK_AFTER_PER_S * time_limit_s, deadline)
+        best = _varied(search, best, _WORK_AROUND_PER_S * time_limit_s, deadline, seed)
+        work = _WORK_AFTER_PER_S * time_limit_s
+    best = _branched(search, best, work, deadline)
     best = _proven(search, best, time_limit_s, deadline, seed)
     if problem.n_queries <= _MOST_TRIED and not is_proven(problem.objective(best.queries), best.bound):
         best = _all_tried(problem, best)
@@ -148,10 +152,25 @@ def _improved(search: _Search, best: _Best, time_limit_s: float, seed: int) -> _
         return best
     undecided = np.flatnonzero(~known.query_in & ~known.query_out).tolist()
     search.filling.reset(np.flatnonzero(best.queries).tolist())
-    enough = min(_MOST_ROUNDS, max(_FEW_ROUNDS, _ROUNDS_OF_QUERY * len(undecided)))
-    rounds = min(enough, int(_ROUNDS_PER_S * time_limit_s))
-    search.filling.improve(rounds, np.random.default_rng(seed), undecided)
+    work = min(_FILLING_PER_S * time_limit_s, _MOST_FILLING)
+    search.filling.improve(work, np.random.default_rng(seed), undecided)
     return _Best(_as_array(search.filling, search.problem), best.bound, best.note)
+
+
+def _varied(search: _Search, best: _Best, work: float, deadline: float, seed: int) -> _Best:
+    """The best set after so much branching in its neighbourhoods."""
+    if _still_open(search, best) is None:
+        return best
+
+    def tree(taken: BoolArray, left_out: BoolArray) -> Tree:
+        step = _step(search.numbers, search.root.bound)
+        return Tree(
+            search.problem, search.numbers, search.possible, search.filling, search.root.bound, step, taken, left_out
+        )
+
+    draw = np.random.default_rng([seed, 1])
+    queries, timed_out = neighbourhoods.improved(search.problem, best.queries, tree, work, draw, deadline)
+    return _Best(queries, best.bound, "the time limit struck" if timed_out else best.note)
 
 
 def _branched(search: _Search, best: _Best, work: float, deadline: float) -> _Best:

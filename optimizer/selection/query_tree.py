@@ -57,11 +57,20 @@ class _Node:
 class Tree:
     """One search for sets that are worth at least `step` more than the best one; it can be gone on with.
 
-    `bound` is one that is known of all sets, in whole numbers like `step`.
+    `bound` is one that is known of all sets, in whole numbers like `step`. With operators `taken` or `left_out` (n,) it
+    is only a search of sets that take the ones and do without the others; what then is filled up may be another.
     """
 
     def __init__(
-        self, problem: QuerySelection, numbers: Scaled, possible: BoolArray, filling: Filling, bound: int, step: int
+        self,
+        problem: QuerySelection,
+        numbers: Scaled,
+        possible: BoolArray,
+        filling: Filling,
+        bound: int,
+        step: int,
+        taken: BoolArray | None = None,
+        left_out: BoolArray | None = None,
     ) -> None:
         self._problem, self._numbers, self._filling = problem, numbers, filling
         self._possible = possible & (numbers.value > 0)
@@ -69,9 +78,10 @@ class Tree:
         self._best = np.zeros(problem.n_queries, dtype=np.bool_)
         self._value = self._most_filled = self._unclear = 0
         none = np.zeros(problem.n_operators, dtype=np.bool_)
-        self._waiting = [(-bound, 0, _Node(none, none, possible, self._best, bound))]
+        taken, left_out = none if taken is None else taken, none if left_out is None else left_out
+        self._waiting = [(-bound, 0, _Node(taken, left_out, possible, self._best, bound))]
         self._most_waiting = _MOST_BYTES // (2 * (problem.n_queries + problem.n_operators) + _NODE_BYTES)
-        self._work = self._count = 0
+        self._count, self.work = 0, 0.0  # pairs, queries and operators of cuts so far
         self._at_once = _AT_FIRST
 
     def start_from(self, queries: BoolArray) -> None:
@@ -85,7 +95,7 @@ class Tree:
 
         A cut takes its pairs, queries and operators of work. Only `deadline` depends on the clock.
         """
-        self._most_work, self._deadline, self._late = self._work + work, deadline, False
+        self._most_work, self._deadline, self._late = self.work + work, deadline, False
         while self._waiting and self._may_go_on():
             node = heapq.heappop(self._waiting)[2]
             if node.bound < self._goal:
@@ -98,9 +108,14 @@ class Tree:
         self._bound = min(self._bound, max(highest, self._unclear, self._goal - self._numbers.grain))
         return Searched(self._best, self._bound, self._late)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is left to search."""
+        return bool(self._waiting)
+
     def _may_go_on(self) -> bool:
         self._late = self._late or time.monotonic() >= self._deadline
-        return self._work < self._most_work and len(self._waiting) < self._most_waiting and not self._late
+        return self.work < self._most_work and len(self._waiting) < self._most_waiting and not self._late
 
     def _wait(self, node: _Node | None) -> None:
         if node is not None:
@@ -139,7 +154,7 @@ class Tree:
         for _ in range(_MOST_CUTS):
             price = max(Fraction(0), Fraction(heavy.value - light.value, heavy.weight - light.weight))
             cut = cuts.cut(price)
-            self._work += cuts.work
+            self.work += cuts.work
             best = cut if best is None or cut.bound < best.bound else best
             if best.bound < self._goal:
                 return None
@@ -159,17 +174,20 @@ class Tree:
 
     def _ends(self, cuts: Closures, node: _Node) -> tuple[QuerySet | None, QuerySet]:
         """A set that does not fit, None where all queries do, and one that fits: those of the parent if possible."""
-        everything = cuts.closed(cuts.queries)
-        if everything.weight <= cuts.room:
-            return None, everything
-        heavy, light = everything, cuts.closed(np.zeros_like(cuts.queries))
+        heavy: QuerySet | None = None
+        light: QuerySet | None = None
         for queries in (node.heavy, node.light):
             found = cuts.closed(queries & cuts.queries)
             if found.weight > cuts.room:
                 heavy = found
-            elif found.weight > light.weight:
+            elif light is None or found.weight > light.weight:
                 light = found
-        return heavy, light
+        if heavy is None:
+            everything = cuts.closed(cuts.queries)
+            if everything.weight <= cuts.room:
+                return None, everything
+            heavy = everything
+        return heavy, light or cuts.closed(np.zeros_like(cuts.queries))
 
     def _fixed(self, cuts: Closures, node: _Node, cut: Cut, heavy: QuerySet, light: QuerySet) -> _Node | None:
         """The node without what would lower its bound too much, and the operator to branch on."""

@@ -58,7 +58,7 @@ def test_the_local_search_ends_no_worse_than_it_began():
         filling = Filling(problem, np.ones(40, dtype=np.bool_))
         filling.fill()
         before = filling.value
-        filling.improve(100, np.random.default_rng(seed), list(range(40)))
+        filling.improve(15_000, np.random.default_rng(seed), list(range(40)))
         assert filling.value >= before
         chosen = np.zeros(40, dtype=np.bool_)
         chosen[filling.chosen] = True

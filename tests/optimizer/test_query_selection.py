@@ -110,7 +110,8 @@ def test_the_same_seed_gives_the_same_plan_for_any_number_of_workers():
 
 def test_without_an_exact_search_the_bound_still_holds_and_is_no_proof(monkeypatch):
     monkeypatch.setattr(module, "_PROGRAM_USES", -1)
-    monkeypatch.setattr(module, "_MOST_ROUNDS", 50)
+    monkeypatch.setattr(module, "_MOST_FILLING", 8_000)
+    monkeypatch.setattr(module, "_WORK_AROUND_PER_S", 0)
     monkeypatch.setattr(module, "_WORK_BEFORE_PER_S", 0)
     monkeypatch.setattr(module, "_WORK_AFTER_PER_S", 0)
     monkeypatch.setattr(module, "_MOST_STEPS", 0)

@@ -245,6 +245,27 @@ def test_any_flow_proves_a_bound_of_a_node_and_what_leaving_out_or_taking_loses(
         assert int(numbers.value[queries].sum()) <= cut.bound - lost
 
 
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(problems(most=6), st.data())
+def test_a_search_of_what_takes_and_leaves_out_operators_finds_the_best_set_of_these(problem, data):
+    n = problem.n_operators
+    state = np.array(data.draw(st.lists(st.sampled_from([0, 0, 1, 2]), min_size=n, max_size=n)))
+    possible = np.ones(problem.n_queries, dtype=np.bool_)
+    numbers = whole_numbers(problem, possible)
+    bound, filling = int(numbers.value.sum()), Filling(problem, possible)
+    tree = Tree(problem, numbers, possible, filling, bound, numbers.grain, state == 1, state == 2)
+    found = tree.search(math.inf, math.inf)
+    assert not tree.is_open
+    assert problem.fits(problem.union(found.queries))
+    room = Fraction(problem.limit) - sum(Fraction(w) for w in problem.weight[state == 1].tolist())
+    for queries, value, _ in sets_of(problem):
+        used = problem.union(queries)
+        costs = sum(Fraction(w) for w in problem.weight[used & (state != 1)].tolist())
+        if costs <= room and not (used & (state == 2)).any():
+            assert value <= Fraction(numbers.real(found.bound))
+            assert not numbers.exact or value <= Fraction(problem.objective(found.queries))
+
+
 def test_popular_operators_are_branched_on_until_nothing_is_left():
     """Two sets of queries at the best price, far apart, of which the linear relaxation takes a part each."""
     draw = np.random.default_rng(5)
