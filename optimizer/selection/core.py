@@ -43,15 +43,51 @@ class Searched:
 
 @dataclass(frozen=True)
 class _Operator:
-    """An operator of the core: its deviations, and how little they lose per weight."""
+    """An operator of the core and its deviations."""
 
     row: int
     level: IntArray
     more: IntArray
     heavier: IntArray
     loss: FloatArray
-    up: float
-    down: float
+
+
+@dataclass(frozen=True)
+class _Core:
+    """The operators with an open deviation, those that lose least per weight first.
+
+    Operator i deviates by `deviations[starts[i] : ends[i]]` of the relaxation, and loses at least up[i] for each unit
+    of weight it adds, and down[i] for each that it takes away.
+    """
+
+    relaxation: Relaxation
+    deviations: IntArray
+    starts: IntArray
+    ends: IntArray
+    up: FloatArray
+    down: FloatArray
+
+    @classmethod
+    def of(cls, relaxation: Relaxation, which: BoolArray) -> _Core:
+        """The core of the deviations that are open."""
+        chosen = np.flatnonzero(which)
+        heavier, loss = relaxation.heavier[chosen], relaxation.loss[chosen]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            up = np.where(heavier > 0, loss / heavier, math.inf)
+            down = np.where(heavier < 0, loss / -heavier, math.inf)
+        starts = np.unique(relaxation.row[chosen], return_index=True)[1]
+        if not len(starts):
+            return cls(relaxation, chosen, starts, starts, up, down)
+        up, down = np.minimum.reduceat(up, starts), np.minimum.reduceat(down, starts)
+        order = np.argsort(np.minimum(up, down), kind="stable")
+        ends = np.append(starts[1:], len(chosen))
+        return cls(relaxation, chosen, starts[order], ends[order], up[order], down[order])
+
+    def operator(self, index: int) -> _Operator:
+        """One operator with all its open deviations."""
+        which = self.deviations[self.starts[index] : self.ends[index]]
+        of = self.relaxation
+        return _Operator(int(of.row[which[0]]), of.level[which], of.more[which], of.heavier[which], of.loss[which])
 
 
 @dataclass(frozen=True)
@@ -92,17 +128,17 @@ class _Search:
         self._room = options.capacity - relaxation.weight
         self._safe = options.safe - relaxation.weight
         self._margin = _margin(options, relaxation, known)
-        self._operators = _core(relaxation, open_deviations(options, relaxation, known))
+        self._core = _Core.of(relaxation, open_deviations(options, relaxation, known))
         self._checks = 0
         self._history: list[tuple[_Operator, IntArray, IntArray]] = []
 
     def run(self, most_states: int, deadline: float) -> Searched:
         states = _States(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1))
         self._better(states)
-        rates_up = _least_after([one.up for one in self._operators])
-        rates_down = _least_after([one.down for one in self._operators])
+        rates_up, rates_down = _least_after(self._core.up), _least_after(self._core.down)
         seen = 0
-        for index, operator in enumerate(self._operators):
+        for index in range(len(self._core.up)):
+            operator = self._core.operator(index)
             if self._top - operator.loss.min() < self._goal():
                 continue
             states = self._expanded(states, operator, rates_up[index + 1], rates_down[index + 1])
@@ -187,39 +223,9 @@ def _margin(options: Options, relaxation: Relaxation, known: int) -> float:
     return _MARGIN * float(top + abs(known + options.step - relaxation.value))
 
 
-def _core(relaxation: Relaxation, which: BoolArray) -> list[_Operator]:
-    """The operators with an open deviation, those that lose least per weight first."""
-    chosen = np.flatnonzero(which)
-    heavier, loss = relaxation.heavier[chosen], relaxation.loss[chosen]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        up = np.where(heavier > 0, loss / heavier, math.inf)
-        down = np.where(heavier < 0, loss / -heavier, math.inf)
-    rows, starts = np.unique(relaxation.row[chosen], return_index=True)
-    if not len(rows):
-        return []
-    least_up, least_down = np.minimum.reduceat(up, starts), np.minimum.reduceat(down, starts)
-    ends = [*starts[1:].tolist(), len(chosen)]
-    order = np.argsort(np.minimum(least_up, least_down), kind="stable").tolist()
-    return [
-        _Operator(
-            int(rows[k]),
-            relaxation.level[chosen[starts[k] : ends[k]]],
-            relaxation.more[chosen[starts[k] : ends[k]]],
-            heavier[starts[k] : ends[k]],
-            loss[starts[k] : ends[k]],
-            float(least_up[k]),
-            float(least_down[k]),
-        )
-        for k in order
-    ]
-
-
-def _least_after(rates: list[float]) -> list[float]:
+def _least_after(rates: FloatArray) -> FloatArray:
     """The least rate among those from each place on, and infinity at the end."""
-    least = [math.inf]
-    for rate in reversed(rates):
-        least.append(min(rate, least[-1]))
-    return least[::-1]
+    return np.minimum.accumulate(np.append(rates, math.inf)[::-1])[::-1]
 
 
 def _undominated(heavier: IntArray, more: IntArray) -> IntArray:

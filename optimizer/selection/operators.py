@@ -20,7 +20,7 @@ from optimizer.selection.scaling import Scaled, scaled
 
 _FIRST_STATES, _MOST_STATES = 400_000, 20_000_000
 _MOST_TRIED, _MOST_STEPS = 200, 200_000  # numbers of a problem, and steps, for which all is tried
-_MOST_COUNTED = 300_000  # operators up to which a price of being chosen is looked for
+_MOST_COUNTED, _MOST_BRANCHED = 3_000_000, 300_000  # operators with a price of being chosen, and with one a branch
 
 
 @dataclass
@@ -111,7 +111,7 @@ def _searched(given: Options, deadline: float, start: IntArray | None) -> _Answe
         priced = counted(options, found.value)
         if priced is not None:
             answer = _with(options, priced, answer, deadline)
-    if _open(options, answer) and options.value.shape[1] == 2 and len(level) <= _MOST_COUNTED:
+    if _open(options, answer) and options.value.shape[1] == 2 and len(level) <= _MOST_BRANCHED:
         answer = _of_both_branches(options, answer, deadline)
     if _open(options, answer):
         answer = _with(options, relaxation, answer, deadline)
