@@ -22,8 +22,8 @@ from optimizer.selection.query_tree import Tree
 from optimizer.selection.scaling import Scaled
 
 _STEP_BITS = 38  # as for operators: only what is better by 2^-38 of the bound is looked for, if numbers are not exact
-_WORK_BEFORE_PER_S, _WORK_AFTER_PER_S = 700_000, 1_000_000  # of branching, before and after local searches
-_WORK_AROUND_PER_S = 800_000  # of branching in neighbourhoods of the best set
+_WORK_BEFORE_PER_S, _WORK_AFTER_PER_S = 700_000, 800_000  # of branching, before and after local searches
+_WORK_AROUND_PER_S = 700_000  # of branching in neighbourhoods of the best set
 _NEARLY_CLOSED = 10  # a bound within 2^-10 of the best set: branching goes on without local searches
 _FILLING_PER_S, _MOST_FILLING = 400_000, 5_000_000  # marginal weights changed by the local search, in all at most
 _MOST_STARTS = 6
