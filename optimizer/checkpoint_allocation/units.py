@@ -18,7 +18,7 @@ LARGEST_PRICE = 1e210
 """Of a former plan: costs and loads are at most 1e100, and what loads are above zero may be small."""
 
 _COMMON_EXPONENT = 60  # of two: numbers of such sizes are taken as they are
-_MOST_ROOM = 1e50  # in units of the largest load: more than all loads together
+_MOST_ROOM = 1e50  # and not less than twice all loads together: more room is not told apart
 _MOST_PAID = 1e30  # what loads at prices of a former plan may cost, in units: more is no price, and 32 bits end there
 
 
@@ -37,10 +37,11 @@ class Units:
     def scaled(self, problem: CheckpointAllocation) -> CheckpointAllocation:
         """The problem in these units; room for more than all loads is room for all."""
         fields: dict[str, FloatArray] = {"cost": problem.cost * self.cost, "load": problem.load * self.load}
+        most = max(_MOST_ROOM, 2 * float(fields["load"].sum()))
         for name in ("capacity", "capacity_min"):
             amount = getattr(problem, name)
             if amount is not None and self.load != 1.0:
-                fields[name] = np.minimum(amount * self.load, _MOST_ROOM)
+                fields[name] = np.minimum(amount * self.load, most)
         return replace(problem, **fields)  # type: ignore[arg-type]
 
     def prices(self, prices: FloatArray) -> FloatArray:

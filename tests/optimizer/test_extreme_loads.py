@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.solution import Status
 from optimizer.checkpoint_allocation import solve
+from optimizer.checkpoint_allocation.units import units_of
 from optimizer.verify import verify_checkpoints
 
 POWERS = (-330, 320)
@@ -71,3 +73,14 @@ def test_prices_of_a_former_plan_that_no_price_can_be_are_none(price, factor):
     bare = replace(plan, prices=None)
     absurd = replace(plan, prices=np.full(20, price / factor))
     assert figures(solve(changed, hint=absurd)) == figures(solve(changed, hint=bare))
+
+
+def test_room_is_never_cut_below_the_loads():
+    """The smallest load keeps the unit near 1, where the largest are far above what room is cut to."""
+    problem = CheckpointAllocation(
+        cost=np.zeros((3, 1)), load=np.array([1e90, 1e90, 1e-300]), capacity=np.array([2e90])
+    )
+    scaled = units_of(problem).scaled(problem)
+    assert scaled.capacity is not None
+    assert (scaled.load.sum() <= scaled.capacity).all()
+    assert solve(problem).status is Status.OPTIMAL
