@@ -40,7 +40,7 @@ _SQUEEZED = (1e-3, 10)
 _SWAPS = 12
 _CLOSE = 1e-6  # relative gap at which the search stops
 _STAGES = ((3, 150, 0.1), (4, 300, 0.2), (6, 400, 0.3), (8, 500, 0.3))  # nodes, pairs, work of one program
-_TURNS = (((1.0, 1.4, 1.6), 1.0, 24), ((1.6,), 0.2, 28))
+_TURNS = (((1.0,), 1.0, 12), ((1.2,), 0.2, 8))
 """Pairs for each node of programs on all nodes, and for each second of the limit: their branches, rounds of chains."""
 _DIVES, _DIVES_PER_S = (0.05, 0.02), 0.4  # shares of the capacity that make a checkpoint heavy; one in 2.5 s
 _FORCED = 40  # checkpoints that are moved by force

@@ -224,3 +224,17 @@ def test_multipliers_that_are_no_numbers_or_too_many_prove_nothing(tight):
     for wrong in (found.multipliers[:-1], np.full(36, np.inf), np.full(36, np.nan), np.full(36, 1e300)):
         given_ = dataclasses.replace(plan, status=Status.FEASIBLE, bound=found.bound, prices=None, multipliers=wrong)
         assert not any("prove" in one for one in verify_checkpoints(problem, given_).checked)
+
+
+@pytest.mark.parametrize("room", [0.0, 1e-300])
+def test_a_host_that_may_hold_nothing_is_no_error(room):
+    """Loads to the nearest unit take one unit off each room: none of it may be below 0."""
+    random = np.random.default_rng(0)
+    load = random.lognormal(0, 1, 300)
+    capacity = np.full(20, 1.1 * load.sum() / 19)
+    capacity[3] = room
+    problem = CheckpointAllocation(cost=random.random((300, 20)) * load[:, None], load=load, capacity=capacity)
+    assert numbers.whole_numbers(problem, 1000, near=True).room.min() == 0
+    plan = solve(problem, time_limit_s=1.0)
+    assert plan.status is Status.FEASIBLE or plan.status is Status.OPTIMAL
+    assert (plan.assignment != 3).all()

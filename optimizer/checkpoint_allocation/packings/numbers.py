@@ -81,6 +81,6 @@ def _loads(
     scale = 2.0 ** np.floor(np.log2(largest / np.maximum(upper, 1e-280)))
     if near:
         load = np.rint(weights * scale[:, None]).astype(np.int64)
-        return load, np.floor(upper * scale).astype(np.int64) - 1, False
+        return load, np.maximum(np.floor(upper * scale).astype(np.int64) - 1, 0), False
     load = np.floor(weights * scale[:, None]).astype(np.int64)
     return load, np.floor(upper * scale * (1 + 1e-12)).astype(np.int64), False
