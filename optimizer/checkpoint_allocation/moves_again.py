@@ -14,19 +14,26 @@ from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.move_prices import Judged, Moves
 
-_OTHERS = 150
-_WORK = 0.02  # deterministic time of CP-SAT: about as many seconds
+FEW = (150, 0.02)
+MANY = (400, 0.03)
+"""Cheapest moves beside those made, and deterministic time of CP-SAT: about as many seconds."""
 _UNITS = 10_000_000  # integers that the largest load, or change of cost, is made of
 
 
-def chosen_again(problem: CheckpointAllocation, moves: Moves, judged: Judged, answer: IntArray) -> IntArray:
+def chosen_again(
+    problem: CheckpointAllocation,
+    moves: Moves,
+    judged: Judged,
+    answer: IntArray,
+    effort: tuple[int, float] = FEW,
+) -> IntArray:
     """A cheaper assignment (J,), or `answer` where none was found; both keep all that couples checkpoints."""
     made = answer[moves.row] == moves.node
     if made.sum() != problem.moves(answer) or not len(made):
         return answer  # one of its moves is no candidate
-    others = np.argsort(judged.change, kind="stable")[:_OTHERS]
+    others = np.argsort(judged.change, kind="stable")[: effort[0]]
     at = np.union1d(others, np.flatnonzero(made))
-    chosen = _program(problem, moves, at, made[at])
+    chosen = _program(problem, moves, at, made[at], effort[1])
     if chosen is None:
         return answer
     assert problem.current is not None
@@ -38,7 +45,9 @@ def chosen_again(problem: CheckpointAllocation, moves: Moves, judged: Judged, an
     return better if fits and few and problem.objective(better) < problem.objective(answer) else answer
 
 
-def _program(problem: CheckpointAllocation, moves: Moves, at: IntArray, made: BoolArray) -> BoolArray | None:
+def _program(
+    problem: CheckpointAllocation, moves: Moves, at: IntArray, made: BoolArray, work: float
+) -> BoolArray | None:
     """Which of the moves `at` to make; None without an answer."""
     from ortools.sat.python import cp_model  # noqa: PLC0415
 
@@ -75,7 +84,7 @@ def _program(problem: CheckpointAllocation, moves: Moves, at: IntArray, made: Bo
         model.add_hint(x[k], bool(now))
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
-    solver.parameters.max_deterministic_time = _WORK
+    solver.parameters.max_deterministic_time = work
     solver.parameters.random_seed = 0
     if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None

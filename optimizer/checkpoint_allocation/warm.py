@@ -4,8 +4,8 @@ A linear program of the moves corrects the former prices (`move_prices`): its du
 where moves are counted, and say what a move must save to be worth one. The running assignment is repaired by chains of
 moves (`chains`): a node can only take what another one takes from it. More chains, then shifts and swaps, spend what is
 left of the moves, each as long as a move saves enough; then small programs choose the moves again (`moves_again`) and
-pack all nodes (`all_nodes`). Where the gap is larger than that of the former plan, moves by force follow
-(`forced`), and chains at disturbed costs (`disturbed`).
+pack all nodes (`all_nodes`). Where the gap is larger than that of the former plan, moves by force follow (`forced`),
+and a larger program that chooses the moves once more.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from models.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.all_nodes import pack_all
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
 from optimizer.checkpoint_allocation.chains import Chains, chained
-from optimizer.checkpoint_allocation.disturbed import disturbed
 from optimizer.checkpoint_allocation.exchange import Exchange
 from optimizer.checkpoint_allocation.forced import forced
 from optimizer.checkpoint_allocation.large import Priced
 from optimizer.checkpoint_allocation.linear_core import relaxed
 from optimizer.checkpoint_allocation.move_bound import move_bound
 from optimizer.checkpoint_allocation.move_prices import Judged, Moves, best_prices, moves_of
-from optimizer.checkpoint_allocation.moves_again import chosen_again
+from optimizer.checkpoint_allocation.moves_again import MANY, chosen_again
 from optimizer.checkpoint_allocation.neighbourhoods import Effort, search
 from optimizer.checkpoint_allocation.prices import fits_somewhere, price_bound
 from optimizer.checkpoint_allocation.saving_moves import saving_moves
@@ -43,7 +42,7 @@ _CHAINS = 20  # of each kind that are made at most
 _TOLLS = (1.5, 0.8, 0.3)  # what a move must save, as a share of what the linear program says it is worth
 _FEW = 4  # moves left below which no nodes are packed again
 _ALL_AGAIN = (1.0,)  # pairs for each node of the last program
-_FORCED, _DISTURBED = 10, 8  # moves by force, and rounds of chains at disturbed costs, where the gap is larger
+_FORCED = 15  # moves by force, twice, where the gap is larger than that of the former plan
 _EFFORT = Effort(8, 100, 0.05, 0.05)
 
 
@@ -101,18 +100,21 @@ def few_moves(problem: CheckpointAllocation, former: Former | None) -> Priced:
         state.start_from(answer)
         pack_all(state, branches=1, target=0.0, until=math.inf, sizes=_ALL_AGAIN, toll=toll)
         last = Chains(state, _CHAIN_PAIRS, _TOLLS[-1] * toll)
-        _look_again(last, 0.0 if former is None else former.gap, bound)
+        _look_again(last, start, 0.0 if former is None else former.gap, bound)
         answer = state.assignment
     return Priced(answer, prices, bound)
 
 
-def _look_again(chains: Chains, gap: float, bound: float) -> None:
+def _look_again(chains: Chains, start: _Start, gap: float, bound: float) -> None:
     """Look on while the answer is farther from a bound that counts moves than a former plan was, by its gap."""
     state = chains.state
     lost = float(state.losses().sum())  # against the bound of the prices alone
     target = lost - (state.cost() - bound) + gap * abs(bound)
     forced(chains, _FORCED, until=math.inf, target=target)
-    disturbed(chains, _DISTURBED, until=math.inf, target=target)
+    if state.losses().sum() > target:
+        state.start_from(chosen_again(state.problem, start.moves, start.judged, state.assignment, MANY))
+        chains.follow()
+        forced(chains, _FORCED, until=math.inf, target=target)
 
 
 def _start(problem: CheckpointAllocation, former: FloatArray | None, scale: float) -> _Start:

@@ -14,7 +14,7 @@ from models.solution import relative_gap
 from optimizer.checkpoint_allocation import warm
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.move_prices import best_prices, moves_of
-from optimizer.checkpoint_allocation.moves_again import chosen_again
+from optimizer.checkpoint_allocation.moves_again import FEW, MANY, chosen_again
 from optimizer.checkpoint_allocation.saving_moves import saving_moves
 from optimizer.checkpoint_allocation.smoothed import first_prices
 from optimizer.checkpoint_allocation.warm import Former, few_moves
@@ -129,17 +129,25 @@ def test_what_must_leave_a_host_leaves_it_where_all_costs_are_equal():
 
 
 @pytest.mark.parametrize(("share", "enough"), [(1.01, True), (0.99, False), (math.inf, True)])
-def test_disturbed_chains_follow_only_where_the_gap_is_larger_than_that_of_the_former_plan(share, enough, monkeypatch):
+def test_more_is_tried_only_where_the_gap_is_larger_than_that_of_the_former_plan(share, enough, monkeypatch):
     problem = running(np.random.default_rng(5).random(400) + 0.2, room=1.02, max_moves=30)
     first = few_moves(problem, Former(np.zeros(20)))
     gap = relative_gap(problem.objective(first.assignment), first.bound)
     assert gap > 1e-4
-    said = []
+    said, efforts = [], []
 
-    def noted(chains, rounds, *, until, target):
+    def noted(chains, most, *, until, target):
         said.append(chains.state.losses().sum() <= target)
         return True
 
-    monkeypatch.setattr(warm, "disturbed", noted)
-    few_moves(problem, Former(np.zeros(20), share * gap))
-    assert said == [enough]
+    def chosen(problem, moves, judged, answer, effort=FEW):
+        efforts.append(effort)
+        return chosen_again(problem, moves, judged, answer, effort)
+
+    monkeypatch.setattr(warm, "forced", noted)
+    monkeypatch.setattr(warm, "chosen_again", chosen)
+    again = few_moves(problem, Former(np.zeros(20), share * gap))
+    assert said[0] == enough
+    assert efforts == ([FEW] if enough else [FEW, MANY])
+    assert problem.objective(again.assignment) <= problem.objective(first.assignment)
+    assert constraint_violations(problem, again.assignment) == []
