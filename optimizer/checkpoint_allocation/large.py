@@ -45,7 +45,7 @@ _TURNS = (((1.0,), 1.0, 12), ((1.2,), 0.2, 8))
 _DIVES, _DIVES_PER_S = (0.05, 0.02), 0.4  # shares of the capacity that make a checkpoint heavy; one in 2.5 s
 _FORCED = 40  # checkpoints that are moved by force
 _ROUND_ROWS = 8_000  # above so many checkpoints there are fewer rounds
-_CHAIN_PAIRS = 4_000
+_CHAIN_PAIRS, _NODE_PAIRS = 4_000, 20  # that chains go along: in all, or for each node where that is more
 _CHAINS, _CHAIN_WORK, _CHAIN_ROUNDS = 300, 3_000_000, 2  # chains of each kind, times pairs, and rounds, at the most
 _SEARCH_PAIRS = 20_000_000  # J * N above which no nodes are packed again: looking costs more than it finds
 _SLACKER = (1.0, 0.99, 0.97, 0.93)  # shares of the capacity that prices are made for, until repair succeeds
@@ -153,7 +153,7 @@ def _packed(state: Exchange, target: float, work: float, until: float) -> bool:
 
 def _chained(state: Exchange, until: float, rounds: int = _CHAIN_ROUNDS) -> Chains:
     """Chains of moves that save cost, as many as the size allows; none when the clock struck."""
-    chains = Chains(state, _CHAIN_PAIRS, 0.0)
+    chains = Chains(state, max(_CHAIN_PAIRS, _NODE_PAIRS * state.problem.n_nodes), 0.0)
     most = min(_CHAINS, _CHAIN_WORK // max(1, len(chains.rows)))
     for _ in range(rounds):
         if time.perf_counter() > until or chained(chains, most) == 0:

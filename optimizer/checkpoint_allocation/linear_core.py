@@ -24,7 +24,7 @@ from optimizer.checkpoint_allocation.candidates import Candidates
 from optimizer.quiet import quiet_stdout
 
 _CORE_PAIRS = 40_000  # pairs of the linear program
-_DIVE_PAIRS = 8_000  # the same, of those of a dive,
+_DIVE_PAIRS, _NODE_PAIRS = 8_000, 20  # the same, of those of a dive: in all, or for each node where that is more,
 _FAR, _NODES = 0.1, 3  # where heavy checkpoints have the best few nodes within a share of what is to be gained
 _DECIDED = 1 / 3  # of the heavy checkpoints in parts, by one program
 _PROGRAMS = 8
@@ -79,7 +79,7 @@ def dived(
     extra = _extra(found, prices)
     if problem.capacity is None or not heavy.any() or not (prices > 0).any():
         return None
-    margin = _margin(extra[~heavy], _DIVE_PAIRS)
+    margin = _margin(extra[~heavy], max(_DIVE_PAIRS, _NODE_PAIRS * problem.n_nodes))
     rank = np.argsort(np.argsort(extra, axis=1, kind="stable"), axis=1, kind="stable")
     near = (extra <= max(margin, _FAR * gain)) & (rank < _NODES)
     kept = np.where(heavy[:, None], near, extra <= margin) & finite
