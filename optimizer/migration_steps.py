@@ -114,6 +114,7 @@ def _coloured_exactly(ends: IntArray, n_colours: int, deadline: float) -> tuple[
     for k, edge in enumerate(at[busiest_node]):  # colours are alike: those of one host can be given
         model.add(colour[edge][k] == 1)
     solver = cp_model.CpSolver()
+    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = _DETERMINISTIC_S
     solver.parameters.max_time_in_seconds = max(0.01, deadline - time.monotonic())

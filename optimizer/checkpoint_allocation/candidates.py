@@ -15,6 +15,7 @@ from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.prices import fits_in
 
+_LARGE = 1e38  # of a price in single precision
 _CHUNK = 1_000_000  # pairs that are ranked at a time
 _WIDTH = 4  # of `_best`: one in so many entries of a row is looked at first
 
@@ -45,14 +46,15 @@ def candidates(
     nodes = np.empty((len(every), kept), dtype=np.int64)
     cost, load = np.empty(nodes.shape), np.empty(nodes.shape)
     step = max(1, _CHUNK // problem.n_nodes)
-    low = prices.astype(np.float32)
+    low = np.clip(prices, -_LARGE, _LARGE).astype(np.float32)
     for first in range(0, len(every), step):
         part = slice(first, first + step)
         chunk = part if rows is None else every[part]
         fits = fits_in(problem, chunk)
         weights = problem.load[chunk].astype(np.float32)
-        priced = low * (weights if weights.ndim == 2 else weights[:, None])
-        priced += problem.cost[chunk]
+        with np.errstate(over="ignore"):
+            priced = low * (weights if weights.ndim == 2 else weights[:, None])
+            priced += problem.cost[chunk]
         priced[~fits] = np.inf
         best = _best(priced, kept)
         nodes[part] = best

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.checked_arrays import LARGEST, BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.deletion import Budget, Part, filtered
 from optimizer.checkpoint_allocation.farkas import Farkas, Some
@@ -184,7 +184,10 @@ class Parts:
             nodes = np.flatnonzero(some.capacity | some.minimum)
             elsewhere = elsewhere | self.fits[rows][:, ~(some.capacity | some.minimum)].any(axis=1)
         further = further if elsewhere.any() or not len(nodes) else 0
-        free = np.full(len(nodes) + further, math.fsum(p.weights.max(axis=1).tolist()) * 2 + 1)
+        more_than_all = math.fsum(p.weights.max(axis=1).tolist()) * 2 + 1
+        if more_than_all > LARGEST:
+            return None  # no capacity may be as large
+        free = np.full(len(nodes) + further, more_than_all)
         held = np.flatnonzero(some.capacity[nodes])
         if p.capacity is not None:
             free[held] = p.capacity[nodes[held]]

@@ -108,9 +108,12 @@ def _by_count(problem: CheckpointAllocation) -> Outcome | None:
 
 
 def _flow(problem: CheckpointAllocation) -> Outcome | None:
-    """The optimal flow, of all pairs or of a core of them; None when the core has none."""
+    """The optimal flow, of all pairs or of a core of them; None when the core has none, or the solver fails."""
     if problem.cost.size <= flow.FLOW_PAIRS:
-        answer, bound, potentials = flow.count_flow(problem)
+        try:
+            answer, bound, potentials = flow.count_flow(problem)
+        except ArithmeticError:
+            return None
         prices = flow.as_prices(problem, potentials)
         return Outcome(answer, bound, infeasible=answer is None, note="minimum-cost flow", prices=prices)
     limit = flow.counts(problem)
@@ -146,7 +149,9 @@ def _coupled(
         return Outcome(best, bound, note="node prices and few moves", prices=price)
     small = problem.cost.size <= MIXED_INTEGER_PAIRS
     if not small and (best is not None or problem.cost.size > _FALLBACK_PAIRS):
-        return Outcome(best, bound, note="node prices and local search, too large for a proof", prices=price)
+        struck = "; time limit struck" if time.perf_counter() - began > time_limit_s else ""
+        note = f"node prices and local search, too large for a proof{struck}"
+        return Outcome(best, bound, note=note, prices=price)
     left = max(time_limit_s - (time.perf_counter() - began), 0.0)
     if best is None and is_divisible(problem, time_limit_s=left) is False:
         return Outcome(None, None, infeasible=True, note="the linear relaxation has no solution")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from ortools.graph.python import min_cost_flow
@@ -24,6 +25,7 @@ FLOW_PAIRS = 300_000  # largest J * N that becomes a flow network as a whole
 _CHUNK = 1_000_000
 _EPS = float(np.finfo(np.float64).eps)
 _POTENTIAL_ROUNDS = 2_000
+_SPARE_BITS = (0, 8, 16, 24)  # of integer costs, one flow after the other until one has room
 _SMALLER = 0.25  # of the largest cost, that a ceiling is worth a second flow
 
 
@@ -97,15 +99,36 @@ def capped(problem: CheckpointAllocation, assignment: IntArray) -> CheckpointAll
 
 
 def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | None, FloatArray | None]:
-    """The optimal assignment (J,), its proven bound and the potentials (N,) that prove it; None when no flow exists."""
+    """The optimal assignment (J,), its proven bound and the potentials (N,) that prove it; None when no flow exists.
+
+    Raises ArithmeticError when the solver's range does not hold the costs.
+    """
     limit = counts(problem)
-    j, n = problem.cost.shape
     if not enough_room(problem, limit):
         return None, None, None
+    for spare in _SPARE_BITS:
+        status, assignment = _cheapest_flow(problem, limit, spare)
+        if status == min_cost_flow.SimpleMinCostFlow.INFEASIBLE:
+            return None, None, None
+        if assignment is not None:
+            break
+    else:
+        raise ArithmeticError(f"minimum-cost flow ended with status {status}")
+    potentials = _potentials(problem, limit, assignment)
+    bound, rounding = potential_bound(problem, limit, potentials)
+    return assignment, bound - rounding, potentials
+
+
+def _cheapest_flow(problem: CheckpointAllocation, limit: Counts, spare: int) -> tuple[Any, IntArray | None]:
+    """The solver's status and, when it is optimal, the assignment (J,); `spare` bits are left free in costs.
+
+    On sparse graphs distances are sums of many costs, and may leave the range of the solver.
+    """
+    j, n = problem.cost.shape
     rows, columns = np.nonzero(problem.allowed)
     sink = j + n
     solver = min_cost_flow.SimpleMinCostFlow()
-    costs = integer_costs(problem.cost, problem.allowed, j + n + 1)
+    costs = integer_costs(problem.cost, problem.allowed, (j + n + 1) << spare)
     arcs = solver.add_arcs_with_capacity_and_unit_cost(
         rows.astype(np.int32),
         (columns + j).astype(np.int32),
@@ -121,16 +144,12 @@ def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | 
     supplies = np.concatenate([np.ones(j, dtype=np.int64), -limit.least, [int(limit.least.sum()) - j]])
     solver.set_nodes_supplies(np.arange(j + n + 1, dtype=np.int32), supplies)
     status = solver.solve()
-    if status == solver.INFEASIBLE:
-        return None, None, None
     if status != solver.OPTIMAL:
-        raise RuntimeError(f"minimum-cost flow ended with status {status}")
+        return status, None
     used = np.asarray(solver.flows(arcs)) > 0
     assignment = np.full(j, -1, dtype=np.int64)
     assignment[rows[used]] = columns[used]
-    potentials = _potentials(problem, limit, assignment)
-    bound, rounding = potential_bound(problem, limit, potentials)
-    return assignment, bound - rounding, potentials
+    return status, assignment
 
 
 def as_prices(problem: CheckpointAllocation, potentials: FloatArray | None) -> FloatArray | None:

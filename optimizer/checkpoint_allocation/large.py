@@ -71,24 +71,24 @@ def priced_search(
     scale = scale_of(problem)
     found, prices = _settled(problem, scale)
     bound = price_bound(problem, prices)
-    linear = relaxed(problem, found, prices)
-    states = [_improved(problem, found, prices, scale)]
+    linear = relaxed(problem, found, prices, until=until)
+    states = [_improved(problem, found, prices, scale, until)]
     if linear is not None:
         better, at = linear
         value = price_bound(problem, better)
         if value > bound:
             prices, bound = better, value
-        states.append(_improved(problem, found, better, scale, at=at))
+        states.append(_improved(problem, found, better, scale, until, at=at))
     if start is not None:
-        states.append(_improved(problem, found, prices, scale, start=start))
+        states.append(_improved(problem, found, prices, scale, until, start=start))
     if not any(states):
-        states += [_squeezed(problem, found, prices, scale)]
+        states += [_squeezed(problem, found, prices, scale, until)]
     kept = [state for state in states if state is not None]
     if not kept:
-        return Priced(None, prices, bound)
+        return Priced(None, prices, bound, time.perf_counter() > until)
     state = min(kept, key=lambda one: problem.objective(one.assignment))
     state.at_prices(prices)
-    struck = False
+    struck = time.perf_counter() > until
     if problem.cost.size <= _SEARCH_PAIRS:
         target = _CLOSE * abs(bound)
         if work is None:  # nobody else works on it
@@ -118,8 +118,8 @@ def _dives(state: Exchange, scale: float, bound: float, time_limit_s: float, unt
     for share in _DIVES[: int(_DIVES_PER_S * rows * time_limit_s)]:
         if time.perf_counter() > until:
             break
-        at = dived(problem, found, prices, gain=state.cost() - bound, share=share)
-        other = None if at is None else _improved(problem, found, prices, scale, at=at)
+        at = dived(problem, found, prices, gain=state.cost() - bound, share=share, until=until)
+        other = None if at is None else _improved(problem, found, prices, scale, until, at=at)
         if other is not None:
             forced(_chained(other, until, rounds=1), _FORCED, until=until, target=0.0)
             state = min(state, other, key=lambda one: one.cost())
@@ -166,6 +166,7 @@ def _improved(
     found: Candidates,
     prices: FloatArray,
     scale: float,
+    until: float,
     *,
     at: IntArray | None = None,
     start: IntArray | None = None,
@@ -180,6 +181,8 @@ def _improved(
         return None
     unit = scale * float(problem.load.mean())
     for attempt in range(_SWAPS):
+        if time.perf_counter() > until:
+            break
         while state.shift():
             pass
         if not state.swap(0.05 * unit * (1 + attempt)) and attempt > 3:
@@ -187,9 +190,13 @@ def _improved(
     return state
 
 
-def _squeezed(problem: CheckpointAllocation, found: Candidates, prices: FloatArray, scale: float) -> Exchange | None:
+def _squeezed(
+    problem: CheckpointAllocation, found: Candidates, prices: FloatArray, scale: float, until: float
+) -> Exchange | None:
     """A state from prices for smaller capacities, which leave room for the repair."""
     for share in _SLACKER[1:]:
+        if time.perf_counter() > until:
+            break
         dearer = smoothed_prices(problem, found, prices, _SQUEEZED[0] * scale, steps=_SQUEEZED[1], share=share)
         state = Exchange(problem, found, dearer)
         if state.repair() and not (state.loads < problem.lower).any():

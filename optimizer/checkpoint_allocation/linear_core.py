@@ -13,6 +13,7 @@ too much on a node costs, so each program has a solution.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,14 +51,17 @@ class _Core:
 
 
 def relaxed(
-    problem: CheckpointAllocation, found: Candidates, prices: FloatArray, pairs: int = _CORE_PAIRS
+    problem: CheckpointAllocation, found: Candidates, prices: FloatArray, *, until: float = math.inf
 ) -> tuple[FloatArray, IntArray] | None:
-    """Dual prices (N,) of the linear program on the core, and the column (J,) with the largest share."""
+    """Dual prices (N,) of the linear program on the core, and the column (J,) with the largest share.
+
+    `until`: of time.perf_counter, when the clock strikes; None then, and where there is no solution.
+    """
     extra = _extra(found, prices)
-    core = _core(problem, found, extra, (extra <= _margin(extra, pairs)) & np.isfinite(extra))
+    core = _core(problem, found, extra, (extra <= _margin(extra, _CORE_PAIRS)) & np.isfinite(extra))
     if not len(core.j) or (core.room < 0).any() or problem.capacity is None:
         return None
-    answer = _solved(core, prices, math.inf)
+    answer = _solved(core, prices, math.inf, until)
     if answer is None:
         return None
     shares, change = answer
@@ -68,11 +72,18 @@ def relaxed(
 
 
 def dived(
-    problem: CheckpointAllocation, found: Candidates, prices: FloatArray, *, gain: float, share: float
+    problem: CheckpointAllocation,
+    found: Candidates,
+    prices: FloatArray,
+    *,
+    gain: float,
+    share: float,
+    until: float = math.inf,
 ) -> IntArray | None:
     """Columns (J,) that a dive leads to; `gain`: how far a known answer is from the bound of the prices.
 
-    Heavy is what takes more than a share of the smallest capacity. None when nothing is heavy, or a program fails.
+    Heavy is what takes more than a share of the smallest capacity. None when nothing is heavy, a program fails, or the
+    clock (`until`, of time.perf_counter) strikes.
     """
     finite = np.isfinite(found.cost)
     heavy = np.where(finite, found.load, 0.0).max(axis=1) > share * float(problem.upper.min())
@@ -90,7 +101,7 @@ def dived(
         at[core.only] = kept[core.only].argmax(axis=1)
         if not len(core.j):
             break
-        answer = _solved(core, prices, excess)
+        answer = _solved(core, prices, excess, until)
         if answer is None:
             return None
         order = np.argsort(answer[0], kind="stable")
@@ -123,9 +134,9 @@ def _core(problem: CheckpointAllocation, found: Candidates, extra: FloatArray, k
     stays = only[j]
     held = np.bincount(node[stays], weights=load[stays], minlength=problem.n_nodes).astype(np.float64)
     j, k, node, load = j[~stays], k[~stays], node[~stays], load[~stays]
-    limited = np.isfinite(problem.upper)
-    size = np.where(limited & (problem.upper > 0), problem.upper, 1.0)
-    room: FloatArray = np.where(limited, problem.upper, held + float(load.sum())) - held
+    upper = np.minimum(problem.upper, 2 * (held + float(load.sum())))  # more is no limit
+    size = np.where(upper > 0, upper, 1.0)
+    room: FloatArray = upper - held
     return _Core(np.flatnonzero(only), j, k, node, load, extra[j, k], room, size)
 
 
@@ -139,7 +150,7 @@ def _parts(core: _Core, heavy: BoolArray, shares: FloatArray, *, all_of_them: bo
     return order if all_of_them else order[: math.ceil(_DECIDED * len(order))]
 
 
-def _solved(core: _Core, prices: FloatArray, excess: float) -> tuple[FloatArray, FloatArray] | None:
+def _solved(core: _Core, prices: FloatArray, excess: float, until: float) -> tuple[FloatArray, FloatArray] | None:
     """The shares of the pairs, and what to add to the prices, when costs are relative to them.
 
     Room that is left over gives its price back: a column of it costs the price, and fills the row. What is too much
@@ -160,13 +171,17 @@ def _solved(core: _Core, prices: FloatArray, excess: float) -> tuple[FloatArray,
         costs.append(np.full(n, excess) * size)
     once = sparse.csr_array((np.ones(len(columns)), (row, columns)), shape=(count, len(columns) + n * (len(loads) - 1)))
     both: Any = sparse.vstack([sparse.hstack(loads), once])
+    objective = np.concatenate(costs) / unit
+    if not np.isfinite(objective).all():
+        return None
     with quiet_stdout():
         answer: Any = linprog(
-            np.concatenate(costs) / unit,
+            objective,
             A_eq=both,
             b_eq=np.concatenate([core.room / size, np.ones(count)]),
             bounds=(0, None),
             method="highs-ds",
+            options={} if math.isinf(until) else {"time_limit": max(until - time.perf_counter(), 1e-3)},
         )
     if answer.status != 0:
         return None

@@ -125,7 +125,7 @@ def moves_of(problem: CheckpointAllocation, found: Candidates) -> Moves:
         change=found.cost[row, at] - problem.cost[rows, current].astype(np.float64)[row],
         brought=found.load[row, at],
         taken=load[row],
-        room=problem.upper - problem.node_loads(current),
+        room=np.minimum(problem.upper, 2 * float(problem.weights.max(axis=1).sum())) - problem.node_loads(current),
         must=~problem.allowed[rows, current] | (load > problem.upper[current]),
         most=problem.max_moves,
     )
@@ -194,6 +194,8 @@ def _program(moves: Moves, at: IntArray, prices: FloatArray, box: float, once: I
     unit = max(float(np.abs(change).max(initial=0.0)), _LEAST)
     stays = int((~moves.must[once]).sum())
     costs = np.concatenate([change, box * size, np.minimum(prices, box) * size, np.zeros(stays)]) / unit
+    if not np.isfinite(costs).all():
+        return None
     limits = np.column_stack([np.zeros(len(costs)), np.full(len(costs), np.inf)])
     limits[:count, 1] = 1.0
     counted = np.zeros((1, len(costs)))

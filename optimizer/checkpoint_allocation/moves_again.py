@@ -83,6 +83,7 @@ def _program(
     for k, now in enumerate(made.tolist()):
         model.add_hint(x[k], bool(now))
     solver = cp_model.CpSolver()
+    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = work
     solver.parameters.random_seed = 0

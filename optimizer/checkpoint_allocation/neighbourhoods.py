@@ -146,6 +146,7 @@ def _program(
     model.minimize(total)
     model.add(total < int(prices[present].sum()))
     solver = cp_model.CpSolver()
+    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = effort
     solver.parameters.random_seed = 0

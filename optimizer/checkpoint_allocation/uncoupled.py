@@ -104,6 +104,7 @@ def uncoupled(problem: CheckpointAllocation, *, time_limit_s: float, start: IntA
         return None if state.best is None else state.outcome()
     if not np.isfinite(state.bound):
         return None
+    state.notes.append("time limit struck" if searched.struck else "")
     if state.best is None and is_divisible(problem, time_limit_s=state.left_s(1.0)) is False:
         return Outcome(None, None, infeasible=True, note="the linear relaxation has no solution")
     if small and _program_first(state):

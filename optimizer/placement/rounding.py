@@ -45,6 +45,7 @@ def _fewest(made: Columns, most: int, most_s: float, deadline: float, seed: int)
         model.add(cp_model.LinearExpr.weighted_sum(times, row.tolist()) >= count)
     model.add(sum(times) <= most)
     solver = cp_model.CpSolver()
+    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed
     solver.parameters.max_deterministic_time = most_s

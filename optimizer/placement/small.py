@@ -202,6 +202,7 @@ def decide(problem: Placement, part: Part, *, most_s: float, deadline: float, se
     made = _Model(problem, part)
     made.hint()
     solver = cp_model.CpSolver()
+    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
     solver.parameters.num_workers = workers
     solver.parameters.random_seed = seed
     solver.parameters.max_deterministic_time = most_s

@@ -92,6 +92,7 @@ def searched(
     for o, variable in takes.items():
         model.add_hint(variable, bool(union[o]))
     solver = cp_model.CpSolver()
+    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed % 2**31
     solver.parameters.max_deterministic_time = _DETERMINISTIC_PER_S * time_limit_s

@@ -87,3 +87,23 @@ def test_the_kept_nodes_are_those_of_a_sorted_row():
         values = random.normal(size=(50, width)).astype(np.float32)
         best = np.sort(np.take_along_axis(values, _best(values, kept), axis=1), axis=1)
         assert (best == np.sort(values, axis=1)[:, :kept]).all()
+
+
+def test_costs_that_leave_the_range_of_the_solver_are_taken_more_coarsely():
+    """Distances on a sparse graph are sums of many costs: 61 bits leave no room for them."""
+    cost = [[0, 0], [0, 0], [0, 0], [1, 1e-12]]
+    sparse = {"load": [1] * 4, "capacity": [2, 2], "forbidden": [[0, 0], [1, 0], [2, 1]]}
+    problem = CheckpointAllocation(cost=cost, **sparse)
+    plan = solve(problem)
+    assert (plan.status, plan.objective) == (Status.OPTIMAL, 1.0)
+    assert verify_checkpoints(problem, plan).ok
+
+
+def test_where_no_flow_is_found_another_method_answers(monkeypatch):
+    monkeypatch.setattr(flow, "_cheapest_flow", lambda *_: (4, None))
+    problem = counting_problem(3)
+    with pytest.raises(ArithmeticError):
+        flow.count_flow(problem)
+    plan = solve(problem)
+    assert "flow" not in plan.note
+    assert verify_checkpoints(problem, plan).ok

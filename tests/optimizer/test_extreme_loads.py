@@ -84,3 +84,10 @@ def test_room_is_never_cut_below_the_loads():
     assert scaled.capacity is not None
     assert (scaled.load.sum() <= scaled.capacity).all()
     assert solve(problem).status is Status.OPTIMAL
+
+
+def test_loads_whose_sum_no_capacity_may_be_are_infeasible_and_no_error():
+    problem = CheckpointAllocation(cost=np.zeros((3, 1)), load=np.full(3, 4e99), capacity=np.array([1e100]))
+    plan = solve(problem)
+    assert plan.status is Status.INFEASIBLE
+    assert "exceeds" in plan.note

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import Status
 from optimizer.checkpoint_allocation import solve, uncoupled
-from optimizer.checkpoint_allocation.packings import knapsack, numbers
+from optimizer.checkpoint_allocation.packings import dive, knapsack, numbers
 from optimizer.checkpoint_allocation.packings.bound import packing_bound
 from optimizer.checkpoint_allocation.packings.groups import pair_bounds
 from optimizer.checkpoint_allocation.packings.multipliers import Part, Sets, raised
@@ -238,3 +238,20 @@ def test_a_host_that_may_hold_nothing_is_no_error(room):
     plan = solve(problem, time_limit_s=1.0)
     assert plan.status is Status.FEASIBLE or plan.status is Status.OPTIMAL
     assert (plan.assignment != 3).all()
+
+
+def test_a_dive_ends_where_no_set_keeps_the_true_capacities():
+    """Loads of sets are rounded: where capacities are tight each set may be a hair too much, and nothing is fixed."""
+    part = Part(np.zeros((3, 6)), np.ones((3, 6), np.int64), np.full(3, 2), np.arange(3), np.arange(6))
+    sets = Sets()
+    raised(part, np.ones(6), steps=5, delta=4.0, patience=2, sets=sets, work=Work(1e9))
+    depth = dive.Depth(steps=2, delta=4.0, left=1)
+    said = []
+
+    def never(node, chosen):
+        said.append(node)
+        return False
+
+    random = np.random.default_rng(0)
+    assert dive.dive(part, np.ones(6), sets, depth, target=9.0, fits=never, random=random, work=Work(1e9)) is None
+    assert said

@@ -16,6 +16,8 @@ from models.checked_arrays import FloatArray, IntArray
 from optimizer.checkpoint_allocation.packings.multipliers import Part, Sets, members, raised
 from optimizer.checkpoint_allocation.packings.work import Work
 
+_FAILURES = 3  # of all sets in a row, with steps between
+
 
 @dataclass
 class Dive:
@@ -55,7 +57,7 @@ def dive(
     `fits` says whether true loads of a set keep the capacity of a node.
     """
     state = Dive(part, u)
-    count = 0
+    count = failed = 0
     while len(state.part.nodes) > depth.left and len(state.part.items):
         if count:
             left = target - state.cost
@@ -66,10 +68,14 @@ def dive(
             if better.bound >= left or work.over:
                 return None
         many = len(state.part.nodes) > depth.left + 4 * depth.at_once
+        before = count
         for _ in range(depth.at_once if many else 1):
             if not _fix_one(state, sets, depth.noise, fits, random):
                 break
             count += 1
+        failed = 0 if count > before else failed + 1
+        if failed and (not count or failed > _FAILURES):
+            return None  # no set keeps the true capacities, and further steps bring none
     return state
 
 

@@ -75,6 +75,8 @@ def _with_core(
 ) -> tuple[float, IntArray]:
     """The best value, and its positions, when items of positive gain outside the core are in, and others not."""
     sure = (gain > 0) & ~core
+    if w[sure].sum() > room:  # values too far apart for gains to be told apart: all is open
+        core, sure = np.ones_like(core), np.zeros_like(sure)
     core_load = w[core]
     left = min(room - int(w[sure].sum()), int(core_load.sum()))
     work.knapsack(len(v), len(core_load) * left)
