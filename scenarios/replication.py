@@ -29,6 +29,14 @@ OPTIMISED = "optimised"
 _RUNNING = "--from PLAN, or [placed] with lists of hosts"
 _MOST_POINTS = 10_000  # of a front
 _MOST_DIGITS = 20  # of the number of a row
+_KEYS = frozenset(
+    {
+        *("kind", "status", "objective", "bound", "gap", "wall_s", "note", "certificate", "mean_broken", "queries"),
+        *("goal", "target", "p", "budget", "max_level", "max_moves", "running", "operators", "names"),
+        *("cost", "capacity", "colours", "replicated", "moves", "instances"),
+    }
+)
+"""Of the document of a plan."""
 _MOST_TRIED = 300_000  # operators times queries, of which what replicas are worth is found
 
 
@@ -236,10 +244,8 @@ def document(plan: ReplicationPlan, problem: Replication, found: LoadedQueries, 
         "p": (asked.p or found.asked.chances),
         "budget": problem.budget,
         "max_level": problem.max_level,
-        "methods": list(plan.methods),
         "cost": plan.cost,
         "capacity": problem.capacity,
-        "left_out": plan.left_out,
         "colours": plan.colours,
         "replicated": None if plan.levels is None else int((plan.levels > 0).sum()),
         "certificate": _certificate(plan),
@@ -270,8 +276,6 @@ def read_plan_of_replicas(
     )
     loaded = read_queries(problem_file)
     problem = problem_of(loaded, _with_running(asked, loaded, fields.get("running")))
-    if fields.get("budget") is None:
-        problem = replace(problem, budget=None)
     statuses = [status.value for status in Status]
     if fields.get("status") not in statuses:
         raise InputError.at("status", fields.get("status"), "must be one of " + ", ".join(statuses))
@@ -282,8 +286,6 @@ def read_plan_of_replicas(
         raise InputError.at("wall_s", fields["wall_s"], "must be at least 0")
     if not 0 <= (_number(fields, "target") or 0.0) <= 1:
         raise InputError.at("target", fields["target"], "must be a probability, between 0 and 1")
-    if (_whole(fields, "left_out") or 0) < 0:
-        raise InputError.at("left_out", fields["left_out"], "must be at least 0")
     plan = ReplicationPlan(
         status=Status(fields["status"]),
         objective=_number(fields, "objective"),
@@ -293,7 +295,6 @@ def read_plan_of_replicas(
         target=_number(fields, "target"),
         certificate=_read_certificate(fields.get("certificate")),
         moves=_whole(fields, "moves"),
-        methods=_texts(fields, "methods"),
     )
     return problem, plan, _number(fields, "gap")
 
@@ -316,18 +317,41 @@ def figures_of_replicas(
     broken = cache(partial(problem.broken, instances))
     return figures | {
         "replicated": lambda: sum(len(hosts) > 1 for hosts in instances),
-        "colours": lambda: _colours(problem, plan),
+        "colours": lambda: _colours(problem, instances),
         "mean_broken": lambda: list((broken() @ problem.shares).tolist()),
         "queries": lambda: {q: broken()[:, k].tolist() for k, q in enumerate(found.table.queries)},
     }
 
 
-def _colours(problem: Replication, plan: ReplicationPlan) -> int | None:
-    """The most operators on a host that takes replicas, where the packing limited them."""
-    if "coloured" not in plan.methods or plan.instances is None:
-        return None
+def believed_of_replicas(stated: Mapping[str, Any], problem: Replication, problem_file: str | Path) -> list[str]:
+    """What a plan's document states and nothing recomputes, in words: a question other than that of the problem alone,
+    and keys that are no part of a plan."""
+    found = read_queries(problem_file)
+    hosts = found.asked.hosts
+    spare_cpus = 0.0 if hosts is None else (hosts.spare or 0) * hosts.cpu
+    alone = {
+        "p": list(found.asked.chances),
+        "goal": Asked().goal,
+        "target": None,
+        "budget": _budget(Asked(), found, spare_cpus),
+        "max_level": found.asked.replicas.level,
+        "max_moves": found.asked.replicas.moves,
+    }
+    asked = {"p": stated.get("p"), "goal": problem.goal, "target": stated.get("target"), "budget": problem.budget}
+    asked |= {"max_level": problem.max_level, "max_moves": problem.max_moves}
+    questions = [
+        f"that {name} {asked[name]} was asked for, where the problem alone has {'none' if own is None else own}"
+        for name, own in alone.items()
+        if asked[name] not in (own, None)
+    ]
+    others = [name for name, value in stated.items() if name not in _KEYS and value is not None]
+    return questions + ([f"what else it states ({', '.join(others)})"] if others else [])
+
+
+def _colours(problem: Replication, instances: Instances) -> int:
+    """The most operators on a host that takes replicas."""
     assert problem.replica_hosts is not None
-    here = np.array([h for hosts in plan.instances for h in hosts], dtype=np.int64)
+    here = np.array([h for hosts in instances for h in hosts], dtype=np.int64)
     counts = np.bincount(here[problem.replica_hosts[here]], minlength=1)
     return int(counts.max())
 
@@ -404,10 +428,3 @@ def _numbers(fields: Mapping[str, Any], name: str) -> tuple[float, ...]:
     if None in found:
         raise InputError.at(name, value, "must be a list of numbers")
     return tuple(one for one in found if one is not None)
-
-
-def _texts(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    value = fields.get(name, [])
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise InputError.at(name, value, "must be a list of texts")
-    return tuple(value)

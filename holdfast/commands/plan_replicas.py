@@ -190,6 +190,7 @@ def _figures(plan: ReplicationPlan, problem: Replication) -> dict[str, Any]:
         "cost": plan.cost,
         "replicated": None if levels is None else int((levels > 0).sum()),
         "left_out": plan.left_out,
+        "methods": list(plan.methods),
         "colours": plan.colours,
     } | ({"moves": plan.moves} if problem.running else {})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,11 +94,19 @@ def _of_replicas(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
     from optimizer.verify_replicas import verify_replicas  # noqa: PLC0415
     from optimizer.verify_stated import with_stated  # noqa: PLC0415
     from scenarios.planning_files import read_fields  # noqa: PLC0415
-    from scenarios.replication import figures_of_replicas, read_plan_of_replicas  # noqa: PLC0415
+    from scenarios.replication import (  # noqa: PLC0415
+        believed_of_replicas,
+        figures_of_replicas,
+        read_plan_of_replicas,
+    )
 
     problem, plan, gap = read_plan_of_replicas(plan_file, problem_file)
-    verdict = verify_replicas(problem, plan, gap=gap)
-    return with_stated(verdict, read_fields(plan_file), figures_of_replicas(problem, plan, problem_file)), plan.status
+    stated = read_fields(plan_file)
+    verdict = with_stated(
+        verify_replicas(problem, plan, gap=gap), stated, figures_of_replicas(problem, plan, problem_file)
+    )
+    believed = believed_of_replicas(stated, problem, problem_file)
+    return replace(verdict, not_checked=(*verdict.not_checked, *believed)), plan.status
 
 
 def _document(verdict: Verdict) -> dict[str, Any]:

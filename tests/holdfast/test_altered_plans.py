@@ -51,7 +51,7 @@ CASES: dict[str, tuple[tuple[str, ...], dict[str, Any] | None]] = {
     "interval, unsteady": (("interval",), STREAM | {"checkpoint_s": 600.0, "utilisation": 0.9}),
     "replicas": (("replicas", "--importance", "product", "--placement", "coloured"), None),
 }
-WORDS = {"wall_s", "note", "method", "methods", "left_out"}
+WORDS = {"wall_s", "note", "method"}
 """How a plan came about: nothing that follows from problem and answer."""
 PROOFS = {"prices", "price", "split"}
 """What the bound may be proven by: altered, the bound is proven otherwise, or said not to be checked."""
@@ -61,7 +61,7 @@ HARMLESS = {
     "placement, value": {"reason"},
     "placement, none": {"reason"},
     "queries": {"single_bound"},  # a higher bound says less
-    "replicas": {"bound", "max_level", "instances"},  # a bound of -1, another question, a host that is as good
+    "replicas": {"bound", "instances", "max_level"},  # a bound of -1, a host that is as good, and what is said below
 }
 NEEDED = {"status", "level", "queries", "operators", "host", "interval_s", "instances", "assignment", "objective", "p"}
 """What an answer cannot do without; all else states nothing when it is null or left out."""
@@ -155,3 +155,51 @@ def test_a_plan_without_its_answer_is_refused(tmp_path, case):
             plan_file.write_text(json.dumps(with_other(document, (name,), other)))
             figure = case == "replicas" and name in ("operators", "queries")
             assert refused(plan_file, problem_file) != figure, name
+
+
+SETTINGS = {
+    "p": ("--p", "0.03"),
+    "goal": ("--goal", "worst"),
+    "budget": ("--budget", "0.5"),
+    "max_level": ("--level", "2"),
+}
+"""Of the question that a plan of replicas answers, with the option that sets each."""
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_question_that_is_not_the_one_of_the_problem_is_said_to_be_believed(tmp_path, capsys, name):
+    file = tmp_path / "plan.json"
+    for words in ((), SETTINGS[name]):
+        CliRunner().invoke(plan_app, ["replicas", str(QUERIES), *words, "--out", str(file), "--force"])
+        verify(file, QUERIES, json=True)
+        verdict = json.loads(capsys.readouterr().out)
+        assert verdict["ok"]
+        said = [text for text in verdict["not_checked"] if text.startswith(f"that {name} ")]
+        assert len(said) == bool(words)
+
+
+def test_a_level_that_a_plan_of_replicas_did_not_have_is_noticed(tmp_path, capsys):
+    file, _, document = planned(tmp_path, "replicas")
+    file.write_text(json.dumps(document | {"max_level": 2}))
+    verify(file, QUERIES, json=True)
+    assert (
+        "that max_level 2 was asked for, where the problem alone has 1"
+        in json.loads(capsys.readouterr().out)["not_checked"]
+    )
+
+
+def test_a_plan_of_replicas_cannot_get_rid_of_the_budget_of_the_problem(tmp_path):
+    file = tmp_path / "plan.json"
+    CliRunner().invoke(plan_app, ["replicas", str(QUERIES), "--budget", "5", "--level", "2", "--out", str(file)])
+    assert not refused(file, QUERIES)
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"budget": None, "capacity": None}))
+    assert refused(file, QUERIES)
+
+
+@pytest.mark.parametrize("name", ["left_out", "methods", "compared"])
+def test_what_nothing_recomputes_is_no_claim_of_a_plan_of_replicas(tmp_path, capsys, name):
+    file, _, document = planned(tmp_path, "replicas")
+    assert name not in document
+    file.write_text(json.dumps(document | {name: 3}))
+    verify(file, QUERIES, json=True)
+    assert f"what else it states ({name})" in json.loads(capsys.readouterr().out)["not_checked"]
