@@ -13,8 +13,9 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, frozen
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.queries.description import MOST_LEVELS
 from models.replication.importance import IMPORTANCE
-from models.replication.problem import KIND, Instances, Replication, ReplicationPlan, checked_instances
+from models.replication.problem import GOALS, KIND, Instances, Replication, ReplicationPlan, checked_instances
 from models.solution import Status
 from models.words import nearest
 from optimizer.replication import PLACEMENTS, SELECTIONS, plan
@@ -62,12 +63,19 @@ def problem_of(found: LoadedQueries, asked: Asked) -> Replication:
     if hosts is None:
         raise InputError.at("hosts", NO_VALUE, "is missing: replicas need somewhere to go", "[hosts] with count = 10")
     raise_if_any(
-        InputFault("--p", value, "must be a probability, between 0 and 1") for value in asked.p if not 0 <= value <= 1
+        InputFault("--p", value, "must be a probability, between 0 and 1", "as in --p 0.01")
+        for value in asked.p
+        if not 0 <= value <= 1
     )
     if asked.seed < 0:
-        raise InputError.at("--seed", asked.seed, "must not be negative")
+        raise InputError.at("--seed", asked.seed, "must not be negative", "--seed 1")
     if asked.budget is not None and not 0 <= asked.budget < np.inf:
-        raise InputError.at("--budget", asked.budget, "must be finite and not negative")
+        raise InputError.at("--budget", asked.budget, "must be finite and not negative", "in CPUs, as in --budget 0.5")
+    if asked.level is not None and not 0 <= asked.level <= MOST_LEVELS:
+        rule = f"must be a whole number, at least 0 and at most {MOST_LEVELS}"
+        raise InputError.at("--level", asked.level, rule, "1 is usual; a host has one instance of an operator at most")
+    if asked.goal not in GOALS:
+        raise InputError.at("--goal", asked.goal, "must be one of " + ", ".join(GOALS), nearest(asked.goal, GOALS))
     spare = hosts.spare or 0
     count = hosts.count + spare
     if count > 10**5:
@@ -172,7 +180,7 @@ def best_plan(problem: Replication, start: ReplicationPlan | None = None) -> Rep
 def cheapest_of(problem: Replication, target: float) -> ReplicationPlan:
     """The cheapest plan for a target; raises InputError for a target that is no probability."""
     if not 0 <= target <= 1:
-        raise InputError.at("--target", target, "must be a probability, between 0 and 1")
+        raise InputError.at("--target", target, "must be a probability, between 0 and 1", "as in --target 0.999")
     return cheapest(problem, target)
 
 

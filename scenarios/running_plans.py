@@ -17,11 +17,11 @@ def running_checkpoints(problem: CheckpointAllocation, path: Path) -> Checkpoint
     """The plan of these checkpoints in a file; raises InputError for a plan of anything else."""
     kind = kind_of_plan(path)
     if kind is not None:
-        raise InputError.at("from", str(path), f"must be a plan of checkpoints, and is one of {kind}")
+        raise InputError.at("--from", str(path), f"must be a plan of checkpoints, and is one of {kind}")
     plan = read_plan(path)
     if plan.assignment is not None and len(plan.assignment) != problem.n_checkpoints:
         rule = f"must have a node for each of {problem.n_checkpoints} checkpoints"
-        raise InputError.at("from", str(path), rule, f"it has {len(plan.assignment)}")
+        raise InputError.at("--from", str(path), rule, f"it has {len(plan.assignment)}")
     return plan
 
 
@@ -30,7 +30,16 @@ def with_few_moves(
 ) -> CheckpointAllocation:
     """The problem with at most so many moves away from the running plan, or else from its own `current`."""
     current = problem.current if running is None or running.assignment is None else running.assignment
+    _refuse_moves(max_moves, current is not None, "allocation")
     return replace(problem, current=current, max_moves=max_moves)
+
+
+def _refuse_moves(max_moves: int, runs: bool, what: str) -> None:
+    if not 0 <= max_moves < 2**53:
+        rule = "must be a whole number, at least 0 and below 2^53"
+        raise InputError.at("--max-moves", max_moves, rule, "leave it out where all may move")
+    if not runs:
+        raise InputError.at("--max-moves", max_moves, f"counts moves from a running {what}", "name it with --from")
 
 
 def placement_from(problem: Placement, running: Path | None, max_moves: int | None) -> Placement:
@@ -41,13 +50,10 @@ def placement_from(problem: Placement, running: Path | None, max_moves: int | No
     if running is not None:
         plan: Any = read_plan_of("placement", running)[0]
         if plan.host is None:
-            raise InputError.at("from", str(running), "is a plan without a placement")
+            raise InputError.at("--from", str(running), "is a plan without a placement")
         problem = replace(problem, current=plan.host)
     if max_moves is not None:
-        if not 0 <= max_moves < 2**53:
-            raise InputError.at("max_moves", max_moves, "must be a whole number, at least 0 and below 2^53")
-        if problem.current is None:
-            raise InputError.at("max_moves", max_moves, "counts moves from a running placement", "name it with --from")
+        _refuse_moves(max_moves, problem.current is not None, "placement")
         problem = replace(problem, max_moves=max_moves)
     if problem.current is not None and len(problem.current) != problem.n_instances:
         raise InputError.at("current", NO_VALUE, f"must have a host for each of {problem.n_instances} instances")

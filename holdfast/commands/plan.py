@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.commands import plan_placement, plan_replicas, plan_selection
+from holdfast.commands.options import bytes_of, refuse_limits, refuse_method
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,15 +53,18 @@ def checkpoints(
 
     Exit code 0: feasible or optimal; 2: bad input; 3: infeasible; 4: no feasible plan found.
     """
+    from analysis.expected_useable import EXPECTED  # noqa: PLC0415
     from optimizer.reasons import reasons as explain  # noqa: PLC0415
-    from scenarios.planning import solve_by  # noqa: PLC0415
+    from scenarios.planning import METHODS, solve_by  # noqa: PLC0415
     from scenarios.planning_files import plan_to_dict, read_problem, write_plan  # noqa: PLC0415
     from scenarios.running_plans import running_checkpoints, with_few_moves  # noqa: PLC0415
     from scenarios.write_once import refuse_unwritable  # noqa: PLC0415
 
+    refuse_limits(time_limit, seed, workers)
+    refuse_method(method, (*METHODS, EXPECTED))
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")  # before any work is done
-    problem = read_problem(file, method, memory_bytes=plan_selection.bytes_of(memory))
+    problem = read_problem(file, method, memory_bytes=bytes_of(memory))
     hint = None if running is None else running_checkpoints(problem, running)
     if max_moves is not None:
         problem = with_few_moves(problem, hint, max_moves)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast import terminal
-from holdfast.commands.plan_selection import Memory, bytes_of
+from holdfast.commands.options import bytes_of, refuse_limits, refuse_method
+from holdfast.commands.plan_selection import Memory
 
 if TYPE_CHECKING:
     from models.placement import Placement, PlacementPlan
@@ -53,11 +54,14 @@ def placement(
 
     Exit code 0: feasible or optimal; 2: bad input; 3: infeasible; 4: no placement of everything found.
     """
+    from optimizer.placement import FITS  # noqa: PLC0415
     from optimizer.placement.reasons import placement_reasons  # noqa: PLC0415
     from scenarios.running_plans import placement_from  # noqa: PLC0415
     from scenarios.selection_files import plan_document, read_problem_of  # noqa: PLC0415
     from scenarios.write_once import refuse_unwritable, write_text  # noqa: PLC0415
 
+    refuse_limits(time_limit, seed)
+    refuse_method(method, ("exact", *FITS))
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")  # before any work is done
     given: Any = read_problem_of("placement", file, memory_bytes=bytes_of(memory))
@@ -80,13 +84,10 @@ def placement(
 
 
 def _plan(problem: Placement, method: str, time_limit: float, seed: int) -> PlacementPlan:
-    from models.errors import InputError  # noqa: PLC0415
-    from optimizer.placement import FITS, fitted, solve  # noqa: PLC0415
+    from optimizer.placement import fitted, solve  # noqa: PLC0415
 
     if method == "exact":
         return solve(problem, time_limit_s=time_limit, seed=seed)
-    if method not in FITS:
-        raise InputError.at("method", method, "must be one of exact, " + ", ".join(FITS))
     return fitted(problem, method)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast import terminal
+from holdfast.commands.options import as_options, bytes_of, option_names, refuse_limits
 
 if TYPE_CHECKING:
     from models.solution import Solution
@@ -47,6 +48,7 @@ def selection(
     from optimizer.selection import solve  # noqa: PLC0415
     from optimizer.selection.reasons import selection_reasons  # noqa: PLC0415
 
+    refuse_limits(time_limit)
     problem, start = _read("selection", file, out, force, memory, running)
     plan = solve(problem, time_limit_s=time_limit, hint=start)
     _write(plan, selection_reasons(problem, plan) if reasons else None, json, out, force)
@@ -70,6 +72,7 @@ def queries(
     from optimizer.selection import solve  # noqa: PLC0415
     from optimizer.selection.reasons import query_reasons  # noqa: PLC0415
 
+    refuse_limits(time_limit, seed)
     problem, start = _read("queries", file, out, force, memory, running)
     plan = solve(problem, time_limit_s=time_limit, seed=seed, hint=start)
     _write(plan, query_reasons(problem, plan) if reasons else None, json, out, force)
@@ -91,6 +94,7 @@ def steps(
     """
     from optimizer.migration_steps import solve  # noqa: PLC0415
 
+    refuse_limits(time_limit, seed)
     problem, start = _read("steps", file, out, force, memory, running)
     _write(solve(problem, time_limit_s=time_limit, seed=seed, hint=start), None, json, out, force)
 
@@ -129,26 +133,14 @@ def interval(
         "recovery_target_s": recovery_target_s,
         "rate_per_s": rate_per_s,
     }
-    problem = interval_of(file, given)
+    with as_options(option_names(name for name, value in given.items() if value is not None)):
+        problem = interval_of(file, given)
     useful = {
         "young_s": young(problem.checkpoint_s, problem.mtbf_s),
         "daly_first_s": daly_first(problem.checkpoint_s, problem.mtbf_s, problem.restart_s),
         "daly_higher_s": daly_higher(problem.checkpoint_s, problem.mtbf_s),
     }
     _write(solve(problem), None, json, out, force, useful)
-
-
-def bytes_of(memory: str) -> float | None:
-    from models.errors import InputError  # noqa: PLC0415
-    from models.units import UnitError, parse  # noqa: PLC0415
-
-    try:
-        found = parse(memory, "B") if memory else None
-    except UnitError as error:
-        raise InputError.at("memory", memory, error.rule, error.hint) from error
-    if found is not None and found <= 0:
-        raise InputError.at("memory", memory, "must be above 0")
-    return found
 
 
 def _read(kind: str, file: Path, out: Path | None, force: bool, memory: str, running: Path | None) -> tuple[Any, Any]:

@@ -71,7 +71,7 @@ def _of_checkpoints(plan_file: Path, problem_file: Path, start: Start) -> tuple[
 
 def _of(kind: str, plan_file: Path, problem_file: Path, start: Start) -> tuple[Verdict, str]:
     if kind != PLACEMENT and start != Start(None, None):
-        path, value = ("max_moves", start.max_moves) if start.running is None else ("from", str(start.running))
+        path, value = ("--max-moves", start.max_moves) if start.running is None else ("--from", str(start.running))
         raise InputError.at(path, value, f"is for plans of checkpoints and of placements, and this is one of {kind}")
     if kind == REPLICAS:
         return _of_replicas(plan_file, problem_file)

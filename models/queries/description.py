@@ -34,6 +34,7 @@ Factor = Annotated[float, Field(ge=0, le=1e6, strict=True)]
 Cpus = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 HostNumber = Annotated[int, Field(ge=0, strict=True)]
 Budget = Annotated[float, Field(ge=0, le=1e9, strict=True)]
+MOST_LEVELS = 10  # replicas of one operator
 
 
 class Stream(Description):
@@ -173,7 +174,7 @@ class Replicas(Description):
 
     budget: Budget | None = None
     """What all replicas may take together [CPUs]; else what primaries leave."""
-    level: Annotated[int, Field(ge=0, le=10, strict=True)] = 1
+    level: Annotated[int, Field(ge=0, le=MOST_LEVELS, strict=True)] = 1
     """The most replicas of an operator."""
     moves: Annotated[int, Field(ge=0, le=10**9, strict=True)] | None = None
     """How many of the replicas that run may leave their hosts; else all."""

@@ -173,8 +173,8 @@ def test_reasons_and_tables_fit_eighty_columns(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", "best"], "must be one of"), (["--time-limit", "0"], "time_limit_s = 0"),
-        (["--seed", "-1"], "seed = -1"), (["--workers", "0"], "workers = 0"),
+        (["--method", "best"], "must be one of"), (["--time-limit", "0"], "--time-limit = 0"),
+        (["--seed", "-1"], "--seed = -1"), (["--workers", "0"], "--workers = 0"),
     ],
 )  # fmt: skip
 def test_bad_options_raise_an_input_error(run, arguments, message):

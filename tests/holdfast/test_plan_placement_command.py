@@ -84,7 +84,7 @@ def test_reasons_name_what_another_host_lacks(tmp_path):
     [
         (["--method", "fast"], "method = fast: must be one of exact, first-fit, best-fit"),
         (["--max-moves", "1"], "counts moves from a running placement"),
-        (["--time-limit", "0"], "time_limit_s = 0.0"),
+        (["--time-limit", "0"], "--time-limit = 0.0"),
     ],
 )
 def test_bad_options_raise_an_input_error(options, message):

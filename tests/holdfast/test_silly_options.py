@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from test_altered_plans import CASES
+from typer.testing import CliRunner
 
-from holdfast.commands.plan_selection import bytes_of
+from holdfast.commands.options import bytes_of
+from holdfast.commands.plan import app
 from models.errors import InputError
 from models.placement import Placement
 from scenarios.query_files import read_queries
@@ -20,7 +24,7 @@ QUERIES = Path(__file__).parents[2] / "examples" / "queries.toml"
 def test_memory_that_is_none_is_refused_by_its_name(memory: str) -> None:
     with pytest.raises(InputError) as raised:
         bytes_of(memory)
-    assert str(raised.value).startswith(f"memory = {memory}: must be")
+    assert str(raised.value).startswith(f"--memory = {memory}: must be")
 
 
 @pytest.mark.parametrize("moves", [-1, 2**53])
@@ -35,3 +39,52 @@ def test_points_of_a_front_are_neither_few_nor_endless(points: int) -> None:
     problem = problem_of(read_queries(QUERIES), Asked())
     with pytest.raises(InputError, match="must be at least 2, and at most 10000"):
         front_of(problem, points)
+
+
+METHODS = ["baseline", "even", "sensitive-first", "exact", "expected-useable"]
+TIMED = ["checkpoints", "selection", "queries", "steps", "placement"]
+SEEDED = ["checkpoints", "queries", "steps", "placement", "replicas"]
+MOVED = ["checkpoints", "placement"]
+SILLY = [
+    *((kind, "--time-limit", value) for kind in TIMED for value in ("0", "-1", "nan", "inf")),
+    *((kind, "--seed", "-1") for kind in SEEDED),
+    *((kind, "--method", "x") for kind in MOVED),
+    *((kind, "--max-moves", value) for kind in MOVED for value in ("-1", "99999999999999999999")),
+    ("checkpoints", "--max-moves", "1"),
+    *((kind, "--memory", "0 GB") for kind in TIMED),
+    ("checkpoints", "--workers", "0"),
+    *(("interval", option, "-1") for option in ("--checkpoint-s", "--mtbf-s", "--restart-s", "--recovery-target-s")),
+    *(("interval", option, "nan") for option in ("--complete-s", "--utilisation", "--rate-per-s")),
+    *(("replicas", "--level", value) for value in ("-1", "11", "99999999999999999999")),
+    *(("replicas", "--moves", value) for value in ("-1", "99999999999999999999")),
+    *(("replicas", "--front", value) for value in ("-1", "1", "99999999999999999999")),
+    *(("replicas", option, value) for option in ("--budget", "--target", "--p") for value in ("-1", "nan", "inf")),
+    *(("replicas", option, "x") for option in ("--goal", "--importance", "--selection", "--placement")),
+]
+
+
+@pytest.mark.parametrize(("kind", "option", "value"), SILLY)
+def test_an_option_is_refused_by_the_name_that_was_written_with_a_hint(
+    tmp_path: Path, kind: str, option: str, value: str
+) -> None:
+    file = tmp_path / "problem.json"
+    file.write_text(json.dumps(CASES[kind][1]))
+    given = QUERIES if kind == "replicas" else file
+    error = CliRunner().invoke(app, [kind, str(given), f"{option}={value}"]).exception
+    assert isinstance(error, InputError)
+    (fault,) = error.faults
+    assert (fault.path, str(fault.value).removesuffix(".0")) == (option, value)
+    assert fault.hint
+
+
+def test_options_are_looked_at_before_a_file_is_read(tmp_path: Path) -> None:
+    for kind in TIMED:
+        error = CliRunner().invoke(app, [kind, str(tmp_path / "none.json"), "--time-limit=0"]).exception
+        assert isinstance(error, InputError)
+        assert error.faults[0].path == "--time-limit"
+
+
+def test_the_methods_that_there_are_are_all_named() -> None:
+    error = CliRunner().invoke(app, ["checkpoints", "none.json", "--method=x"]).exception
+    assert isinstance(error, InputError)
+    assert error.faults[0].rule == "must be one of " + ", ".join(METHODS)

@@ -1,0 +1,67 @@
+"""Options of `plan`, looked at before any work: each is refused by the name that was written, with a hint."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+
+
+def refuse_limits(time_limit: float, seed: int = 0, workers: int = 1) -> None:
+    """Raise InputError for a time limit, a seed and a number of workers that cannot be meant, all at once."""
+    raise_if_any(_faulty_limits(time_limit, seed, workers))
+
+
+def _faulty_limits(time_limit: float, seed: int, workers: int) -> Iterator[InputFault]:
+    if not (time_limit > 0 and math.isfinite(time_limit)):
+        yield InputFault("--time-limit", time_limit, "must be a positive number of seconds", "--time-limit 60")
+    if seed < 0:
+        yield InputFault("--seed", seed, "must be a whole number, at least 0", "--seed 0")
+    if workers < 1:
+        yield InputFault("--workers", workers, "must be a whole number, at least 1", "--workers 1")
+
+
+def refuse_method(method: str, known: Sequence[str]) -> None:
+    """Raise InputError for a method that there is not."""
+    from models.words import nearest  # noqa: PLC0415
+
+    if method not in known:
+        rule = "must be one of " + ", ".join(known)
+        raise InputError.at("--method", method, rule, nearest(method, known) or f"--method {known[0]}")
+
+
+def bytes_of(memory: str) -> float | None:
+    """The bytes of --memory, None where it is not given; raises InputError."""
+    from models.units import UnitError, parse  # noqa: PLC0415
+
+    try:
+        found = parse(memory, "B") if memory else None
+    except UnitError as error:
+        raise InputError.at("--memory", memory, error.rule, error.hint) from error
+    if found is not None and found <= 0:
+        raise InputError.at("--memory", memory, "must be above 0", "--memory '2 GB'")
+    return found
+
+
+@contextmanager
+def as_options(given: Mapping[str, str]) -> Iterator[None]:
+    """Faults of values that came from options (path -> option) are those of the options."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(*(_as_option(one, given) for one in error.faults)) from None
+
+
+def _as_option(fault: InputFault, given: Mapping[str, str]) -> InputFault:
+    option = given.get(fault.path)
+    if option is None or fault.value is NO_VALUE:
+        return fault
+    return replace(fault, path=option, hint=fault.hint or f"leave {option} out, or give another number")
+
+
+def option_names(names: Iterable[str]) -> dict[str, str]:
+    """Parameter -> option as it is written."""
+    return {name: "--" + name.replace("_", "-") for name in names}
