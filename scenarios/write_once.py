@@ -57,6 +57,33 @@ def refuse_unwritable(path: Path, *, force: bool, option: str = "out") -> None:
         raise InputError.at(option, str(path), "exists", "--force overwrites it")
 
 
+def refuse_plan(
+    path: Path | None, problem: Path | None, *, force: bool, suffixes: tuple[str, ...] = (".json",)
+) -> None:
+    """Raise InputError when the plan of --out could not be written, or read again, before any work is done.
+
+    That is what `refuse_unwritable` refuses, another suffix than those of plans, and the problem file itself.
+    """
+    if path is None:
+        return
+    if path.suffix not in suffixes and path != Path("-"):
+        raise InputError.at("--out", str(path), "must end in " + " or ".join(suffixes), "verify reads no other plan")
+    if problem is not None and _place(path) in (_place(problem), problem.resolve()):
+        raise InputError.at("--out", str(path), "is the problem itself", "give the plan a file of its own")
+    refuse_unwritable(path, force=force, option="--out")
+
+
+def refuse_page_within(page: Path | None, out: Path | None) -> None:
+    """Raise InputError when the page of --report is in the directory of --out, which is made anew, or is that."""
+    if page is not None and out is not None and _place(out) in (_place(page), *_place(page).parents):
+        raise InputError.at("--report", str(page), "is in the directory of --out", "which has a page of its own")
+
+
+def _place(path: Path) -> Path:
+    """Where the name of a file is, whatever a link of this name leads to."""
+    return path.parent.resolve() / path.name
+
+
 def refuse_page(path: Path | None, *, force: bool) -> None:
     """Raise InputError when the page of --report could not be written, before any work is done."""
     if path is None:

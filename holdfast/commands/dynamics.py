@@ -38,8 +38,9 @@ def dynamics(
     from holdfast.progress import progress  # noqa: PLC0415
     from scenarios.dynamics import check_format, check_out, read_dynamics, run_dynamics, write_dynamics  # noqa: PLC0415
     from scenarios.report_dynamics import dynamics_page  # noqa: PLC0415
-    from scenarios.write_once import refuse_page, write_text  # noqa: PLC0415
+    from scenarios.write_once import refuse_page, refuse_page_within, write_text  # noqa: PLC0415
 
+    refuse_page_within(report, out)
     asked, log = read_dynamics(file)
     check_format(tables)
     refuse_page(report, force=force)

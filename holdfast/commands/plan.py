@@ -58,12 +58,11 @@ def checkpoints(
     from scenarios.planning import METHODS, solve_by  # noqa: PLC0415
     from scenarios.planning_files import plan_to_dict, read_problem, write_plan  # noqa: PLC0415
     from scenarios.running_plans import running_checkpoints, with_few_moves  # noqa: PLC0415
-    from scenarios.write_once import refuse_unwritable  # noqa: PLC0415
+    from scenarios.write_once import refuse_plan  # noqa: PLC0415
 
     refuse_limits(time_limit, seed, workers)
     refuse_method(method, (*METHODS, EXPECTED))
-    if out is not None:
-        refuse_unwritable(out, force=force, option="--out")  # before any work is done
+    refuse_plan(out, file, force=force, suffixes=(".json", ".npz"))
     problem = read_problem(file, method, memory_bytes=bytes_of(memory))
     hint = None if running is None else running_checkpoints(problem, running)
     if max_moves is not None:

@@ -58,12 +58,11 @@ def placement(
     from optimizer.placement.reasons import placement_reasons  # noqa: PLC0415
     from scenarios.running_plans import placement_from  # noqa: PLC0415
     from scenarios.selection_files import plan_document, read_problem_of  # noqa: PLC0415
-    from scenarios.write_once import refuse_unwritable, write_text  # noqa: PLC0415
+    from scenarios.write_once import refuse_plan, write_text  # noqa: PLC0415
 
     refuse_limits(time_limit, seed)
     refuse_method(method, ("exact", *FITS))
-    if out is not None:
-        refuse_unwritable(out, force=force, option="--out")  # before any work is done
+    refuse_plan(out, file, force=force)
     given: Any = read_problem_of("placement", file, memory_bytes=bytes_of(memory))
     problem = placement_from(given, running, max_moves)
     plan = _plan(problem, method, time_limit, seed)

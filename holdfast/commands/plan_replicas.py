@@ -77,11 +77,10 @@ def replicas(
         problem_of,
         running_by_plan,
     )
-    from scenarios.write_once import refuse_page, refuse_unwritable, write_text  # noqa: PLC0415
+    from scenarios.write_once import refuse_page, refuse_plan, write_text  # noqa: PLC0415
 
     refuse_page(report, force=force)
-    if out is not None:
-        refuse_unwritable(out, force=force, option="--out")  # before any work is done
+    refuse_plan(out, file, force=force)
     if (front or target is not None) and (importance or selection != "stepwise" or placement != "first-fit"):
         said = next(name for name, there in _heuristics(importance, selection) if there)
         raise InputError.at(

@@ -120,10 +120,9 @@ def interval(
     from models.checkpoint_interval import daly_first, daly_higher, young  # noqa: PLC0415
     from optimizer.checkpoint_interval import solve  # noqa: PLC0415
     from scenarios.selection_files import interval_of  # noqa: PLC0415
-    from scenarios.write_once import refuse_unwritable  # noqa: PLC0415
+    from scenarios.write_once import refuse_plan  # noqa: PLC0415
 
-    if out is not None:
-        refuse_unwritable(out, force=force, option="--out")
+    refuse_plan(out, file, force=force)
     given = {
         "checkpoint_s": checkpoint_s,
         "mtbf_s": mtbf_s,
@@ -146,10 +145,9 @@ def interval(
 def _read(kind: str, file: Path, out: Path | None, force: bool, memory: str, running: Path | None) -> tuple[Any, Any]:
     """The problem in a file, and the plan to start from, None without one."""
     from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
-    from scenarios.write_once import refuse_unwritable  # noqa: PLC0415
+    from scenarios.write_once import refuse_plan  # noqa: PLC0415
 
-    if out is not None:
-        refuse_unwritable(out, force=force, option="--out")  # before any work is done
+    refuse_plan(out, file, force=force)
     problem = read_problem_of(kind, file, memory_bytes=bytes_of(memory))
     return problem, None if running is None else read_plan_of(kind, running)[0]
 
