@@ -17,14 +17,19 @@ _NULL = "write null where there is no value"
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; raises InputError where there is none, also for keys that are given twice."""
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise InputError.at("file", str(path), "is not a plain file")
+        refuse_special(path)
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError.at("file", str(path), "is not UTF-8 text") from error
     except OSError as error:
         raise InputError.at("file", str(path), f"cannot be read: {error.strerror}") from error
     return json_object(text, str(path))
+
+
+def refuse_special(path: Path) -> None:
+    """Raise InputError for what is neither a plain file nor a directory: a pipe would be waited for without end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError.at("file", str(path), "is not a plain file")
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from models.checked_arrays import FloatArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.solution import Status
-from scenarios.json_files import read_json
+from scenarios.json_files import read_json, refuse_special
 from scenarios.load_history import problem_of_history
 from scenarios.plan_archives import packed, unpacked
 from scenarios.planning_memory import BROKEN, refuse_too_large
@@ -198,6 +198,7 @@ def write_plan(document: dict[str, Any], path: Path, *, force: bool = False) -> 
 
 def _read_npz(path: Path) -> dict[str, Any]:
     try:
+        refuse_special(path)
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise InputError.at("file", str(path), "is a single array, not an NPZ archive of arrays")

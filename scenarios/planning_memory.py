@@ -48,6 +48,8 @@ def needed_bytes(path: Path, kind: str = "checkpoints") -> float:
     try:
         if path.suffix != ".npz":
             return _FIXED + (_JSON + each / _SHORTEST) * path.stat().st_size
+        if not path.is_file():
+            return 0.0
         with zipfile.ZipFile(path) as archive:
             arrays = {name: _head(archive, name) for name in archive.namelist() if name.endswith(".npy")}
     except (OSError, *BROKEN):

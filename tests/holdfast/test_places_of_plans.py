@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,14 @@ def test_a_plan_does_not_take_the_place_of_its_problem(tmp_path: Path, kind: str
         fault = refusal(kind, problem, "--out", out, "--force")
         assert (fault.path, fault.rule) == ("--out", "is the problem itself")
         assert problem.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["pipe.npz", "pipe.json", "pipe.toml"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pipe_is_refused_where_a_file_is_wanted(tmp_path: Path, kind: str, name: str) -> None:
+    pipe = tmp_path / name
+    os.mkfifo(pipe)
+    assert refusal(kind, pipe).rule in ("is not a plain file", "must end in .toml", "must end in .json or .npz")
 
 
 def test_a_link_to_the_problem_may_be_replaced(tmp_path: Path) -> None:
