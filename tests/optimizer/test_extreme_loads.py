@@ -65,6 +65,7 @@ def test_room_far_above_tiny_loads_and_loads_below_all_precision_are_solved():
     assert verify_checkpoints(tiny, plan).ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("price", "factor"), [(1e39, 1.0), (-1e39, 1.0), (1e148, 2.0**-200), (1e39, 2.0**200)])
 def test_prices_of_a_former_plan_that_no_price_can_be_are_none(price, factor):
     first = drawn(256, 20, factor)
