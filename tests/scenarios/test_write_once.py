@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,8 +33,8 @@ def closed(folder: Path) -> Iterator[None]:
 
 @pytest.fixture(name="open_above")
 def _open_above(tmp_path: Path) -> Path:
-    """A folder that somebody else can get to."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    """A folder that somebody else can get to, also where a worker of the tests has one of its own above it."""
+    for folder in (tmp_path, *(one for one in tmp_path.parents[:3] if one != Path(tempfile.gettempdir()))):
         folder.chmod(folder.stat().st_mode | 0o055)
     return tmp_path
 
