@@ -116,5 +116,6 @@ class SmoothedDual:
         values = least[:, 0].astype(np.float64) - np.log(sums[:, 0].astype(np.float64))
         spread *= self._load / sums
         used = np.bincount(self._flat, weights=spread.ravel(), minlength=len(added))
-        value = float(self._mean @ values) - float(added @ self._room)
+        # sums and no dot products: those of a library may use more threads than were asked for
+        value = float((self._mean * values).sum()) - float((added * self._room).sum())
         return -value / self.total, np.where(self.limited, self._room - used, 0.0) / self.total
