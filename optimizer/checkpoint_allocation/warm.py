@@ -4,8 +4,8 @@ A linear program of the moves corrects the former prices (`move_prices`): its du
 where moves are counted, and say what a move must save to be worth one. The running assignment is repaired by chains of
 moves (`chains`): a node can only take what another one takes from it. More chains, then shifts and swaps, spend what is
 left of the moves, each as long as a move saves enough; then small programs choose the moves again (`moves_again`) and
-pack all nodes (`all_nodes`). Where the gap is larger than that of the former plan, moves by force follow (`forced`),
-and a larger program that chooses the moves once more.
+pack all nodes (`all_nodes`). Where the gap is larger than that of the former plan, a larger program chooses the moves
+once more, and moves by force follow (`forced`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _CHAINS = 20  # of each kind that are made at most
 _TOLLS = (1.5, 0.8, 0.3)  # what a move must save, as a share of what the linear program says it is worth
 _FEW = 4  # moves left below which no nodes are packed again
 _ALL_AGAIN = (1.0,)  # pairs for each node of the last program
-_FORCED = 15  # moves by force, twice, where the gap is larger than that of the former plan
+_SAME = 5e-7  # a gap that is larger by less is the same
+_FORCED = 15  # moves by force, where the gap is larger than that of the former plan
 _EFFORT = Effort(8, 100, 0.05, 0.05)
 
 
@@ -109,12 +110,11 @@ def _look_again(chains: Chains, start: _Start, gap: float, bound: float) -> None
     """Look on while the answer is farther from a bound that counts moves than a former plan was, by its gap."""
     state = chains.state
     lost = float(state.losses().sum())  # against the bound of the prices alone
-    target = lost - (state.cost() - bound) + gap * abs(bound)
-    forced(chains, _FORCED, until=math.inf, target=target)
-    if state.losses().sum() > target:
+    target = lost - (state.cost() - bound) + (gap + _SAME) * abs(bound)
+    if lost > target:
         state.start_from(chosen_again(state.problem, start.moves, start.judged, state.assignment, MANY))
         chains.follow()
-        forced(chains, _FORCED, until=math.inf, target=target)
+    forced(chains, _FORCED, until=math.inf, target=target)
 
 
 def _start(problem: CheckpointAllocation, former: FloatArray | None, scale: float) -> _Start:

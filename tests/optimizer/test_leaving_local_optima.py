@@ -1,4 +1,4 @@
-"""Chains at disturbed costs: what no chain finds alone, nothing that breaks a capacity, and the same every time."""
+"""Chains at disturbed costs, and moves by force: what no chain finds alone, and the same every time."""
 
 import dataclasses
 import math
@@ -12,6 +12,7 @@ from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.chains import Chains, chained
 from optimizer.checkpoint_allocation.disturbed import disturbed
 from optimizer.checkpoint_allocation.exchange import Exchange
+from optimizer.checkpoint_allocation.forced import forced
 from optimizer.checkpoint_allocation.prices import node_prices, price_bound
 from optimizer.verify import constraint_violations
 
@@ -44,7 +45,8 @@ def later() -> float:
     return time.perf_counter() + 60.0
 
 
-def test_two_chains_that_only_save_together_are_found():
+@pytest.mark.parametrize(("search", "most"), [(disturbed, 50), (forced, 1)])
+def test_two_chains_that_only_save_together_are_found(search, most):
     """The heavy one goes to node 1 when both light ones have left it: no chain takes two from one node."""
     cost = np.array([[5.0, 0.0, 9.0, 9.0], [9.0, 0.0, 1.0, 9.0], [9.0, 0.0, 9.0, 1.0]])
     problem = CheckpointAllocation(cost=cost, load=np.array([2.0, 1.0, 1.0]), capacity=np.array([2.0, 2.0, 1.0, 1.0]))
@@ -53,23 +55,24 @@ def test_two_chains_that_only_save_together_are_found():
     state.start_from(np.array([0, 1, 1]))
     chains = Chains(state, 100, 0.0)
     assert chained(chains, 10) == 0
-    assert disturbed(chains, 50, until=later(), target=0.0)
+    assert search(chains, most, until=later(), target=0.0)
     assert state.assignment.tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("search", [disturbed, forced])
 @pytest.mark.parametrize("seed", range(24))
-def test_what_is_found_keeps_the_constraints_costs_no_more_and_is_the_same_again(seed):
+def test_what_is_found_keeps_the_constraints_costs_no_more_and_is_the_same_again(seed, search):
     problem = drawn(seed)
     state = improved(problem)
     if state is None:
         return
     before, at = problem.objective(state.assignment), state.at.copy()
-    assert disturbed(Chains(state, 10_000, 0.0), 30, until=later(), target=0.0)
+    assert search(Chains(state, 10_000, 0.0), 30, until=later(), target=0.0)
     found = state.at.copy()
     assert constraint_violations(problem, state.assignment) == []
     assert price_bound(problem, state.prices) <= problem.objective(state.assignment) <= before
     state.place(at)
-    disturbed(Chains(state, 10_000, 0.0), 30, until=later(), target=0.0)
+    search(Chains(state, 10_000, 0.0), 30, until=later(), target=0.0)
     assert state.at.tolist() == found.tolist()
 
 
@@ -84,25 +87,27 @@ def test_some_local_optima_are_left():
     assert better >= 4
 
 
+@pytest.mark.parametrize("search", [disturbed, forced])
 @pytest.mark.parametrize("most", [0, 2, 5])
-def test_moves_are_counted(most):
+def test_moves_are_counted(most, search):
     problem = drawn(2)
     start = improved(problem)
     assert start is not None
     limited = dataclasses.replace(problem, current=start.assignment, max_moves=most)
     state = Exchange(limited, start.found, start.prices)
     state.start_from(start.assignment)
-    disturbed(Chains(state, 10_000, 0.0), 60, until=math.inf, target=0.0)
+    search(Chains(state, 10_000, 0.0), 60, until=math.inf, target=0.0)
     assert limited.moves(state.assignment) <= most
     assert constraint_violations(limited, state.assignment) == []
 
 
-def test_nothing_is_tried_within_the_target_or_when_the_clock_struck():
+@pytest.mark.parametrize("search", [disturbed, forced])
+def test_nothing_is_tried_within_the_target_or_when_the_clock_struck(search):
     state = improved(drawn(0))
     assert state is not None
     at = state.at.copy()
-    assert disturbed(Chains(state, 10_000, 0.0), 30, until=math.inf, target=math.inf)
-    assert not disturbed(Chains(state, 10_000, 0.0), 30, until=time.perf_counter() - 1.0, target=0.0)
+    assert search(Chains(state, 10_000, 0.0), 30, until=math.inf, target=math.inf)
+    assert not search(Chains(state, 10_000, 0.0), 30, until=time.perf_counter() - 1.0, target=0.0)
     assert state.at.tolist() == at.tolist()
 
 
