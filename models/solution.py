@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -51,5 +52,8 @@ def relative_gap(objective: float | None, bound: float | None) -> float | None:
 
 
 def is_proven(objective: float, bound: float) -> bool:
-    """True when objective and bound agree to `OPTIMAL_GAP`, relative to the bound without any floor."""
-    return abs(objective - bound) <= OPTIMAL_GAP * abs(bound)
+    """True when objective and bound agree to `OPTIMAL_GAP`, relative to the bound without any floor.
+
+    A bound that is infinite proves nothing, however large a share of it may be.
+    """
+    return math.isfinite(bound) and abs(objective - bound) <= OPTIMAL_GAP * abs(bound)

@@ -171,7 +171,7 @@ def _quick_bound(problem: CheckpointAllocation) -> float:
 
 def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, began: float) -> CheckpointPlan:
     """The outcome as a plan: objective recomputed, constraints checked, the status no more than proven."""
-    bound = None if outcome.bound is None else float(outcome.bound)
+    bound = None if outcome.bound is None or not math.isfinite(outcome.bound) else float(outcome.bound)
     assignment, note = outcome.assignment, outcome.note
     if assignment is None:
         status = Status.INFEASIBLE if outcome.infeasible else Status.UNKNOWN

@@ -1,5 +1,7 @@
 """Status and gap of a solution."""
 
+import math
+
 from models.solution import Solution, Status, is_proven
 
 
@@ -21,3 +23,5 @@ def test_a_proof_needs_agreement_relative_to_the_bound_itself():
     assert is_proven(1.0 + 1e-10, 1.0)
     assert not is_proven(2e-12, 1e-12)
     assert is_proven(0.0, 0.0)
+    assert not is_proven(1e90, -math.inf)
+    assert not is_proven(1.0, math.inf)
