@@ -48,7 +48,7 @@ _ROUND_ROWS = 8_000  # above so many checkpoints there are fewer rounds
 _CHAIN_PAIRS, _NODE_PAIRS = 4_000, 20  # that chains go along: in all, or for each node where that is more
 _CHAINS, _CHAIN_WORK, _CHAIN_ROUNDS = 300, 3_000_000, 2  # chains of each kind, times pairs, and rounds, at the most
 _SEARCH_PAIRS = 20_000_000  # J * N above which no nodes are packed again: looking costs more than it finds
-_SLACKER = (1.0, 0.99, 0.97, 0.93)  # shares of the capacity that prices are made for, until repair succeeds
+_SLACKER = (0.99, 0.97, 0.93)  # shares of the capacity that prices are made for, where repair failed, until it succeeds
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _squeezed(
     problem: CheckpointAllocation, found: Candidates, prices: FloatArray, scale: float, until: float
 ) -> Exchange | None:
     """A state from prices for smaller capacities, which leave room for the repair."""
-    for share in _SLACKER[1:]:
+    for share in _SLACKER:
         if time.perf_counter() > until:
             break
         dearer = smoothed_prices(problem, found, prices, _SQUEEZED[0] * scale, steps=_SQUEEZED[1], share=share)
