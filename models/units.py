@@ -145,6 +145,20 @@ def duration_text(seconds: float | None, digits: int = 3) -> str:
     return f"{seconds:.{digits}g} s"
 
 
+def apart(*seconds: float) -> tuple[str, ...]:
+    """Return the times as text, all with as many digits as show that those that differ do differ.
+
+    >>> apart(60.04, 60.0), apart(5400.0, 26.3)
+    (('60.04 s', '60 s'), ('1.5 h', '26.3 s'))
+    """
+    said: tuple[str, ...] = ()
+    for digits in range(3, 18):
+        said = tuple(duration_text(one, digits) for one in seconds)
+        if len(set(said)) == len(set(seconds)):
+            break
+    return said
+
+
 def _short(number: float, unit: str) -> bool:
     """Whether a fraction reads well: 0.4 ms and 0.12 USD/h do, 0.5 h and 0.1 kB do not."""
     if unit == "USD/h":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from analysis.report.content import Fact, ReportContent
 from analysis.report.figure import Figure, Spec
@@ -10,27 +11,42 @@ from analysis.report.page import render_page
 from analysis.report.scales import share_ticks
 from analysis.report.section import Section
 from analysis.report.tables import Table
-from analysis.report.text import plain
-from models.availability.times import downtime_s
-from models.sizing.answer import Judged
+from analysis.report.text import NONE, plain
+from models.availability.times import availability_text, downtime_s
+from models.sizing.answer import CurvePoint, Judged
+from models.sizing.problem import SizingProblem, SystemPlan
 from models.units import duration_text
 from scenarios.report_content import versions
-from scenarios.sizing import SizingAnswer, cost_unit, scale_of
+from scenarios.sizing import SizingAnswer, causes, cost_unit, down_text, recovery_asked, recovery_figures, scale_of
 
 _MOST_ROWS = 1000
-_ASSUMPTIONS = (
-    "Hosts are alike and fail independently; times to failure, repairs, take-overs, rebuilds and recoveries are "
-    "exponential with the means said.",
-    "Tasks are many and spread evenly over the hosts that are up, unless units are given.",
-    "The system is there while it serves and is not behind: recovery ends when the work that piled up is done.",
-    "The whole of a plan's unavailability is computed; nothing is sampled.",
+_INTERVALS = (
+    "Time down is at the interval beside it: of the chosen plan the one to use, of others the best one found. The last "
+    "column is a bound that is proven for every interval."
 )
+_MEANING = {
+    "too few hosts": "too few hosts up for the work, and catching up after that",
+    "hosts too full": "hosts with more units than they have room for",
+    "recoveries": "recoveries from checkpoints, catching up included",
+    "take-overs": "take-overs by other copies",
+}
+_ASSUMPTIONS = (
+    "The system is down while it does not serve or is behind: a recovery ends when the work that piled up is done. "
+    "A month has 30.44 days.",
+    "Hosts are alike and fail independently; times to failure, repairs, take-overs, rebuilds and recoveries are "
+    "exponential with the means given.",
+    "Tasks are many and spread evenly over the hosts that are up, unless units are given.",
+    "All figures are computed from formulas and Markov chains; nothing is sampled.",
+)
+_UNITS = "Units stay where recoveries put them: figures marked ≤ are upper bounds for wherever that is."
 
 
 def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
-    """The page as HTML."""
+    """Return the page as HTML."""
     problem = found.problem
+    units = () if problem.asked.units is None else (_UNITS,)
     sections = [
+        Section("plan", "What the plan gives", "Plan", tables=_plan(found)),
         Section("curve", "What an availability costs", "Curve", figures=_curves(found)),
         Section("cheaper", "Why nothing cheaper will do", "Cheaper", tables=_tables(found)),
     ]
@@ -38,87 +54,146 @@ def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
         title=problem.asked.name or "Sizing",
         question="Which is the cheapest system that meets its targets?",
         facts=(
-            Fact("availability asked", f"{problem.asked.target.availability:.10g}"),
-            Fact("recovery asked", duration_text(problem.asked.target.recovery_s)),
+            Fact("availability asked", _asked(problem)),
+            Fact("recovery asked", recovery_asked(problem)),
             Fact("a host fails after", duration_text(problem.mttf_s)),
             Fact("and is down for", duration_text(problem.mttr_s)),
         ),
         headline=_headline(found),
-        assumptions=(*_ASSUMPTIONS, *found.notes),
+        assumptions=(*_ASSUMPTIONS, *units, *found.notes),
         versions=versions(),
         command=command,
     )
     return render_page(content, [one for one in sections if one.figures or one.tables])
 
 
+def _asked(problem: SizingProblem) -> str:
+    return f"{problem.asked.target.availability:.10g}"
+
+
 def _headline(found: SizingAnswer) -> tuple[Fact, ...]:
-    plan, at = found.plan, found.plan.figures
+    plan, at, problem = found.plan, found.plan.figures, found.problem
     if plan.chosen is None or at is None:
-        why = "" if plan.possible is None else f"{plan.possible.plan.text}: {plan.possible.why}"
+        why = "" if plan.possible is None else f"{_together(plan.possible.plan)}: {plan.possible.why}"
         return (Fact("plan", "nothing meets the target", good=False, note=why or plan.note),)
-    by = "take-over" if at.promised_recovery_s is None else "checkpoint"
-    promised = found.problem.asked.copies.take_over_s if at.promised_recovery_s is None else at.promised_recovery_s
+    at_least = "" if at.down_at_least_s is None else "≥ "
+    recovery = recovery_figures(problem, plan.chosen.plan, at)[-1]
+    down = f"down {down_text(at, '≤ ')} a month, {duration_text(problem.allowed_down_s)} allowed"
     return (
-        Fact("plan", plan.chosen.plan.text, good=True, note=f"{plan.status}: {plan.note}"),
+        Fact("plan", _together(plan.chosen.plan), good=True, note=f"{plan.status}: {plan.note}"),
         Fact("checkpoint every", duration_text(at.interval_s), note=plan.interval_note),
         Fact("cost", _cost(found, plan.objective)),
-        Fact("down a month", duration_text(downtime_s(at.unavailability))),
-        Fact("recovery", duration_text(promised), note=f"by {by}"),
+        Fact("availability", at_least + availability_text(at.unavailability), note=down),
+        Fact(
+            f"recovery, {recovery.loss}",
+            duration_text(at.promised_recovery_s),
+            note=f"{100 * problem.asked.target.recovery_share:.6g} % within that, {recovery.by}",
+        ),
     )
 
 
+def _together(plan: SystemPlan) -> str:
+    """Return the plan with spaces between number and noun that do not break."""
+    return plan.text.replace(" ", "\u00a0").replace(",\u00a0", ", ")
+
+
+def _plan(found: SizingAnswer) -> tuple[Table, ...]:
+    """Return where the time down comes from, and how long recoveries take."""
+    plan, at, problem = found.plan, found.plan.figures, found.problem
+    if plan.chosen is None or at is None:
+        return ()
+    mark = "" if at.down_at_least_s is None else "≤ "
+    down = [
+        (cause, _MEANING[cause], f"{mark}{share:.3g}", f"{mark}{duration_text(downtime_s(share))}")
+        for cause, share in causes(problem, at)
+        if share
+    ]
+    total = ("in all", "", f"{mark}{at.unavailability:.3g}", down_text(at, mark))
+    recovery = [
+        (one.loss, one.by, one.figure, duration_text(one.seconds))
+        for one in recovery_figures(problem, plan.chosen.plan, at)
+    ]
+    asked = "" if problem.asked.target.recovery_s is None else f"Asked: {recovery_asked(problem)}."
+    heads = ("cause", "meaning", "share of the time", "a month")
+    return (
+        Table("down", "Time down", heads, (*down, total), (False, False, True, True), marked=len(down), prose=1),
+        Table("recovery", "Recovery of a system that was whole", ("loss", "recovery", "figure", "time"),
+              tuple(recovery), (False, False, False, True), note=asked, prose=1),
+    )  # fmt: skip
+
+
 def _cost(found: SizingAnswer, cost: float | None) -> str:
-    return "–" if cost is None else f"{cost * scale_of(found.problem):.6g} {cost_unit(found.problem)}"
+    return NONE if cost is None else f"{cost * scale_of(found.problem):.6g} {cost_unit(found.problem)}"
 
 
 def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
-    """Cost against unavailability, in steps that are never below what it costs."""
+    """Return the cost of an availability, as steps that are never below what it costs."""
     points = [point for point in found.plan.curve if point.cost is not None]
     if not points:
         return ()
-    scale, unit = scale_of(found.problem), cost_unit(found.problem)
     asked = found.problem.allowed
-    at = [point.unavailability for point in points]
+    at, cost = [point.allowed for point in points], [_number(found, point) for point in points]
     data: list[Spec] = [
         {
-            "type": "scatter", "mode": "lines+markers", "name": "cheapest", "x": at,
-            "y": [float(f"{(point.cost or 0) * scale:.6g}") for point in points],
+            "type": "scatter", "mode": "lines+markers", "name": "cheapest", "x": at, "y": cost,
             "line": {"color": "var:--c1", "width": 2, "shape": "vh"}, "marker": {"size": 7},
+            "hovertemplate": f"%{{y}} {cost_unit(found.problem)}",
         }
     ]  # fmt: skip
     data += [
         {
-            "type": "scatter", "mode": "markers", "name": "asked", "x": [point.unavailability],
-            "y": [float(f"{(point.cost or 0) * scale:.6g}")],
-            "marker": {"size": 13, "symbol": "diamond-open", "color": "var:--ink"},
+            "type": "scatter", "mode": "markers", "name": "asked", "x": [allowed], "y": [y],
+            "marker": {"size": 13, "symbol": "diamond-open", "color": "var:--ink"}, "hoverinfo": "skip",
         }
-        for point in points
-        if point.unavailability == asked
+        for allowed, y in zip(at, cost, strict=True)
+        if allowed == asked
     ]  # fmt: skip
     layout: Spec = {
         "xaxis": {
-            "title": {"text": "share of the time not there (log scale)"},
-            "type": "log", "autorange": "reversed", **share_ticks(min(at)),
+            "title": {"text": "share of the time that may be down (log scale)"},
+            "type": "log", "autorange": "reversed", "hoverformat": ".3~p", **share_ticks(min(at), max(at)),
         },
-        "yaxis": {"title": {"text": f"cost [{unit}]"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": f"cost [{cost_unit(found.problem)}]"}, "rangemode": "tozero"},
         "hovermode": "x unified",
     }  # fmt: skip
-    every = [
-        (
-            f"{1 - point.unavailability:.10g}",
-            duration_text(downtime_s(point.unavailability)),
-            "–" if point.plan is None else point.plan.text,
-            _cost(found, point.cost),
-        )
-        for point in found.plan.curve
-    ]
-    beyond = len(found.plan.curve) - len(points)
-    caption = "Each point is the cheapest plan, proven where units leave nothing open. "
-    caption += "Between two points the line says what the stricter one costs."
-    if beyond:
-        caption += f" {beyond} stricter availabilities have none."
-    heads = ("availability", "down a month", "cheapest plan", "cost")
-    return (Figure("cost", "Cost of an availability", caption, data, layout, 400, heads, tuple(every)),)
+    heads = (
+        "availability",
+        "allowed a month",
+        "cheapest plan",
+        "checkpoint every",
+        "down a month",
+        "cost",
+        "proven cost",
+    )
+    rows = tuple(_curve_row(found, point) for point in found.plan.curve)
+    return (Figure("cost", "Cost of an availability", _caption(found), data, layout, 400, heads, rows),)
+
+
+def _number(found: SizingAnswer, point: CurvePoint) -> float:
+    return float(f"{(point.cost or 0) * scale_of(found.problem):.6g}")
+
+
+def _caption(found: SizingAnswer) -> str:
+    least = "proven to be the cheapest" if found.problem.asked.units is None else "the cheapest that surely meets it"
+    caption = f"Each point is a plan, {least}, at the checkpoint interval to use for that availability. "
+    caption += "Between two points the line shows the cost of the stricter one."
+    beyond = sum(point.cost is None for point in found.plan.curve)
+    return (
+        f"{caption} No plan within the limits surely meets the {beyond} strictest of the table." if beyond else caption
+    )
+
+
+def _curve_row(found: SizingAnswer, point: CurvePoint) -> tuple[str, ...]:
+    at = point.at
+    return (
+        availability_text(point.allowed, 10),
+        duration_text(point.allowed_down_s),
+        NONE if point.plan is None else point.plan.text,
+        NONE if at is None else duration_text(at.interval_s),
+        NONE if at is None else down_text(at, "≤ "),
+        _cost(found, point.cost),
+        NONE if point.bound is None else f"≥ {_cost(found, point.bound)}",
+    )
 
 
 def _tables(found: SizingAnswer) -> tuple[Table, ...]:
@@ -126,22 +201,25 @@ def _tables(found: SizingAnswer) -> tuple[Table, ...]:
     tables = [_table(found, "one-less", "One unit less", plan.next_cheaper)] if plan.next_cheaper else []
     if plan.possible is not None:
         tables.append(_table(found, "possible", "The best that is possible", (plan.possible,)))
-    return (*tables, _table(found, "judged", "Every plan that was gone through", plan.judged))
+    judged = _table(found, "judged", "Every plan that was judged", plan.judged[::-1])  # the closest ones first
+    return (*tables, judged if plan.chosen is None else replace(judged, marked=0))
 
 
 def _table(found: SizingAnswer, name: str, title: str, judged: Sequence[Judged]) -> Table:
-    heads = ("plan", "verdict", "why", "cost", "down a month, found", "proven least")
+    heads = ("plan", "verdict", "why", "cost", "checkpoint every", "down a month", "at any interval")
     rows = tuple(
         (
             one.plan.text,
             one.verdict.value,
             plain(one.why),
             _cost(found, one.cost),
-            "–" if one.best is None else duration_text(downtime_s(one.best.unavailability)),
-            "–" if one.least is None else duration_text(downtime_s(one.least)),
+            NONE if one.at is None else duration_text(one.at.interval_s),
+            NONE if one.at is None else down_text(one.at, "≤ "),
+            NONE if one.least_down_s is None else f"≥ {duration_text(one.least_down_s)}",
         )
         for one in judged[:_MOST_ROWS]
     )
-    note = f"The first {_MOST_ROWS:,} of {len(judged):,} rows." if len(judged) > _MOST_ROWS else ""
-    return Table(name, title, heads, rows, (False, False, False, True, True, True), note=note, prose=2, facet="verdict",
-                 facets=tuple(one.verdict.value for one in judged[:_MOST_ROWS]))  # fmt: skip
+    note = _INTERVALS if name == "judged" else ""
+    note += f" The first {_MOST_ROWS:,} of {len(judged):,} rows." if len(judged) > _MOST_ROWS else ""
+    return Table(name, title, heads, rows, (False, False, False, True, True, True, True), note=note.strip(), prose=2,
+                 facet="verdict", facets=tuple(one.verdict.value for one in judged[:_MOST_ROWS]))  # fmt: skip

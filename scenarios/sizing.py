@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from models.availability.times import downtime_s
 from models.errors import InputError, named
-from models.sizing.answer import Judged, SizingPlan
+from models.sizing.answer import Judged, PlanFigures, SizingPlan
 from models.sizing.description import Sizing, sizing_from
-from models.sizing.problem import SizingProblem
+from models.sizing.problem import SizingProblem, SystemPlan
 from models.solution import Status
+from models.units import duration_text
 from optimizer.sizing import solve
 from scenarios.failure_logs import read_kept
 from scenarios.files import tables_of
@@ -83,47 +83,93 @@ def document(found: SizingAnswer) -> dict[str, Any]:
         "load": problem.asked.load,
         "target": {
             "availability": problem.asked.target.availability,
-            "allowed_s_per_month": downtime_s(problem.allowed),
+            "allowed_s_per_month": problem.allowed_down_s,
             "recovery_s": problem.asked.target.recovery_s,
             "recovery_share": problem.asked.target.recovery_share,
         },
         "plan": None if plan.chosen is None else asdict(plan.chosen.plan),
-        "at": None if plan.figures is None else _figures(plan),
+        "at": _figures(plan.figures),
         "interval_decided_by": plan.interval_note or None,
         "next_cheaper": [_judged(problem, one) for one in plan.next_cheaper],
         "possible": None if plan.possible is None else _judged(problem, plan.possible),
         "judged": [_judged(problem, one) for one in plan.judged],
         "curve": [
             {
-                "unavailability": point.unavailability,
+                "allowed_unavailability": point.allowed,
+                "allowed_s_per_month": point.allowed_down_s,
                 "cost": _cost(problem, point.cost),
                 "bound": _cost(problem, point.bound),
                 "plan": None if point.plan is None else asdict(point.plan),
+                "at": _figures(point.at),
             }
             for point in plan.curve
         ],
     }
 
 
-def _figures(plan: SizingPlan) -> dict[str, Any]:
-    assert plan.figures is not None
-    said = _finite(asdict(plan.figures))
+def _figures(at: PlanFigures | None) -> dict[str, Any] | None:
+    """Return all figures of a plan at an interval; times without a bound are null, as JSON has no infinity."""
+    if at is None:
+        return None
+    said = {name: None if value == math.inf else value for name, value in asdict(at).items()}
     return said | {
-        "availability": 1 - plan.figures.unavailability,
-        "down_s_per_month": downtime_s(plan.figures.unavailability),
+        "availability": at.availability,
+        "down_s_per_month": at.down_s,
+        "down_s_per_month_at_least": at.down_at_least_s,
     }
 
 
-def _finite(said: dict[str, Any]) -> dict[str, Any]:
-    """Times without a bound as null: JSON has no infinity."""
-    return {name: None if value == math.inf else value for name, value in said.items()}
-
-
 def _judged(problem: SizingProblem, one: Judged) -> dict[str, Any]:
-    said = asdict(one)
-    if one.best is not None:
-        said["best"] = _finite(said["best"])
-    return said | {"verdict": one.verdict.value, "cost": _cost(problem, one.cost)}
+    return {
+        "plan": asdict(one.plan),
+        "cost": _cost(problem, one.cost),
+        "verdict": one.verdict.value,
+        "why": one.why,
+        "least": one.least,
+        "least_s_per_month": one.least_down_s,
+        "at": _figures(one.at),
+        "shortest_recovery_s": one.shortest_recovery_s,
+    }
+
+
+def down_text(at: PlanFigures, at_most: str = "<") -> str:
+    """Return the time down in a month; `at_most` stands before it where it is an upper bound."""
+    return f"{'' if at.down_at_least_s is None else at_most}{duration_text(at.down_s)}"
+
+
+def causes(problem: SizingProblem, at: PlanFigures) -> tuple[tuple[str, float], ...]:
+    """Return each cause of time down with its share of all time; the shares sum to the unavailability."""
+    full = "too few hosts" if problem.asked.units is None else "hosts too full"
+    return (full, at.standing), ("recoveries", at.recovering), ("take-overs", at.switching)
+
+
+@dataclass(frozen=True)
+class RecoveryFigure:
+    """One time of recovery [s] (infinite: no bound): after which loss, by what, and which figure of its law it is."""
+
+    loss: str
+    by: str
+    figure: str
+    seconds: float
+
+
+def recovery_figures(problem: SizingProblem, plan: SystemPlan, at: PlanFigures) -> tuple[RecoveryFigure, ...]:
+    """Return the times of recovery of a system that was whole; the target is asked of the loss named last."""
+    copies, share = problem.asked.copies, problem.asked.target.recovery_share
+    lost = "one host lost" if plan.copies == 1 else "all copies lost"
+    times = {"mean": at.mean_recovery_s, f"{100 * share:.6g} % within": at.promised_recovery_s}
+    times |= {"all within": at.worst_recovery_s}
+    found = [RecoveryFigure(lost, "from the checkpoint", *one) for one in times.items() if one[0] != "100 % within"]
+    if plan.copies > 1:
+        by = f"take-over, {100 * copies.coverage:.6g} % of cases"
+        found.insert(0, RecoveryFigure("one host lost", by, "mean", copies.take_over_s))
+    return tuple(found)
+
+
+def recovery_asked(problem: SizingProblem) -> str:
+    """Return the recovery target as text; a dash where there is none."""
+    target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
+    return duration_text(target) + ("" if share == 1 or target is None else f" for {100 * share:.6g} %")
 
 
 def cost_unit(problem: SizingProblem) -> str:

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from models.availability.times import availability_text, downtime_s
 from models.units import duration_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from models.sizing.answer import CurvePoint, Judged, PlanFigures
+    from models.sizing.problem import SizingProblem, SystemPlan
     from scenarios.sizing import SizingAnswer
+
+_NEGLIGIBLE = 1e-3  # share of the time down below which a cause is left out
 
 
 def size(
@@ -60,6 +64,8 @@ def _parts(found: SizingAnswer) -> list[Table | str]:
         parts.append(_rows(found, _less(plan.next_cheaper), plan.next_cheaper))
     if plan.curve:
         parts.append(_curve(found))
+        if any(point.bound != point.cost for point in plan.curve if point.plan is not None):
+            parts.append("LOW..HIGH: the plan costs HIGH; nothing cheaper than LOW will do.")
     return [*parts, *found.notes]
 
 
@@ -69,73 +75,83 @@ def _less(judged: tuple[Judged, ...]) -> str:
 
 
 def _chosen(found: SizingAnswer) -> list[str]:
-    from scenarios.sizing import cost_unit, scale_of  # noqa: PLC0415
+    from holdfast.terminal import facts  # noqa: PLC0415
+    from scenarios.sizing import cost_unit  # noqa: PLC0415
 
     plan, problem, at = found.plan, found.problem, found.plan.figures
     assert plan.chosen is not None
     assert at is not None
-    scale, unit = scale_of(problem), cost_unit(problem)
-    units = problem.asked.units is not None
-    full = "hosts too full" if units else "too few hosts"
-    shares = ((full, at.standing), ("recoveries", at.recovering), ("take-overs", at.switching))
-    there = f"{'at least ' if units else ''}{1 - at.unavailability:.7g}"
-    target = problem.asked.target
-    by = "take-over" if at.promised_recovery_s is None else "checkpoint"
-    promised = problem.asked.copies.take_over_s if at.promised_recovery_s is None else at.promised_recovery_s
-    proof = "no cheaper one does" if plan.status == "optimal" else f"none below {plan.bound or 0:.6g} does"
-    asked = "" if target.recovery_s is None else f", asked {duration_text(target.recovery_s)}"
+    cost, bound = (f"{_cost(found, one)} {cost_unit(problem)}" for one in (plan.objective, plan.bound))
+    least, most = ("", "") if at.down_at_least_s is None else ("at least ", "at most ")
+    proof = "no cheaper one does" if plan.status == "optimal" else f"none below {bound} does"
     lines = [
         ("plan", f"{plan.chosen.plan.text}, a checkpoint every {duration_text(at.interval_s)}"),
-        ("cost", f"{(plan.objective or 0) * scale:.6g} {unit}; {proof}: {plan.note}"),
-        (
-            "availability",
-            f"{there}, asked {target.availability:.10g}",
-        ),
-        ("down a month", f"{_down(at)} of {_month(problem.allowed)} allowed"),
-        ("most of it", ", ".join(f"{name} {_month(share)}" for name, share in shares if share)),
-        ("recovery", f"{duration_text(promised)} by {by} for {_failures(target.recovery_share)}{asked}"),
-        (
-            "by checkpoint",
-            f"{duration_text(at.mean_recovery_s)} on average, {duration_text(at.worst_recovery_s)} at most",
-        ),
+        ("cost", f"{cost}; {proof}: {plan.note}"),
+        ("availability", f"{least}{availability_text(at.unavailability)}, asked {_asked(problem)}"),
+        ("down a month", f"{_down(at)} of {duration_text(problem.allowed_down_s)} allowed"),
+        ("of that", most + _causes(problem, at)),
+        *_recoveries(found, plan.chosen.plan, at),
         ("interval", plan.interval_note),
         ("hosts busy", f"{at.utilisation:.1%} of the time, checkpoints included"),
         ("hosts", f"fail after {duration_text(problem.mttf_s)}, down {duration_text(problem.mttr_s)}"),
     ]
-    from holdfast.terminal import facts  # noqa: PLC0415
+    return facts(lines, 17)
 
-    return facts(lines, 14)
+
+def _causes(problem: SizingProblem, at: PlanFigures) -> str:
+    from scenarios.sizing import causes  # noqa: PLC0415
+
+    shown = [one for one in causes(problem, at) if one[1] > _NEGLIGIBLE * at.unavailability]
+    return ", ".join(f"{cause} {duration_text(downtime_s(share))}" for cause, share in shown)
+
+
+def _recoveries(found: SizingAnswer, plan: SystemPlan, at: PlanFigures) -> list[tuple[str, str]]:
+    """Return a line for each kind of loss, with all times of its recovery; the last one has the target beside it."""
+    from scenarios.sizing import recovery_asked, recovery_figures  # noqa: PLC0415
+
+    said: dict[tuple[str, str], list[str]] = {}
+    for one in recovery_figures(found.problem, plan, at):
+        said.setdefault((one.loss, one.by), []).append(f"{one.figure} {duration_text(one.seconds)}")
+    lines = [(loss, f"{by}: {', '.join(times)}") for (loss, by), times in said.items()]
+    if found.problem.asked.target.recovery_s is None:
+        return lines
+    loss, text = lines[-1]
+    return [*lines[:-1], (loss, f"{text}; asked {recovery_asked(found.problem)}")]
+
+
+def _asked(problem: SizingProblem) -> str:
+    return f"{problem.asked.target.availability:.10g}"
 
 
 def _down(at: PlanFigures) -> str:
-    if at.at_least is None:
-        return _month(at.unavailability)
-    return f"{_month(at.at_least)} to {_month(at.unavailability)}"
+    least = at.down_at_least_s
+    return f"{'' if least is None else f'{duration_text(least)} to '}{duration_text(at.down_s)}"
 
 
 def _possible(found: SizingAnswer) -> list[Table | str]:
+    from scenarios.sizing import cost_unit  # noqa: PLC0415
+
     plan, target = found.plan, found.problem.asked.target
-    asked = f"availability {target.availability:.10g}"
+    asked = f"availability {_asked(found.problem)}"
     asked += "" if target.recovery_s is None else f", recovery within {duration_text(target.recovery_s)}"
     nothing = "Nothing meets" if plan.status == "infeasible" else "Nothing is certain to meet"
     lines: list[Table | str] = [f"{nothing} {asked}: {plan.note}."]
     if plan.possible is not None:
         lines.append(_rows(found, "The best that is possible", (plan.possible,)))
     if target.budget_per_s is not None:
-        met = [point for point in plan.curve if point.unavailability == found.problem.allowed and point.plan]
-        if met:
-            lines.append(f"Without the budget: {_point(found, met[0].cost)}, {met[0].plan.text}.")  # type: ignore[union-attr]
+        met = next((one for one in plan.curve if one.allowed == found.problem.allowed), None)
+        if met is not None and met.plan is not None:
+            cost = f"{_cost(found, met.cost)} {cost_unit(found.problem)}"
+            lines.append(f"Without the budget: {cost}, {met.plan.text}.")
     return lines
 
 
 def _rows(found: SizingAnswer, title: str, judged: tuple[Judged, ...]) -> Table:
     from holdfast.terminal import table  # noqa: PLC0415
 
-    rows = [
-        (one.plan.text, one.why, _point(found, one.cost), "-" if one.best is None else _month(one.best.unavailability))
-        for one in judged
-    ]
-    return table(title, ("plan", "why it fails", "cost", "a month"), rows, text_columns=2)
+    heads = ("plan", "why it fails", _cost_head(found), "a month, at best")
+    rows = [(one.plan.text, one.why, _cost(found, one.cost), _down_in_row(one.at)) for one in judged]
+    return table(title, heads, rows, text_columns=2, whole_columns=1)
 
 
 def _curve(found: SizingAnswer) -> Table:
@@ -143,35 +159,43 @@ def _curve(found: SizingAnswer) -> Table:
 
     rows = [
         (
-            f"{1 - point.unavailability:.10g}{' (asked)' if point.unavailability == found.problem.allowed else ''}",
-            _cheapest(point),
-            _point(found, point.cost),
-            _month(point.unavailability),
+            availability_text(one.allowed, 10) + (" (asked)" if one.allowed == found.problem.allowed else ""),
+            _cheapest(one),
+            "-" if one.at is None else duration_text(one.at.interval_s),
+            _cost_range(found, one),
+            _down_in_row(one.at),
         )
-        for point in found.plan.curve
+        for one in found.plan.curve
     ]
-    return table(
-        "What an availability costs", ("availability", "cheapest", "cost", "allowed a month"), rows, text_columns=2
-    )
+    heads = ("availability", "cheapest plan", "interval", _cost_head(found), "down a month")
+    return table("What an availability costs", heads, rows, text_columns=2, whole_columns=2)
+
+
+def _down_in_row(at: PlanFigures | None) -> str:
+    from scenarios.sizing import down_text  # noqa: PLC0415
+
+    return "-" if at is None else down_text(at)
+
+
+def _cost_range(found: SizingAnswer, point: CurvePoint) -> str:
+    """Return the cost of the plan, after the proven bound of any cost where that is lower."""
+    proven = point.plan is None or point.bound == point.cost
+    return _cost(found, point.cost) if proven else f"{_cost(found, point.bound)}..{_cost(found, point.cost)}"
 
 
 def _cheapest(point: CurvePoint) -> str:
     if point.plan is None:
         return "nothing within the limits" if point.bound is None else "nothing that is certain"
-    return point.plan.text if point.bound == point.cost else f"{point.plan.text}, perhaps fewer"
+    return point.plan.text
 
 
-def _point(found: SizingAnswer, cost: float | None) -> str:
-    from scenarios.sizing import cost_unit, scale_of  # noqa: PLC0415
+def _cost_head(found: SizingAnswer) -> str:
+    from scenarios.sizing import cost_unit  # noqa: PLC0415
 
-    return "-" if cost is None else f"{cost * scale_of(found.problem):.6g} {cost_unit(found.problem)}"
-
-
-def _failures(share: float) -> str:
-    return "all failures" if share == 1 else f"{100 * share:.6g} % of failures"
+    return f"cost [{cost_unit(found.problem)}]"
 
 
-def _month(share: float) -> str:
-    from models.availability.times import downtime_s  # noqa: PLC0415
+def _cost(found: SizingAnswer, cost: float | None) -> str:
+    from scenarios.sizing import scale_of  # noqa: PLC0415
 
-    return duration_text(downtime_s(share))
+    return "-" if cost is None else f"{cost * scale_of(found.problem):.6g}"

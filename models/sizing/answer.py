@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from models.availability.times import downtime_s
 from models.sizing.problem import SystemPlan
 from models.solution import Solution
 
@@ -19,10 +20,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanFigures:
-    """A plan at one interval: shares of the time, and times [s].
+    """A plan at one checkpoint interval: shares of the time, and times [s].
 
-    Of one failure in a whole system, by a checkpoint: the worst, the mean, and the one that is promised (the share of
-    the target; None where take-overs are enough). utilisation counts what checkpoints take.
+    `unavailability` is the share of the time in which the system does not serve: the sum of `standing` (too few hosts
+    for the work, and catching up after that), `recovering` (from a checkpoint) and `switching` (take-overs).
+    Recoveries follow the loss of all copies of a task in a system that was whole: their mean, the time that the share
+    of the target does not exceed, and the longest; infinite where the work has to wait for a repair.
+    `utilisation` includes checkpoints. Beside units all are upper bounds, and `unavailability_at_least` holds for every
+    interval; else that is None.
     """
 
     interval_s: float
@@ -33,16 +38,32 @@ class PlanFigures:
     utilisation: float
     worst_recovery_s: float
     mean_recovery_s: float
-    promised_recovery_s: float | None
+    promised_recovery_s: float
     mean_between_recoveries_s: float | None
-    at_least: float | None = None  # beside units, whose figures are bounds: the unavailability is not below this
+    unavailability_at_least: float | None = None
+
+    @property
+    def down_s(self) -> float:
+        """Time down in a month [s]."""
+        return downtime_s(self.unavailability)
+
+    @property
+    def down_at_least_s(self) -> float | None:
+        """Time down in a month [s] that no interval is below, where `down_s` is an upper bound."""
+        return None if self.unavailability_at_least is None else downtime_s(self.unavailability_at_least)
+
+    @property
+    def availability(self) -> float:
+        """Share of the time in which the system serves."""
+        return 1 - self.unavailability
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A plan with its cost, verdict, and why; `least` bounds its unavailability from below for every interval.
+    """A plan with its cost, verdict, and the reason; `least` bounds its unavailability from below for every interval.
 
-    `best` is at the interval of the least unavailability that was found; None where the plan cannot be at all.
+    `at` has the interval that is to be used if the plan is chosen, else that of the least unavailability found. It is
+    None where the plan cannot be judged at any interval.
     """
 
     plan: SystemPlan
@@ -50,18 +71,32 @@ class Judged:
     verdict: Verdict
     why: str = ""
     least: float | None = None
-    best: PlanFigures | None = None
-    worst_recovery_s: float | None = None  # the shortest that any interval has, where that is too long
+    at: PlanFigures | None = None
+    shortest_recovery_s: float | None = None  # the shortest of any interval, where that is too long
+
+    @property
+    def least_down_s(self) -> float | None:
+        """Time down in a month [s] that no interval is below."""
+        return None if self.least is None else downtime_s(self.least)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
-    """The cheapest plan for an unavailability; `bound` is a proven lower bound of the cost, None: nothing can."""
+    """The cheapest plan that keeps the unavailability below `allowed`, at the interval that is then to be used.
 
-    unavailability: float
+    `bound` is a proven lower bound of the cost; None: no plan can.
+    """
+
+    allowed: float
     plan: SystemPlan | None
     cost: float | None
     bound: float | None
+    at: PlanFigures | None = None
+
+    @property
+    def allowed_down_s(self) -> float:
+        """Time of a month [s] that the system may be down."""
+        return downtime_s(self.allowed)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,9 +108,13 @@ class SizingPlan(Solution):
     """
 
     chosen: Judged | None = None
-    figures: PlanFigures | None = None
     next_cheaper: tuple[Judged, ...] = ()
     judged: tuple[Judged, ...] = ()
     curve: tuple[CurvePoint, ...] = ()
     possible: Judged | None = None
     interval_note: str = ""
+
+    @property
+    def figures(self) -> PlanFigures | None:
+        """The chosen plan at the interval that is to be used."""
+        return None if self.chosen is None else self.chosen.at

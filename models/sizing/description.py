@@ -41,9 +41,9 @@ class SizingTarget(Description):
     availability: OpenShare
     """Share of the time in which results are on time."""
     recovery_s: PositiveSeconds | None = Field(default=None, alias="recovery")
-    """Longest time until the failure of one host of a whole system is worked off."""
+    """Longest time until a system that was whole has caught up with the loss of all copies of a task."""
     recovery_share: Annotated[float, Field(gt=0, le=1, strict=True)] = 1.0
-    """Share of these failures for which that must hold."""
+    """Share of these losses for which that must hold."""
     budget_per_s: PricePerSecond | None = Field(default=None, alias="budget")
     """Most that hosts and crews may cost."""
 

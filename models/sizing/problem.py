@@ -19,6 +19,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from models.availability.times import downtime_s
 from models.checked_arrays import FloatArray
 from models.sizing.description import Sizing
 
@@ -53,6 +54,11 @@ class SizingProblem:
     def allowed(self) -> float:
         """The unavailability that the target allows, as it is written: of 0.9999 it is 0.0001."""
         return float(1 - Decimal(repr(self.asked.target.availability)))
+
+    @property
+    def allowed_down_s(self) -> float:
+        """Time [s] of a month that the target allows the system to be down."""
+        return downtime_s(self.allowed)
 
     @property
     def down_s(self) -> float:
@@ -102,46 +108,51 @@ class SizingProblem:
         found = max(copies, math.ceil(load / (self.asked.work.utilisation * _FITS)))
         return found + 1 if load / found >= 1 else found
 
-    def quantile(self, plan: SystemPlan) -> float:
-        """Of the single failures that checkpoints recover, the share that must be in time; 0 where none must.
+    def recovery_s(self, plan: SystemPlan, interval_s: float, share: float) -> float:
+        """Return the recovery [s] that this share of losses of a whole system's tasks does not exceed.
 
-        Failures that are taken over count as in time: coverage + (1 - coverage) quantile = share.
+        A task is lost with the hosts of all its copies. The recovery is infinite where the work does not fit then: it
+        waits for a repair. Losses strike at any instant alike, so that share T + C is rolled back.
         """
-        share = self.asked.target.recovery_share
-        if plan.copies == 1:
-            return share
-        coverage = self.asked.copies.coverage
-        return max(0.0, (share - coverage) / (1 - coverage)) if coverage < 1 else 0.0
-
-    def recovery_s(self, plan: SystemPlan, interval_s: float, quantile: float) -> float:
-        """Recovery by a checkpoint [s] that this share of single failures of a whole system does not exceed.
-
-        Failures strike at any instant alike, so that quantile T + C is rolled back.
-        """
-        busy, pause = self._busy_after_one(plan), self.asked.checkpoints.pause_s
+        busy, pause = self._busy_after_loss(plan), self.asked.checkpoints.pause_s
         left = 1 - pause / interval_s - busy
-        back = quantile * interval_s + self.complete_s + self.down_s
+        back = share * interval_s + self.complete_s + self.down_s
         return self.down_s + busy * back / left if left > 0 else math.inf
 
+    def mean_recovery_s(self, plan: SystemPlan, interval_s: float) -> float:
+        """Return the mean of the same recoveries [s]; where the work does not fit, with the time until it does."""
+        at = np.array([interval_s])
+        if self.survives_loss(plan):
+            return float(self.recoveries(plan, at)[plan.copies, 0])
+        standing_s = self.standing_s(plan)
+        return standing_s + float(self.recoveries(plan, at, standing_s)[-1, 0])
+
+    def survives_loss(self, plan: SystemPlan) -> bool:
+        """Whether the work fits on the hosts that are left when all copies of a task are lost."""
+        return self.spare(plan) >= plan.copies
+
     def quickest_recovery_s(self, plan: SystemPlan) -> float:
-        """The shortest that any interval makes it [s]."""
-        pause, free = self.asked.checkpoints.pause_s, 1 - self._busy_after_one(plan)
-        quantile = self.quantile(plan)
-        back = (self.complete_s + self.down_s) / quantile
+        """Return the shortest recovery [s] that any interval gives to the share of losses in the target."""
+        pause, free = self.asked.checkpoints.pause_s, 1 - self._busy_after_loss(plan)
+        share = self.asked.target.recovery_share
+        back = (self.complete_s + self.down_s) / share
         interval_s = (pause + math.sqrt(pause * pause + free * back * pause)) / free
-        return self.recovery_s(plan, max(interval_s, self.complete_s), quantile)
+        return self.recovery_s(plan, max(interval_s, self.complete_s), share)
 
     def intervals(self, plan: SystemPlan) -> tuple[float, float] | None:
-        """The shortest and longest interval that are allowed [s]; None where no interval recovers in time.
+        """Return the shortest and longest interval that are allowed [s]; None where no interval recovers in time.
 
         The shortest leaves time for the work of a system that is whole, and is no shorter than a checkpoint takes. With
-        S = target - D and the quantile k the target asks k rho T^2 + (rho (C + D) - (1 - rho) S) T + delta S <= 0.
+        S = target - D and the share k the target asks k rho T^2 + (rho (C + D) - (1 - rho) S) T + delta S <= 0, with
+        rho after the loss of all copies of a task.
         """
-        pause, target, part = self.asked.checkpoints.pause_s, self.asked.target.recovery_s, self.quantile(plan)
+        pause, target = self.asked.checkpoints.pause_s, self.asked.target.recovery_s
         least = max(self.complete_s, pause / (1 - self.busy(plan, 0)) * (1 + 1e-9))
-        if target is None or part == 0:
+        if target is None:
             return least, math.inf
-        busy, time = self._busy_after_one(plan), target - self.down_s
+        if not self.survives_loss(plan):
+            return None
+        part, busy, time = self.asked.target.recovery_share, self._busy_after_loss(plan), target - self.down_s
         slope = (1 - busy) * time - busy * (self.complete_s + self.down_s)
         under = slope * slope - 4 * part * busy * pause * time
         if slope <= 0 or under < 0:
@@ -150,8 +161,9 @@ class SizingProblem:
         shortest = max(least, pause * time / (part * busy * longest))
         return (shortest, longest) if shortest <= longest else None
 
-    def _busy_after_one(self, plan: SystemPlan) -> float:
-        return self.busy(plan, min(1, self.spare(plan)))
+    def _busy_after_loss(self, plan: SystemPlan) -> float:
+        """Return rho when as many hosts are down as hold all copies of a task; infinite where the work stands."""
+        return self.busy(plan, plan.copies) if self.survives_loss(plan) else math.inf
 
     def recoveries(self, plan: SystemPlan, interval_s: FloatArray, more_s: float = 0.0) -> FloatArray:
         """Mean recovery [s], (spare + 1, n): with 0 .. spare hosts down, for intervals (n,) or (spare + 1, n).

@@ -19,14 +19,14 @@ from models.checkpoint_interval import exact
 from models.sizing.answer import Judged, PlanFigures, Verdict
 from models.sizing.chain import NotThere, not_there
 from models.sizing.problem import SizingProblem, SystemPlan
-from models.units import duration_text
-from optimizer.sizing.judge_placed import chosen_placed, judge_placed
+from models.units import apart, duration_text
+from optimizer.sizing.judge_placed import in_use_placed, judge_placed
 
 _CELLS = 32
 _ROUNDS = 8
 _CLOSE = 1e-7  # relative: bounds so near to what was found need no further cells
 _ROUNDING = 1e-9  # relative: what a chain of some hundred states may be off by
-_STEPS = 60
+_STEPS = 8  # each makes a piece `_CELLS` times shorter
 
 
 def judge(problem: SizingProblem, plan: SystemPlan, allowed: float | None = None) -> Judged:
@@ -39,16 +39,16 @@ def judge(problem: SizingProblem, plan: SystemPlan, allowed: float | None = None
         return judge_placed(problem, plan, allowed)
     late = _too_late(problem, plan)
     if late is not None:
-        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=late[0], worst_recovery_s=late[1])
+        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=late[0], shortest_recovery_s=late[1])
     interval, least = _best_interval(problem, plan, allowed)
     return _judged(problem, plan, allowed, interval, least)
 
 
-def tightened(problem: SizingProblem, one: Judged, allowed: float) -> Judged:
-    """The verdict again, with the best interval found to its last digits."""
-    if one.best is None or problem.asked.units is not None:
+def tightened(problem: SizingProblem, one: Judged) -> Judged:
+    """Return the verdict again, with the best interval found to its last digits."""
+    if one.at is None or problem.asked.units is not None:
         return one
-    return _judged(problem, one.plan, allowed, *_best_interval(problem, one.plan, None))
+    return _judged(problem, one.plan, problem.allowed, *_best_interval(problem, one.plan, None))
 
 
 def _judged(problem: SizingProblem, plan: SystemPlan, allowed: float, interval: float, least: float) -> Judged:
@@ -59,15 +59,13 @@ def _judged(problem: SizingProblem, plan: SystemPlan, allowed: float, interval: 
         verdict, why = Verdict.FAILS, _why(best, min(least, best.unavailability), allowed)
     else:
         verdict, why = Verdict.OPEN, "the bound of its unavailability is below the target, and no interval was found"
-    return Judged(plan=plan, cost=cost, verdict=verdict, why=why, least=min(least, best.unavailability), best=best)
+    return Judged(plan=plan, cost=cost, verdict=verdict, why=why, least=min(least, best.unavailability), at=best)
 
 
 def figures(problem: SizingProblem, plan: SystemPlan, interval_s: float) -> PlanFigures:
-    """The plan at an interval."""
+    """Return all figures of the plan at an interval."""
     found = _at(problem, plan, np.array([interval_s]))
-    part = problem.quantile(plan)
     used = float(found.recoveries_per_s[0])
-    one_down = min(1, problem.spare(plan))
     return PlanFigures(
         interval_s=interval_s,
         unavailability=float(found.total[0]),
@@ -76,38 +74,49 @@ def figures(problem: SizingProblem, plan: SystemPlan, interval_s: float) -> Plan
         switching=float(found.switching[0]),
         utilisation=problem.busy(plan, 0) + problem.asked.checkpoints.pause_s / interval_s,
         worst_recovery_s=problem.recovery_s(plan, interval_s, 1.0),
-        promised_recovery_s=problem.recovery_s(plan, interval_s, part) if part else None,
-        mean_recovery_s=float(problem.recoveries(plan, np.array([interval_s]))[one_down, 0]),
+        promised_recovery_s=problem.recovery_s(plan, interval_s, problem.asked.target.recovery_share),
+        mean_recovery_s=problem.mean_recovery_s(plan, interval_s),
         mean_between_recoveries_s=1 / used if used else None,
     )
 
 
-def chosen_interval(problem: SizingProblem, plan: SystemPlan, best: PlanFigures) -> tuple[PlanFigures, str]:
-    """The interval of least slowdown that still meets the target, and what decides it.
+def in_use(problem: SizingProblem, one: Judged, allowed: float) -> tuple[PlanFigures, str]:
+    """Return the plan at the interval to use if `allowed` is the target, and what decides that interval.
 
-    The least slowdown is at the exact optimum for the mean time between recoveries, within what is allowed. Where that
-    misses the target, the interval next to it that does not, on the way to the best one.
+    The interval of least slowdown is the exact optimum for the mean time between recoveries, within the limits of the
+    recovery target. Where it misses the availability, the nearest one that does not is used.
     """
+    assert one.at is not None
     if problem.asked.units is not None:
-        return chosen_placed(problem, plan, best)
-    between = best.mean_between_recoveries_s or problem.mttf_s
-    limits = problem.intervals(plan)
+        return in_use_placed(problem, one.plan, one.at, allowed)
+    limits = problem.intervals(one.plan)
     assert limits is not None
-    pause = problem.asked.checkpoints.pause_s
-    free = exact(pause, between) + pause
+    free = _of_least_slowdown(problem, one.plan, limits)
     wanted = min(max(free, limits[0]), limits[1])
-    found = figures(problem, plan, wanted)
-    if found.unavailability <= problem.allowed:
+    found = figures(problem, one.plan, wanted)
+    if found.unavailability <= allowed:
         note = "costs least work" if wanted == free else "the recovery target decides"
         return found, note if wanted <= free else "the shortest that is possible"
-    inside, outside = best.interval_s, wanted
+    return figures(problem, one.plan, _nearest(problem, one, wanted, allowed)), "the availability decides"
+
+
+def _of_least_slowdown(problem: SizingProblem, plan: SystemPlan, limits: tuple[float, float]) -> float:
+    """Return the interval [s] that costs least work; it depends on the plan alone, not on the availability asked."""
+    pause = problem.asked.checkpoints.pause_s
+    used = float(_at(problem, plan, np.array([_span(problem, plan, limits)[0]])).recoveries_per_s[0])
+    return exact(pause, 1 / used if used else problem.mttf_s) + pause
+
+
+def _nearest(problem: SizingProblem, one: Judged, wanted: float, allowed: float) -> float:
+    """Return the interval next to `wanted`, which misses the target, on the way from the best one, which meets it."""
+    assert one.at is not None
+    inside, outside = one.at.interval_s, wanted
     for _ in range(_STEPS):
-        middle = math.sqrt(inside * outside)
-        if float(_at(problem, plan, np.array([middle])).total[0]) <= problem.allowed:
-            inside = middle
-        else:
-            outside = middle
-    return figures(problem, plan, inside), "the availability decides"
+        points = np.geomspace(inside, outside, _CELLS + 1)
+        meets = _at(problem, one.plan, points).total <= allowed
+        last = int(np.flatnonzero(meets[1:-1])[-1]) + 1 if meets[1:-1].any() else 0
+        inside, outside = (inside if last == 0 else float(points[last])), float(points[last + 1])
+    return inside
 
 
 def _at(problem: SizingProblem, plan: SystemPlan, interval_s: FloatArray) -> NotThere:
@@ -171,25 +180,33 @@ def _too_small(problem: SizingProblem, plan: SystemPlan) -> str:
 
 
 def _too_late(problem: SizingProblem, plan: SystemPlan) -> tuple[str, float] | None:
-    """Why no interval recovers a single failure in time, and the shortest time; None where one does."""
-    target = problem.asked.target.recovery_s
-    if target is None and problem.intervals(plan) is not None:
+    """Return why no interval recovers in time, and the shortest recovery [s]; None where one does."""
+    target, take_over_s = problem.asked.target.recovery_s, problem.asked.copies.take_over_s
+    if target is None:
         return None
-    if target is not None and problem.spare(plan) == 0:
-        return "with one host down the work does not fit: it stands until the repair", problem.mttr_s
-    if target is not None and plan.copies > 1 and problem.asked.copies.take_over_s > target:
-        return f"the take-over takes {problem.asked.copies.take_over_s:g} s", problem.asked.copies.take_over_s
+    if not problem.survives_loss(plan):
+        return _stands(plan), problem.standing_s(plan)
+    if plan.copies > 1 and take_over_s > target:
+        return f"the take-over takes {duration_text(take_over_s)}", take_over_s
     if problem.intervals(plan) is not None:
         return None
-    possible = problem.quickest_recovery_s(plan)
-    return f"recovery takes {possible:.3g} s at best", possible
+    quickest = problem.quickest_recovery_s(plan)
+    best, asked = apart(quickest, target)
+    lost = f" where all {plan.copies} copies of a task are lost" if plan.copies > 1 else ""
+    return f"recovery takes {best} at best{lost}, {asked} asked", quickest
+
+
+def _stands(plan: SystemPlan) -> str:
+    """Return why the loss of all copies of a task waits for a repair."""
+    if plan.copies == 1:
+        return "with one host down the work does not fit: it stands until the repair"
+    lost = f"with {plan.copies} hosts down, which may hold all copies of a task,"
+    return f"{lost} the work does not fit: it stands until a repair"
 
 
 def _why(best: PlanFigures, least: float, allowed: float) -> str:
-    """Why it fails: `least` is proven for all intervals, `best` only the best of those that were looked at."""
+    """Return why it fails: `least` is proven for all intervals, `best` only the best of those that were looked at."""
     parts = {"too few hosts": best.standing, "recoveries": best.recovering, "take-overs": best.switching}
     name = max(parts, key=lambda key: parts[key])
-    spans = (downtime_s(least), downtime_s(allowed))
-    pairs = (tuple(duration_text(span, digits) for span in spans) for digits in range(3, 17))
-    shown = next((pair for pair in pairs if pair[0] != pair[1]), ("more", "that"))
-    return f"down at least {shown[0]} a month, {shown[1]} allowed; most of it: {name}"
+    down, most = apart(downtime_s(least), downtime_s(allowed))
+    return f"down at least {down} a month, {most} allowed; most of it: {name}"

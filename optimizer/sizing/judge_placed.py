@@ -17,6 +17,7 @@ from models.checkpoint_interval import exact
 from models.sizing.answer import Judged, PlanFigures, Verdict
 from models.sizing.placed import Placed, at_most
 from models.sizing.problem import SizingProblem, SystemPlan
+from models.units import apart, duration_text
 
 _POINTS = 9
 _LONGEST = 32.0  # of the interval of least slowdown
@@ -38,11 +39,12 @@ def judge_placed(problem: SizingProblem, plan: SystemPlan, allowed: float) -> Ju
     target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
     good = [one for one in points if target is None or placed.in_time(one, target) >= share]
     if least > allowed:
-        why = f"down at least {_month(least)} a month, {_month(allowed)} allowed, wherever the units are"
+        down, most = apart(downtime_s(least), downtime_s(allowed))
+        why = f"down at least {down} a month, {most} allowed, wherever the units are"
         best = figures_placed(placed, good[len(good) // 2], least) if good else None  # what it would have, about
-        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=why, least=least, best=best)
+        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=why, least=least, at=best)
     if not good:
-        why = f"no interval is certain to recover {share:.6g} of failures in time"
+        why = f"no interval is certain to recover {100 * share:.6g} % of failures in time"
         return Judged(plan=plan, cost=cost, verdict=Verdict.OPEN, why=why, least=least)
     return _between(placed, good, allowed, least)
 
@@ -57,11 +59,17 @@ def _between(placed: Placed, points: list[float], allowed: float, least: float) 
             break
     assert best is not None
     meets = best.unavailability <= allowed
-    why = "" if meets else f"down {_month(least)} to {_month(best.unavailability)} a month, {_month(allowed)} allowed"
+    why = "" if meets else _open(least, best.unavailability, allowed)
     verdict = Verdict.MEETS if meets else Verdict.OPEN
     return Judged(
-        plan=placed.plan, cost=placed.problem.cost(placed.plan), verdict=verdict, why=why, least=least, best=best
+        plan=placed.plan, cost=placed.problem.cost(placed.plan), verdict=verdict, why=why, least=least, at=best
     )
+
+
+def _open(least: float, most: float, allowed: float) -> str:
+    """Return what the bounds leave open."""
+    low, high, limit = apart(*map(downtime_s, (least, most, allowed)))
+    return f"down {low} to {high} a month, {limit} allowed"
 
 
 def figures_placed(placed: Placed, interval_s: float, least: float) -> PlanFigures:
@@ -81,12 +89,14 @@ def figures_placed(placed: Placed, interval_s: float, least: float) -> PlanFigur
         promised_recovery_s=_within(placed, interval_s, share),
         mean_recovery_s=placed.mean_recovery_s(interval_s),
         mean_between_recoveries_s=1 / uses if uses else None,
-        at_least=least,
+        unavailability_at_least=least,
     )
 
 
-def chosen_placed(problem: SizingProblem, plan: SystemPlan, best: PlanFigures) -> tuple[PlanFigures, str]:
-    """The longest interval that was looked at, up to that of least slowdown, that surely meets the targets."""
+def in_use_placed(
+    problem: SizingProblem, plan: SystemPlan, best: PlanFigures, allowed: float
+) -> tuple[PlanFigures, str]:
+    """Return the longest interval of those looked at, up to that of least slowdown, that surely meets the targets."""
     placed = Placed.of(problem, plan)
     assert placed is not None
     pause = problem.asked.checkpoints.pause_s
@@ -94,8 +104,8 @@ def chosen_placed(problem: SizingProblem, plan: SystemPlan, best: PlanFigures) -
     target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
     for one in sorted({*_points(problem, plan), free}, reverse=True):
         if best.interval_s < one <= free and (target is None or placed.in_time(one, target) >= share):
-            found = figures_placed(placed, one, best.at_least or 0.0)
-            if found.unavailability <= problem.allowed:
+            found = figures_placed(placed, one, best.unavailability_at_least or 0.0)
+            if found.unavailability <= allowed:
                 return found, "costs least work" if one == free else "the targets decide"
     return best, "the bound of the unavailability is least there"
 
@@ -128,7 +138,8 @@ def _late(placed: Placed, points: list[float]) -> str:
     most = max(placed.at_best_in_time(one, other, target) for one, other in _cells(points))
     if most >= share * (1 - _ROUNDING):
         return ""
-    return f"at most {most:.3g} of failures can be recovered in {target:g} s, {share:.6g} asked"
+    within = f"can be recovered in {duration_text(target)}"
+    return f"at most {100 * most:.6g} % of failures {within}, {100 * share:.6g} % asked"
 
 
 def _within(placed: Placed, interval_s: float, share: float) -> float:
@@ -142,7 +153,3 @@ def _within(placed: Placed, interval_s: float, share: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if placed.in_time(interval_s, middle) >= share * (1 - 1e-12) else (middle, high)
     return high
-
-
-def _month(share: float) -> str:
-    return f"{downtime_s(share) / 60:.4g} min"

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from models.sizing.answer import CurvePoint, Judged, SizingPlan, Verdict
 from models.sizing.problem import SizingProblem
 from models.solution import Status
-from optimizer.sizing.judge import chosen_interval, judge, tightened
+from optimizer.sizing.judge import in_use, judge, tightened
 
 NINES = tuple(
     float(f"{10 ** (-half / 2):.3g}") for half in range(2, 13)
@@ -47,19 +48,19 @@ def solve(
     spent = time.perf_counter() - began
     if chosen is None:
         return _without(problem, judged, line, spent)
-    assert chosen.best is not None
-    at, note = chosen_interval(problem, chosen.plan, chosen.best)
+    at, note = in_use(problem, chosen, problem.allowed)
+    chosen = replace(chosen, at=at)
+    before = _closest_tightened(problem, judged[:-1])
     bound = next((one.cost for one in judged if one.verdict is not Verdict.FAILS), chosen.cost)
     return SizingPlan(
         status=Status.OPTIMAL if bound == chosen.cost else Status.FEASIBLE,
         objective=chosen.cost,
         bound=bound,
         wall_s=spent,
-        note=_note(judged[:-1]),
+        note=_note(before),
         chosen=chosen,
-        figures=at,
-        next_cheaper=_next_cheaper(problem, judged[:-1]),
-        judged=tuple(judged),
+        next_cheaper=tuple(sorted(_closest(problem, before), key=lambda one: (-one.cost, one.plan))),
+        judged=(*before, chosen),
         curve=line,
         interval_note=note,
     )
@@ -88,13 +89,13 @@ def _without(
     """No plan meets the target: the best that is possible within the limits."""
     judged = _with_best(problem, judged)
     open_ = [one for one in judged if one.verdict is Verdict.OPEN]
-    there = [one for one in judged if one.best is not None]
-    late = [one for one in judged if one.worst_recovery_s is not None]
+    there = [one for one in judged if one.at is not None]
+    late = [one for one in judged if one.shortest_recovery_s is not None]
     possible: Judged | None = None
     if there:
-        possible = min(there, key=lambda one: (one.best.unavailability if one.best else 1.0, one.cost))
+        possible = min(there, key=lambda one: (one.at.unavailability if one.at else 1.0, one.cost))
     elif late:
-        possible = min(late, key=lambda one: (one.worst_recovery_s or 0.0, one.cost))
+        possible = min(late, key=lambda one: (one.shortest_recovery_s or 0.0, one.cost))
     elif judged:  # the work fits nowhere: the plan that comes nearest
         possible = min(judged, key=lambda one: (one.plan.copies, -one.plan.hosts, one.cost))
     return SizingPlan(
@@ -114,26 +115,31 @@ def _with_best(problem: SizingProblem, judged: Sequence[Judged]) -> list[Judged]
     least = math.inf
     for index in sorted(range(len(found)), key=lambda k: math.inf if found[k].least is None else found[k].least or 0.0):
         one = found[index]
-        if one.best is None or one.least is None or one.least >= least:
+        if one.at is None or one.least is None or one.least >= least:
             break
-        found[index] = tightened(problem, one, problem.allowed)
-        least = min(least, found[index].best.unavailability)  # type: ignore[union-attr]
+        found[index] = tightened(problem, one)
+        least = min(least, found[index].at.unavailability)  # type: ignore[union-attr]
     return found
 
 
-def _next_cheaper(problem: SizingProblem, cheaper: Sequence[Judged]) -> tuple[Judged, ...]:
-    """Of each number of copies and crews the dearest plan before the chosen one, at its best interval."""
+def _closest(problem: SizingProblem, cheaper: Sequence[Judged]) -> Collection[Judged]:
+    """Return, for each number of copies and crews, the most expensive plan before the chosen one."""
     asked = [crews or 0 for crews in problem.asked.crews]
     found: dict[tuple[int, int], Judged] = {}
     for one in cheaper:
         if one.plan.crews in asked:
             found[one.plan.copies, one.plan.crews] = one  # by rising cost: the last one stays
-    closest = [tightened(problem, one, problem.allowed) for one in found.values()]
-    return tuple(sorted(closest, key=lambda one: (-one.cost, one.plan)))
+    return found.values()
+
+
+def _closest_tightened(problem: SizingProblem, cheaper: Sequence[Judged]) -> list[Judged]:
+    """Return the verdicts with those that readers look at first, the closest ones, at their best interval."""
+    plans = {one.plan for one in _closest(problem, cheaper)}
+    return [tightened(problem, one) if one.plan in plans else one for one in cheaper]
 
 
 def _curve(problem: SizingProblem, judged: Sequence[Judged]) -> tuple[CurvePoint, ...]:
-    """The cheapest plan for each of NINES and the target; plans beyond those judged are looked at as they are needed.
+    """Return the cheapest plan for each of NINES and the target; plans beyond those judged are judged when needed.
 
     The budget does not count: the curve says what more would cost.
     """
@@ -149,15 +155,16 @@ def _curve(problem: SizingProblem, judged: Sequence[Judged]) -> tuple[CurvePoint
             if one is None or not _settles(one, allowed):
                 one = judge(problem, plan, allowed)
                 seen.append(one)
-            if one.best is None or one.best.unavailability > allowed * (1 + _ROUNDING):
+            if one.at is None or one.at.unavailability > allowed * (1 + _ROUNDING):
                 break
             bound = one.cost if problem.asked.units is None else _not_excluded(seen, allowed)
-            points.append(CurvePoint(unavailability=allowed, plan=plan, cost=one.cost, bound=bound))
+            at, _ = in_use(problem, one, allowed)
+            points.append(CurvePoint(allowed=allowed, plan=plan, cost=one.cost, bound=bound, at=at))
         if len(points) == len(wanted):
             break
     left = wanted[len(points) :]
     nothing = [None if problem.asked.units is None else _not_excluded(seen, one) for one in left]
-    ends = [CurvePoint(unavailability=o, plan=None, cost=None, bound=b) for o, b in zip(left, nothing, strict=True)]
+    ends = [CurvePoint(allowed=o, plan=None, cost=None, bound=b) for o, b in zip(left, nothing, strict=True)]
     return (*points, *ends)
 
 
@@ -172,7 +179,7 @@ def _not_excluded(seen: Sequence[Judged], allowed: float) -> float | None:
 
 def _settles(one: Judged, allowed: float) -> bool:
     """Whether what is known of the plan says if it meets another target."""
-    if one.best is None:
+    if one.at is None:
         return True
     assert one.least is not None
-    return one.best.unavailability <= allowed or one.least > allowed
+    return one.at.unavailability <= allowed or one.least > allowed

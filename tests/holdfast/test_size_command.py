@@ -64,7 +64,7 @@ def test_json_is_one_document(capsys, small: Path) -> None:  # type: ignore[no-u
     assert found["cost_unit"] == "hosts"
     assert [one["verdict"] for one in found["judged"]] == ["fails", "fails", "meets"]
     assert found["at"]["unavailability"] <= 0.001
-    assert {point["unavailability"] for point in found["curve"]} >= {0.1, 0.001}
+    assert {point["allowed_unavailability"] for point in found["curve"]} >= {0.1, 0.001}
 
 
 def test_an_impossible_target_is_exit_code_three_with_the_best_that_is_possible(capsys, small: Path) -> None:  # type: ignore[no-untyped-def]
@@ -74,7 +74,7 @@ def test_an_impossible_target_is_exit_code_three_with_the_best_that_is_possible(
     assert err == "none of 6 plans meets the target\n"
     found = json.loads(called(capsys, small, "--json", "--no-curve")[1])
     assert found["status"] == "infeasible"
-    assert found["possible"]["best"]["unavailability"] > 1e-7
+    assert found["possible"]["at"]["unavailability"] > 1e-7
 
 
 def test_work_that_fits_nowhere_says_how_many_hosts_it_needs(capsys, small: Path) -> None:  # type: ignore[no-untyped-def]
@@ -97,7 +97,7 @@ def test_the_page_has_the_curve_and_every_plan(capsys, monkeypatch, small: Path,
     code, _, _ = called(capsys, small, "--report", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert code == 0
-    for wanted in ("Cost of an availability", "Every plan that was gone through", "3 hosts, 1 copy"):
+    for wanted in ("Cost of an availability", "Every plan that was judged", "3 hosts, 1 copy"):
         assert wanted in text
     assert called(capsys, small, "--report", tmp_path / "page.html")[0] == 2
 
@@ -132,7 +132,7 @@ def test_units_that_stay_make_a_system_need_more_hosts_and_leave_the_answer_an_i
     assert code == 0
     assert found["cost"] > 3  # which is enough where work is spread evenly
     assert found["bound"] <= found["cost"]
-    assert found["at"]["at_least"] <= found["at"]["unavailability"] <= 0.001
+    assert found["at"]["unavailability_at_least"] <= found["at"]["unavailability"] <= 0.001
     assert all(point["bound"] is None or point["bound"] <= (point["cost"] or 6) for point in found["curve"])
     text = called(capsys, small, "--no-curve")[1]
     assert "hosts too full" in text

@@ -162,16 +162,51 @@ def test_intervals_are_those_of_the_checkpoint_formulas() -> None:
 
 def test_a_share_of_failures_is_a_quantile_of_what_is_rolled_back() -> None:
     target = {"availability": 0.9, "recovery_s": 20.0, "recovery_share": 0.9}
-    asked, plan = problem(target=target, copies={"levels": (1, 2), "coverage": 0.6, "load": 0.0}), SystemPlan(6, 1)
+    asked, plan = problem(target=target), SystemPlan(6, 1)
     shortest, longest = asked.intervals(plan) or (0.0, 0.0)
     assert asked.recovery_s(plan, longest, 0.9) == pytest.approx(20.0)
     assert shortest == 1.0
     failed = np.random.default_rng(1).uniform(0, longest, 100_000) + 1.0 + 2.0  # rolled back, and the time down
     times = 2.0 + 0.5 * failed / (1 - 0.1 / longest - 0.5)
     assert np.mean(times <= 20.0) == pytest.approx(0.9, abs=0.005)
-    pair = SystemPlan(6, 2)  # six of ten are taken over: of the others three of four must be in time
-    assert asked.quantile(pair) == pytest.approx(0.75)
-    assert (asked.intervals(pair) or (0, 0))[1] > longest
+
+
+def caught_up_after(asked: SizingProblem, plan: SystemPlan, interval_s: float, rng: np.random.Generator) -> float:
+    """The recovery [s] of one loss of all copies of a task, played with single checkpoints and their pauses."""
+    points, load = asked.asked.checkpoints, asked.load(plan)
+    hosts, down_s, complete_s = (
+        plan.hosts - plan.copies,
+        points.detection_s + points.restart_s,
+        points.complete_s or 0.0,
+    )
+    lost_at = rng.uniform(10 * interval_s, 20 * interval_s)
+    begun_at = math.floor((lost_at - complete_s) / interval_s) * interval_s  # the last one that is complete
+    behind = load * (lost_at - begun_at + down_s)  # [hosts x s]
+    passed, next_pause_s = down_s, rng.uniform(0, interval_s)
+    while True:
+        if behind <= next_pause_s * (hosts - load):
+            return passed + behind / (hosts - load)
+        behind += load * points.pause_s - next_pause_s * (hosts - load)
+        passed, next_pause_s = passed + next_pause_s + points.pause_s, interval_s - points.pause_s
+
+
+@pytest.mark.parametrize("plan", [SystemPlan(6, 1), SystemPlan(6, 2), SystemPlan(8, 3)])
+def test_played_losses_of_all_copies_recover_in_the_time_and_share_of_the_target(plan: SystemPlan) -> None:
+    target = {"availability": 0.9, "recovery_s": 40.0, "recovery_share": 0.9}
+    copies = {"levels": (1, 2, 3), "take_over_s": 1.0, "load": 0.2}
+    asked = problem(load=2.0, target=target, copies=copies, checkpoints={"complete_s": 2.0, "restart_s": 4.0})
+    longest = (asked.intervals(plan) or (0.0, 0.0))[1]
+    pause_s = 0.1 * plan.hosts / (plan.hosts - plan.copies - asked.load(plan))  # one more or less of them
+    rng = np.random.default_rng(3)
+    times = np.array([caught_up_after(asked, plan, longest, rng) for _ in range(4000)])
+    error = 4 * math.sqrt(0.9 * 0.1 / len(times))
+    assert np.mean(times <= 40.0 + pause_s) >= 0.9 - error
+    assert np.mean(times <= 40.0 - pause_s) <= 0.9 + error
+    assert times.max() <= asked.recovery_s(plan, longest, 1.0) + pause_s
+    mean_error = 4 * times.std() / math.sqrt(len(times))
+    assert times.mean() == pytest.approx(asked.mean_recovery_s(plan, longest), abs=mean_error + pause_s)
+    late = np.array([caught_up_after(asked, plan, 1.2 * longest, rng) for _ in range(4000)])
+    assert np.mean(late <= 40.0) < 0.9 - error
 
 
 @pytest.mark.parametrize("more_s", [0.0, 300.0])

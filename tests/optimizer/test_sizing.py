@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
+from seeds import sample
 
 from models.sizing.answer import Verdict
 from models.sizing.chain import not_there
@@ -33,16 +35,117 @@ def problem(availability: float = 0.999, mttf_s: float = MTTF, **tables: dict[st
     return SizingProblem(sizing_from(raw, from_file=False), mttf_s, MTTR)
 
 
+def recovers_in_time(asked: SizingProblem, plan: SystemPlan, interval_s: float) -> bool:
+    """Whether enough losses of all copies of a task recover in time: loss by loss, from scratch."""
+    target, points, copies = asked.asked.target, asked.asked.checkpoints, asked.asked.copies
+    assert points.complete_s is not None
+    down_s, left = points.detection_s + points.restart_s, 1 - points.pause_s / interval_s
+    load = asked.asked.load * (1 + (plan.copies - 1) * copies.load)
+    if interval_s < points.complete_s or plan.hosts * left <= load:
+        return False
+    if target.recovery_s is None:
+        return True
+    hosts = plan.hosts - plan.copies  # no fewer hosts can lose a task
+    free = hosts * left - load  # hosts that are left to catch up
+    stands = hosts < plan.copies or load > hosts * asked.asked.work.utilisation or free <= 0
+    if stands or (plan.copies > 1 and copies.take_over_s > target.recovery_s):
+        return False
+    rolled_back_s = points.complete_s + interval_s * (np.arange(2000) + 0.5) / 2000
+    recovery_s = down_s + load * (rolled_back_s + down_s) / free
+    return bool(np.mean(recovery_s <= target.recovery_s) >= target.recovery_share)
+
+
 def by_grid(asked: SizingProblem, plan: SystemPlan) -> float:
-    """The least unavailability on a fine grid of the allowed intervals; 1 where there is none."""
-    if asked.spare(plan) < 1:
+    """The least unavailability on a fine grid of the intervals that recover in time; 1 where there is none."""
+    if asked.spare(plan) < 0:
         return 1.0
-    limits = asked.intervals(plan)
-    if limits is None:
+    at = np.array([one for one in np.geomspace(0.2, 500.0, 600) if recovers_in_time(asked, plan, one)])
+    if not at.size:
         return 1.0
-    at = np.geomspace(limits[0], min(limits[1], 500.0), 800)
     found = not_there(asked, plan, asked.recoveries(plan, at), asked.recoveries(plan, at, asked.standing_s(plan)))
     return float(found.total.min())
+
+
+def levels_problem(rng: np.random.Generator) -> SizingProblem:
+    """A problem with up to three copies, whose recovery target decides for some of its plans."""
+    coverage, share = float(rng.choice([1.0, 0.97, 0.5])), float(rng.choice([1.0, 0.98, 0.6]))
+    return problem(
+        float(rng.choice([0.99, 0.998, 0.9995, 0.9999])),
+        target={"recovery_s": float(rng.uniform(10, 120)), "recovery_share": share},
+        work={"load": float(rng.uniform(0.5, 3.0))},
+        copies={"levels": (1, 2, 3), "coverage": coverage, "load": float(rng.choice([0.0, 0.2, 0.6]))},
+        checkpoints={"complete_s": float(rng.uniform(0.3, 8.0))},
+    )
+
+
+@pytest.mark.parametrize("seed", sample(4, 60))
+def test_with_levels_the_cheapest_plan_recovers_in_time_where_all_copies_are_lost(seed: int) -> None:
+    asked = levels_problem(np.random.default_rng(seed))
+    found = solve(asked, curve=False)
+    met = next((plan for plan in asked.plans() if by_grid(asked, plan) <= asked.allowed), None)
+    assert (None if found.chosen is None else found.chosen.plan) == met
+    if found.chosen is None:
+        return
+    assert found.figures is not None
+    assert recovers_in_time(asked, found.chosen.plan, found.figures.interval_s * (1 - 1e-3))
+    assert found.figures.promised_recovery_s <= (asked.asked.target.recovery_s or 0.0) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", sample(6, 60))
+def test_the_allowed_intervals_are_those_that_recover_in_time(seed: int) -> None:
+    asked = levels_problem(np.random.default_rng(100 + seed))
+    seen = set()
+    for plan in asked.plans():
+        if asked.spare(plan) < 0:
+            continue
+        limits = asked.intervals(plan)
+        for interval_s in np.geomspace(0.1, 2000.0, 60).tolist():
+            if limits is not None and min(abs(interval_s / one - 1) for one in limits) < 0.01:
+                continue  # the oracle has a finite number of losses
+            allowed = limits is not None and limits[0] <= interval_s <= limits[1]
+            seen.add((plan.copies, allowed))
+            late = plan.copies > 1 and asked.asked.copies.take_over_s > (asked.asked.target.recovery_s or 0.0)
+            assert recovers_in_time(asked, plan, interval_s) == (allowed and not late)
+    assert {allowed for _, allowed in seen} == {True, False}
+
+
+def test_without_an_availability_to_decide_copies_do_not_stretch_the_interval_beyond_the_recovery_target() -> None:
+    copies = {"levels": (2,), "coverage": 1.0}
+    asked = problem(0.9, target={"recovery_s": 60.0}, copies=copies)
+    found = solve(asked, curve=False)
+    assert found.figures is not None
+    assert found.interval_note == "the recovery target decides"
+    assert found.figures.worst_recovery_s == pytest.approx(60.0)
+    free = solve(problem(0.9, target={"recovery_s": None}, copies=copies), curve=False)
+    assert free.figures is not None
+    assert free.figures.interval_s > 20 * found.figures.interval_s  # losses of both copies are rare
+
+
+def test_copies_on_so_few_hosts_that_the_loss_of_all_waits_for_a_repair_miss_any_recovery_target() -> None:
+    pair: dict[str, Any] = {"copies": {"levels": (2,), "load": 0.0}, "work": {"load": 0.5}}
+    one = judge(problem(0.9, target={"recovery_s": 1e6}, **pair), SystemPlan(2, 2, 1))
+    assert one.verdict is Verdict.FAILS
+    assert "stands until a repair" in one.why
+    assert judge(problem(0.9, target={"recovery_s": 1e6}, **pair), SystemPlan(4, 2, 1)).verdict is Verdict.MEETS
+    free = judge(problem(0.9, target={"recovery_s": None}, **pair), SystemPlan(2, 2, 1))
+    assert free.verdict is Verdict.MEETS
+    assert free.at is not None
+    assert free.at.worst_recovery_s == math.inf
+    assert free.at.mean_recovery_s > MTTR
+
+
+def test_a_page_of_answers_shares_one_figure_for_the_chosen_plan() -> None:
+    found = solve(problem(0.9, target={"recovery_s": None}))
+    assert found.chosen is not None
+    assert found.judged[-1] is found.chosen
+    asked = next(point for point in found.curve if point.allowed == problem(0.9).allowed)
+    assert asked.at == found.figures == found.chosen.at
+    stricter = [one for one in found.curve if one.plan == found.chosen.plan and one.allowed < asked.allowed]
+    assert stricter
+    for point in stricter:  # the same plan does that at another interval, which is said
+        assert point.at is not None
+        assert point.at.unavailability <= point.allowed
+        assert point.at.interval_s <= asked.at.interval_s  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("availability", [0.99, 0.996, 0.998, 0.9991])
@@ -92,12 +195,12 @@ def test_what_is_said_of_a_plan_that_fails_is_proven_for_all_its_intervals() -> 
     found = solve(asked, curve=False)
     assert found.next_cheaper
     for one in found.next_cheaper:
-        if one.best is None:
+        if one.at is None:
             continue
         said_s = parse(one.why.split("at least ")[1].split(" a month")[0], "s")
         least_s = by_grid(asked, one.plan) * 30.4375 * 86_400
         assert said_s <= least_s * (1 + 5e-3)  # three digits
-        assert one.best.unavailability * 30.4375 * 86_400 == pytest.approx(least_s, rel=1e-4)
+        assert one.at.unavailability * 30.4375 * 86_400 == pytest.approx(least_s, rel=1e-4)
 
 
 def test_the_interval_costs_least_work_of_those_that_meet_the_targets() -> None:
@@ -119,19 +222,19 @@ def test_an_impossible_target_has_the_best_that_is_possible() -> None:
     found = solve(asked, curve=False)
     assert found.status is Status.INFEASIBLE
     assert found.possible is not None
-    assert found.possible.best is not None
+    assert found.possible.at is not None
     least = min(by_grid(asked, plan) for plan in asked.plans())
-    assert found.possible.best.unavailability == pytest.approx(least, rel=1e-3)
-    assert found.possible.best.unavailability <= least * (1 + 1e-9)
+    assert found.possible.at.unavailability == pytest.approx(least, rel=1e-3)
+    assert found.possible.at.unavailability <= least * (1 + 1e-9)
 
 
 def test_a_recovery_that_no_plan_has_names_the_shortest() -> None:
     found = solve(problem(0.9, target={"recovery_s": 6.0}), curve=False)
     assert found.status is Status.INFEASIBLE
     assert found.possible is not None
-    assert found.possible.best is None
-    assert found.possible.worst_recovery_s == min(
-        one.worst_recovery_s for one in found.judged if one.worst_recovery_s is not None
+    assert found.possible.at is None
+    assert found.possible.shortest_recovery_s == min(
+        one.shortest_recovery_s for one in found.judged if one.shortest_recovery_s is not None
     )
 
 
@@ -143,7 +246,7 @@ def test_a_budget_below_the_cheapest_plan_makes_it_infeasible() -> None:
         found = solve(problem(0.998, hosts={"most": 9, "price_per_s": 1.0}, target=budget), curve=True)
         assert found.status is status
         assert all(one.cost <= free.objective + more for one in found.judged)
-        asked = next(point for point in found.curve if point.unavailability == 0.002)
+        asked = next(point for point in found.curve if point.allowed == 0.002)
         assert asked.cost == free.objective  # the curve says what it would cost
 
 
@@ -153,7 +256,7 @@ def test_the_curve_rises_with_what_is_asked_and_agrees_with_single_answers() -> 
     assert costs == sorted(costs)
     assert len(set(costs)) > 1
     for point in found.curve[::3]:
-        alone = solve(problem(1 - point.unavailability), curve=False)
+        alone = solve(problem(1 - point.allowed), curve=False)
         assert alone.objective == point.cost
     assert found.curve[-1].plan is None
 

@@ -57,8 +57,8 @@ def test_plans_meet_and_fail_only_where_the_bounds_of_a_fine_grid_say_so(
         low, high = bounds(asked, one.plan)
         if one.verdict is Verdict.MEETS:
             assert low <= asked.allowed
-            assert one.best is not None
-            assert one.best.unavailability <= asked.allowed
+            assert one.at is not None
+            assert one.at.unavailability <= asked.allowed
         elif one.verdict is Verdict.FAILS and one.least is not None:
             assert one.least <= low * (1 + 1e-9)
             assert low > asked.allowed
@@ -80,12 +80,12 @@ def test_a_plan_on_the_curve_recovers_in_time_and_its_bound_is_below_its_cost() 
             continue
         assert point.bound is not None
         assert point.bound <= point.cost
-        one = judge(asked, point.plan, point.unavailability)
+        one = judge(asked, point.plan, point.allowed)
         assert one.verdict is Verdict.MEETS
-        assert one.best is not None
+        assert one.at is not None
         placed = Placed.of(asked, point.plan)
         assert placed is not None
-        assert placed.in_time(one.best.interval_s, 20.0) >= 0.5
+        assert placed.in_time(one.at.interval_s, 20.0) >= 0.5
 
 
 def test_the_interval_that_is_used_meets_the_targets() -> None:

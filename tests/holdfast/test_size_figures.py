@@ -1,0 +1,264 @@
+"""All figures that the terminal, the page and the JSON document of a size state agree with each other."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from decimal import Decimal
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.report import page
+from holdfast.cli import main
+from models.availability.times import MONTH_S, availability_text
+from models.units import duration_text
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+BASE = """
+[target]
+availability = 0.999
+recovery = "30 s"
+[work]
+load = 2.2
+[hosts]
+most = 12
+price = "0.5 USD/h"
+[failures]
+mttf = "20 d"
+mttr = "2 h"
+[checkpoints]
+pause = "0.2 s"
+restart = "3 s"
+"""
+COPIES = '[copies]\nlevels = [1, 2]\nload = 0.1\ntake_over = "2 s"\n'
+
+
+def without(line: str) -> str:
+    assert line in BASE
+    return BASE.replace(line, "")
+
+
+CASES = {
+    "the availability decides": without('recovery = "30 s"\n').replace("0.999", "0.9995"),
+    "the interval costs least work": without('recovery = "30 s"\n') + COPIES.replace("[1, 2]", "[2]"),
+    "copies and a recovery": BASE.replace("0.999", "0.9999") + COPIES,
+    "crews": BASE.replace('mttr = "2 h"', 'mttr = "2 h"\ncrews = [1, 2]\ncrew_price = "0.1 USD/h"'),
+    "units": BASE.replace("most = 12", "most = 6").replace("load = 2.2", "load = 1.1") + "[units]\ncount = 12\n",
+    "units of unlike load": without('recovery = "30 s"\n').replace("most = 12", "most = 6").replace("2.2", "1.1")
+    + "[units]\nshares = [5.0, 3.0, 2.0, 2.0, 1.0, 1.0]\n",
+    "nothing meets it": BASE.replace("0.999", "0.9999999") + COPIES,
+    "the budget is too small": BASE.replace("[work]", 'budget = "1 USD/h"\n[work]'),
+    "a share of failures": BASE.replace('"30 s"', '"30 s"\nrecovery_share = 0.9') + COPIES,
+}
+
+
+class Views:
+    """What one size says: the JSON document, the terminal in one line, tables and headline of the page by name."""
+
+    def __init__(self, path: Path, page_path: Path) -> None:
+        def out(*arguments: str) -> str:
+            shown = io.StringIO()
+            with redirect_stdout(shown), redirect_stderr(io.StringIO()), pytest.raises(SystemExit):
+                main(["size", str(path), *arguments])
+            return shown.getvalue()
+
+        self.document: dict[str, Any] = json.loads(out("--json", "--report", str(page_path)))
+        self.terminal = out()
+        reader = _Page()
+        reader.feed(page_path.read_text())
+        self.tables, self.headline = reader.tables, reader.headline
+
+
+class _Page(HTMLParser):
+    """Tables, by the id of the section around them, and the headline, as texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: dict[str, list[list[str]]] = {}
+        self.headline: dict[str, str] = {}
+        self._name, self._label, self._in_headline = "", "", False
+        self._cell: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        own = dict(attrs)
+        if str(own.get("id", "")).startswith(("table-", "figure-")):
+            self._name = str(own["id"])
+        if tag == "dl":
+            self._in_headline = own.get("class") == "headline"
+        if tag == "tr":
+            self.tables.setdefault(self._name, []).append([])
+        if tag in ("th", "td", "dt", "dd"):
+            self._cell = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._cell is not None:
+            self._cell += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._cell is None or tag not in ("th", "td", "dt", "dd"):
+            return
+        text = " ".join(self._cell.split())
+        if tag in ("th", "td"):
+            self.tables[self._name][-1].append(text)
+        elif tag == "dt":
+            self._label = text
+        elif self._in_headline:
+            self.headline[self._label] = text
+        self._cell = None
+
+
+@pytest.fixture(scope="module", params=[*CASES, "sizing.toml", "queries-sizing.toml"])
+def views(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Views:
+    folder = tmp_path_factory.mktemp("size")
+    path = EXAMPLES / request.param
+    if request.param in CASES:
+        path = folder / "size.toml"
+        path.write_text(CASES[request.param])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "_plotly", lambda: "/* plotly */")
+        return Views(path, folder / "page.html")
+
+
+def plan_text(plan: dict[str, int]) -> str:
+    words = [("host", plan["hosts"]), ("cop", plan["copies"]), ("crew", plan["crews"])]
+    ends = {"host": ("", "s"), "cop": ("y", "ies"), "crew": ("", "s")}
+    return ", ".join(f"{number} {word}{ends[word][number > 1]}" for word, number in words if number)
+
+
+def stated(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(plan, figures at an interval), wherever the document has them."""
+    if document["plan"] is not None:
+        yield plan_text(document["plan"]), document["at"]
+    rows = [*document["judged"], *document["next_cheaper"], *document["curve"]]
+    rows += [document["possible"]] if document["possible"] else []
+    for row in rows:
+        if row["at"] is not None:
+            yield plan_text(row["plan"]), row["at"]
+
+
+def asked_of(document: dict[str, Any]) -> float:
+    """The unavailability that the target allows."""
+    return float(1 - Decimal(repr(document["target"]["availability"])))
+
+
+def bounded(at: dict[str, Any], mark: str) -> str:
+    """The time down of a month, after the mark if it is an upper bound."""
+    return ("" if at["unavailability_at_least"] is None else mark) + duration_text(at["down_s_per_month"])
+
+
+def test_a_plan_has_the_same_figures_wherever_it_is_stated_at_an_interval(views: Views) -> None:
+    known: dict[tuple[str, float], dict[str, Any]] = {}
+    count = 0
+    for plan, at in stated(views.document):
+        key = plan, at["interval_s"]
+        assert known.setdefault(key, at) == at
+        count += 1
+    assert count > len(known)  # some are stated more than once
+
+
+def test_the_chosen_plan_has_the_interval_to_use_in_every_list(views: Views) -> None:
+    document = views.document
+    asked = [one for one in document["curve"] if one["allowed_unavailability"] == asked_of(document)]
+    assert len(asked) == 1
+    if document["plan"] is None:
+        assert document["at"] is None
+        return
+    assert [one["at"] for one in document["judged"] if one["plan"] == document["plan"]] == [document["at"]]
+    assert (asked[0]["plan"], asked[0]["at"], asked[0]["cost"]) == (document["plan"], document["at"], document["cost"])
+
+
+def test_availability_time_down_and_causes_are_one_figure(views: Views) -> None:
+    for _, at in stated(views.document):
+        assert at["availability"] == 1 - at["unavailability"]
+        assert at["down_s_per_month"] == at["unavailability"] * MONTH_S
+        parts = at["standing"] + at["recovering"] + at["switching"]
+        assert at["unavailability"] == pytest.approx(parts, rel=2e-6)
+        if at["unavailability_at_least"] is not None:
+            assert at["unavailability_at_least"] <= at["unavailability"]
+            assert at["down_s_per_month_at_least"] == at["unavailability_at_least"] * MONTH_S
+
+
+def test_what_is_said_to_meet_a_target_has_figures_that_meet_it(views: Views) -> None:
+    document, target = views.document, views.document["target"]
+    promised = [(1 - target["availability"], document["at"])] if document["plan"] else []
+    promised += [(point["allowed_unavailability"], point["at"]) for point in document["curve"] if point["plan"]]
+    assert promised or document["status"] == "infeasible"
+    for allowed, at in promised:
+        assert at["unavailability"] <= allowed * (1 + 1e-6)
+        if target["recovery_s"] is not None:
+            assert at["promised_recovery_s"] <= target["recovery_s"] * (1 + 1e-9)
+    for row in (*document["judged"], *document["next_cheaper"]):
+        if row["least"] is not None and row["at"] is not None:
+            assert row["least"] <= row["at"]["unavailability"]
+            assert row["least_s_per_month"] == row["least"] * MONTH_S
+        if row["verdict"] == "fails" and row["least"] is not None:
+            assert row["least"] > 1 - target["availability"]
+
+
+def test_the_terminal_states_the_figures_of_the_document(views: Views) -> None:
+    document, at = views.document, views.document["at"]
+    said = " ".join(views.terminal.split())
+    if at is None:
+        assert "Nothing" in said
+    else:
+        least = (
+            "" if at["down_s_per_month_at_least"] is None else f"{duration_text(at['down_s_per_month_at_least'])} to "
+        )
+        allowed = duration_text(document["target"]["allowed_s_per_month"])
+        assert f"{plan_text(document['plan'])}, a checkpoint every {duration_text(at['interval_s'])} cost" in said
+        assert f"{availability_text(at['unavailability'])}, asked" in said
+        assert f"down a month {least}{duration_text(at['down_s_per_month'])} of {allowed} allowed" in said
+        recoveries = {"mean": "mean_recovery_s", "all within": "worst_recovery_s"}
+        for word, name in recoveries.items():
+            value = float("inf") if at[name] is None else at[name]
+            assert f"{word} {duration_text(value)}" in said
+    rows = [line.split("  ") for line in views.terminal.splitlines()]
+    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    for point in document["curve"]:
+        if point["at"] is not None:
+            asked = availability_text(point["allowed_unavailability"], 10)
+            row = next(row for row in cells if row and row[0].removesuffix(" (asked)") == asked and len(row) == 5)
+            assert row[1:3] == [plan_text(point["plan"]), duration_text(point["at"]["interval_s"])]
+            assert row[4] == bounded(point["at"], "<")
+
+
+def test_headline_and_tables_of_the_page_state_the_figures_of_the_document(views: Views) -> None:
+    document, at = views.document, views.document["at"]
+    for name, key in (("table-judged", "judged"), ("table-one-less", "next_cheaper")):
+        rows = {row[0]: row for row in views.tables.get(name, [])[1:]}
+        assert len(rows) == len(document[key])
+        for one in document[key]:
+            row = rows[plan_text(one["plan"])]
+            if one["at"] is not None:
+                assert row[4:6] == [duration_text(one["at"]["interval_s"]), bounded(one["at"], "≤ ")]
+            assert row[6] == ("–" if one["least"] is None else f"≥ {duration_text(one['least_s_per_month'])}")
+    for point, row in zip(document["curve"], views.tables.get("figure-cost", [[]])[1:], strict=True):
+        assert row[:2] == [
+            availability_text(point["allowed_unavailability"], 10),
+            duration_text(point["allowed_s_per_month"]),
+        ]
+        if point["at"] is not None:
+            figures = [duration_text(point["at"]["interval_s"]), bounded(point["at"], "≤ ")]
+            assert row[2:5] == [plan_text(point["plan"]), *figures]
+    if at is None:
+        assert views.headline["plan"].startswith("nothing meets the target")
+        return
+    down = bounded(at, "≤ ")
+    assert f"down {down} a month" in views.headline["availability"]
+    assert availability_text(at["unavailability"]) in views.headline["availability"]
+    assert views.headline["checkpoint every"].startswith(duration_text(at["interval_s"]))
+    assert views.tables["table-down"][-1][-1] == down
+    times = {row[2]: row[3] for row in views.tables["table-recovery"][1:]}
+    assert times["all within"] == duration_text(
+        float("inf") if at["worst_recovery_s"] is None else at["worst_recovery_s"]
+    )
+    recovery = next(text for label, text in views.headline.items() if label.startswith("recovery"))
+    assert recovery.startswith(duration_text(at["promised_recovery_s"] or float("inf")))
+    sums = [float(re.sub("[^0-9.e-]", "", row[2])) for row in views.tables["table-down"][1:]]
+    assert sums[-1] == pytest.approx(sum(sums[:-1]), rel=0.02)
