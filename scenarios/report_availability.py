@@ -57,15 +57,20 @@ def _headline(found: Answer, last: Line) -> tuple[Fact, ...]:
     worst = max(range(len(names)), key=lambda k: (last.queries[k].high, -k))
     facts = [
         Fact("mean query is broken", chance(last.mean), note=f"{month(last.mean)} a month, {last.label}"),
-        Fact("worst query", chance(last.queries[worst]), note=text.clip(names[worst], 24)),
+        Fact("worst query", chance(last.queries[worst]), note=f"{text.clip(names[worst], 24)}, {last.label}"),
     ]
     if last.some is not None:
-        facts.append(Fact("at least one is broken", chance(last.some), note=last.some.method))
+        facts.append(Fact("at least one is broken", chance(last.some), note=f"{last.some.method}, {last.label}"))
     if found.target is not None:
         missed, of = len(found.missed), len(names)
-        note = f"of {of} have {100 * found.target:.10g} %"
+        note = f"of {of} have {100 * found.target:.10g} %{every_setting(found)}"
         facts.append(Fact("target", f"{of - missed}", good=not missed, note=note))
     return tuple(facts)
+
+
+def every_setting(found: Answer) -> str:
+    """Return to which settings the verdict on a target applies, where there are several."""
+    return " in every setting" if len(found.lines) > 1 else ""
 
 
 def _queries(found: Answer) -> Section:
@@ -157,7 +162,8 @@ def _by_query(found: Answer) -> Table:
         for k in order
     ]
     heads = ("query", *(line.label for line in lines), f"a month, {lines[-1].label}", "method")
-    facets = ["misses the target" if names[k] in missed else "has it" if found.target else "" for k in order]
+    met, short = f"has it{every_setting(found)}", "misses it" + " in some setting" * (len(found.lines) > 1)
+    facets = [short if names[k] in missed else met if found.target else "" for k in order]
     title = "Share of time broken, by query"
     numbers = (False, *(True,) * (len(lines) + 1), False)
     note = _left(len(rows), _MOST_FOUND)

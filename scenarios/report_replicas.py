@@ -23,6 +23,7 @@ from scenarios.report_content import versions
 
 _MOST_FOUND, _MOST_CHANCES = 1000, 4
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up")
+_GOALS = {"mean": "broken, mean query", "worst": "broken, worst query"}
 _QUESTION = "Which operators get replicas, where, and what does it buy?"
 _ASSUMPTIONS = (
     "A query runs when each of its operators has an instance on a host that is up.",
@@ -73,7 +74,7 @@ def front_page(found: Sequence[FrontPoint], problem: Replication, *, title: str 
         question="What do replicas cost, and what do they buy?",
         facts=_facts(problem, chances),
         headline=(
-            Fact("without replicas, broken", share(first.objective), note=_a_month(first.objective)),
+            Fact(f"without replicas, {_GOALS[problem.goal]}", share(first.objective), note=_a_month(first.objective)),
             Fact("with all there is room for", share(last.objective), note=_a_month(last.objective)),
             Fact("no plan is below", share(last.bound), note=_a_month(last.bound)),
             Fact("plans", f"{len(found)}", note="none of them beaten by a cheaper one"),
@@ -99,12 +100,13 @@ def _facts(problem: Replication, chances: Sequence[float]) -> tuple[Fact, ...]:
 def _headline(best: ReplicationPlan, problem: Replication, name: str) -> tuple[Fact, ...]:
     if best.broken is None or best.levels is None:
         return (Fact("plan", "there is none", good=False, note=best.status.value),)
+    at = f", p = {problem.down[0].max():g}" if len(problem.down) > 1 else ""
     mean, worst = float(best.broken[0] @ problem.shares), float(best.broken[0].max())
     bare = np.array([1 - math.prod(1 - p for p in _hosts_of(needed, best, problem)) for needed in problem.operators])
     without = float(bare @ problem.shares)
     facts = [
-        Fact("mean query is broken", share(mean), note=f"{_a_month(mean)}; without its replicas {share(without)}"),
-        Fact("worst query", share(worst), note=_a_month(worst)),
+        Fact(f"mean query is broken{at}", share(mean), note=f"{_a_month(mean)}; without its replicas {share(without)}"),
+        Fact(f"worst query{at}", share(worst), note=_a_month(worst)),
         Fact("operators with replicas", f"{int((best.levels > 0).sum())}", note=f"of {problem.n_operators}"),
         Fact("replicas take [CPUs]", f"{best.cost or 0:.4g}", note=f"of {problem.capacity:.4g}"),
     ]
@@ -112,8 +114,9 @@ def _headline(best: ReplicationPlan, problem: Replication, name: str) -> tuple[F
         total = sum(map(len, problem.running))
         limit = "" if problem.max_moves is None else f"; at most {problem.max_moves} may"
         facts.append(Fact("replicas that leave their hosts", f"{best.moves}", note=f"of {total} that run{limit}"))
+    proof = f"{_GOALS[problem.goal]}; {best.status}, gap {text.share(best.gap)}"
     if best.bound is not None and best.target is None:
-        facts.append(Fact("no plan is below", share(best.bound), note=f"{best.status}, gap {text.share(best.gap)}"))
+        facts.append(Fact("no plan is below", share(best.bound), note=proof))
     elif best.bound is not None:
         facts.append(Fact("no plan takes less than [CPUs]", f"{best.bound:.4g}", note=f"{best.status}"))
     else:
@@ -299,7 +302,7 @@ def _front(found: Sequence[FrontPoint], problem: Replication) -> Section:
         ),
     ]
     over = [value for line in data for value in line["y"] if value]
-    broken = "broken, worst query" if problem.goal == "worst" else "broken, mean query"
+    broken = _GOALS[problem.goal]
     layout: Spec = {
         "xaxis": {"title": {"text": "CPUs that replicas take"}, "rangemode": "tozero"},
         "yaxis": {

@@ -171,3 +171,45 @@ class Page(HTMLParser):
             for attributes, data in self.scripts
             if attributes.get("type") == "application/json"
         }
+
+
+class StatedFigures(HTMLParser):
+    """Tables of a page, by the id around them, and its headline, as texts: what a reader sees."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tables: dict[str, list[list[str]]] = {}
+        self.headline: dict[str, str] = {}
+        self._name, self._label, self._in_headline = "", "", False
+        self._cell: str | None = None
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        own = dict(attrs)
+        if str(own.get("id", "")).startswith(("table-", "figure-")):
+            self._name = str(own["id"])
+        if tag == "dl":
+            self._in_headline = own.get("class") == "headline"
+        if tag == "tr":
+            self.tables.setdefault(self._name, []).append([])
+        if tag in ("th", "td", "dt", "dd"):
+            self._cell = ""
+        elif self._cell is not None:
+            self._cell += " "
+
+    def handle_data(self, data: str) -> None:
+        if self._cell is not None:
+            self._cell += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._cell is None or tag not in ("th", "td", "dt", "dd"):
+            return
+        text = " ".join(self._cell.split())
+        if tag in ("th", "td"):
+            self.tables[self._name][-1].append(text)
+        elif tag == "dt":
+            self._label = text
+        elif self._in_headline:
+            self.headline[self._label] = text
+        self._cell = None

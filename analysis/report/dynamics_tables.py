@@ -37,8 +37,10 @@ def queries(summary: Mapping[str, Any]) -> Table:
                 text.share(used),
             )
         )
-        facets.append("no promise" if one["promise"] is None else "above" if (used or 0) > 1 else "within")
-    return cut_table("by-query", "Queries, worst first", heads, rows, words=1, facet="promise", facets=facets)
+        facets.append("no promise" if one["promise"] is None else "above it" if (used or 0) > 1 else "within it")
+    times = summary["replications"]
+    title = "Queries, worst first" + (f"; down, breaks and longest of all {times} replications" if times > 1 else "")
+    return cut_table("by-query", title, heads, rows, words=1, facet="time allowed", facets=facets)
 
 
 def outages(system: System, records: Sequence[DynamicsRecords]) -> Table | None:

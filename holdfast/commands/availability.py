@@ -60,7 +60,8 @@ def availability(
     else:
         terminal.show(*_tables(found), *_worth_tables(of_worth), *_notes(found), *doubts)
     if found.missed:
-        typer.echo(f"{len(found.missed)} of {len(asked.queries)} queries miss {_percent(found.target)}", err=True)
+        missed = f"{len(found.missed)} of {len(asked.queries)} queries miss {_percent(found.target)}"
+        typer.echo(missed + (" in some setting" if len(found.lines) > 1 else ""), err=True)
         raise typer.Exit(MISSED)
 
 

@@ -117,7 +117,9 @@ def _by_query(summary: dict[str, Any]) -> Table:
         rows.append(row + ([_percent(one["budget_used"])] if promises else []))
     total = len(summary["queries"])
     more = f"the worst {len(shown)} of {total}" if len(shown) < total else "worst first"
-    return terminal.table(f"By query, {more}", columns, rows)
+    times = summary["replications"]
+    total_of = f"; down, breaks and longest of all {times} replications" if times > 1 else ""
+    return terminal.table(f"By query, {more}{total_of}", columns, rows)
 
 
 def _decisions(summary: dict[str, Any]) -> Table:

@@ -160,17 +160,18 @@ def _print_front(problem: Replication, points: int, json: bool, loaded: LoadedQu
     cells = [
         (
             f"{one.plan.cost:.6g}",
-            f"{100 * (1 - _real(one.plan.objective)):.5f} %",
-            f"{100 * (1 - _real(one.plan.bound)):.5f} %",
+            _running(one.plan.objective),
+            _running(one.plan.bound),
         )
         for one in found
     ]
-    what = "worst query" if problem.goal == "worst" else "queries that run"
-    terminal.show(terminal.table("What replicas cost, and buy", ("CPUs", what, "at most"), cells, text_columns=0))
+    what = "worst query runs" if problem.goal == "worst" else "queries that run"
+    heads = ("CPUs", what, "no plan: more than")
+    terminal.show(terminal.table("What replicas cost, and buy", heads, cells, text_columns=0))
 
 
-def _real(value: float | None) -> float:
-    return 0.0 if value is None else value
+def _running(broken: float | None) -> str:
+    return "-" if broken is None else f"{100 * (1 - broken):.5f} %"
 
 
 def _no_room(problem: Replication) -> Exception:
@@ -218,7 +219,8 @@ def _show(
     notes = [f"Replicas may take {problem.capacity:.6g} CPUs. Best at p = {chances[0]:g}: {best}."]
     bound = found[best].bound
     if bound is not None and found[best].target is None:
-        notes.append(f"No plan has more than {100 * (1 - bound):.6f} % ({found[best].status}).")
+        which = "The worst query of no plan runs" if problem.goal == "worst" else "With no plan the mean query runs"
+        notes.append(f"{which} more than {100 * (1 - bound):.6f} % of the time ({found[best].status}).")
     elif bound is not None:
         notes.append(f"No plan for the target takes less than {bound:.6g} CPUs ({found[best].status}).")
     notes += [] if colours is None else [f"At most {colours} different operators on a host."]

@@ -41,7 +41,7 @@ def test_a_missed_target_is_exit_code_four(capsys) -> None:  # type: ignore[no-u
     assert code == 4
     assert "All queries" in out
     assert "99.9 % allows 43.8 min a month." in out
-    assert err == "1 of 2 queries miss 99.9 %\n"
+    assert err == "1 of 2 queries miss 99.9 % in some setting\n"
     assert called(capsys, EXAMPLE, "--target", 0.99)[0] == 0
 
 

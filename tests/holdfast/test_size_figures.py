@@ -8,16 +8,17 @@ import re
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from decimal import Decimal
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import StatedFigures
 
 from analysis.report import page
 from holdfast.cli import main
 from models.availability.times import MONTH_S, availability_text
 from models.units import duration_text
+from scenarios import sizing
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BASE = """
@@ -70,47 +71,8 @@ class Views:
 
         self.document: dict[str, Any] = json.loads(out("--json", "--report", str(page_path)))
         self.terminal = out()
-        reader = _Page()
-        reader.feed(page_path.read_text())
+        reader = StatedFigures(page_path.read_text())
         self.tables, self.headline = reader.tables, reader.headline
-
-
-class _Page(HTMLParser):
-    """Tables, by the id of the section around them, and the headline, as texts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tables: dict[str, list[list[str]]] = {}
-        self.headline: dict[str, str] = {}
-        self._name, self._label, self._in_headline = "", "", False
-        self._cell: str | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        own = dict(attrs)
-        if str(own.get("id", "")).startswith(("table-", "figure-")):
-            self._name = str(own["id"])
-        if tag == "dl":
-            self._in_headline = own.get("class") == "headline"
-        if tag == "tr":
-            self.tables.setdefault(self._name, []).append([])
-        if tag in ("th", "td", "dt", "dd"):
-            self._cell = ""
-
-    def handle_data(self, data: str) -> None:
-        if self._cell is not None:
-            self._cell += data
-
-    def handle_endtag(self, tag: str) -> None:
-        if self._cell is None or tag not in ("th", "td", "dt", "dd"):
-            return
-        text = " ".join(self._cell.split())
-        if tag in ("th", "td"):
-            self.tables[self._name][-1].append(text)
-        elif tag == "dt":
-            self._label = text
-        elif self._in_headline:
-            self.headline[self._label] = text
-        self._cell = None
 
 
 @pytest.fixture(scope="module", params=[*CASES, "sizing.toml", "queries-sizing.toml"])
@@ -122,6 +84,8 @@ def views(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         path.write_text(CASES[request.param])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "_plotly", lambda: "/* plotly */")
+        found = sizing.answer(path)  # once: it is stated three times
+        patch.setattr(sizing, "answer", lambda *_, **__: found)
         return Views(path, folder / "page.html")
 
 
