@@ -15,6 +15,7 @@ from analysis.report.text import NONE, plain
 from models.availability.times import availability_text, downtime_s
 from models.sizing.answer import CurvePoint, Judged
 from models.sizing.problem import SizingProblem, SystemPlan
+from models.solution import Status
 from models.units import duration_text
 from scenarios.report_content import versions
 from scenarios.sizing import SizingAnswer, causes, cost_unit, down_text, recovery_asked, recovery_figures, scale_of
@@ -48,7 +49,7 @@ def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
     sections = [
         Section("plan", "What the plan gives", "Plan", tables=_plan(found)),
         Section("curve", "What an availability costs", "Curve", figures=_curves(found)),
-        Section("cheaper", "Why nothing cheaper will do", "Cheaper", tables=_tables(found)),
+        Section("cheaper", *_proof(found), tables=_tables(found)),
     ]
     content = ReportContent(
         title=problem.asked.name or "Sizing",
@@ -67,6 +68,13 @@ def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
     return render_page(content, [one for one in sections if one.figures or one.tables])
 
 
+def _proof(found: SizingAnswer) -> tuple[str, str]:
+    """Return title and short title of the section of all plans."""
+    if found.plan.chosen is None:
+        return "Why nothing meets the target", "Why"
+    return "Why nothing cheaper will do", "Cheaper"
+
+
 def _asked(problem: SizingProblem) -> str:
     return f"{problem.asked.target.availability:.10g}"
 
@@ -75,7 +83,10 @@ def _headline(found: SizingAnswer) -> tuple[Fact, ...]:
     plan, at, problem = found.plan, found.plan.figures, found.problem
     if plan.chosen is None or at is None:
         why = "" if plan.possible is None else f"{_together(plan.possible.plan)}: {plan.possible.why}"
-        return (Fact("plan", "nothing meets the target", good=False, note=why or plan.note),)
+        nothing = "nothing meets the target"
+        if plan.status is Status.UNKNOWN:
+            nothing = "nothing is certain to meet the target"
+        return (Fact("plan", nothing, good=False, note=why or plan.note),)
     at_least = "" if at.down_at_least_s is None else "≥ "
     recovery = recovery_figures(problem, plan.chosen.plan, at)[-1]
     down = f"down {down_text(at, '≤ ')} a month, {duration_text(problem.allowed_down_s)} allowed"
