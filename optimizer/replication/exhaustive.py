@@ -228,7 +228,7 @@ class _Chances:
 
     def __init__(self, problem: Replication) -> None:
         self._problem = problem
-        self._engine = Engine(replace(problem.failures, down=problem.down[:1]))
+        self._engine = Engine(replace(problem.failures, down=problem.down[:1], shocks=None))
         self._known: dict[frozenset[int], float] = {}
 
     def value(self, sets: Sequence[Sequence[int]]) -> float:

@@ -212,7 +212,8 @@ def test_no_multipliers_prove_more_than_the_best_plan_has(problem: Replication, 
     problem = replace(problem, goal="mean", load=1.5 * problem.load)  # so that fewer operators share a host
     least = min((value(problem, made) for made in every_plan(problem)), default=1.0)
     program = program_of(problem, most_cost(problem))
-    bound, certificate = proven(program, problem.n_operators)
+    proof = proven(program)
+    bound, certificate = proof.bound, proof.multipliers
     assert bound <= least * (1 + 1e-9)
     draw = np.random.default_rng(seed)
     for scale in (0.01, 0.1, 1.0):
@@ -294,13 +295,14 @@ def test_no_plan_of_tight_deployments_is_below_the_bounds_of_its_programs(seed: 
     for budget in (0.0, 0.3, most_cost(problem)):
         program = program_of(problem, budget)
         least = min((broken for cost, broken in every if cost <= budget + 1e-12), default=1.0)
-        bound, certificate = proven(program, 4)
+        proof = proven(program)
+        bound, certificate = proof.bound, proof.multipliers
         assert bound <= least * (1 + 1e-9)
         assert certificate is not None
         assert program.bound(draw.random(len(program.right)) * float(certificate.max())) <= least * (1 + 1e-9)
     for _, allowed in every[:: max(1, len(every) // 10)]:
         least = min(cost for cost, broken in every if broken <= allowed * (1 + 1e-12))
-        assert proven(cost_program_of(problem, allowed), 4)[0] <= least + 1e-9
+        assert proven(cost_program_of(problem, allowed)).bound <= least + 1e-9
 
 
 def deployment(seed: int) -> Replication:
