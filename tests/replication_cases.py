@@ -39,6 +39,7 @@ def problems(draw: st.DrawFn, *, running: bool | None = None) -> Replication:
         replica_hosts=mask if spare else None,
         budget=draw(st.sampled_from([None, 0.0, 0.2, 0.35, 0.5])),
         max_level=draw(st.integers(0, 2)),
+        max_replicas=draw(st.sampled_from([None, None, 0, 1, 2])),
         goal=draw(st.sampled_from(["mean", "worst"])),
     )
 

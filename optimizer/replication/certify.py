@@ -57,7 +57,7 @@ def multipliers(program: Program, deadline: float = math.inf) -> FloatArray | No
             b_ub=-np.array(program.right),
             bounds=(0.0, 1.0),
             method="highs",
-            options=until(deadline),
+            options={"time_limit": left_s(deadline)},
         )
     if found.status != 0:
         return None
@@ -76,7 +76,7 @@ def _with_whole(program: Program, deadline: float) -> tuple[float, FloatArray | 
             constraints=LinearConstraint(_matrix(program), np.array(program.right), np.inf),
             integrality=np.ones(len(program.costs), dtype=np.int64),
             bounds=Between(0.0, 1.0),
-            options={"node_limit": _NODES, "mip_rel_gap": 0.0, **until(deadline)},
+            options={"node_limit": _NODES, "mip_rel_gap": 0.0, "time_limit": left_s(deadline)},
         )
     columns = None if found.x is None else frozen(np.asarray(found.x, dtype=np.float64))
     dual = getattr(found, "mip_dual_bound", None)
@@ -86,10 +86,9 @@ def _with_whole(program: Program, deadline: float) -> tuple[float, FloatArray | 
     return max(0.0, program.constant + scale * float(dual) - allowance), columns
 
 
-def until(deadline: float) -> dict[str, float]:
-    """Return the option of the solver that keeps the deadline."""
-    left_s = deadline - time.monotonic()
-    return {"time_limit": max(0.01, left_s)} if math.isfinite(left_s) else {}
+def left_s(deadline: float) -> float:
+    """Return what a solver has until the deadline [s]."""
+    return max(0.01, deadline - time.monotonic())
 
 
 def _scale(program: Program) -> float:

@@ -191,7 +191,7 @@ class _Room:
 
     def short(self, placed: int) -> bool:
         """Whether the primaries of the operators that come later take more than all hosts for primaries have left."""
-        return sum(self.free[host] for host in self._hosts) < self._later[placed]
+        return bool(sum(self.free[host] for host in self._hosts) < self._later[placed])
 
 
 class _Front:
@@ -210,7 +210,7 @@ class _Front:
         at = bisect_right(self._costs, cost) - 1
         if at < 0 or self._values[at] > value:
             return False
-        return not self._strict or self._costs[at] < cost or self._values[at] < value * (1 - _SAME)
+        return bool(not self._strict or self._costs[at] < cost or self._values[at] < value * (1 - _SAME))
 
     def add(self, cost: float, value: float) -> None:
         """Remember a plan, and forget those that it beats."""

@@ -31,6 +31,7 @@ from optimizer.replication.state import State
 from optimizer.replication.task import OPTIMISED, STRUCK, Clock, Task, value_of
 
 EXHAUSTIVE = ("optimised", "exhaustive")
+_FIRST_SHARE = 0.3  # of the time limit, for the walk through all plans
 _STEPS = 24  # of bisections over budgets
 _NEAR = 1e-3  # of a cost: bisection ends there
 _DEEP = 4  # longer searches for something cheaper
@@ -45,7 +46,7 @@ def most_available(
     with the bound that is proven so far; its note says so.
     """
     began, clock = time.perf_counter(), Clock(time_limit_s)
-    every = exact_front(problem, deadline=clock.first) if exhaustive else None
+    every = exact_front(problem, deadline=clock.after(_FIRST_SHARE)) if exhaustive else None
     budget = most_cost(problem)
     if every:
         return _exact(problem, _nearest(problem, every[-1], budget), began)
@@ -67,7 +68,7 @@ def cheapest(
     if not 0 <= target <= 1:
         raise InputError.at("target", target, "must be a probability, between 0 and 1")
     began, clock = time.perf_counter(), Clock(time_limit_s)
-    every = exact_front(problem, deadline=clock.first) if exhaustive else None
+    every = exact_front(problem, deadline=clock.after(_FIRST_SHARE)) if exhaustive else None
     if every:
         return _exact_for(problem, every, target, began)
     task = Task.of(problem, clock)
@@ -180,7 +181,7 @@ def front(
     """
     _check_points(points)
     began, clock = time.perf_counter(), Clock(time_limit_s)
-    every = exact_front(problem, deadline=clock.first) if exhaustive else None
+    every = exact_front(problem, deadline=clock.after(_FIRST_SHARE)) if exhaustive else None
     if every:
         return [FrontPoint(one.cost, _exact(problem, one, began)) for one in every]
     task = Task.of(problem, clock)
@@ -225,7 +226,8 @@ def _most_replicas(problem: Replication) -> int:
     """Return how many replicas there may be: by their limit, their levels, and the lightest ones in the budget."""
     levels = np.minimum(most_levels(problem), problem.max_level)
     light = np.cumsum(np.sort(np.repeat(problem.load, levels)))
-    return int((light <= most_cost(problem) + problem.slack * problem.n_hosts).sum())
+    count = int((light <= most_cost(problem) + problem.slack * problem.n_hosts).sum())
+    return count if problem.max_replicas is None else min(count, problem.max_replicas)
 
 
 def _is_better(made: ReplicationPlan, found: Sequence[FrontPoint]) -> bool:

@@ -43,7 +43,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, FloatArray
+from models.checked_arrays import BoolArray, FloatArray, frozen
 from models.replication.problem import Replication
 from optimizer.replication.bounds import Bounds, bounds_of
 from optimizer.replication.heuristic import most_levels
@@ -296,7 +296,7 @@ def _sizes(load: FloatArray, capacity: FloatArray) -> FloatArray:
     """Return dual feasible functions of loads (k, n): the share of the largest room first, each rounded down."""
     share = load / max(float(capacity.max()) * (1 + 1e-9), _SMALLEST_ROOM)
     steps = [np.floor((k + 1) * share - 1e-6) / k for k in range(1, _MOST_STEPS + 1)]
-    return np.maximum(0.0, np.array([share, *steps]))
+    return frozen(np.maximum(0.0, np.array([share, *steps])))
 
 
 def _tighter(sizes: FloatArray, operators: Sequence[int]) -> list[FloatArray]:

@@ -20,7 +20,7 @@ from optimizer.replication.state import State
 from optimizer.replication.worst import worst_bound
 
 OPTIMISED = ("optimised",)
-_FIRST_SHARE = 0.3  # of the time limit, for the walk through all plans
+_PROOF_SHARE = 0.5  # of the time that is left, for the program
 _SHORTEST_S = 0.01  # that a solver gets
 STRUCK = "the time limit struck, so two runs may differ"
 _STARTS = tuple(
@@ -39,7 +39,10 @@ class Clock:
     def __init__(self, limit_s: float) -> None:
         now = time.monotonic()
         self.deadline = now + limit_s
-        self.first = now + _FIRST_SHARE * limit_s  # when the walk through all plans has to end
+
+    def after(self, share: float) -> float:
+        """Return when this share of the time that is left is over."""
+        return time.monotonic() + share * self.left_s
 
     @property
     def struck(self) -> bool:
@@ -88,7 +91,7 @@ class Task:
         if self.problem.goal == "worst" or self.clock.struck:
             return Proof(), []
         program = program_of(self.problem, budget, self.bounds)
-        proof = proven(program, self.clock.deadline)
+        proof = proven(program, self.clock.after(_PROOF_SHARE))
         if proof.columns is None or self.clock.struck:
             return proof, []
         starts = [primaries_of(self.problem, program, proof.columns), *self.starts(budget)]
@@ -119,8 +122,8 @@ class Task:
         `back`: put replicas back to where they ran.
         """
         bound, covers = self.bound(budget)
-        state = self.best(budget, covers, more)
         proof, instances = self.proven(budget)
+        state = self.best(budget, covers, more)
         state = min([state, *self.improved(budget, instances)], key=lambda one: (one.value, one.cost, one.moves))
         put_back(state, budget if back else None)
         least = min(max(bound, proof.bound), value_of(self.problem, state))

@@ -23,7 +23,7 @@ import numpy as np
 from models.replication.problem import Replication
 from optimizer.quiet import quiet_stdout
 from optimizer.replication.bounds import Bounds, Cover
-from optimizer.replication.certify import until
+from optimizer.replication.certify import left_s
 
 _MOST_COVERS = 12  # of a query, for which all sets of open covers are listed
 _NODES = 2_000
@@ -98,7 +98,7 @@ def _least_load(bounds: Bounds, target: float, deadline: float) -> tuple[float, 
             constraints=LinearConstraint(matrix, -np.inf, np.array(upper)),
             integrality=np.concatenate([np.ones(n), np.zeros(m)]),
             bounds=Between(0.0, 1.0),
-            options={"node_limit": _NODES, "mip_rel_gap": 0.0, **until(deadline)},
+            options={"node_limit": _NODES, "mip_rel_gap": 0.0, "time_limit": left_s(deadline)},
         )
     if found.status == 2:
         return math.inf, []
