@@ -27,9 +27,9 @@ from models.availability.cuts import minimal
 from models.availability.exact import Engine
 from models.replication.problem import ROUNDING, Instances, Replication
 
-MOST_NODES = 100_000
+MOST_NODES, MOST_NODES_OF_FRONT = 100_000, 30_000
 _MOST_SETS = 5_000  # of hosts of one operator
-_MOST_OPERATORS = 12
+MOST_OPERATORS = 12
 _SAME = 1e-12  # relative: what rounding sets apart
 
 
@@ -48,12 +48,14 @@ def exact_front(
     *,
     known: Sequence[Instances] = (),
     deadline: float = math.inf,
+    allowed: float | None = None,
 ) -> list[ExactPoint] | None:
     """All points by rising cost, falling value; empty where no plan fits, None where the walk gave up.
 
-    `known`: plans to compare with from the start. The deadline is one of time.monotonic.
+    `known`: plans to compare with from the start. The deadline is one of time.monotonic. `allowed`: the value that is
+    good enough; points before the first that has it, and after that, may be left out. With 0 only the last is sure.
     """
-    walk = _Walk(problem, most, deadline)
+    walk = _Walk(problem, most, deadline, allowed)
     if not walk.begin(known):
         return None
     found: list[ExactPoint] = []
@@ -66,10 +68,10 @@ def exact_front(
 class _Walk:
     """Goes through all assignments that may be better than what is known; keeps the best value of every cost."""
 
-    def __init__(self, problem: Replication, most: int, deadline: float) -> None:
+    def __init__(self, problem: Replication, most: int, deadline: float, allowed: float | None = None) -> None:
         self.problem, self.left, self._deadline = problem, most, deadline
         self.best: dict[float, tuple[float, float, Instances]] = {}
-        self._front = _Front(strict=bool(problem.running))
+        self._front = _Front(strict=bool(problem.running), allowed=allowed)
         self._moves: dict[float, int] = {}
         self._order = sorted(range(problem.n_operators), key=lambda o: (-problem.load[o], -problem.degree[o], o))
         self._sets: list[tuple[int, ...]] = [()] * problem.n_operators  # () for those that have none yet
@@ -95,7 +97,7 @@ class _Walk:
     def _fits(self) -> bool:
         """Not where the choices of one operator alone, or the depth of the walk, are too many."""
         sets = sum(math.comb(self.problem.n_hosts, k + 1) for k in range(self.problem.max_level + 1))
-        return sets <= _MOST_SETS and self.problem.n_operators <= _MOST_OPERATORS
+        return sets <= _MOST_SETS and self.problem.n_operators <= MOST_OPERATORS
 
     def _next(self, depth: int) -> bool:
         self.left -= 1
@@ -198,15 +200,21 @@ class _Front:
     """Costs and values of the best plans so far: costs rise, values fall.
 
     `strict`: equal plans at equal cost do not beat each other, since the moves of running replicas decide between them.
+    `allowed`: of plans with this value or less the cheapest is wanted, or else the best of all.
     """
 
-    def __init__(self, *, strict: bool) -> None:
+    def __init__(self, *, strict: bool, allowed: float | None = None) -> None:
         self._costs: list[float] = []
         self._values: list[float] = []
-        self._strict = strict
+        self._strict, self._allowed = strict, allowed
 
     def beats(self, cost: float, value: float) -> bool:
-        """Whether some plan costs no more and is no worse."""
+        """Whether some plan costs no more and is no worse, or is wanted more."""
+        if self._allowed is not None and self._costs:
+            enough = next((c for c, v in zip(self._costs, self._values, strict=True) if v <= self._allowed), math.inf)
+            least = self._values[-1] * (1 + _SAME) if enough == math.inf else self._allowed
+            if value > least or cost > enough:
+                return True
         at = bisect_right(self._costs, cost) - 1
         if at < 0 or self._values[at] > value:
             return False

@@ -22,8 +22,13 @@ from models.errors import InputError
 from models.replication.problem import Instances, Replication, ReplicationPlan
 from models.solution import Status
 from optimizer.replication.bounds import most_cost
-from optimizer.replication.exhaustive import ExactPoint, exact_front
-from optimizer.replication.heuristic import evaluated, most_levels, without_room
+from optimizer.replication.exhaustive import (
+    MOST_NODES_OF_FRONT,
+    MOST_OPERATORS,
+    ExactPoint,
+    exact_front,
+)
+from optimizer.replication.heuristic import evaluated, most_levels, plan, without_room
 from optimizer.replication.placing import Placed
 from optimizer.replication.running import least_cost, start_of
 from optimizer.replication.search import put_back, trim
@@ -32,6 +37,7 @@ from optimizer.replication.task import OPTIMISED, STRUCK, Clock, Task, value_of
 
 EXHAUSTIVE = ("optimised", "exhaustive")
 _FIRST_SHARE = 0.3  # of the time limit, for the walk through all plans
+_FIRST = ("product", "gain")  # heuristics whose plans the walk begins with
 _STEPS = 24  # of bisections over budgets
 _NEAR = 1e-3  # of a cost: bisection ends there
 _DEEP = 4  # longer searches for something cheaper
@@ -46,7 +52,7 @@ def most_available(
     with the bound that is proven so far; its note says so.
     """
     began, clock = time.perf_counter(), Clock(time_limit_s)
-    every = exact_front(problem, deadline=clock.after(_FIRST_SHARE)) if exhaustive else None
+    every = _every(problem, clock, start, 0.0) if exhaustive else None
     budget = most_cost(problem)
     if every:
         return _exact(problem, _nearest(problem, every[-1], budget), began)
@@ -54,6 +60,13 @@ def most_available(
     if task is None:
         return _no_room(problem, every, began)
     return task.solved(budget, () if start is None else (start,), began)
+
+
+def _every(problem: Replication, clock: Clock, start: Instances | None, allowed: float) -> list[ExactPoint] | None:
+    """Return the points that a walk through all plans finds, which begins with those of heuristics and with `start`."""
+    made = [plan(problem, by=by).instances for by in _FIRST] if problem.n_operators <= MOST_OPERATORS else []
+    known = [one for one in (*made, start) if one is not None and not problem.violations(one)]
+    return exact_front(problem, known=known, deadline=clock.after(_FIRST_SHARE), allowed=allowed)
 
 
 def cheapest(
@@ -68,7 +81,7 @@ def cheapest(
     if not 0 <= target <= 1:
         raise InputError.at("target", target, "must be a probability, between 0 and 1")
     began, clock = time.perf_counter(), Clock(time_limit_s)
-    every = exact_front(problem, deadline=clock.after(_FIRST_SHARE)) if exhaustive else None
+    every = _every(problem, clock, None, (1 - target) * (1 + 1e-12)) if exhaustive else None
     if every:
         return _exact_for(problem, every, target, began)
     task = Task.of(problem, clock)
@@ -181,7 +194,7 @@ def front(
     """
     _check_points(points)
     began, clock = time.perf_counter(), Clock(time_limit_s)
-    every = exact_front(problem, deadline=clock.after(_FIRST_SHARE)) if exhaustive else None
+    every = exact_front(problem, MOST_NODES_OF_FRONT, deadline=clock.after(_FIRST_SHARE)) if exhaustive else None
     if every:
         return [FrontPoint(one.cost, _exact(problem, one, began)) for one in every]
     task = Task.of(problem, clock)

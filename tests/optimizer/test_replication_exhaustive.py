@@ -74,3 +74,17 @@ def test_a_plan_that_is_known_changes_no_point(problem: Replication, seed: int) 
     assert found is not None
     assert [one.cost for one in found] == pytest.approx([one.cost for one in plain], abs=1e-12)
     assert [one.value for one in found] == pytest.approx([one.value for one in plain], rel=1e-10)
+
+
+@settings(max_examples=10, deadline=None)
+@given(problems(), st.sampled_from([0.0, 1e-4, 0.01, 0.1]))
+def test_the_cheapest_plan_that_is_good_enough_is_found_or_else_the_best(problem: Replication, allowed: float) -> None:
+    wanted, found = front_by_hand(problem), exact_front(problem, allowed=allowed)
+    assert found is not None
+    assert bool(found) == bool(wanted)
+    good = [cost for cost, broken in wanted if broken <= allowed]
+    if good:
+        assert next(one.cost for one in found if one.value <= allowed) == pytest.approx(good[0], abs=1e-12)
+    elif wanted:
+        assert found[-1].value == pytest.approx(wanted[-1][1], rel=1e-10)
+        assert found[-1].cost == pytest.approx(wanted[-1][0], abs=1e-12)
