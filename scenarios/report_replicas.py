@@ -292,7 +292,7 @@ def _listed(operators: Sequence[int], names: Sequence[str]) -> str:
 # -- the front
 
 
-def _front(found: Sequence[FrontPoint], problem: Replication, over: str) -> Section:
+def _front(found: Sequence[FrontPoint], problem: Replication, over: str = OVER[0]) -> Section:
     plans = [one.plan for one in found]
     by_cpus, unit = over == OVER[0], "CPUs" if over == OVER[0] else "replicas"
     at = [float(f"{plan.cost or 0:.6g}") if by_cpus else float(count_of(plan)) for plan in plans]
