@@ -1,13 +1,16 @@
 """What plans of replicas, sizes, availability and dynamics cost beside what one would write first; ratios in one run.
 
-    .venv/bin/python benchmarks/replication.py [plans] [size] [availability] [dynamics] [--scale 1] [--repeats 3]
+    .venv/bin/python benchmarks/replication.py [SECTION ...] [--scale 1] [--repeats 3]
+
+The sections are plans, proofs, size, availability and dynamics; all without.
 
 `plans`: queries from templates, 100 CPUs of load, primaries that run, replicas on hosts of their own, p = 0.02. Beside
 each search stands a MILP solved by HiGHS: which operators get replicas, to first order in p, placed by first fit; and
-as many of them as a target or a front takes. `size` stands beside a grid of intervals for every plan, `availability`
-beside a loop over drawn states, `dynamics` beside a SimPy process for each host and a look at all queries after each
-event. CPU time of this process, the least of some repetitions; rivals take turns. What both find is compared, and the
-run fails where they disagree.
+as many of them as a target or a front takes. `proofs`: deployments of five or six operators on five hosts beside a
+plain loop over all plans, timed on some of these, and forty equal operators with a budget of ten. `size` stands beside
+a grid of intervals for every plan, `availability` beside a loop over drawn states, `dynamics` beside a SimPy process
+for each host and a look at all queries after each event. CPU time of this process, the least of some repetitions;
+rivals take turns. What both find is compared, and the run fails where they disagree.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import heapq
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +147,71 @@ def bisected(broken: Callable[[float], float], allowed: float, most: float, step
 def line(said: str, spent: float, rival_s: float) -> None:
     """One result: CPU time, and by how much less it is than the rival's."""
     print(f"  {said}; {spent:.3g} s, {rival_s / max(spent, 1e-9):,.2g} x")
+
+
+# -- proofs
+
+
+def small(seed: int) -> Any:
+    """A deployment of five or six operators on five hosts."""
+    from models.replication.problem import Replication  # noqa: PLC0415
+
+    draw = np.random.default_rng(seed)
+    n = int(draw.integers(5, 7))
+    sizes = draw.integers(2, 5, size=int(draw.integers(2, 5))).tolist()
+    return Replication(
+        load=np.round(draw.uniform(0.1, 0.5, n), 2),
+        operators=tuple(tuple(sorted(draw.choice(n, size, replace=False).tolist())) for size in sizes),
+        edges=np.empty((0, 2), dtype=np.int64),
+        host_cpu=np.full(5, 1.0),
+        down=np.full((1, 5), float(draw.choice([0.01, 0.02, 0.05]))),
+        budget=round(float(draw.uniform(0.2, 1.2)), 2),
+    )
+
+
+def forty(size: int, a_host: int, hosts: int) -> Any:
+    """Forty equal operators, so many to a host, twenty queries, and a budget of ten replicas."""
+    from models.replication.problem import Replication  # noqa: PLC0415
+
+    draw = np.random.default_rng(1)
+    return Replication(
+        load=np.ones(40),
+        operators=tuple(tuple(sorted(draw.choice(40, size, replace=False).tolist())) for _ in range(20)),
+        edges=np.empty((0, 2), dtype=np.int64),
+        host_cpu=np.full(hosts, float(a_host)),
+        down=np.full((1, hosts), 0.01),
+        budget=10.0,
+    )
+
+
+def by_loop_s(posed: Any, tried: int) -> float:
+    """What a plain loop over all plans would take, from the first of them."""
+    each = [(h, *rest) for h in range(5) for rest in [(), *((o,) for o in range(5) if o != h)]]
+
+    def loop() -> float:
+        some = islice(product(each, repeat=posed.n_operators), tried)
+        return min(float(posed.broken(made)[0] @ posed.shares) for made in some if posed.violations(made) is not None)
+
+    spent, _ = cpu_s(loop, 1)
+    return spent / tried * len(each) ** posed.n_operators
+
+
+def proofs(scale: float, repeats: int) -> None:
+    """Small problems, which are all proven, and bounds of forty equal operators."""
+    from optimizer.replication.optimise import most_available  # noqa: PLC0415
+
+    posed = [small(seed) for seed in range(max(2, round(50 * scale)))]
+    made = [cpu_s(lambda one=one: most_available(one), 1) for one in posed]  # type: ignore[misc]
+    spent = [each for each, _ in made]
+    proven = sum(best.status.value == "optimal" for _, best in made)
+    rival_s = sum(by_loop_s(one, 20) for one in posed)
+    said = f"{len(posed)} deployments of 5 or 6 operators: {proven} proven, the slowest in {max(spent):.2g} s"
+    line(f"{said}; a plain loop takes {rival_s:.2g} s", sum(spent), rival_s)
+    for size, a_host, hosts in ((2, 5, 10), (3, 2, 30), (4, 1, 60)):
+        one = forty(size, a_host, hosts)
+        took, best = cpu_s(lambda one=one: most_available(one), repeats)  # type: ignore[misc]
+        said = f"forty equal operators, {size} to a query, {a_host} to a host: {100 * best.objective:.4f} % broken"
+        line(f"{said}, gap {100 * best.gap:.2f} %", took, took)
 
 
 # -- size
@@ -300,7 +369,7 @@ def plain_heap(queries: Any, years: float) -> float:
     return (total + broken * (end - since)) / end / queries.n_queries
 
 
-SECTIONS = {"plans": plans, "size": size, "availability": availability, "dynamics": dynamics}
+SECTIONS = {"plans": plans, "proofs": proofs, "size": size, "availability": availability, "dynamics": dynamics}
 
 
 def main() -> None:

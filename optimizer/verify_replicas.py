@@ -43,7 +43,7 @@ def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float |
         *(["the moves"] if problem.running else []),
         *(["the availability"] if exact else []),
     ]
-    every = exact_front(problem) if plan.bound is not None else None
+    every = exact_front(problem, allowed=_allowed(plan)) if plan.bound is not None else None
     if every:
         found += [Violation("bound", text) for text in _refuted(plan, every)]
         sure, unsure = ["the bound, against every plan"], list[str]()
@@ -54,14 +54,18 @@ def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float |
     return Verdict(objective if exact else None, tuple(found), tuple(checked), tuple(left))
 
 
+def _allowed(plan: ReplicationPlan) -> float:
+    """Return the value that is good enough: any for the best plan, that of the target for the cheapest."""
+    return 0.0 if plan.target is None else (1 - plan.target) * (1 + VALUE_TOLERANCE)
+
+
 def _refuted(plan: ReplicationPlan, every: Sequence[ExactPoint]) -> Iterator[str]:
     """A bound that some plan of a small problem is below."""
     assert plan.bound is not None
     if plan.target is None:
         least = every[-1].value
     else:
-        allowed = (1 - plan.target) * (1 + VALUE_TOLERANCE)
-        least = next((one.cost for one in every if one.value <= allowed), math.inf)
+        least = next((one.cost for one in every if one.value <= _allowed(plan)), math.inf)
     if plan.bound > least * (1 + VALUE_TOLERANCE):
         yield f"says that nothing is below {plan.bound!r}, but there is a plan with {least!r}"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +21,7 @@ from models.replication.problem import GOALS, KIND, Instances, Replication, Repl
 from models.solution import Status
 from models.words import nearest
 from optimizer.replication import PLACEMENTS, SELECTIONS, plan
-from optimizer.replication.optimise import FrontPoint, cheapest, front, most_available
+from optimizer.replication.optimise import FrontPoint, cheapest, front, front_of_counts, most_available
 from optimizer.replication.running import start_of
 from scenarios.planning_files import FIGURE, is_figure, read_fields
 from scenarios.query_files import LoadedQueries, read_queries
@@ -29,11 +31,14 @@ from sim.draws import code_of
 OPTIMISED = "optimised"
 _RUNNING = "--from PLAN, or [placed] with lists of hosts"
 _MOST_POINTS = 10_000  # of a front
+_MOST_REPLICAS = 10**9  # that a budget may name
+_SHORTEST_S = 0.01  # that a heuristic gets
+OVER = ("cpus", "replicas")  # what budgets of a front count
 _MOST_DIGITS = 20  # of the number of a row
 _KEYS = frozenset(
     {
         *("kind", "status", "objective", "bound", "gap", "wall_s", "note", "certificate", "mean_broken", "queries"),
-        *("goal", "target", "p", "budget", "max_level", "max_moves", "running", "operators", "names"),
+        *("goal", "target", "p", "budget", "max_replicas", "max_level", "max_moves", "running", "operators", "names"),
         *("cost", "capacity", "colours", "replicated", "moves", "instances"),
     }
 )
@@ -54,6 +59,8 @@ class Asked:
     goal: str = "mean"
     seed: int = 1
     moves: int | None = None
+    budget_replicas: int | None = None
+    time_limit_s: float = math.inf
     running: Instances | None = None  # hosts of what runs, the primary first, () for new ones; None: as the file says
 
 
@@ -71,6 +78,9 @@ def problem_of(found: LoadedQueries, asked: Asked) -> Replication:
         raise InputError.at("--seed", asked.seed, "must not be negative", "--seed 1")
     if asked.budget is not None and not 0 <= asked.budget < np.inf:
         raise InputError.at("--budget", asked.budget, "must be finite and not negative", "in CPUs, as in --budget 0.5")
+    if asked.budget_replicas is not None and not 0 <= asked.budget_replicas <= _MOST_REPLICAS:
+        rule = f"must be a whole number, at least 0 and at most {_MOST_REPLICAS}"
+        raise InputError.at("--budget-replicas", asked.budget_replicas, rule, "how many, as in --budget-replicas 10")
     if asked.level is not None and not 0 <= asked.level <= MOST_LEVELS:
         rule = f"must be a whole number, at least 0 and at most {MOST_LEVELS}"
         raise InputError.at("--level", asked.level, rule, "1 is usual; a host has one instance of an operator at most")
@@ -108,6 +118,7 @@ def problem_of(found: LoadedQueries, asked: Asked) -> Replication:
             goal=asked.goal,
             running=running if any(running) else (),
             max_moves=moves,
+            max_replicas=replicas.budget_replicas if asked.budget_replicas is None else asked.budget_replicas,
         )
 
 
@@ -152,7 +163,10 @@ def noise_of(n: int, seed: int) -> FloatArray:
 
 
 def plans(problem: Replication, asked: Asked) -> dict[str, ReplicationPlan]:
-    """A plan by each importance that is asked for; raises InputError for names that are none."""
+    """A plan by each importance that is asked for; raises InputError for names that are none.
+
+    After the time limit only those that are made already.
+    """
     for name, given, known in (
         ("--selection", asked.selection, SELECTIONS),
         ("--placement", asked.placement, PLACEMENTS),
@@ -164,32 +178,56 @@ def plans(problem: Replication, asked: Asked) -> dict[str, ReplicationPlan]:
             raise InputError.at(
                 "--importance", one, "must be one of " + ", ".join(IMPORTANCE), nearest(one, IMPORTANCE)
             )
+    deadline = time.monotonic() + asked.time_limit_s
     start = start_of(problem, asked.placement)
     noise = noise_of(problem.n_operators, asked.seed)
-    return {
-        one: plan(problem, by=one, selection=asked.selection, placement=asked.placement, noise=noise, primaries=start)
-        for one in asked.importance
-    }
+    make = partial(plan, selection=asked.selection, placement=asked.placement, noise=noise, primaries=start)
+    found: dict[str, ReplicationPlan] = {}
+    for one in asked.importance:
+        left_s = deadline - time.monotonic()
+        if not found or left_s > 0:
+            found[one] = make(problem, by=one, time_limit_s=max(left_s, _SHORTEST_S))
+    return found
 
 
-def best_plan(problem: Replication, start: ReplicationPlan | None = None) -> ReplicationPlan:
+def found_plans(
+    problem: Replication, asked: Asked, *, target: float | None = None, optimise: bool = False
+) -> dict[str, ReplicationPlan]:
+    """Return the cheapest plan for a target, or a plan by each importance, and with `optimise` the best one too.
+
+    All of it within the time limit. Raises InputError.
+    """
+    deadline = time.monotonic() + asked.time_limit_s
+    if target is not None:
+        return {OPTIMISED: cheapest_of(problem, target, asked.time_limit_s)}
+    found = plans(problem, asked)
+    if optimise:
+        found[OPTIMISED] = best_plan(problem, found[best_of(found)], max(0.0, deadline - time.monotonic()))
+    return found
+
+
+def best_plan(
+    problem: Replication, start: ReplicationPlan | None = None, time_limit_s: float = math.inf
+) -> ReplicationPlan:
     """The plan under which fewest queries are broken, with its bound; never worse than `start`."""
-    return most_available(problem, start=None if start is None else start.instances)
+    return most_available(problem, start=None if start is None else start.instances, time_limit_s=time_limit_s)
 
 
-def cheapest_of(problem: Replication, target: float) -> ReplicationPlan:
+def cheapest_of(problem: Replication, target: float, time_limit_s: float = math.inf) -> ReplicationPlan:
     """The cheapest plan for a target; raises InputError for a target that is no probability."""
     if not 0 <= target <= 1:
         raise InputError.at("--target", target, "must be a probability, between 0 and 1", "as in --target 0.999")
-    return cheapest(problem, target)
+    return cheapest(problem, target, time_limit_s=time_limit_s)
 
 
-def front_of(problem: Replication, points: int) -> list[FrontPoint]:
-    """The Pareto front; empty where primaries find no host."""
+def front_of(
+    problem: Replication, points: int, time_limit_s: float = math.inf, over: str = OVER[0]
+) -> list[FrontPoint]:
+    """The Pareto front over CPUs, or over the number of replicas; empty where primaries find no host."""
     if not 2 <= points <= _MOST_POINTS:
         rule = f"must be at least 2, and at most {_MOST_POINTS}"
         raise InputError.at("--front", points, rule, "how many budgets, from nothing to all")
-    return front(problem, points)
+    return (front if over == OVER[0] else front_of_counts)(problem, points, time_limit_s=time_limit_s)
 
 
 def no_room(problem: Replication) -> ReplicationPlan:
@@ -225,6 +263,11 @@ def worth_of(plan: ReplicationPlan, problem: Replication) -> dict[int, float]:
     return found
 
 
+def count_of(plan: ReplicationPlan) -> int:
+    """Return the number of replicas of a plan."""
+    return 0 if plan.levels is None else int(plan.levels.sum())
+
+
 def by_worth(plan: ReplicationPlan, worth: Mapping[int, float]) -> list[int]:
     """All operators: those with replicas first, the greatest worth first."""
     assert plan.instances is not None
@@ -251,6 +294,7 @@ def document(plan: ReplicationPlan, problem: Replication, found: LoadedQueries, 
         "target": plan.target,
         "p": (asked.p or found.asked.chances),
         "budget": problem.budget,
+        "max_replicas": problem.max_replicas,
         "max_level": problem.max_level,
         "cost": plan.cost,
         "capacity": problem.capacity,
@@ -281,6 +325,7 @@ def read_plan_of_replicas(
         level=_whole(fields, "max_level"),
         goal=str(fields.get("goal", "mean")),
         moves=_whole(fields, "max_moves"),
+        budget_replicas=_whole(fields, "max_replicas"),
     )
     loaded = read_queries(problem_file)
     problem = problem_of(loaded, _with_running(asked, loaded, fields.get("running")))
@@ -344,9 +389,10 @@ def believed_of_replicas(stated: Mapping[str, Any], problem: Replication, proble
         "budget": _budget(Asked(), found, spare_cpus),
         "max_level": found.asked.replicas.level,
         "max_moves": found.asked.replicas.moves,
+        "max_replicas": found.asked.replicas.budget_replicas,
     }
     asked = {"p": stated.get("p"), "goal": problem.goal, "target": stated.get("target"), "budget": problem.budget}
-    asked |= {"max_level": problem.max_level, "max_moves": problem.max_moves}
+    asked |= {"max_level": problem.max_level, "max_moves": problem.max_moves, "max_replicas": problem.max_replicas}
     questions = [
         f"that {name} {asked[name]} was asked for, where the problem alone has {'none' if own is None else own}"
         for name, own in alone.items()

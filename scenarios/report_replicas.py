@@ -18,7 +18,7 @@ from models.availability.times import downtime_s
 from models.replication.problem import Replication, ReplicationPlan
 from models.units import duration_text
 from optimizer.replication.optimise import FrontPoint
-from scenarios.replication import OPTIMISED, best_of, by_worth, worth_of
+from scenarios.replication import OPTIMISED, OVER, best_of, by_worth, count_of, worth_of
 from scenarios.report_content import versions
 
 _MOST_FOUND, _MOST_CHANCES = 1000, 4
@@ -65,7 +65,14 @@ def plans_page(
     return render_page(content, [one for one in sections if one.figures or one.tables])
 
 
-def front_page(found: Sequence[FrontPoint], problem: Replication, *, title: str = "", command: str = "") -> str:
+def front_page(
+    found: Sequence[FrontPoint],
+    problem: Replication,
+    *,
+    over: str = OVER[0],
+    title: str = "",
+    command: str = "",
+) -> str:
     """The page of a front as HTML: what each budget buys, and what no plan of it can be below."""
     chances = problem.down.max(axis=1).tolist()
     first, last = found[0].plan, found[-1].plan
@@ -79,11 +86,11 @@ def front_page(found: Sequence[FrontPoint], problem: Replication, *, title: str 
             Fact("no plan is below", share(last.bound), note=_a_month(last.bound)),
             Fact("plans", f"{len(found)}", note="none of them beaten by a cheaper one"),
         ),
-        assumptions=_ASSUMPTIONS,
+        assumptions=(*_ASSUMPTIONS, *((last.note,) if last.note else ())),
         versions=versions(),
         command=command,
     )
-    return render_page(content, [_front(found, problem)])
+    return render_page(content, [_front(found, problem, over)])
 
 
 def _facts(problem: Replication, chances: Sequence[float]) -> tuple[Fact, ...]:
@@ -92,6 +99,7 @@ def _facts(problem: Replication, chances: Sequence[float]) -> tuple[Fact, ...]:
         Fact("operators", f"{problem.n_operators:,}"),
         Fact("hosts", f"{problem.n_hosts:,}"),
         Fact("replicas may take", f"{problem.capacity:.6g} CPUs"),
+        *(() if problem.max_replicas is None else (Fact("replicas, at most", f"{problem.max_replicas:,}"),)),
         Fact("host is down with", ", ".join(f"{p:g}" for p in chances)),
         Fact("goal", {"mean": "mean query", "worst": "worst query"}[problem.goal]),
     )
@@ -287,11 +295,12 @@ def _listed(operators: Sequence[int], names: Sequence[str]) -> str:
 # -- the front
 
 
-def _front(found: Sequence[FrontPoint], problem: Replication) -> Section:
+def _front(found: Sequence[FrontPoint], problem: Replication, over: str = OVER[0]) -> Section:
     plans = [one.plan for one in found]
-    at = [float(f"{plan.cost or 0:.6g}") for plan in plans]
+    by_cpus, unit = over == OVER[0], "CPUs" if over == OVER[0] else "replicas"
+    at = [float(f"{plan.cost or 0:.6g}") if by_cpus else float(count_of(plan)) for plan in plans]
     data = [
-        _steps("found", at, [plan.objective for plan in plans], "var:--c1", "solid", "hv"),
+        _steps("found", at, [plan.objective for plan in plans], "var:--c1", "solid", "hv", unit),
         _steps(
             "no plan is below",
             [float(f"{one.budget:.6g}") for one in found],
@@ -299,15 +308,16 @@ def _front(found: Sequence[FrontPoint], problem: Replication) -> Section:
             "var:--c2",
             "dash",
             "vh",  # what no plan of a budget is below, none of a smaller one is
+            unit,
         ),
     ]
-    over = [value for line in data for value in line["y"] if value]
+    above = [value for line in data for value in line["y"] if value]
     broken = _GOALS[problem.goal]
     layout: Spec = {
-        "xaxis": {"title": {"text": "CPUs that replicas take"}, "rangemode": "tozero"},
+        "xaxis": {"title": {"text": "CPUs that replicas take" if by_cpus else "replicas"}, "rangemode": "tozero"},
         "yaxis": {
             "title": {"text": f"{broken} (log scale)"}, "type": "log",
-            **(share_ticks(min(over), max(over)) if over else {}),
+            **(share_ticks(min(above), max(above)) if above else {}),
         },
         "hovermode": "closest",
         "showlegend": True,
@@ -315,6 +325,7 @@ def _front(found: Sequence[FrontPoint], problem: Replication) -> Section:
     rows = tuple(
         (
             f"{plan.cost or 0:.6g}",
+            f"{count_of(plan):,}",
             share(plan.objective),
             share(plan.bound),
             text.share(plan.gap),
@@ -324,19 +335,21 @@ def _front(found: Sequence[FrontPoint], problem: Replication) -> Section:
         )
         for plan in plans
     )
-    heads = ("CPUs", broken, "no plan is below", "gap", "a month", "operators with replicas", "status")
+    heads = ("CPUs", "replicas", broken, "no plan is below", "gap", "a month", "operators with replicas", "status")
     caption = "Each mark is a plan; what lies between the lines is neither found nor excluded."
     drawn = Figure("front", "What replicas cost, and buy", caption, data, layout, 420)
-    table = Table("front", "Plans of the front", heads, rows, (*(True,) * 6, False))
+    table = Table("front", "Plans of the front", heads, rows, (*(True,) * 7, False))
     return Section("front", "What replicas cost, and buy", "Front", figures=(drawn,), tables=(table,))
 
 
-def _steps(name: str, at: Sequence[float], values: Sequence[float | None], colour: str, dash: str, shape: str) -> Spec:
+def _steps(
+    name: str, at: Sequence[float], values: Sequence[float | None], colour: str, dash: str, shape: str, unit: str
+) -> Spec:
     return {
         "type": "scatter", "mode": "lines+markers", "name": name, "x": list(at),
         "y": [float(f"{value:.6g}") if value else None for value in values],
         "line": {"color": colour, "width": 2, "dash": dash, "shape": shape}, "marker": {"size": 7, "color": colour},
-        "hovertemplate": "%{x:.4g} CPUs: %{y:.4g}",
+        "hovertemplate": f"%{{x:.4g}} {unit}: %{{y:.4g}}",
     }  # fmt: skip
 
 

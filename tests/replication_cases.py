@@ -39,6 +39,7 @@ def problems(draw: st.DrawFn, *, running: bool | None = None) -> Replication:
         replica_hosts=mask if spare else None,
         budget=draw(st.sampled_from([None, 0.0, 0.2, 0.35, 0.5])),
         max_level=draw(st.integers(0, 2)),
+        max_replicas=draw(st.sampled_from([None, None, 0, 1, 2])),
         goal=draw(st.sampled_from(["mean", "worst"])),
     )
 
@@ -60,3 +61,17 @@ def every_plan(problem: Replication) -> Iterator[Instances]:
 
 def value(problem: Replication, instances: Instances) -> float:
     return float(problem.value(problem.broken(instances))[0])
+
+
+def drawn(seed: int, *, n: int, hosts: int) -> Replication:
+    """A deployment of some queries on equal hosts, with no primary placed yet."""
+    draw = np.random.default_rng(seed)
+    sizes = draw.integers(2, min(n, 4) + 1, size=int(draw.integers(2, 5))).tolist()
+    return Replication(
+        load=np.round(draw.uniform(0.1, 0.5, n), 2),
+        operators=tuple(tuple(sorted(draw.choice(n, size, replace=False).tolist())) for size in sizes),
+        edges=np.empty((0, 2), dtype=np.int64),
+        host_cpu=np.full(hosts, 1.0),
+        down=np.full((1, hosts), float(draw.choice([0.01, 0.02, 0.05]))),
+        budget=round(float(draw.uniform(0.2, 1.2)), 2),
+    )

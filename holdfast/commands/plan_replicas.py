@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json as json_text
+import math
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast import terminal
+from holdfast.commands.options import refuse_limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from models.replication.problem import Replication, ReplicationPlan
+    from optimizer.replication.optimise import FrontPoint
     from scenarios.query_files import LoadedQueries
 
 _MOST_ROWS = 20
@@ -33,6 +37,9 @@ def replicas(
     selection: Annotated[str, typer.Option(help="stepwise, direct, knapsack, queries")] = "stepwise",
     placement: Annotated[str, typer.Option(help="first-fit, coloured")] = "first-fit",
     budget: Annotated[float | None, typer.Option(help="What replicas may take [CPUs]")] = None,
+    budget_replicas: Annotated[
+        int | None, typer.Option(help="How many replicas there may be, beside the CPUs that they take")
+    ] = None,
     level: Annotated[int | None, typer.Option(help="The most replicas of an operator")] = None,
     p: Annotated[
         list[float] | None, typer.Option("--p", metavar="P", help="Probability that a host is down; repeatable")
@@ -42,6 +49,7 @@ def replicas(
         float | None, typer.Option(help="Search the cheapest plan under which this share of queries runs")
     ] = None,
     front: Annotated[int, typer.Option(help="Search plans for so many budgets, from nothing to all")] = 0,
+    over: Annotated[str, typer.Option(help="What budgets of --front count: cpus or replicas")] = "cpus",
     goal: Annotated[str, typer.Option(help="mean: queries by weight; worst: the worst query")] = "mean",
     running: Annotated[
         Path | None,
@@ -49,6 +57,9 @@ def replicas(
     ] = None,
     moves: Annotated[
         int | None, typer.Option(help="How many replicas that run may leave their hosts; all without")
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds after which the best plan and bound so far are given; all without")
     ] = None,
     seed: Annotated[int, typer.Option(help="Decides ties, and importance by chance")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document: the best plan")] = False,
@@ -60,45 +71,56 @@ def replicas(
 ) -> None:
     """Choose which operators get replicas, and their hosts, by importance; each plan with its exact availability.
 
-    With --optimise, --target or --front by search, each with a proven bound. Exit code 0: planned; 2: bad input;
-    3: primaries cannot fit, or no plan reaches the target; 4: none was found.
+    With --optimise, --target or --front by search, each with a proven bound; where --time-limit ends it, the note of
+    the plan says so. Exit code 0: planned; 2: bad input; 3: primaries cannot fit, or no plan reaches the target;
+    4: none was found.
     """
-    from models.errors import NO_VALUE, InputError  # noqa: PLC0415
+    from models.errors import InputError  # noqa: PLC0415
     from models.replication.importance import IMPORTANCE  # noqa: PLC0415
     from scenarios.query_files import read_queries  # noqa: PLC0415
     from scenarios.replication import (  # noqa: PLC0415
-        OPTIMISED,
         Asked,
         best_of,
-        best_plan,
-        cheapest_of,
         document,
-        plans,
+        found_plans,
+        front_of,
         problem_of,
         running_by_plan,
     )
     from scenarios.write_once import refuse_page, refuse_plan, write_text  # noqa: PLC0415
 
+    began = time.monotonic()
+    refuse_limits(1.0 if time_limit is None else time_limit)
     refuse_page(report, force=force)
     refuse_plan(out, file, force=force)
-    if (front or target is not None) and (importance or selection != "stepwise" or placement != "first-fit"):
-        said = next(name for name, there in _heuristics(importance, selection) if there)
-        raise InputError.at(
-            said, NO_VALUE, "is of the heuristics, which --target and --front do not run", "leave it out"
-        )
+    if front or target is not None:
+        _refuse_heuristics(importance, selection, placement)
     if sum((optimise, target is not None, front != 0)) > 1:
         raise InputError.at("--target" if target is not None else "--front", target or front, "stands alone", _ALONE)
+    _refuse_over(over, front)
     names = tuple(dict.fromkeys(importance or IMPORTANCE))
     loaded = read_queries(file)
     placed = None if running is None else running_by_plan(running, loaded)
-    asked = Asked(names, selection, placement, tuple(p or ()), budget, level, goal, seed, moves, placed)
+    asked = Asked(
+        importance=names,
+        selection=selection,
+        placement=placement,
+        p=tuple(p or ()),
+        budget=budget,
+        level=level,
+        goal=goal,
+        seed=seed,
+        moves=moves,
+        budget_replicas=budget_replicas,
+        time_limit_s=math.inf if time_limit is None else max(0.0, began + time_limit - time.monotonic()),
+        running=placed,
+    )
     problem = problem_of(loaded, asked)
     if front:
-        _print_front(problem, front, json, loaded, _Places(out, report, force))
+        points = front_of(problem, front, asked.time_limit_s, over)
+        _print_front(problem, points, over, json, loaded, _Places(out, report, force))
         return
-    found = {OPTIMISED: cheapest_of(problem, target)} if target is not None else plans(problem, asked)
-    if optimise:
-        found[OPTIMISED] = best_plan(problem, found[best_of(found)])
+    found = found_plans(problem, asked, target=target, optimise=optimise)
     best = best_of(found)
     made = document(found[best], problem, loaded, asked)
     if report is not None:
@@ -113,16 +135,35 @@ def replicas(
         made["compared"] = {name: _figures(plan, problem) for name, plan in found.items()}
         sys.stdout.write(json_text.dumps(made, allow_nan=False) + "\n")
     else:
-        _show(found, problem, list(made["p"]), best, loaded.table.names)
+        skipped = [] if target is not None else [name for name in names if name not in found]
+        _show(found, problem, list(made["p"]), best, loaded.table.names, skipped)
     status = found[best].status.value
     if status in _EXIT:
         typer.echo(f"{status}: {found[best].note}", err=True)
         raise typer.Exit(_EXIT[status])
 
 
-def _heuristics(importance: list[str] | None, selection: str) -> tuple[tuple[str, bool], ...]:
-    """The options of the heuristics, and whether each was given."""
-    return (("--importance", bool(importance)), ("--selection", selection != "stepwise"), ("--placement", True))
+def _refuse_over(over: str, front: int) -> None:
+    """Raise InputError for budgets of a front that count nothing that is known, or without a front."""
+    from models.errors import InputError  # noqa: PLC0415
+    from models.words import nearest  # noqa: PLC0415
+    from scenarios.replication import OVER  # noqa: PLC0415
+
+    if over not in OVER:
+        raise InputError.at("--over", over, "must be one of " + ", ".join(OVER), nearest(over, OVER))
+    if over != OVER[0] and not front:
+        raise InputError.at("--over", over, "says what --front counts, and there is none", "--front 11")
+
+
+def _refuse_heuristics(importance: list[str] | None, selection: str, placement: str) -> None:
+    """Raise InputError for an option of the heuristics."""
+    from models.errors import NO_VALUE, InputError  # noqa: PLC0415
+
+    given = {"--importance": bool(importance), "--selection": selection != "stepwise"}
+    given["--placement"] = placement != "first-fit"
+    for name in (name for name, there in given.items() if there):
+        rule = "is of the heuristics, which --target and --front do not run"
+        raise InputError.at(name, NO_VALUE, rule, "leave it out")
 
 
 @dataclass(frozen=True)
@@ -132,26 +173,34 @@ class _Places:
     force: bool
 
 
-def _print_front(problem: Replication, points: int, json: bool, loaded: LoadedQueries, places: _Places) -> None:
+def _print_front(
+    problem: Replication,
+    found: Sequence[FrontPoint],
+    over: str,
+    json: bool,
+    loaded: LoadedQueries,
+    places: _Places,
+) -> None:
     """The Pareto front as a table, or one JSON document, which --out keeps as well; and as a page."""
-    from scenarios.replication import front_of  # noqa: PLC0415
+    from scenarios.replication import count_of  # noqa: PLC0415
     from scenarios.write_once import write_text  # noqa: PLC0415
 
-    found = front_of(problem, points)
     if not found:
         raise _no_room(problem)
     if places.report is not None:
         from scenarios.report_replicas import front_page  # noqa: PLC0415
 
-        page = front_page(found, problem, title=loaded.asked.name, command=terminal.again())
+        page = front_page(found, problem, over=over, title=loaded.asked.name, command=terminal.again())
         write_text(places.report, page, force=places.force)
     rows = [
         {"budget": one.budget, "cost": one.plan.cost, "broken": one.plan.objective, "bound": one.plan.bound}
+        | {"replicas": count_of(one.plan), "note": one.plan.note or None}
         | {"gap": one.plan.gap, "levels": None if one.plan.levels is None else one.plan.levels.tolist()}
         | {"status": one.plan.status.value, "instances": one.plan.instances}
         for one in found
     ]
-    made = {"kind": "front", "goal": problem.goal, "operators": list(loaded.table.names), "points": rows}
+    made: dict[str, Any] = {"kind": "front", "goal": problem.goal, "over": over, "max_replicas": problem.max_replicas}
+    made |= {"operators": list(loaded.table.names), "points": rows}
     if places.out is not None:
         write_text(places.out, json_text.dumps(made, allow_nan=False) + "\n", force=places.force)
     if json:
@@ -160,14 +209,16 @@ def _print_front(problem: Replication, points: int, json: bool, loaded: LoadedQu
     cells = [
         (
             f"{one.plan.cost:.6g}",
+            f"{count_of(one.plan)}",
             _running(one.plan.objective),
             _running(one.plan.bound),
         )
         for one in found
     ]
     what = "worst query runs" if problem.goal == "worst" else "queries that run"
-    heads = ("CPUs", what, "no plan: more than")
-    terminal.show(terminal.table("What replicas cost, and buy", heads, cells, text_columns=0))
+    heads = ("CPUs", "replicas", what, "no plan: more than")
+    notes = [f"The front was cut short: {found[-1].plan.note}."] if found[-1].plan.note else []
+    terminal.show(terminal.table("What replicas cost, and buy", heads, cells, text_columns=0), *notes)
 
 
 def _running(broken: float | None) -> str:
@@ -189,6 +240,7 @@ def _figures(plan: ReplicationPlan, problem: Replication) -> dict[str, Any]:
         "worst_broken": None if plan.broken is None else plan.broken.max(axis=1).tolist(),
         "cost": plan.cost,
         "replicated": None if levels is None else int((levels > 0).sum()),
+        "replicas": None if levels is None else int(levels.sum()),
         "left_out": plan.left_out,
         "methods": list(plan.methods),
         "colours": plan.colours,
@@ -201,8 +253,11 @@ def _show(
     chances: list[float],
     best: str,
     names: Sequence[str],
+    skipped: Sequence[str],
 ) -> None:
-    rows = []
+    from optimizer.replication.task import STRUCK  # noqa: PLC0415
+
+    rows: list[tuple[str, ...]] = []
     for name, plan in found.items():
         if plan.broken is None or plan.levels is None or plan.cost is None:
             continue
@@ -216,7 +271,10 @@ def _show(
     columns += ("moves" if problem.running else "left out",)
     title = f"Queries that run, of {problem.n_queries} on {problem.n_operators} operators"
     colours = found[best].colours
-    notes = [f"Replicas may take {problem.capacity:.6g} CPUs. Best at p = {chances[0]:g}: {best}."]
+    most = "" if problem.max_replicas is None else f", and be {problem.max_replicas} at most"
+    notes = [f"Replicas may take {problem.capacity:.6g} CPUs{most}. Best at p = {chances[0]:g}: {best}."]
+    notes += [f"The time limit struck before: {', '.join(skipped)}."] if skipped else []
+    notes += [f"The search was cut short: {found[best].note}."] if found[best].note.endswith(STRUCK) else []
     bound = found[best].bound
     if bound is not None and found[best].target is None:
         which = "The worst query of no plan runs" if problem.goal == "worst" else "With no plan the mean query runs"

@@ -174,6 +174,8 @@ class Replicas(Description):
 
     budget: Budget | None = None
     """What all replicas may take together [CPUs]; else what primaries leave."""
+    budget_replicas: Annotated[int, Field(ge=0, le=10**9, strict=True)] | None = None
+    """How many replicas there may be, beside what they take; else any number."""
     level: Annotated[int, Field(ge=0, le=MOST_LEVELS, strict=True)] = 1
     """The most replicas of an operator."""
     moves: Annotated[int, Field(ge=0, le=10**9, strict=True)] | None = None

@@ -44,9 +44,9 @@ class Replication:
     operators. host_cpu (H,), host_network (H,) or None; down (n_p, H): chances that hosts are down, plans are made for
     the first row. primary (n,): where primaries run, -1 for one that has no host yet. replica_hosts, primary_hosts
     (H,): which hosts new replicas and primaries may use, None for all. budget: what replicas may take together, None
-    for what the primaries leave of the hosts. running: the hosts of the replicas of each operator that run now, () for
-    no replicas at all; max_moves: how many of them may leave their hosts, None for all. Raises InputError with every
-    fault found.
+    for what the primaries leave of the hosts; max_replicas: how many there may be, None for any number. running: the
+    hosts of the replicas of each operator that run now, () for no replicas at all; max_moves: how many of them may
+    leave their hosts, None for all. Raises InputError with every fault found.
     """
 
     load: FloatArray
@@ -65,6 +65,7 @@ class Replication:
     goal: str = "mean"
     running: Instances = ()
     max_moves: int | None = None
+    max_replicas: int | None = None
 
     def __post_init__(self) -> None:
         check = CheckedArrays()
@@ -116,11 +117,11 @@ class Replication:
     def _check_choices(self, check: CheckedArrays) -> None:
         if self.budget is not None and not 0 <= self.budget < math.inf:
             check.add("budget", self.budget, "must be finite and not negative")
-        if isinstance(self.max_level, bool) or not isinstance(self.max_level, (int, np.integer)) or self.max_level < 0:
-            check.add("max_level", self.max_level, "must be a whole number, at least 0")
-        most = self.max_moves
-        if most is not None and (isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 0):
-            check.add("max_moves", most, "must be a whole number, at least 0")
+        for name in ("max_level", "max_moves", "max_replicas"):
+            most = getattr(self, name)
+            unlimited = most is None and name != "max_level"
+            if not unlimited and (isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 0):
+                check.add(name, most, "must be a whole number, at least 0")
         if self.goal not in GOALS:
             check.add("goal", self.goal, "must be one of " + ", ".join(GOALS))
 
@@ -207,6 +208,10 @@ class Replication:
         """What the replicas take together, correctly rounded."""
         return math.fsum(load * (len(hosts) - 1) for load, hosts in zip(self.load.tolist(), instances, strict=True))
 
+    def replicas(self, instances: Sequence[Sequence[int]]) -> int:
+        """Return the number of replicas."""
+        return sum(len(hosts) - 1 for hosts in instances)
+
     def moves(self, instances: Sequence[Sequence[int]]) -> int:
         """How many replicas that run now have no instance on their host any more."""
         return sum(len(set(now) - set(hosts[1:])) for now, hosts in zip(self.running, instances, strict=False))
@@ -266,6 +271,9 @@ def _over_limits(problem: Replication, instances: Sequence[Sequence[int]]) -> It
     cost, slack = problem.cost(instances), problem.slack * max(1.0, problem.n_hosts)
     if problem.budget is not None and cost > problem.budget + slack:
         yield f"replicas take {cost:.12g}, the budget is {problem.budget:.12g}"
+    count = problem.replicas(instances)
+    if problem.max_replicas is not None and count > problem.max_replicas:
+        yield f"there are {count} replicas, at most {problem.max_replicas} are allowed"
     moves = problem.moves(instances)
     if problem.max_moves is not None and moves > problem.max_moves:
         yield f"{moves} running replicas leave their hosts, at most {problem.max_moves} may"

@@ -88,14 +88,24 @@ class Bounds:
         """A lower bound of the mean share of broken queries within the budget, and covers that are good for it."""
         if not self.covers or (budget <= 0 and not (self.problem.load == 0).any()):
             return self.bare * _DOWN, []
-        pairs = np.array([(k, o) for k, cover in enumerate(self.covers) for o in sorted(cover)], dtype=np.int64)
-        selection = QuerySelection(self.worths, self.problem.load, pairs, max(0.0, budget) * (1 + 1e-12))
-        chosen, most = select_by_prices(selection)
-        found = [self.covers[k] for k in np.flatnonzero(chosen).tolist()]
-        least = math.fsum(
+        found, most = self._best_covers(self.problem.load, max(0.0, budget) * (1 + 1e-12))
+        if self.problem.max_replicas is not None:
+            by_count, fewer = self._best_covers(np.ones(self.problem.n_operators), float(self.problem.max_replicas))
+            found, most = (by_count, fewer) if fewer < most else (found, most)
+        return max(self.base, self.bare - most) * _DOWN, found
+
+    @property
+    def base(self) -> float:
+        """The bound of the mean where every cover is whole."""
+        return math.fsum(
             share * one.base for share, one in zip(self.problem.shares.tolist(), self.queries, strict=True)
         )
-        return max(least, self.bare - most) * _DOWN, found
+
+    def _best_covers(self, weight: FloatArray, capacity: float) -> tuple[list[Cover], float]:
+        """Return good covers of operators that weigh no more than the capacity, and the most that any are worth."""
+        pairs = np.array([(k, o) for k, cover in enumerate(self.covers) for o in sorted(cover)], dtype=np.int64)
+        chosen, most = select_by_prices(QuerySelection(self.worths, weight, pairs, capacity))
+        return [self.covers[k] for k in np.flatnonzero(chosen).tolist()], most
 
 
 def bounds_of(problem: Replication) -> Bounds:
@@ -150,10 +160,11 @@ def _unplaced(problem: Replication, down: FloatArray, needed: tuple[int, ...]) -
 
 
 def most_cost(problem: Replication) -> float:
-    """What replicas can take at most: the budget, the room of hosts for them, every operator at its highest level."""
+    """Return what replicas can take at most: by the budget, the room of hosts, the levels and number of replicas."""
     assert problem.replica_hosts is not None
     levels = np.minimum(most_levels(problem), problem.max_level)
     fixed = problem.primaries >= 0
     there = fixed & problem.replica_hosts[np.maximum(problem.primaries, 0)]
     room = float(problem.host_cpu[problem.replica_hosts].sum() - problem.load[there].sum())
-    return max(0.0, min(problem.capacity, room, math.fsum((problem.load * levels).tolist())))
+    each = np.sort(np.repeat(problem.load, levels))[::-1][: problem.max_replicas]
+    return max(0.0, min(problem.capacity, room, math.fsum(each.tolist())))

@@ -5,6 +5,7 @@ Source: Adaptive selective replication (VLDB PhD workshop 2013), section 3. Ever
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,12 +33,13 @@ def plan(
     placement: str = "first-fit",
     noise: FloatArray | None = None,
     primaries: Placed | None = None,
+    time_limit_s: float = math.inf,
 ) -> ReplicationPlan:
     """The plan of the three steps; `noise` (n,) between 0 and 1 decides ties, and what `random` means.
 
     Without noise ties go to the first operator. `primaries`: those of `start_of`, where they are known; replicas that
     these have stay. Where primaries find no host the status is unknown: another packing may. Raises InputError for an
-    unknown name.
+    unknown name. The time limit [s] is that of the solvers that some selections use.
     """
     for name, given, known in (
         ("importance", by, IMPORTANCE),
@@ -56,7 +58,7 @@ def plan(
     worth = importance(by, problem, start.instances, drawn)
     order = np.lexsort((drawn, -worth)).astype(np.int64)
     left, most = _left(problem, start)
-    level = SELECTIONS[selection](left, worth, order, most)
+    level = SELECTIONS[selection](left, worth, order, most, time_limit_s)
     ranked = np.empty(problem.n_operators)
     ranked[order] = np.arange(problem.n_operators, 0, -1)
     placed = place_replicas(problem, start.instances, level, ranked, placement)
@@ -74,7 +76,9 @@ def _left(problem: Replication, start: Placed) -> tuple[Replication, IntArray]:
     most = np.minimum(most_levels(problem), problem.max_level) - there
     budget = max(0.0, problem.capacity - problem.cost(start.instances))
     load = np.where((there > 0) & (most <= 0), 0.0, problem.load)
-    return replace(problem, budget=budget, load=load), np.maximum(most, 0)
+    replicas = problem.max_replicas
+    fewer = None if replicas is None else max(0, replicas - int(there.sum()))
+    return replace(problem, budget=budget, load=load, max_replicas=fewer), np.maximum(most, 0)
 
 
 def most_levels(problem: Replication) -> IntArray:

@@ -81,13 +81,14 @@ def _fit(load: FloatArray, room: FloatArray, primaries: list[int], kept: Kept) -
 
 
 def _within(problem: Replication, kept: Kept, budget: float) -> None:
-    """Give up the heaviest until the budget has room."""
+    """Give up the heaviest until the budget has room, and no more are left than there may be."""
     slack = problem.slack * max(1.0, problem.n_hosts)
-    cost = problem.cost([[-1, *hosts] for hosts in kept])
+    cost, count = problem.cost([[-1, *hosts] for hosts in kept]), sum(map(len, kept))
+    most = count if problem.max_replicas is None else problem.max_replicas
     for o in sorted(range(len(kept)), key=lambda o: (-problem.load[o], o)):
-        while kept[o] and cost > budget + slack:
+        while kept[o] and (cost > budget + slack or count > most):
             kept[o].pop()
-            cost -= float(problem.load[o])
+            cost, count = cost - float(problem.load[o]), count - 1
 
 
 def _kinds(problem: Replication) -> list[tuple[FloatArray, FloatArray]]:

@@ -34,7 +34,7 @@ def start_with(state: State, covers: Sequence[Iterable[int]], budget: float) -> 
     heavy = _HEAVY * float(state.problem.host_cpu.max())
     first = sorted((o for o in chosen if state.load[o] > heavy), key=lambda o: (-state.load[o], o))
     for o in [*first, *(o for o in chosen if state.load[o] <= heavy)]:
-        if state.level(o) < 1 and fits(state, o, budget):
+        if not state.late and state.level(o) < 1 and fits(state, o, budget):
             host = _host(state, o)
             if host is not None:
                 state.add(o, host)
@@ -48,7 +48,7 @@ def fill(state: State, covers: Sequence[Cover], budget: float) -> None:
     """
     items = [*map(sorted, covers), *([o] for o in range(state.problem.n_operators))]
     heap = [(-math.inf, k) for k in range(len(items))]
-    while heap:
+    while heap and not state.late:
         key, k = heapq.heappop(heap)
         rate, replicas = _rate(state, _lowest(state, items[k]), budget)
         if not replicas:
@@ -69,8 +69,9 @@ def _lowest(state: State, cover: Sequence[int]) -> list[int]:
 
 
 def fits(state: State, o: int, budget: float) -> bool:
-    """Whether one more replica is within the budget."""
-    return bool(state.cost + state.load[o] <= budget + state.problem.slack)
+    """Whether one more replica is within the budget, and within the number of replicas."""
+    most = state.problem.max_replicas
+    return (most is None or state.count < most) and bool(state.cost + state.load[o] <= budget + state.problem.slack)
 
 
 def _rate(state: State, operators: Sequence[int], budget: float) -> tuple[float, list[tuple[int, int]]]:
@@ -90,8 +91,15 @@ def _rate(state: State, operators: Sequence[int], budget: float) -> tuple[float,
     worth = _worth(state, before, after, users)
     if worth <= _LEAST:
         return 0.0, []
-    load = sum(state.load[o] for o in operators)
-    return worth / max(load, 1e-9), replicas
+    return worth / _price(state, operators, budget), replicas
+
+
+def _price(state: State, operators: Sequence[int], budget: float) -> float:
+    """Return the load of one more replica of each; with a limit of their number the larger share of both limits."""
+    load, most = sum(state.load[o] for o in operators), state.problem.max_replicas
+    if most is None:
+        return float(max(load, 1e-9))
+    return float(max(load / max(budget, 1e-9), len(operators) / max(most, 1), 1e-9))
 
 
 def _worth(state: State, before: np.ndarray, after: np.ndarray, users: Sequence[int]) -> float:
@@ -136,7 +144,7 @@ def move(state: State) -> None:
         weight = [sum(float(state.problem.shares[q] * state.broken[q]) for q in state.users([o])) for o in _all(state)]
         for o in sorted(_all(state), key=lambda o: (-weight[o], o)):
             free = state.problem.primaries[o] < 0
-            for host in list(state.hosts[o][0 if free else 1 :]):
+            for host in list(state.hosts[o][0 if free else 1 :]) if not state.late else ():
                 moved |= _moved(state, o, host)
         if not moved:
             return
@@ -190,10 +198,12 @@ def _near(state: State, o: int, users: Sequence[int], *, primary: bool) -> list[
 
 def exchange(state: State, covers: Sequence[Cover], budget: float) -> None:
     """Give up what gains least for its load, and fill again; kept where that is better."""
-    if all(state.level(o) == state.problem.max_level for o in _all(state)):
+    if state.late or all(state.level(o) == state.problem.max_level for o in _all(state)):
         return
     losses = sorted((_loss(state, o), o) for o in _all(state) if state.level(o) and state.load[o] > 0)
     for _, o in losses[:_EXCHANGES]:
+        if state.late:
+            return
         leaving = next((h for h in reversed(state.hosts[o][1:]) if state.may_leave(o, h)), None)
         if leaving is None:
             continue
@@ -231,7 +241,7 @@ def trim(state: State, allowed: float) -> None:
     """Take replicas away, the dearest first, while the value stays within what is allowed."""
     for o in sorted(_all(state), key=lambda o: (-state.load[o], o)):
         for host in list(state.hosts[o][1:]):
-            if not state.may_leave(o, host):
+            if state.late or not state.may_leave(o, host):
                 continue
             users = state.users([o])
             chances = state.broken[users].copy()

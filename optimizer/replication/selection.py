@@ -6,6 +6,7 @@
     queries    most importance of queries whose operators are all replicated, then single operators (set-union knapsack)
 
 Source: Adaptive selective replication (VLDB PhD workshop 2013), sections 3.1.3 and 3.2. What does not fit is skipped.
+The knapsacks know the capacity alone: of more replicas than there may be the least important are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from optimizer.selection import solve
 _TIME_LIMIT_S = 60.0
 
 
-def stepwise(problem: Replication, importance: FloatArray, order: IntArray, most: IntArray) -> IntArray:
+def stepwise(
+    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = _TIME_LIMIT_S
+) -> IntArray:
     """Levels (n,): every operator once before any gets a second replica."""
     level, purse = np.zeros(problem.n_operators, dtype=np.int64), _Purse(problem)
     for step in range(1, problem.max_level + 1):
@@ -34,7 +37,9 @@ def stepwise(problem: Replication, importance: FloatArray, order: IntArray, most
     return level
 
 
-def direct(problem: Replication, importance: FloatArray, order: IntArray, most: IntArray) -> IntArray:
+def direct(
+    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = _TIME_LIMIT_S
+) -> IntArray:
     """Levels (n,): each operator as many replicas as it may have before the next gets one."""
     level, purse = np.zeros(problem.n_operators, dtype=np.int64), _Purse(problem)
     for o in order.tolist():
@@ -43,7 +48,9 @@ def direct(problem: Replication, importance: FloatArray, order: IntArray, most: 
     return level
 
 
-def knapsack(problem: Replication, importance: FloatArray, order: IntArray, most: IntArray) -> IntArray:
+def knapsack(
+    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = _TIME_LIMIT_S
+) -> IntArray:
     """Levels (n,) of most importance: a knapsack, with several levels a multiple-choice one."""
     if problem.max_level < 1:
         return np.zeros(problem.n_operators, dtype=np.int64)
@@ -57,13 +64,15 @@ def knapsack(problem: Replication, importance: FloatArray, order: IntArray, most
             problem.capacity,
             np.minimum(most, problem.max_level),
         ),
-        time_limit_s=_TIME_LIMIT_S,
+        time_limit_s=min(time_limit_s, _TIME_LIMIT_S),
     )
     assert found.level is not None  # to choose nothing always fits
-    return found.level.copy()
+    return _few(problem, found.level.copy(), order)
 
 
-def queries(problem: Replication, importance: FloatArray, order: IntArray, most: IntArray) -> IntArray:
+def queries(
+    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = _TIME_LIMIT_S
+) -> IntArray:
     """Levels (n,), at most 1: whole queries, then single operators for what is left; then further levels stepwise."""
     if problem.max_level < 1:
         return np.zeros(problem.n_operators, dtype=np.int64)
@@ -76,10 +85,10 @@ def queries(problem: Replication, importance: FloatArray, order: IntArray, most:
             problem.capacity,
             importance,
         ),
-        time_limit_s=_TIME_LIMIT_S,
+        time_limit_s=min(time_limit_s, _TIME_LIMIT_S),
     )
     assert found.operators is not None
-    level = np.where(found.operators & (most > 0), 1, 0).astype(np.int64)
+    level = _few(problem, np.where(found.operators & (most > 0), 1, 0).astype(np.int64), order)
     purse = _Purse(problem, level)
     for step in range(2, problem.max_level + 1):
         for o in order.tolist():
@@ -88,21 +97,35 @@ def queries(problem: Replication, importance: FloatArray, order: IntArray, most:
     return level
 
 
+def _few(problem: Replication, level: IntArray, order: IntArray) -> IntArray:
+    """Return the levels (n,) without the least important replicas, where there are more than there may be."""
+    most = problem.max_replicas
+    over = 0 if most is None else int(level.sum()) - most
+    for o in reversed(order.tolist()):
+        fewer = min(max(over, 0), int(level[o]))
+        level[o] -= fewer
+        over -= fewer
+    return level
+
+
 class _Purse:
-    """What is left of the capacity for replicas."""
+    """What is left of the capacity for replicas, and of their number."""
 
     def __init__(self, problem: Replication, level: IntArray | None = None) -> None:
         self._load = problem.load.tolist()
         spent = 0.0 if level is None else math.fsum((problem.load * level).tolist())
         self._left = problem.capacity + problem.slack - spent
+        most = math.inf if problem.max_replicas is None else problem.max_replicas
+        self._count = most - (0 if level is None else int(level.sum()))
 
     def pays(self, operator: int) -> bool:
         """Whether one more replica fits; then it is paid."""
-        if self._load[operator] > self._left:
+        if self._load[operator] > self._left or self._count < 1:
             return False
         self._left -= self._load[operator]
+        self._count -= 1
         return True
 
 
-Select = Callable[[Replication, FloatArray, IntArray, IntArray], IntArray]
+Select = Callable[[Replication, FloatArray, IntArray, IntArray, float], IntArray]
 SELECTIONS: dict[str, Select] = {"stepwise": stepwise, "direct": direct, "knapsack": knapsack, "queries": queries}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -18,8 +19,8 @@ from optimizer.replication.placing import Placed
 class State:
     """Instances of all operators, the primary first, with what hosts have left and how likely queries are broken."""
 
-    def __init__(self, problem: Replication, instances: Sequence[Sequence[int]]) -> None:
-        self.problem = problem
+    def __init__(self, problem: Replication, instances: Sequence[Sequence[int]], deadline: float = math.inf) -> None:
+        self.problem, self._deadline = problem, deadline
         self.hosts = [list(one) for one in instances]
         self._masks = [sum(1 << h for h in one) for one in self.hosts]
         self._engine = Engine(replace(problem.failures, down=problem.down[:1], shocks=None))
@@ -38,7 +39,13 @@ class State:
         self.cost = problem.cost(self.hosts)
         self.running = problem.running or ((),) * problem.n_operators
         self.moves = problem.moves(self.hosts)
+        self.count = problem.replicas(self.hosts)
         self.broken = np.array([self._chance(q) for q in range(problem.n_queries)])
+
+    @property
+    def late(self) -> bool:
+        """Whether the deadline, one of time.monotonic, is over: a search then ends with what it has."""
+        return time.monotonic() >= self._deadline
 
     @property
     def value(self) -> float:
@@ -79,6 +86,7 @@ class State:
         self._masks[o] |= 1 << host
         self._take(o, host, 1.0)
         self.cost += self.load[o]
+        self.count += 1
         self.moves -= host in self.running[o]
 
     def drop(self, o: int, host: int) -> None:
@@ -87,6 +95,7 @@ class State:
         self._masks[o] &= ~(1 << host)
         self._take(o, host, -1.0)
         self.cost -= self.load[o]
+        self.count -= 1
         self.moves += host in self.running[o]
 
     def may_leave(self, o: int, host: int) -> bool:

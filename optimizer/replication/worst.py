@@ -5,6 +5,7 @@ For a target u every query may leave uncovered hosts of at most t = -log(1 - u) 
     minimise   sum load[o] y[o]
     subject to sum over covers k of q: t[q, k] (1 - z[q, k]) <= -log(1 - u)   for each query q whose base is below u
                z[q, k] <= y[o]                                                for each operator o of cover k
+               sum over o: y[o] <= max_replicas
 
 A target whose least load is above the budget cannot be reached. The targets that can make a difference are those at
 which a query may leave one more set of its covers; bisection finds the first that is not excluded.
@@ -13,6 +14,7 @@ which a query may leave one more set of its covers; bisection finds the first th
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -21,6 +23,7 @@ import numpy as np
 from models.replication.problem import Replication
 from optimizer.quiet import quiet_stdout
 from optimizer.replication.bounds import Bounds, Cover
+from optimizer.replication.certify import left_s
 
 _MOST_COVERS = 12  # of a query, for which all sets of open covers are listed
 _NODES = 2_000
@@ -28,14 +31,17 @@ _ALLOWANCE = 1e-6  # of the bound of a solver that computes in floating point
 _SLACK = 1e-9
 
 
-def worst_bound(bounds: Bounds, budget: float) -> tuple[float, list[Cover]]:
-    """A lower bound of the largest chance within the budget, and covers that reach it if all find room."""
+def worst_bound(bounds: Bounds, budget: float, deadline: float = math.inf) -> tuple[float, list[Cover]]:
+    """A lower bound of the largest chance within the budget, and covers that reach it if all find room.
+
+    After the deadline, one of time.monotonic, the bound is the highest that was proven until then.
+    """
     targets = _targets(bounds)
     low, high = 0, len(targets) - 1
     covers: list[Cover] = []
-    while low < high:
+    while low < high and time.monotonic() < deadline:
         middle = (low + high) // 2
-        cost, found = _least_load(bounds, targets[middle])
+        cost, found = _least_load(bounds, targets[middle], deadline)
         if cost > budget + bounds.problem.slack:
             low = middle + 1
         else:
@@ -55,7 +61,7 @@ def _targets(bounds: Bounds) -> list[float]:
     return sorted(found)
 
 
-def _least_load(bounds: Bounds, target: float) -> tuple[float, list[Cover]]:
+def _least_load(bounds: Bounds, target: float, deadline: float) -> tuple[float, list[Cover]]:
     """A lower bound of the load that this target takes, and covers for it; infinite where none do."""
     from scipy.optimize import Bounds as Between  # noqa: PLC0415 - slow to load
     from scipy.optimize import LinearConstraint, milp  # noqa: PLC0415
@@ -82,6 +88,9 @@ def _least_load(bounds: Bounds, target: float) -> tuple[float, list[Cover]]:
         for o in sorted(cover):
             rows, columns, values = [*rows, len(upper), len(upper)], [*columns, n + k, o], [*values, 1.0, -1.0]
             upper.append(0.0)
+    if problem.max_replicas is not None:
+        rows, columns, values = [*rows, *[len(upper)] * n], [*columns, *range(n)], [*values, *[1.0] * n]
+        upper.append(float(problem.max_replicas))
     matrix = coo_array((values, (rows, columns)), shape=(len(upper), n + m)).tocsc()
     with quiet_stdout():
         found = milp(
@@ -89,7 +98,7 @@ def _least_load(bounds: Bounds, target: float) -> tuple[float, list[Cover]]:
             constraints=LinearConstraint(matrix, -np.inf, np.array(upper)),
             integrality=np.concatenate([np.ones(n), np.zeros(m)]),
             bounds=Between(0.0, 1.0),
-            options={"node_limit": _NODES, "mip_rel_gap": 0.0},
+            options={"node_limit": _NODES, "mip_rel_gap": 0.0, "time_limit": left_s(deadline)},
         )
     if found.status == 2:
         return math.inf, []

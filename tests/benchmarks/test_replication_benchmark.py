@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-LINES = {"plans": 7, "size": 1, "availability": 3, "dynamics": 4}
+LINES = {"plans": 7, "proofs": 4, "size": 1, "availability": 3, "dynamics": 4}
 
 
 @pytest.mark.parametrize(

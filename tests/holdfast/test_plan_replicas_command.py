@@ -77,6 +77,13 @@ def test_primaries_of_a_running_system_stay(capsys: pytest.CaptureFixture[str], 
         (("--importance", "dgree"), "", "--importance = dgree: must be one of"),
         (("--selection", "best"), "", "--selection = best: must be one of"),
         (("--placement", "last"), "", "--placement = last: must be one of"),
+        (("--budget-replicas", "-1"), "", "error: --budget-replicas = -1: must be a whole number, at least 0"),
+        (("--time-limit", "0"), "", "error: --time-limit = 0.0: must be a positive number of seconds"),
+        (("--time-limit", "nan"), "", "error: --time-limit = nan: must be a positive number of seconds"),
+        (("--over", "hosts", "--front", "3"), "", "error: --over = hosts: must be one of cpus, replicas"),
+        (("--over", "replicas"), "", "error: --over = replicas: says what --front counts"),
+        ((), "\nbudget_replicas = -1\n", "replicas.budget_replicas = -1"),
+        ((), "\nbudget_replicas = 1.5\n", "replicas.budget_replicas = 1.5"),
         (("--level", "-1"), "", "error: --level = -1: must be a whole number"),
         (("--goal", "best"), "", "error: --goal = best: must be one of mean, worst"),
         (("--target", "2"), "", "error: --target = 2.0: must be a probability"),
@@ -205,24 +212,25 @@ def test_a_page_stands_beside_the_answer(
 def test_a_plan_has_a_certificate_that_verify_reads_and_one_that_is_none_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    kept = tmp_path / "plan.json"
-    made = planned(capsys, EXAMPLE, "--optimise", "--importance", "product", "--out", kept)
+    kept, file = tmp_path / "plan.json", tmp_path / "templates.toml"
+    file.write_text("p = 0.02\n[templates]\nload = 6.0\nseed = 1\n[hosts]\ncount = 10\n")
+    made = planned(capsys, file, "--optimise", "--importance", "product", "--out", kept)
     assert made["certificate"]["multipliers"]
-    code, out, _ = run(capsys, "verify", kept, EXAMPLE)
+    code, out, _ = run(capsys, "verify", kept, file)
     assert code == 0
     assert "nothing is below" in out or "from its certificate" in out
     rows = made["certificate"]["rows"]
     for wrong in ([], {"rows": -1, "multipliers": {}}, {"rows": 2, "multipliers": {"2": 1.0}}, {"rows": rows}):
         kept.write_text(json.dumps(made | {"certificate": wrong}))
-        code, _, err = run(capsys, "verify", kept, EXAMPLE)
+        code, _, err = run(capsys, "verify", kept, file)
         assert code == 2
         assert "certificate" in err
         assert "Traceback" not in err
     for value in (-1.0, None, "much", True):
         kept.write_text(json.dumps(made | {"certificate": {"rows": rows, "multipliers": {"0": value}}}))
-        assert run(capsys, "verify", kept, EXAMPLE)[0] == 2
+        assert run(capsys, "verify", kept, file)[0] == 2
     kept.write_text(json.dumps(made | {"bound": 0.9 * made["objective"], "gap": None, "certificate": None}))
-    assert "takes a solver" in run(capsys, "verify", kept, EXAMPLE)[1]
+    assert "takes a solver" in run(capsys, "verify", kept, file)[1]
 
 
 def test_replicas_that_run_stay_but_for_the_moves_and_verify_counts_them(
@@ -308,3 +316,53 @@ def test_a_target_that_is_no_probability_is_refused(capsys: pytest.CaptureFixtur
     (tmp_path / "plan.json").write_text(json.dumps(made | {"target": -0.985}))
     code, _, err = run(capsys, "verify", tmp_path / "plan.json", EXAMPLE)
     assert (code, "target = -0.985: must be a probability" in err) == (2, True)
+
+
+def test_a_budget_in_replicas_limits_every_plan_and_verify_counts_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kept, file = tmp_path / "plan.json", tmp_path / "queries.toml"
+    made = planned(capsys, EXAMPLE, "--optimise", "--budget-replicas", 3, "--out", kept)
+    assert made["max_replicas"] == 3
+    assert max(one["replicas"] for one in made["compared"].values()) == 3
+    assert made["cost"] <= made["capacity"]
+    assert run(capsys, "verify", kept, EXAMPLE)[0] == 0
+    kept.write_text(json.dumps(made | {"max_replicas": 2}))
+    code, out, _ = run(capsys, "verify", kept, EXAMPLE)
+    assert (code, "there are 3 replicas, at most 2 are allowed" in out) == (4, True)
+    file.write_text(EXAMPLE.read_text() + "budget_replicas = 3\n")
+    same = planned(capsys, file, "--optimise")
+    assert (same["instances"], same["max_replicas"]) == (made["instances"], 3)
+    fewer = planned(capsys, file, "--optimise", "--budget-replicas", 1)
+    assert sum(len(hosts) - 1 for hosts in fewer["instances"]) == 1
+    assert "and be 3 at most" in run(capsys, "plan", "replicas", file, "--importance", "degree")[1]
+
+
+def test_a_front_over_replicas_has_a_plan_for_each_number(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    points = planned(capsys, EXAMPLE, "--front", 5, "--over", "replicas", "--budget-replicas", 4)["points"]
+    counts = [one["replicas"] for one in points]
+    assert counts == sorted(set(counts))
+    assert all(count <= one["budget"] <= 4 for count, one in zip(counts, points, strict=True))
+    broken = [one["broken"] for one in points]
+    assert broken == sorted(broken, reverse=True)
+    assert all(one["bound"] <= one["broken"] and one["cost"] <= 0.8 for one in points)
+    page = tmp_path / "page.html"
+    code, out, _ = run(capsys, "plan", "replicas", EXAMPLE, "--front", 3, "--over", "replicas", "--report", page)
+    assert (code, "replicas" in out) == (0, True)
+    assert "%{x:.4g} replicas" in page.read_text()
+
+
+@pytest.mark.parametrize("words", [("--optimise",), ("--target", 0.9), ("--front", 4)])
+def test_a_plan_that_the_time_limit_cut_short_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[object, ...]
+) -> None:
+    words = (*words, "--time-limit", "1e-9")
+    made = planned(capsys, EXAMPLE, *words, "--out", tmp_path / "plan.json")
+    notes = [made["note"]] if "note" in made else [one["note"] for one in made["points"]]
+    assert "the time limit struck" in notes[-1]
+    assert "cut short" in run(capsys, "plan", "replicas", EXAMPLE, *words)[1]
+    if words[0] != "--front":
+        assert run(capsys, "verify", tmp_path / "plan.json", EXAMPLE)[0] == 0
+    if words[0] == "--optimise":
+        assert set(made["compared"]) == {"degree", "optimised"}
+        assert "struck before: utilisation" in run(capsys, "plan", "replicas", EXAMPLE, *words)[1]

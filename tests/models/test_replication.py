@@ -95,6 +95,8 @@ def test_every_broken_rule_of_an_answer_is_named() -> None:
     }
     for instances, words in cases.items():
         assert any(words in one for one in problem.violations(instances)), words
+    few = made(max_replicas=1).violations(((0, 1), (1, 2), (2,)))
+    assert few == ["there are 2 replicas, at most 1 are allowed"]
     assert any("its operators take 0.8" in one for one in made(host_cpu=[0.75] * 4).violations(((0,), (0,), (0,))))
     tight = made(network=[5.0, 5.0, 5.0], host_network=[9.0] * 4)
     assert any("host 1 has 9 network" in one for one in tight.violations(((0,), (1,), (1,))))
@@ -104,6 +106,7 @@ def test_what_is_no_problem_is_refused_with_every_fault() -> None:
     for words, more in {
         r"budget = -1": {"budget": -1.0},
         r"max_level = 1.5": {"max_level": 1.5},
+        r"max_replicas = -1": {"max_replicas": -1},
         r"goal = best": {"goal": "best"},
         r"down\[0\]\[1\] = 1.5: must be a probability": {"down": [[0.1, 1.5, 0.1, 0.1]]},
         r"primary\[2\] = 4: is not a host": {"primary": [0, 1, 4]},

@@ -50,6 +50,14 @@ def test_what_does_not_fit_is_skipped() -> None:
     assert stepwise(chain(budget=0.3), WORTH, ORDER, most_levels(chain())).tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize("selection", ["stepwise", "direct", "knapsack", "queries"])
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_no_selection_has_more_replicas_than_there_may_be(selection: str, most: int) -> None:
+    found = plan(chain(budget=3.0, max_replicas=most), selection=selection)
+    assert found.levels is not None
+    assert found.levels.sum() == most
+
+
 def test_a_knapsack_takes_two_light_operators_for_a_heavy_one() -> None:
     problem = chain(budget=0.4)
     most = most_levels(problem)
