@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -20,6 +22,11 @@ from models.checkpoint_allocation import CheckpointAllocation
 from models.selection import OperatorSelection, QuerySelection
 
 MOST_STEPS = 20_000
+_PAIRS_OF_A_STEP = 40  # of query and operator, looked at in a step
+_SHARED_BITS, _RATE_BITS = (
+    20,
+    64,
+)  # of shares of weights below the unit of weights, of rates by which queries are sorted
 MOST_ORDERED = 6  # moves of which all orders are tried
 
 
@@ -57,7 +64,8 @@ def better_levels(problem: OperatorSelection, than: float, most: int = MOST_STEP
     while stack:
         at, choice, value, weight = stack.pop()
         if at == n:
-            best, goal = np.array(level, dtype=np.int64), value
+            if problem.fits(made := np.array(level, dtype=np.int64)):
+                best, goal = made, value
             continue
         if choice == len(options[order[at]]):
             continue
@@ -75,22 +83,22 @@ def better_levels(problem: OperatorSelection, than: float, most: int = MOST_STEP
 
 
 def better_queries(problem: QuerySelection, than: float, most: int = MOST_STEPS) -> Tried:
-    """The best queries (m,) that fit together and are worth more than a value."""
+    """Return the best queries (m,) that fit together and are worth more than a value, where there are any."""
     values, (goal,) = exact_integers(problem.value.tolist(), [than])
     weights, (room,) = exact_integers(problem.weight.tolist(), [problem.limit])
     needs = [problem.operators_of(q).tolist() for q in range(problem.n_queries)]
     order = [q for q in range(problem.n_queries) if sum(weights[o] for o in needs[q]) <= room]
-    order.sort(key=lambda q: -values[q])
-    rest = _sums_after([values[q] for q in order])
+    open_queries = _OpenQueries(values, weights, [needs[q] for q in order], order)
+    order = open_queries.order
     best: BoolArray | None = None
     steps = 0
     stack: list[tuple[int, int, int, frozenset[int], tuple[int, ...]]] = [(0, 0, 0, frozenset(), ())]
     while stack:
         at, value, weight, taken, chosen = stack.pop()
         steps += 1
-        if steps > most:
+        if steps > most or open_queries.work > most * _PAIRS_OF_A_STEP:
             return Tried(best, False)
-        if value + rest[at] <= goal:
+        if open_queries.passes_no_more(at, room - weight, taken, goal - value):
             continue
         if at == len(order):
             best, goal = np.zeros(problem.n_queries, dtype=np.bool_), value
@@ -98,10 +106,54 @@ def better_queries(problem: QuerySelection, than: float, most: int = MOST_STEPS)
             continue
         new = [o for o in needs[order[at]] if o not in taken]
         heavier = weight + sum(weights[o] for o in new)
-        stack.append((at + 1, value, weight, taken, chosen))
+        if new:  # a query that takes no more is in every best set
+            stack.append((at + 1, value, weight, taken, chosen))
         if heavier <= room:
             stack.append((at + 1, value + values[order[at]], heavier, taken.union(new), (*chosen, order[at])))
     return Tried(best, True)
+
+
+class _OpenQueries:
+    """Queries in the order in which they are decided, with a bound of what those from a place on may add.
+
+    The weight of an operator is shared by the open queries that need it. A set of them adds the operators that it needs
+    and that are not taken yet, so at least its shares of these: the bound is that of a knapsack that takes parts.
+    """
+
+    def __init__(self, values: list[int], weights: list[int], needs: list[list[int]], queries: list[int]) -> None:
+        users = Counter(o for needed in needs for o in needed)
+        shared = [sum(Fraction(weights[o], users[o]) for o in needed) for needed in needs]
+        places = sorted(
+            range(len(queries)),
+            key=lambda k: (0 if not shared[k] else 1, -Fraction(values[queries[k]]) / (shared[k] or 1)),
+        )
+        self.order = [queries[k] for k in places]
+        self._values = [values[queries[k]] for k in places]
+        self._needs = [needs[k] for k in places]
+        self._weights = [weight << _SHARED_BITS for weight in weights]
+        self._rest = _sums_after(self._values)
+        self.work = 0  # pairs of query and operator that were looked at
+
+    def passes_no_more(self, at: int, room: int, taken: frozenset[int], wanted: int) -> bool:
+        """Return whether no queries from a place on, in so much room, are worth more than what is wanted."""
+        if self._rest[at] <= wanted:
+            return True
+        needed = [[o for o in needed if o not in taken] for needed in self._needs[at:]]
+        self.work += sum(map(len, needed))
+        users = Counter(o for each in needed for o in each)
+        shares = {o: self._weights[o] // count for o, count in users.items()}
+        items = [(v, sum(shares[o] for o in each)) for v, each in zip(self._values[at:], needed, strict=True)]
+        wanted -= sum(v for v, share in items if not share)
+        items = sorted((one for one in items if one[1]), key=lambda one: -(one[0] << _RATE_BITS) // one[1])
+        all_wanted, left = wanted, room << _SHARED_BITS
+        for value, share in items:
+            if wanted < 0:
+                return False
+            if share > left:  # at the price value / share of a unit of room; any price gives a bound
+                gains = sum(max(0, v * share - value * s) for v, s in items)
+                return gains + value * (room << _SHARED_BITS) <= share * all_wanted
+            wanted, left = wanted - value, left - share
+        return wanted >= 0
 
 
 def better_assignment(problem: CheckpointAllocation, than: float, most: int = MOST_STEPS) -> Tried:
@@ -149,8 +201,8 @@ def better_assignment(problem: CheckpointAllocation, than: float, most: int = MO
     return Tried(best, True)
 
 
-def colourable(ends: IntArray, n_colours: int, most: int = MOST_STEPS) -> bool | None:
-    """Whether edges (E, 2) have a colouring with so many colours; None where that takes more steps."""
+def colouring(ends: IntArray, n_colours: int, most: int = MOST_STEPS) -> Tried:
+    """Return a colouring (E,) of edges (E, 2) with so many colours, where there is one."""
     pairs = ends.tolist()
     degree = np.bincount(ends.ravel()) if len(pairs) else np.zeros(0, dtype=np.int64)
     order = sorted(range(len(pairs)), key=lambda e: -int(degree[pairs[e]].sum()))
@@ -159,7 +211,7 @@ def colourable(ends: IntArray, n_colours: int, most: int = MOST_STEPS) -> bool |
     while len(colour) < len(order):
         steps += 1
         if steps > most:
-            return None
+            return Tried(None, False)
         here = set(pairs[order[len(colour)]])
         used = {c for e, c in zip(order, colour, strict=False) if here & set(pairs[e])}
         limit = min(n_colours, max(colour, default=-1) + 2)  # colours are alike
@@ -170,14 +222,28 @@ def colourable(ends: IntArray, n_colours: int, most: int = MOST_STEPS) -> bool |
         elif colour:
             choice = colour.pop() + 1
         else:
-            return False
-    return True
+            return Tried(None, True)
+    found = np.zeros(len(pairs), dtype=np.int64)
+    found[order] = colour
+    return Tried(found, True)
 
 
 def first_of_all_orders(ends: IntArray, durations: FloatArray) -> tuple[FloatArray, float]:
-    """The schedule that ends first, and when: in some order of the moves each begins as soon as its ends are free."""
+    """Return the schedule that ends first, and when: in some order each move begins as soon as its ends are free."""
+    return _first_of(ends, durations, itertools.permutations(range(len(ends))))
+
+
+def first_of_some_orders(ends: IntArray, durations: FloatArray) -> tuple[FloatArray, float]:
+    """Return a schedule and its end: longest moves first, or those first whose ends have most to do."""
+    load = np.bincount(ends.ravel(), np.repeat(durations, 2))
+    keys = (-durations, -load[ends].max(axis=1), -load[ends].sum(axis=1))
+    return _first_of(ends, durations, (np.argsort(key, kind="stable").tolist() for key in keys))
+
+
+def _first_of(ends: IntArray, durations: FloatArray, orders: Iterable[Sequence[int]]) -> tuple[FloatArray, float]:
+    """Return the schedule that ends first if the moves begin in one of some orders, as soon as their ends are free."""
     best, first = np.zeros(len(ends)), math.inf
-    for order in itertools.permutations(range(len(ends))):
+    for order in orders:
         free = np.zeros(int(ends.max()) + 1 if len(ends) else 0)
         start = np.zeros(len(ends))
         for move in order:

@@ -41,15 +41,17 @@ class Violation:
 class Verdict:
     """The recomputed objective (None without a whole assignment) and every violation found.
 
-    `checked` and `not_checked` say in words what was looked at; `counterexample` is the assignment that refutes
-    a bound or an infeasibility, None where nothing did.
+    `checked` and `not_checked` say in words which claims of the plan were proven, and which were neither proven nor
+    refuted. `assumed` says what was taken as given, and claims nothing of the answer. `counterexample` is the answer
+    that refutes a bound or an infeasibility, None where nothing did.
     """
 
     objective: float | None
     violations: tuple[Violation, ...]
     checked: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
-    counterexample: tuple[int, ...] | None = None
+    counterexample: tuple[float, ...] | None = None
+    assumed: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -58,8 +60,8 @@ class Verdict:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the plan holds; None when there was nothing to check: no assignment, and nothing refuted."""
-        return None if self.ok and not self.checked else self.ok
+        """Whether the plan holds: None where nothing is violated, but not all that it claims is proven."""
+        return None if self.ok and (not self.checked or self.not_checked) else self.ok
 
 
 @dataclass(frozen=True)
