@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
 from models.selection import OperatorSelection, QuerySelection
 
 MOST_STEPS = 20_000
@@ -154,51 +153,6 @@ class _OpenQueries:
                 return gains + value * (room << _SHARED_BITS) <= share * all_wanted
             wanted, left = wanted - value, left - share
         return wanted >= 0
-
-
-def better_assignment(problem: CheckpointAllocation, than: float, most: int = MOST_STEPS) -> Tried:
-    """The cheapest assignment (J,) that keeps every constraint and costs less than a value (infinity: any)."""
-    from optimizer.verify import constraint_violations  # noqa: PLC0415 - that module asks this one
-
-    j, n = problem.cost.shape
-    if j * n > most:
-        return Tried(None, False)
-    finite = math.isfinite(than)
-    flat, (goal,) = exact_integers(problem.cost.astype(np.float64).ravel().tolist(), [than if finite else 0.0])
-    fits = problem.allowed & (problem.weights <= problem.upper)
-    if not fits.any(axis=1).all():
-        return Tried(None, True)
-    options = [sorted((flat[k * n + m], m) for m in np.flatnonzero(fits[k]).tolist()) for k in range(j)]
-    order = sorted(range(j), key=lambda k: -(options[k][1][0] - options[k][0][0]) if len(options[k]) > 1 else -math.inf)
-    rest = _sums_after([options[k][0][0] for k in order])
-    weights, upper = problem.weights.tolist(), (problem.upper * (1 + 1e-9)).tolist()  # sums in another order differ
-    best: IntArray | None = None
-    found = np.full(j, -1, dtype=np.int64)
-    steps = 0
-    stack: list[tuple[int, int, int, list[float]]] = [(0, 0, 0, [0.0] * n)]
-    while stack:
-        at, choice, cost, loads = stack.pop()
-        if at == j:
-            if not constraint_violations(problem, found):
-                best, goal, finite = found.copy(), cost, True
-            continue
-        found[order[at]] = -1
-        if choice == len(options[order[at]]):
-            continue
-        steps += 1
-        if steps > most:
-            return Tried(best, False)
-        more, node = options[order[at]][choice]
-        if finite and cost + more + rest[at + 1] >= goal:
-            continue  # later options cost more
-        stack.append((at, choice + 1, cost, loads))
-        load = loads[node] + weights[order[at]][node]
-        if load <= upper[node] and all(found[k] != node for k in problem.neighbours.get(order[at], ())):
-            found[order[at]] = node
-            here = loads.copy()
-            here[node] = load
-            stack.append((at + 1, 0, cost + more, here))
-    return Tried(best, True)
 
 
 def colouring(ends: IntArray, n_colours: int, most: int = MOST_STEPS) -> Tried:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.solution import OPTIMAL_GAP, Solution, Status
-from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation, gap_claims
+from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation, and_so, gap_claims
 
 _SHOWN = 20  # entries of a counterexample that are spelled out
 
@@ -83,9 +83,10 @@ def _proof(evidence: Evidence) -> str:
 
 def unproven(plan: Solution, evidence: Evidence) -> str:
     """Return which claim is not proven, and what is."""
-    so = ', and so "optimal"' if plan.status is Status.OPTIMAL else ""
     known = evidence.bound is not None and math.isfinite(evidence.bound)
-    return f"the bound{so}, which takes a solver" + (f": {evidence.how} prove {evidence.bound:.12g}" if known else "")
+    return f"the bound{and_so(plan)}, which takes a solver" + (
+        f": {evidence.how} prove {evidence.bound:.12g}" if known else ""
+    )
 
 
 def _refuted(plan: Solution, known: Recomputed) -> list[str]:
