@@ -127,7 +127,8 @@ class _Option:
 def better_by_core(problem: OperatorSelection, than: float, price: float, most: int = MOST_STATES) -> Tried:
     """Return a selection (n,) that fits and is worth more than a value, where there is one.
 
-    `decided` is False where the states are too many, or where rounding leaves open whether something is better.
+    What is worth more by less than the value's last binary digit is not looked for. `decided` is False where the states
+    are too many, or where rounding leaves open whether something is better.
     """
     bound, goal = price_bound(problem, price), _goal(problem, than)
     if not math.isfinite(bound):

@@ -214,7 +214,7 @@ def _bound_of_hosts(
 def _infeasible(problem: Placement, plan: PlacementPlan, examples: list[IntArray]) -> _Judged:
     """Return what becomes of an infeasibility, perhaps because of some instances (`conflict`)."""
     judged, counted = _Judged(), impossible(problem)
-    tried = Tried(None, False) if examples or counted is not None else placement_within(problem)
+    tried = Tried(None, False) if examples or counted is not None else _any_placement(problem)
     examples = examples if tried.best is None else [tried.best]
     if examples:
         return judged.refute("says infeasible, and there is a placement", examples[0])
@@ -225,6 +225,11 @@ def _infeasible(problem: Placement, plan: PlacementPlan, examples: list[IntArray
     if counted is not None and plan.reason not in ("", counted.reason):
         judged.assumed.append("the reason, which is in other words than counting has")
     return judged if plan.conflict is None else _with_conflict(problem, plan, plan.conflict.tolist(), judged)
+
+
+def _any_placement(problem: Placement) -> Tried:
+    """Return a placement that keeps every rule, where one is found; for goal "value" it may leave instances out."""
+    return placement_within(problem, more_than=-1.0 if problem.goal == "value" else None)
 
 
 def _with_conflict(problem: Placement, plan: PlacementPlan, who: list[int], judged: _Judged) -> _Judged:
@@ -238,7 +243,7 @@ def _with_conflict(problem: Placement, plan: PlacementPlan, who: list[int], judg
     if impossible(alone) is not None:
         judged.proven.append(f"that {said} have no placement{beside} by themselves, which counting proves")
         return judged
-    tried = placement_within(alone)
+    tried = _any_placement(alone)
     if tried.best is not None or next(_examples(alone, replace(plan, host=None)), None) is not None:
         return judged.refute(f"says that the conflict is of {said}, which can be placed{beside} by themselves")
     judged.tried(f"that {said} have no placement{beside} by themselves", tried)

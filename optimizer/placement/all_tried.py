@@ -16,6 +16,7 @@ from optimizer.enumeration import MOST_STEPS, Tried, exact_integers
 
 _MOST_PAIRS = 2_000  # instances times hosts
 _MOST_INSTANCES = 200
+_PAIRS_OF_A_STEP = 100  # of instance and host, that take as long to look at as the rest of a step
 
 
 def placement_within(
@@ -35,7 +36,7 @@ def placement_within(
         return Tried(None, False)
     limits = [limit for limit in (most_colours, problem.max_colours) if limit is not None]
     search = _Search(problem, min(limits, default=n), problem.n_hosts if most_hosts is None else most_hosts, more_than)
-    search.left = most
+    search.left = most * _PAIRS_OF_A_STEP
     try:
         found = search.place(0, 0, 0)
     except _TooManyStepsError:
@@ -65,7 +66,7 @@ class _Search:
         self._in_zone: set[tuple[int, int]] = set()  # operator, zone
         self._count = [0 for _ in hosts]
         self.host = [-1] * n
-        self.left = MOST_STEPS
+        self.left = 0
         self._order = self._ordered(problem)
         self._by_density = [self._densest(r) for r in range(len(problem.resources))]
         self._place_of = {i: at for at, i in enumerate(self._order)}
@@ -96,7 +97,7 @@ class _Search:
 
     def place(self, at: int, moves: int, value: int) -> bool:
         """Return whether the instances from a place of the order on can be placed; `host` has them then."""
-        self.left -= 1
+        self.left -= _PAIRS_OF_A_STEP + len(self.host) * len(self._free)
         if self.left < 0:
             raise _TooManyStepsError
         if at == len(self._order):
