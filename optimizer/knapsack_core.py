@@ -93,8 +93,8 @@ def rounded_up(exact: Fraction) -> float:
         return math.inf
 
 
-def filled_levels(problem: OperatorSelection, price: float) -> IntArray | None:
-    """Return the base levels (n,) of a price with what else fits, best rates first; None if the base does not fit."""
+def filled_levels(problem: OperatorSelection, price: float) -> IntArray:
+    """Return the base levels (n,) of a price with what else fits, best rates first; if they do not fit, level 0 with it."""
     level = base_levels(problem, price)
     if not problem.fits(level):
         level = np.zeros_like(level)

@@ -16,12 +16,14 @@ from models.replication.problem import Replication, ReplicationPlan
 from models.selection import QuerySelection
 from models.solution import OPTIMAL_GAP, Status
 from optimizer.enumeration import better_queries
-from optimizer.replication.bounds import bounds_of, most_cost
+from optimizer.replication.bounds import Bounds, bounds_of, most_cost
 from optimizer.replication.exhaustive import ExactPoint, exact_front
+from optimizer.replication.heuristic import most_levels
 from optimizer.replication.program import cost_program_of, program_of
 from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation, and_so, gap_claims
 
 _MOST_STATES = 200_000
+_MOST_SUBSETS = 12  # operators of which all sets are tried
 _ROUNDING = 1e-12  # relative: more than float64 adds to a bound
 _EVERY = "against every plan"
 _COVERS = "against all hosts that replicas can cover"
@@ -95,9 +97,11 @@ def _unreached(problem: Replication, plan: ReplicationPlan) -> tuple[list[str], 
 def _is_covered(problem: Replication, budget: float, least: float) -> bool:
     """Return whether at least so large a share of queries is broken under every plan that takes no more than a budget.
 
-    No replicas that fit cover so many hosts of queries that less can be broken: all are tried (`bounds`).
+    No replicas that fit cover so many hosts of queries that less can be broken (`bounds`): all are tried.
     """
     bounds = bounds_of(problem)
+    if problem.n_operators <= _MOST_SUBSETS:
+        return least_of_subsets(bounds, budget) >= least
     if problem.goal != "mean" or least > bounds.bare:
         return False
     if not bounds.covers:
@@ -106,6 +110,23 @@ def _is_covered(problem: Replication, budget: float, least: float) -> bool:
     covers = QuerySelection(bounds.worths, problem.load, np.array(pairs), max(0.0, budget) * (1 + _ROUNDING))
     tried = better_queries(covers, (bounds.bare - least) * (1 - _ROUNDING))
     return tried.decided and tried.best is None
+
+
+def least_of_subsets(bounds: Bounds, budget: float) -> float:
+    """Return the least bound of the objective over all sets of operators with replicas that fit the budget."""
+    problem = bounds.problem
+    n = problem.n_operators
+    subsets = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
+    possible = most_levels(problem) > 0
+    room = max(0.0, budget) * (1 + _ROUNDING)
+    subsets = subsets[(subsets @ problem.load <= room * (1 + _ROUNDING)) & ~subsets[:, ~possible].any(axis=1)]
+    each = []
+    for query in bounds.queries:
+        is_open = np.array([~subsets[:, sorted(cover)].all(axis=1) for cover in query.covers])
+        line = query.base + is_open.T @ np.array(query.worths)
+        each.append(np.maximum(line, -np.expm1(-(is_open.T @ np.array(query.times)))))
+    total = np.max(each, axis=0) if problem.goal == "worst" else problem.shares @ np.array(each)
+    return float(total.min()) * (1 - _ROUNDING)
 
 
 def _refuted(plan: ReplicationPlan, every: Sequence[ExactPoint]) -> Iterator[str]:

@@ -22,7 +22,9 @@ from optimizer.better_assignment import better_assignment, good_prices
 from optimizer.enumeration import Tried, better_levels, better_queries, colouring, first_of_some_orders
 from optimizer.knapsack_core import better_by_core, filled_levels, price_bound, price_of_capacity
 from optimizer.placement.all_tried import placement_within
+from optimizer.replication.bounds import bounds_of, most_cost
 from optimizer.verify import constraint_violations
+from optimizer.verify_replicas import least_of_subsets
 from optimizer.verify_selection import filled_queries
 
 
@@ -129,6 +131,18 @@ def test_placements_within_limits_are_found_or_there_are_none(
     tried = placement_within(problem, more_than=float(worth))
     assert (tried.decided, tried.best is None) == (True, not valuable)
     assert tried.best is None or any((one == tried.best).all() for one in valuable)
+
+
+def test_no_plan_of_replicas_is_below_the_bound_over_all_sets_of_operators() -> None:
+    close = 0
+    for seed in range(25):
+        problem = ordinary.replicas(seed)
+        best = ordinary.best_replicas(problem)
+        if best is not None:
+            bound = least_of_subsets(bounds_of(problem), most_cost(problem))
+            assert bound <= best * (1 + 1e-12)
+            close += bound >= best * (1 - 1e-9)
+    assert close >= 5
 
 
 def test_a_colouring_has_as_many_colours_as_it_may_and_no_fewer_than_it_must() -> None:
