@@ -94,7 +94,7 @@ def rounded_up(exact: Fraction) -> float:
 
 
 def filled_levels(problem: OperatorSelection, price: float) -> IntArray:
-    """Return the base levels (n,) of a price with what else fits, best rates first; if they do not fit, level 0 with it."""
+    """Return levels (n,) that fit: those of the base if they do, else 0, and then what else fits, best rates first."""
     level = base_levels(problem, price)
     if not problem.fits(level):
         level = np.zeros_like(level)
