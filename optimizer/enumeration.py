@@ -21,7 +21,8 @@ from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.selection import OperatorSelection, QuerySelection
 
 MOST_STEPS = 20_000
-_PAIRS_OF_A_STEP = 40  # of query and operator, looked at in a step
+_PART_BITS = 30  # of proportions
+_PAIRS_OF_A_STEP = 100  # of query and operator, looked at in a step
 _SHARED_BITS, _RATE_BITS = (
     20,
     64,
@@ -81,13 +82,20 @@ def better_levels(problem: OperatorSelection, than: float, most: int = MOST_STEP
     return Tried(best, True)
 
 
-def better_queries(problem: QuerySelection, than: float, most: int = MOST_STEPS) -> Tried:
-    """Return the best queries (m,) that fit together and are worth more than a value, where there are any."""
+def better_queries(
+    problem: QuerySelection, than: float, most: int = MOST_STEPS, split: FloatArray | None = None
+) -> Tried:
+    """Return the best queries (m,) that fit together and are worth more than a value, where there are any.
+
+    `split` (E,): in which proportion the queries that need an operator share its weight in bounds; None: equally.
+    """
     values, (goal,) = exact_integers(problem.value.tolist(), [than])
     weights, (room,) = exact_integers(problem.weight.tolist(), [problem.limit])
+    grain = max(1, math.gcd(*values))
+    goal = goal // grain * grain + grain - 1
     needs = [problem.operators_of(q).tolist() for q in range(problem.n_queries)]
     order = [q for q in range(problem.n_queries) if sum(weights[o] for o in needs[q]) <= room]
-    open_queries = _OpenQueries(values, weights, [needs[q] for q in order], order)
+    open_queries = _OpenQueries(values, weights, needs, _parts(problem, split), order)
     order = open_queries.order
     best: BoolArray | None = None
     steps = 0
@@ -100,7 +108,7 @@ def better_queries(problem: QuerySelection, than: float, most: int = MOST_STEPS)
         if open_queries.passes_no_more(at, room - weight, taken, goal - value):
             continue
         if at == len(order):
-            best, goal = np.zeros(problem.n_queries, dtype=np.bool_), value
+            best, goal = np.zeros(problem.n_queries, dtype=np.bool_), value + grain - 1
             best[list(chosen)] = True
             continue
         new = [o for o in needs[order[at]] if o not in taken]
@@ -112,6 +120,15 @@ def better_queries(problem: QuerySelection, than: float, most: int = MOST_STEPS)
     return Tried(best, True)
 
 
+def _parts(problem: QuerySelection, split: FloatArray | None) -> list[list[int]]:
+    """Return for each query, and each of its operators, in what proportion it shares the weight, as whole numbers."""
+    if split is None or len(split) != len(problem.uses) or not split.max(initial=0.0) > 0:
+        parts = np.ones(len(problem.uses), dtype=np.int64)
+    else:
+        parts = 1 + np.floor(split / split.max() * 2.0**_PART_BITS).astype(np.int64)
+    return [each.tolist() for each in np.split(parts, problem.starts[1:-1])]
+
+
 class _OpenQueries:
     """Queries in the order in which they are decided, with a bound of what those from a place on may add.
 
@@ -119,31 +136,42 @@ class _OpenQueries:
     and that are not taken yet, so at least its shares of these: the bound is that of a knapsack that takes parts.
     """
 
-    def __init__(self, values: list[int], weights: list[int], needs: list[list[int]], queries: list[int]) -> None:
-        users = Counter(o for needed in needs for o in needed)
-        shared = [sum(Fraction(weights[o], users[o]) for o in needed) for needed in needs]
-        places = sorted(
-            range(len(queries)),
-            key=lambda k: (0 if not shared[k] else 1, -Fraction(values[queries[k]]) / (shared[k] or 1)),
-        )
-        self.order = [queries[k] for k in places]
-        self._values = [values[queries[k]] for k in places]
-        self._needs = [needs[k] for k in places]
+    def __init__(
+        self,
+        values: list[int],
+        weights: list[int],
+        needs: list[list[int]],
+        parts: list[list[int]],
+        queries: list[int],
+    ) -> None:
         self._weights = [weight << _SHARED_BITS for weight in weights]
+        pairs = [list(zip(needs[q], parts[q], strict=True)) for q in queries]
+        places = sorted(
+            zip(queries, pairs, self._shares(pairs), strict=True), key=lambda one: _rate(values[one[0]], one[2])
+        )
+        self.order = [q for q, _, _ in places]
+        self._values = [values[q] for q in self.order]
+        self._pairs = [each for _, each, _ in places]
         self._rest = _sums_after(self._values)
         self.work = 0  # pairs of query and operator that were looked at
+
+    def _shares(self, pairs: list[list[tuple[int, int]]]) -> list[int]:
+        """Return the weight that each query shares, rounded down, of the operators that are still in its pairs."""
+        total: Counter[int] = Counter()
+        for each in pairs:
+            for o, part in each:
+                total[o] += part
+        return [sum(self._weights[o] * part // total[o] for o, part in each) for each in pairs]
 
     def passes_no_more(self, at: int, room: int, taken: frozenset[int], wanted: int) -> bool:
         """Return whether no queries from a place on, in so much room, are worth more than what is wanted."""
         if self._rest[at] <= wanted:
             return True
-        needed = [[o for o in needed if o not in taken] for needed in self._needs[at:]]
-        self.work += sum(map(len, needed))
-        users = Counter(o for each in needed for o in each)
-        shares = {o: self._weights[o] // count for o, count in users.items()}
-        items = [(v, sum(shares[o] for o in each)) for v, each in zip(self._values[at:], needed, strict=True)]
+        pairs = [[pair for pair in each if pair[0] not in taken] for each in self._pairs[at:]]
+        self.work += sum(map(len, pairs))
+        items = list(zip(self._values[at:], self._shares(pairs), strict=True))
         wanted -= sum(v for v, share in items if not share)
-        items = sorted((one for one in items if one[1]), key=lambda one: -(one[0] << _RATE_BITS) // one[1])
+        items = sorted((one for one in items if one[1]), key=lambda one: _rate(*one))
         all_wanted, left = wanted, room << _SHARED_BITS
         for value, share in items:
             if wanted < 0:
@@ -153,6 +181,11 @@ class _OpenQueries:
                 return gains + value * (room << _SHARED_BITS) <= share * all_wanted
             wanted, left = wanted - value, left - share
         return wanted >= 0
+
+
+def _rate(value: int, share: int) -> tuple[bool, int]:
+    """Return a key that sorts by falling value per share, first what shares nothing."""
+    return (share > 0, -(value << _RATE_BITS) // max(1, share))
 
 
 def colouring(ends: IntArray, n_colours: int, most: int = MOST_STEPS) -> Tried:

@@ -86,11 +86,12 @@ def price_bound(problem: OperatorSelection, price: float) -> float:
 
 
 def rounded_up(exact: Fraction) -> float:
-    """Return the next float64 above a fraction; infinity where float64 does not reach."""
+    """Return the least float64 that is at least a fraction; infinity where float64 does not reach."""
     try:
-        return math.nextafter(float(exact), math.inf)
+        nearest = float(exact)
     except OverflowError:
         return math.inf
+    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 
 
 def filled_levels(problem: OperatorSelection, price: float) -> IntArray:

@@ -171,7 +171,7 @@ def _evidence_of_queries(problem: QuerySelection, plan: QueryPlan) -> Evidence:
         return Evidence(known.bound, known.how, Better(problem.objective(filled), as_answer(filled.astype(int))))
     tried = Tried(None, False)
     if problem.n_queries <= _TRIED:
-        tried = better_queries(problem, bound + slack(bound))
+        tried = better_queries(problem, bound + slack(bound), split=plan.split)
     return _tried(problem, bound, tried, known, "all sets that may be worth more")
 
 

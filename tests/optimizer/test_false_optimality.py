@@ -153,6 +153,25 @@ def test_selections_of_many_operators_are_proven_and_a_hair_below_them_is_refute
     assert verify_plan(problem, false).holds is False
 
 
+def test_a_bound_of_nothing_is_proven_where_no_room_is_left() -> None:
+    draw = np.random.default_rng(1)
+    weight = draw.integers(2, 9, 12)
+    full = OperatorSelection(draw.random(12), weight, 1.0)
+    assert verify_plan(full, solve_selection(full)).holds
+    shared = QuerySelection([5.0], weight, [[0, o] for o in range(11)], float(weight[:11].sum()) + 1, draw.random(12))
+    plan = solve_selection(shared)
+    assert (plan.objective, plan.single_bound) == (5.0, 0.0)
+    assert verify_plan(shared, plan).holds
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sets_of_many_queries_are_proven_with_the_shares_of_the_plan(seed: int) -> None:
+    problem = ordinary.queries(seed, 60)
+    plan = solve_selection(problem, time_limit_s=3)
+    assert plan.status is Status.OPTIMAL
+    assert verify_plan(problem, plan).holds
+
+
 def test_what_is_neither_proven_nor_refuted_leaves_the_verdict_open() -> None:
     """Forty queries that share much: too many sets to try, and the shares of queries prove far less."""
     draw = np.random.default_rng(5)
