@@ -135,14 +135,14 @@ def test_placements_within_limits_are_found_or_there_are_none(
 
 def test_no_plan_of_replicas_is_below_the_bound_over_all_sets_of_operators() -> None:
     close = 0
-    for seed in range(25):
+    for seed in range(8):
         problem = ordinary.replicas(seed)
         best = ordinary.best_replicas(problem)
         if best is not None:
             bound = least_of_subsets(bounds_of(problem), most_cost(problem))
             assert bound <= best * (1 + 1e-12)
             close += bound >= best * (1 - 1e-9)
-    assert close >= 5
+    assert close >= 2
 
 
 def test_a_colouring_has_as_many_colours_as_it_may_and_no_fewer_than_it_must() -> None:
