@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,10 +18,15 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
 from models.selection import OperatorSelection, QuerySelection
 
 MOST_STEPS = 20_000
+_PART_BITS = 30  # of proportions
+_PAIRS_OF_A_STEP = 100  # of query and operator, looked at in a step
+_SHARED_BITS, _RATE_BITS = (
+    20,
+    64,
+)  # of shares of weights below the unit of weights, of rates by which queries are sorted
 MOST_ORDERED = 6  # moves of which all orders are tried
 
 
@@ -57,7 +64,8 @@ def better_levels(problem: OperatorSelection, than: float, most: int = MOST_STEP
     while stack:
         at, choice, value, weight = stack.pop()
         if at == n:
-            best, goal = np.array(level, dtype=np.int64), value
+            if problem.fits(made := np.array(level, dtype=np.int64)):
+                best, goal = made, value
             continue
         if choice == len(options[order[at]]):
             continue
@@ -74,83 +82,114 @@ def better_levels(problem: OperatorSelection, than: float, most: int = MOST_STEP
     return Tried(best, True)
 
 
-def better_queries(problem: QuerySelection, than: float, most: int = MOST_STEPS) -> Tried:
-    """The best queries (m,) that fit together and are worth more than a value."""
+def better_queries(
+    problem: QuerySelection, than: float, most: int = MOST_STEPS, split: FloatArray | None = None
+) -> Tried:
+    """Return the best queries (m,) that fit together and are worth more than a value, where there are any.
+
+    `split` (E,): in which proportion the queries that need an operator share its weight in bounds; None: equally.
+    """
     values, (goal,) = exact_integers(problem.value.tolist(), [than])
     weights, (room,) = exact_integers(problem.weight.tolist(), [problem.limit])
+    grain = max(1, math.gcd(*values))
+    goal = goal // grain * grain + grain - 1
     needs = [problem.operators_of(q).tolist() for q in range(problem.n_queries)]
     order = [q for q in range(problem.n_queries) if sum(weights[o] for o in needs[q]) <= room]
-    order.sort(key=lambda q: -values[q])
-    rest = _sums_after([values[q] for q in order])
+    open_queries = _OpenQueries(values, weights, needs, _parts(problem, split), order)
+    order = open_queries.order
     best: BoolArray | None = None
     steps = 0
     stack: list[tuple[int, int, int, frozenset[int], tuple[int, ...]]] = [(0, 0, 0, frozenset(), ())]
     while stack:
         at, value, weight, taken, chosen = stack.pop()
         steps += 1
-        if steps > most:
+        if steps > most or open_queries.work > most * _PAIRS_OF_A_STEP:
             return Tried(best, False)
-        if value + rest[at] <= goal:
+        if open_queries.passes_no_more(at, room - weight, taken, goal - value):
             continue
         if at == len(order):
-            best, goal = np.zeros(problem.n_queries, dtype=np.bool_), value
+            best, goal = np.zeros(problem.n_queries, dtype=np.bool_), value + grain - 1
             best[list(chosen)] = True
             continue
         new = [o for o in needs[order[at]] if o not in taken]
         heavier = weight + sum(weights[o] for o in new)
-        stack.append((at + 1, value, weight, taken, chosen))
+        if new:  # a query that takes no more is in every best set
+            stack.append((at + 1, value, weight, taken, chosen))
         if heavier <= room:
             stack.append((at + 1, value + values[order[at]], heavier, taken.union(new), (*chosen, order[at])))
     return Tried(best, True)
 
 
-def better_assignment(problem: CheckpointAllocation, than: float, most: int = MOST_STEPS) -> Tried:
-    """The cheapest assignment (J,) that keeps every constraint and costs less than a value (infinity: any)."""
-    from optimizer.verify import constraint_violations  # noqa: PLC0415 - that module asks this one
-
-    j, n = problem.cost.shape
-    if j * n > most:
-        return Tried(None, False)
-    finite = math.isfinite(than)
-    flat, (goal,) = exact_integers(problem.cost.astype(np.float64).ravel().tolist(), [than if finite else 0.0])
-    fits = problem.allowed & (problem.weights <= problem.upper)
-    if not fits.any(axis=1).all():
-        return Tried(None, True)
-    options = [sorted((flat[k * n + m], m) for m in np.flatnonzero(fits[k]).tolist()) for k in range(j)]
-    order = sorted(range(j), key=lambda k: -(options[k][1][0] - options[k][0][0]) if len(options[k]) > 1 else -math.inf)
-    rest = _sums_after([options[k][0][0] for k in order])
-    weights, upper = problem.weights.tolist(), (problem.upper * (1 + 1e-9)).tolist()  # sums in another order differ
-    best: IntArray | None = None
-    found = np.full(j, -1, dtype=np.int64)
-    steps = 0
-    stack: list[tuple[int, int, int, list[float]]] = [(0, 0, 0, [0.0] * n)]
-    while stack:
-        at, choice, cost, loads = stack.pop()
-        if at == j:
-            if not constraint_violations(problem, found):
-                best, goal, finite = found.copy(), cost, True
-            continue
-        found[order[at]] = -1
-        if choice == len(options[order[at]]):
-            continue
-        steps += 1
-        if steps > most:
-            return Tried(best, False)
-        more, node = options[order[at]][choice]
-        if finite and cost + more + rest[at + 1] >= goal:
-            continue  # later options cost more
-        stack.append((at, choice + 1, cost, loads))
-        load = loads[node] + weights[order[at]][node]
-        if load <= upper[node] and all(found[k] != node for k in problem.neighbours.get(order[at], ())):
-            found[order[at]] = node
-            here = loads.copy()
-            here[node] = load
-            stack.append((at + 1, 0, cost + more, here))
-    return Tried(best, True)
+def _parts(problem: QuerySelection, split: FloatArray | None) -> list[list[int]]:
+    """Return for each query, and each of its operators, in what proportion it shares the weight, as whole numbers."""
+    if split is None or len(split) != len(problem.uses) or not split.max(initial=0.0) > 0:
+        parts = np.ones(len(problem.uses), dtype=np.int64)
+    else:
+        parts = 1 + np.floor(split / split.max() * 2.0**_PART_BITS).astype(np.int64)
+    return [each.tolist() for each in np.split(parts, problem.starts[1:-1])]
 
 
-def colourable(ends: IntArray, n_colours: int, most: int = MOST_STEPS) -> bool | None:
-    """Whether edges (E, 2) have a colouring with so many colours; None where that takes more steps."""
+class _OpenQueries:
+    """Queries in the order in which they are decided, with a bound of what those from a place on may add.
+
+    The weight of an operator is shared by the open queries that need it. A set of them adds the operators that it needs
+    and that are not taken yet, so at least its shares of these: the bound is that of a knapsack that takes parts.
+    """
+
+    def __init__(
+        self,
+        values: list[int],
+        weights: list[int],
+        needs: list[list[int]],
+        parts: list[list[int]],
+        queries: list[int],
+    ) -> None:
+        self._weights = [weight << _SHARED_BITS for weight in weights]
+        pairs = [list(zip(needs[q], parts[q], strict=True)) for q in queries]
+        places = sorted(
+            zip(queries, pairs, self._shares(pairs), strict=True), key=lambda one: _rate(values[one[0]], one[2])
+        )
+        self.order = [q for q, _, _ in places]
+        self._values = [values[q] for q in self.order]
+        self._pairs = [each for _, each, _ in places]
+        self._rest = _sums_after(self._values)
+        self.work = 0  # pairs of query and operator that were looked at
+
+    def _shares(self, pairs: list[list[tuple[int, int]]]) -> list[int]:
+        """Return the weight that each query shares, rounded down, of the operators that are still in its pairs."""
+        total: Counter[int] = Counter()
+        for each in pairs:
+            for o, part in each:
+                total[o] += part
+        return [sum(self._weights[o] * part // total[o] for o, part in each) for each in pairs]
+
+    def passes_no_more(self, at: int, room: int, taken: frozenset[int], wanted: int) -> bool:
+        """Return whether no queries from a place on, in so much room, are worth more than what is wanted."""
+        if self._rest[at] <= wanted:
+            return True
+        pairs = [[pair for pair in each if pair[0] not in taken] for each in self._pairs[at:]]
+        self.work += sum(map(len, pairs))
+        items = list(zip(self._values[at:], self._shares(pairs), strict=True))
+        wanted -= sum(v for v, share in items if not share)
+        items = sorted((one for one in items if one[1]), key=lambda one: _rate(*one))
+        all_wanted, left = wanted, room << _SHARED_BITS
+        for value, share in items:
+            if wanted < 0:
+                return False
+            if share > left:  # at the price value / share of a unit of room; any price gives a bound
+                gains = sum(max(0, v * share - value * s) for v, s in items)
+                return gains + value * (room << _SHARED_BITS) <= share * all_wanted
+            wanted, left = wanted - value, left - share
+        return wanted >= 0
+
+
+def _rate(value: int, share: int) -> tuple[bool, int]:
+    """Return a key that sorts by falling value per share, first what shares nothing."""
+    return (share > 0, -(value << _RATE_BITS) // max(1, share))
+
+
+def colouring(ends: IntArray, n_colours: int, most: int = MOST_STEPS) -> Tried:
+    """Return a colouring (E,) of edges (E, 2) with so many colours, where there is one."""
     pairs = ends.tolist()
     degree = np.bincount(ends.ravel()) if len(pairs) else np.zeros(0, dtype=np.int64)
     order = sorted(range(len(pairs)), key=lambda e: -int(degree[pairs[e]].sum()))
@@ -159,7 +198,7 @@ def colourable(ends: IntArray, n_colours: int, most: int = MOST_STEPS) -> bool |
     while len(colour) < len(order):
         steps += 1
         if steps > most:
-            return None
+            return Tried(None, False)
         here = set(pairs[order[len(colour)]])
         used = {c for e, c in zip(order, colour, strict=False) if here & set(pairs[e])}
         limit = min(n_colours, max(colour, default=-1) + 2)  # colours are alike
@@ -170,14 +209,28 @@ def colourable(ends: IntArray, n_colours: int, most: int = MOST_STEPS) -> bool |
         elif colour:
             choice = colour.pop() + 1
         else:
-            return False
-    return True
+            return Tried(None, True)
+    found = np.zeros(len(pairs), dtype=np.int64)
+    found[order] = colour
+    return Tried(found, True)
 
 
 def first_of_all_orders(ends: IntArray, durations: FloatArray) -> tuple[FloatArray, float]:
-    """The schedule that ends first, and when: in some order of the moves each begins as soon as its ends are free."""
+    """Return the schedule that ends first, and when: in some order each move begins as soon as its ends are free."""
+    return _first_of(ends, durations, itertools.permutations(range(len(ends))))
+
+
+def first_of_some_orders(ends: IntArray, durations: FloatArray) -> tuple[FloatArray, float]:
+    """Return a schedule and its end: longest moves first, or those first whose ends have most to do."""
+    load = np.bincount(ends.ravel(), np.repeat(durations, 2))
+    keys = (-durations, -load[ends].max(axis=1), -load[ends].sum(axis=1))
+    return _first_of(ends, durations, (np.argsort(key, kind="stable").tolist() for key in keys))
+
+
+def _first_of(ends: IntArray, durations: FloatArray, orders: Iterable[Sequence[int]]) -> tuple[FloatArray, float]:
+    """Return the schedule that ends first if the moves begin in one of some orders, as soon as their ends are free."""
     best, first = np.zeros(len(ends)), math.inf
-    for order in itertools.permutations(range(len(ends))):
+    for order in orders:
         free = np.zeros(int(ends.max()) + 1 if len(ends) else 0)
         start = np.zeros(len(ends))
         for move in order:

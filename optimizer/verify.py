@@ -15,8 +15,8 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.solution import OPTIMAL_GAP, Solution, Status
+from optimizer.better_assignment import better_assignment
 from optimizer.cheap_assignments import allowed_costs, cheap_assignments, improved
-from optimizer.enumeration import better_assignment
 from optimizer.verify_bounds import Proof, proof_of_bound, why_no_assignment
 
 VALUE_TOLERANCE = 1e-9  # relative to the recomputed value: how far a claimed objective may be off
@@ -41,15 +41,17 @@ class Violation:
 class Verdict:
     """The recomputed objective (None without a whole assignment) and every violation found.
 
-    `checked` and `not_checked` say in words what was looked at; `counterexample` is the assignment that refutes
-    a bound or an infeasibility, None where nothing did.
+    `checked` and `not_checked` say in words which claims of the plan were proven, and which were neither proven nor
+    refuted. `assumed` says what was taken as given, and claims nothing of the answer. `counterexample` is the answer
+    that refutes a bound or an infeasibility, None where nothing did.
     """
 
     objective: float | None
     violations: tuple[Violation, ...]
     checked: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
-    counterexample: tuple[int, ...] | None = None
+    counterexample: tuple[float, ...] | None = None
+    assumed: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -58,8 +60,8 @@ class Verdict:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the plan holds; None when there was nothing to check: no assignment, and nothing refuted."""
-        return None if self.ok and not self.checked else self.ok
+        """Whether the plan holds: None where nothing is violated, but not all that it claims is proven."""
+        return None if self.ok and (not self.checked or self.not_checked) else self.ok
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,10 @@ def verify_checkpoints(
     reason = why_no_assignment(problem) if plan.status is Status.INFEASIBLE and plan.assignment is None else ""
     own = plan.assignment if objective is not None and not broken else None
     claims = (plan.status is Status.INFEASIBLE and not reason) or (plan.bound is not None and not proven)
-    below = plan.bound if plan.bound is not None and math.isfinite(plan.bound) else math.inf
-    example = _example(problem, own, below) if claims else None
+    tried = None if proof is None else proof.example
+    if plan.bound is None and claims:
+        tried = better_assignment(problem, math.inf).best
+    example = _example(problem, own, tried) if claims else None
     refuted = [] if example is None else _refuted(problem, plan, example)
     checked = [] if plan.assignment is None else _checked(plan, gap, proof.how if proof and proven else "")
     return Verdict(
@@ -189,6 +193,11 @@ def _claim_violations(
     return [Violation("claim", text) for text in found]
 
 
+def and_so(plan: Solution) -> str:
+    """Return what else is not proven where a bound is not: that the plan is optimal, if it says so."""
+    return ', and so "optimal"' if plan.status is Status.OPTIMAL else ""
+
+
 def gap_claims(plan: Solution, gap: float | None) -> list[str]:
     """What is wrong with the gap that a file claims beside objective and bound, in words; None claims nothing."""
     if gap is None:
@@ -219,10 +228,10 @@ def _node_load_violations(loads: FloatArray, said: FloatArray) -> list[Violation
     return [Violation("claim", f"says node {n} stores {said[n]:.12g}, recomputed {loads[n]:.12g}") for n in wrong]
 
 
-def _example(problem: CheckpointAllocation, own: IntArray | None, below: float) -> _Example | None:
-    """The cheapest assignment at hand that keeps every constraint; None where none does.
+def _example(problem: CheckpointAllocation, own: IntArray | None, all_tried: IntArray | None) -> _Example | None:
+    """Return the cheapest assignment at hand that keeps every constraint; None where none does.
 
-    Of a small problem all are tried that cost less than `below`, of a large one only the plan's own.
+    `all_tried` is what trying all found. Of a large problem only the plan's own is looked at.
     """
     if problem.cost.size > _REPAIRED_PAIRS:
         return None if own is None else _Example("the plan's own", own, problem.objective(own))
@@ -230,7 +239,6 @@ def _example(problem: CheckpointAllocation, own: IntArray | None, below: float) 
     tried = list(cheap_assignments(problem, costs))
     if own is not None:
         tried.append(("the plan's own", own))
-    all_tried = better_assignment(problem, below).best
     if all_tried is not None:
         tried.append(("all were tried", all_tried))
     best = None
@@ -268,6 +276,5 @@ def _not_checked(plan: CheckpointPlan, proof: Proof | None, *, proven: bool) -> 
         return ["the infeasibility, which takes a solver"]
     if plan.bound is None or proven:
         return []
-    so = ', and so "optimal"' if plan.status is Status.OPTIMAL else ""
-    less = "" if proof is None else f": {proof.how} prove {proof.value:.12g}"
-    return [f"the bound{so}, which takes a solver{less}"]
+    less = "" if proof is None or not proof.how else f": {proof.how} prove {proof.value:.12g}"
+    return [f"the bound{and_so(plan)}, which takes a solver{less}"]

@@ -8,7 +8,7 @@ Each value is at most what any assignment that keeps the constraints costs:
 - prices of the nodes (`prices.price_bound`), of either sign; where capacities only count, in numbers of checkpoints
   (`flow.potential_bound`);
 - multipliers of the checkpoints, with one knapsack problem per node (`packings.bound`);
-- for small problems, that nothing is found below the bound when all is tried (`enumeration`).
+- for small problems, that nothing is found below the bound when all is tried (`better_assignment`).
 
 All is summed over all pairs, some rows at a time in float64, less what rounding may add.
 """
@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.checked_arrays import FloatArray
+from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from optimizer.enumeration import better_assignment
+from optimizer.better_assignment import better_assignment, good_prices
 from optimizer.no_value_between import no_value_between
 
 _TRIED_PAIRS = 2_000
@@ -33,15 +33,19 @@ _LARGEST_PRICED = 1e290  # so that no sum of prices times loads overflows
 
 @dataclass(frozen=True)
 class Proof:
-    """A value that no assignment that keeps the constraints is below, what proves it, and whether it is the bound."""
+    """A value that no assignment that keeps the constraints is below, what proves it, and whether it is the bound.
+
+    `example` is an assignment that is below the bound, where trying all found one.
+    """
 
     value: float
     how: str
     enough: bool = False
+    example: IntArray | None = None
 
 
 def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, tolerance: float) -> Proof | None:
-    """The first proof of the plan's bound; else the best proof of less; None without a bound, or without any proof.
+    """Return the first proof of the plan's bound; else the best proof of less; None without a bound, or any proof.
 
     The tolerance is a share of the bound; less than a unit of all costs is no difference either.
     """
@@ -57,9 +61,10 @@ def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, toleranc
             return replace(proof, enough=True)
         best = proof if best is None or proof.value > best.value else best
     if problem.cost.size <= _TRIED_PAIRS:
-        tried = better_assignment(problem, plan.bound)
-        if tried.decided and (tried.best is None or problem.objective(tried.best) + slack >= plan.bound):
+        tried = better_assignment(problem, plan.bound - slack, prices=good_prices(problem, plan.bound))
+        if tried.decided and tried.best is None:
             return Proof(plan.bound, "all assignments that may cost less", enough=True)
+        best = replace(best or Proof(-math.inf, ""), example=tried.best)
     return best
 
 

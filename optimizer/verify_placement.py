@@ -1,10 +1,10 @@
-"""Checking a placement without any solver: every rule, every count and claim, and the bounds that counting proves."""
+"""Checking a placement without any solver: every rule, every count and claim, and the bounds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,9 +13,11 @@ import numpy as np
 from models.checked_arrays import IntArray, frozen
 from models.placement import Placement, PlacementPlan
 from models.solution import OPTIMAL_GAP, Status
+from optimizer.enumeration import Tried
+from optimizer.placement.all_tried import placement_within
 from optimizer.placement.bounds import Bound, Possible, colour_bound, host_bound, impossible
 from optimizer.placement.first_fit import best_fit, first_fit
-from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation, gap_claims
+from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation, and_so, gap_claims
 
 _MOST_LISTED = 20
 
@@ -23,8 +25,8 @@ _MOST_LISTED = 20
 def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | None = None) -> Verdict:
     """The verdict on a plan; `gap` is what a file claims beside objective and bound.
 
-    That nothing is better, or that there is no placement, is checked as far as counting proves it; what first fit or
-    best fit refutes is a violation.
+    That nothing is better, or that there is no placement, is proven by counting, and for small problems by trying all.
+    It is refuted by first fit, by best fit, or by what is found when all is tried.
     """
     host = plan.host
     shaped = host is not None and host.shape == (problem.n_instances,) and bool((host < problem.n_hosts).all())
@@ -34,11 +36,18 @@ def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | No
         objective = problem.objective(host) if problem.goal == "value" or bool((host >= 0).all()) else None
     broken = bool(found)
     found += [Violation("claim", text) for text in _claims(problem, plan, objective, gap)]
-    proven, left, refuted, example = _bounds(problem, plan, None if broken else objective)
-    found += [Violation("claim", text) for text in refuted]
+    judged = _bounds(problem, plan, None if broken else objective)
+    found += [Violation("claim", text) for text in judged.refuted]
     checked = ["every rule", "the objective and what is counted"] if host is not None else []
     checked += ["the gap"] if host is not None and gap is not None else []
-    return Verdict(objective, tuple(found), tuple(checked + proven), tuple(left), example)
+    return Verdict(
+        objective,
+        tuple(found),
+        tuple(checked + judged.proven),
+        tuple(judged.left),
+        judged.example,
+        tuple(judged.assumed),
+    )
 
 
 def broken_rules(problem: Placement, host: IntArray, plan: PlacementPlan | None = None) -> Iterator[Violation]:
@@ -118,68 +127,127 @@ def _claims(problem: Placement, plan: PlacementPlan, objective: float | None, ga
     yield from gap_claims(plan, gap)
 
 
-def _bounds(
-    problem: Placement, plan: PlacementPlan, objective: float | None
-) -> tuple[list[str], list[str], list[str], tuple[int, ...] | None]:
-    """What of the bounds is proven, what is not checked, what is refuted, and by which placement."""
-    proven: list[str] = []
-    left: list[str] = []
-    examples = [] if plan.bound is None and plan.status is not Status.INFEASIBLE else list(_examples(problem, plan))
+@dataclass
+class _Judged:
+    """What of the claims is proven, what is not, what is refuted, and by which placement; and what is only said."""
+
+    proven: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    refuted: list[str] = field(default_factory=list)
+    example: tuple[int, ...] | None = None
+    assumed: list[str] = field(default_factory=list)
+
+    def refute(self, text: str, host: IntArray | None = None) -> _Judged:
+        """Return that a claim is false, and nothing else."""
+        return _Judged(refuted=[text], example=None if host is None else tuple(host.tolist()))
+
+    def tried(self, what: str, tried: Tried) -> None:
+        """Add a claim that trying all placements proves, or leaves open."""
+        (self.proven if tried.decided else self.left).append(
+            f"{what}, which " + ("all placements prove" if tried.decided else "takes a solver")
+        )
+
+
+def _bounds(problem: Placement, plan: PlacementPlan, objective: float | None) -> _Judged:
+    """Return what becomes of the bounds, or of the infeasibility."""
+    judged = _Judged()
+    if plan.bound is None and plan.status is not Status.INFEASIBLE:
+        return judged
+    examples = list(_examples(problem, plan))
     if plan.status is Status.INFEASIBLE:
         return _infeasible(problem, plan, examples)
-    if plan.bound is None:
-        return [], [], [], None
+    assert plan.bound is not None
     sign = 1.0 if problem.goal == "value" else -1.0
     slack = VALUE_TOLERANCE * abs(plan.bound)
     values = [problem.objective(each) for each in examples]
     for value, host in zip(values, examples, strict=True):
         if sign * (value - plan.bound) > slack:
-            return [], [], [f"says bound {plan.bound!r}, a placement reaches {value!r}"], tuple(host.tolist())
+            return judged.refute(f"says bound {plan.bound!r}, a placement reaches {value!r}", host)
     if objective is not None and sign * (objective - plan.bound) > slack:
-        return [], [], [f"says bound {plan.bound!r}, which its own objective {objective!r} passes"], None
-    if objective is not None and plan.host is not None:
-        used, example = _fewer_hosts(problem, plan, examples)
-        if example is not None:
-            text = f"says at least {plan.hosts_bound} hosts, a placement of as few colours uses {used}"
-            return [], [], [text], tuple(example.tolist())
-    own = counted_bound(problem)
-    held = sign * (plan.bound - own) >= -slack
-    (proven if held else left).append("the bound, which counting proves" if held else "the bound, which takes a solver")
+        return judged.refute(f"says bound {plan.bound!r}, which its own objective {objective!r} passes")
+    if sign * (plan.bound - counted_bound(problem)) >= -slack:
+        judged.proven.append("the bound, which counting proves")
+    else:
+        tried = _better_than(problem, plan.bound, slack)
+        if tried.best is not None:
+            value = problem.objective(tried.best)
+            return judged.refute(f"says bound {plan.bound!r}, a placement reaches {value!r}", tried.best)
+        judged.tried("the bound" if tried.decided else "the bound" + and_so(plan), tried)
     if problem.goal == "colours" and plan.hosts_bound is not None:
-        whole = plan.host is not None and objective is not None
-        least = host_bound(problem, problem.most_colours(plan.host)).value if whole and plan.host is not None else 0
-        held = plan.hosts_bound <= least
-        text = "the bound of hosts, which "
-        (proven if held else left).append(text + ("counting proves" if held else "takes a solver"))
-    return proven, left, [], None
+        return _bound_of_hosts(problem, plan, None if objective is None else plan.host, examples, judged)
+    return judged
 
 
-def _infeasible(
-    problem: Placement, plan: PlacementPlan, examples: list[IntArray]
-) -> tuple[list[str], list[str], list[str], tuple[int, ...] | None]:
-    """As `_bounds`, for a plan that says that there is no placement, perhaps because of some instances (`conflict`)."""
+def _better_than(problem: Placement, bound: float, slack: float) -> Tried:
+    """Return a placement that is better than a bound, where one is found."""
+    if problem.goal == "value":
+        return placement_within(problem, more_than=bound + slack)
+    fewer = min(math.ceil(bound - slack) - 1, problem.n_instances)
+    if problem.goal == "hosts":
+        return placement_within(problem, most_hosts=fewer)
+    return placement_within(problem, most_colours=fewer)
+
+
+def _bound_of_hosts(
+    problem: Placement, plan: PlacementPlan, host: IntArray | None, examples: list[IntArray], judged: _Judged
+) -> _Judged:
+    """Return what becomes of the bound of hosts too: the fewest for as few colours as the plan has."""
+    assert plan.hosts_bound is not None
+    if host is None:
+        judged.left.append("the bound of hosts, which is of no answer")
+        return judged
+    colours = problem.most_colours(host)
+    if plan.hosts_bound <= host_bound(problem, colours).value:
+        judged.proven.append("the bound of hosts, which counting proves")
+        return judged
+    used, example = _fewer_hosts(problem, plan, examples)
+    tried = placement_within(problem, most_colours=colours, most_hosts=plan.hosts_bound - 1)
+    if example is None and tried.best is not None:
+        used, example = problem.hosts_used(tried.best), tried.best
+    if example is not None:
+        text = f"says at least {plan.hosts_bound} hosts, a placement of as few colours uses {used}"
+        return judged.refute(text, example)
+    judged.tried("the bound of hosts" if tried.decided else "the bound of hosts" + and_so(plan), tried)
+    return judged
+
+
+def _infeasible(problem: Placement, plan: PlacementPlan, examples: list[IntArray]) -> _Judged:
+    """Return what becomes of an infeasibility, perhaps because of some instances (`conflict`)."""
+    judged, counted = _Judged(), impossible(problem)
+    tried = Tried(None, False) if examples or counted is not None else _any_placement(problem)
+    examples = examples if tried.best is None else [tried.best]
     if examples:
-        return [], [], ["says infeasible, and there is a placement"], tuple(examples[0].tolist())
-    counted = impossible(problem)
-    proven = [] if counted is None else [f"that there is no placement, which counting proves: {counted.reason}"]
-    left = ["that there is no placement, which takes a solver: infeasibility is not verified"]
+        return judged.refute("says infeasible, and there is a placement", examples[0])
     if counted is not None:
-        left = [] if plan.reason in ("", counted.reason) else ["the reason, which is in other words than counting has"]
-    if plan.conflict is None:
-        return proven, left, [], None
-    who = plan.conflict.tolist()
+        judged.proven.append(f"that there is no placement, which counting proves: {counted.reason}")
+    else:
+        judged.tried("that there is no placement", tried)
+    if counted is not None and plan.reason not in ("", counted.reason):
+        judged.assumed.append("the reason, which is in other words than counting has")
+    return judged if plan.conflict is None else _with_conflict(problem, plan, plan.conflict.tolist(), judged)
+
+
+def _any_placement(problem: Placement) -> Tried:
+    """Return a placement that keeps every rule, where one is found; for goal "value" it may leave instances out."""
+    return placement_within(problem, more_than=-1.0 if problem.goal == "value" else None)
+
+
+def _with_conflict(problem: Placement, plan: PlacementPlan, who: list[int], judged: _Judged) -> _Judged:
+    """Return what becomes of the claim that some instances have no placement by themselves, too."""
     if not who or min(who) < 0 or max(who) >= problem.n_instances or len(set(who)) < len(who):
         rule = f"must be different instances, 0 .. {problem.n_instances - 1}"
-        return [], [], [f"says that the conflict is of instances {who[:_MOST_LISTED]}, {rule}"], None
-    alone = only(problem, plan.conflict)
+        return judged.refute(f"says that the conflict is of instances {who[:_MOST_LISTED]}, {rule}")
+    alone = only(problem, np.array(who))
     said = f"instances {', '.join(map(str, who[:_MOST_LISTED]))}{' ...' if len(who) > _MOST_LISTED else ''}"
     beside = " beside what is fixed" if alone.n_instances > len(who) else ""
     if impossible(alone) is not None:
-        proven.append(f"that {said} have no placement{beside} by themselves, which counting proves")
-        return proven, left if counted is not None else [], [], None
-    if next(_examples(alone, replace(plan, host=None)), None) is not None:
-        return [], [], [f"says that the conflict is of {said}, which can be placed{beside} by themselves"], None
-    return proven, [*left, f"that {said} have no placement{beside} by themselves, which takes a solver"], [], None
+        judged.proven.append(f"that {said} have no placement{beside} by themselves, which counting proves")
+        return judged
+    tried = _any_placement(alone)
+    if tried.best is not None or next(_examples(alone, replace(plan, host=None)), None) is not None:
+        return judged.refute(f"says that the conflict is of {said}, which can be placed{beside} by themselves")
+    judged.tried(f"that {said} have no placement{beside} by themselves", tried)
+    return judged
 
 
 def only(problem: Placement, instances: IntArray) -> Placement:

@@ -10,22 +10,30 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+import numpy as np
+
 from models.replication.problem import Replication, ReplicationPlan
+from models.selection import QuerySelection
 from models.solution import OPTIMAL_GAP, Status
-from optimizer.replication.bounds import most_cost
+from optimizer.enumeration import better_queries
+from optimizer.replication.bounds import Bounds, bounds_of, most_cost
 from optimizer.replication.exhaustive import ExactPoint, exact_front
+from optimizer.replication.heuristic import most_levels
 from optimizer.replication.program import cost_program_of, program_of
-from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation, gap_claims
+from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation, and_so, gap_claims
 
 _MOST_STATES = 200_000
+_MOST_SUBSETS = 12  # operators of which all sets are tried
+_ROUNDING = 1e-12  # relative: more than float64 adds to a bound
+_EVERY = "against every plan"
+_COVERS = "against all hosts that replicas can cover"
 _CERTIFIED = 1e-9  # relative: what multipliers of a solver in floating point may prove less
 
 
 def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float | None = None) -> Verdict:
     """The verdict on a plan; `gap` is what a file claims beside objective and bound."""
     if plan.instances is None:
-        claims = [f"says {plan.status} without an answer"] if plan.status in (Status.OPTIMAL, Status.FEASIBLE) else []
-        return Verdict(None, tuple(Violation("claim", text) for text in claims), (), ())
+        return _without_an_answer(problem, plan)
     found = [Violation("instances", text) for text in problem.violations(plan.instances)[:20]]
     if found and len(plan.instances) != problem.n_operators:
         return Verdict(None, tuple(found), (), ())
@@ -43,52 +51,134 @@ def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float |
         *(["the moves"] if problem.running else []),
         *(["the availability"] if exact else []),
     ]
-    every = exact_front(problem, allowed=_allowed(plan)) if plan.bound is not None else None
+    unreached = plan.status is Status.INFEASIBLE and plan.target is not None
+    every = exact_front(problem, allowed=_allowed(plan.target)) if plan.bound is not None or unreached else None
     if every:
-        found += [Violation("bound", text) for text in _refuted(plan, every)]
-        sure, unsure = ["the bound, against every plan"], list[str]()
+        refuted = list(_refuted(plan, every))
+        found += [Violation("bound", text) for text in refuted]
+        sure = [] if refuted else [f"{'that no plan reaches the target' if unreached else 'the bound'}, {_EVERY}"]
+        unsure = list[str]()
     else:
-        sure, unsure = _bound(problem, plan)
+        sure, unsure = _unreached(problem, plan) if unreached else _bound(problem, plan)
     checked += sure
     left = [*unsure, *([] if exact else ["the availability"])]
     return Verdict(objective if exact else None, tuple(found), tuple(checked), tuple(left))
 
 
-def _allowed(plan: ReplicationPlan) -> float:
-    """Return the value that is good enough: any for the best plan, that of the target for the cheapest."""
-    return 0.0 if plan.target is None else (1 - plan.target) * (1 + VALUE_TOLERANCE)
+def _without_an_answer(problem: Replication, plan: ReplicationPlan) -> Verdict:
+    """Return the verdict on a plan without instances: that there is none is proven, refuted, or not checked."""
+    if plan.status in (Status.OPTIMAL, Status.FEASIBLE):
+        return Verdict(None, (Violation("claim", f"says {plan.status} without an answer"),))
+    if plan.status is not Status.INFEASIBLE:
+        return Verdict(None, ())
+    every = exact_front(problem, allowed=_allowed(plan.target))
+    if every is None:
+        return Verdict(None, (), (), ("that there is no plan, which takes a solver",))
+    reaching = [one for one in every if plan.target is None or one.value <= _allowed(plan.target)]
+    if reaching:
+        text = f"says infeasible, but a plan that keeps every rule costs {reaching[0].cost!r}"
+        return Verdict(None, (Violation("claim", text),))
+    return Verdict(None, (), (f"that there is no plan, {_EVERY}",))
+
+
+def _allowed(target: float | None) -> float:
+    """Return the value that is good enough: that of a target, without one only the best."""
+    return 0.0 if target is None else (1 - target) * (1 + VALUE_TOLERANCE)
+
+
+def _unreached(problem: Replication, plan: ReplicationPlan) -> tuple[list[str], list[str]]:
+    """Return (what is proven, what is not) of the claim that no plan reaches the target."""
+    assert plan.target is not None
+    what = "that no plan reaches the target"
+    if _is_covered(problem, most_cost(problem), math.nextafter(_allowed(plan.target), 1.0)):
+        return [f"{what}, {_COVERS}"], []
+    return [], [f"{what}, which takes a solver"]
+
+
+def _is_covered(problem: Replication, budget: float, least: float) -> bool:
+    """Return whether at least so large a share of queries is broken under every plan that takes no more than a budget.
+
+    No replicas that fit cover so many hosts of queries that less can be broken (`bounds`): all are tried.
+    """
+    bounds = bounds_of(problem)
+    if problem.n_operators <= _MOST_SUBSETS:
+        return least_of_subsets(bounds, budget) >= least
+    if problem.goal != "mean" or least > bounds.bare:
+        return False
+    if not bounds.covers:
+        return True
+    pairs = [(k, o) for k, cover in enumerate(bounds.covers) for o in sorted(cover)]
+    covers = QuerySelection(bounds.worths, problem.load, np.array(pairs), max(0.0, budget) * (1 + _ROUNDING))
+    tried = better_queries(covers, (bounds.bare - least) * (1 - _ROUNDING))
+    return tried.decided and tried.best is None
+
+
+def least_of_subsets(bounds: Bounds, budget: float) -> float:
+    """Return the least bound of the objective over all sets of operators with replicas that fit the budget."""
+    problem = bounds.problem
+    n = problem.n_operators
+    subsets = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
+    possible = most_levels(problem) > 0
+    room = max(0.0, budget) * (1 + _ROUNDING)
+    subsets = subsets[(subsets @ problem.load <= room * (1 + _ROUNDING)) & ~subsets[:, ~possible].any(axis=1)]
+    if problem.max_replicas is not None:
+        subsets = subsets[subsets.sum(axis=1) <= problem.max_replicas]
+    each = []
+    for query in bounds.queries:
+        is_open = np.array([~subsets[:, sorted(cover)].all(axis=1) for cover in query.covers])
+        line = query.base + is_open.T @ np.array(query.worths)
+        each.append(np.maximum(line, -np.expm1(-(is_open.T @ np.array(query.times)))))
+    total = np.max(each, axis=0) if problem.goal == "worst" else problem.shares @ np.array(each)
+    return float(total.min()) * (1 - _ROUNDING)
 
 
 def _refuted(plan: ReplicationPlan, every: Sequence[ExactPoint]) -> Iterator[str]:
-    """A bound that some plan of a small problem is below."""
-    assert plan.bound is not None
+    """Generate what some plan of a small problem refutes: a bound, or that none reaches the target."""
     if plan.target is None:
         least = every[-1].value
     else:
-        least = next((one.cost for one in every if one.value <= _allowed(plan)), math.inf)
-    if plan.bound > least * (1 + VALUE_TOLERANCE):
+        least = next((one.cost for one in every if one.value <= _allowed(plan.target)), math.inf)
+    if plan.status is Status.INFEASIBLE and least < math.inf and plan.target is not None:
+        yield f"says that no plan reaches the target, but there is one with cost {least!r}"
+    if plan.bound is not None and plan.bound > least * (1 + VALUE_TOLERANCE):
         yield f"says that nothing is below {plan.bound!r}, but there is a plan with {least!r}"
 
 
 def _bound(problem: Replication, plan: ReplicationPlan) -> tuple[list[str], list[str]]:
-    """(what of the bound is proven again, what is not), in words: multipliers of rows prove it without a solver."""
+    """Return (what of the bound is proven, what is not): by its certificate, else by all that replicas can cover."""
     if plan.bound is None:
         return [], []
+    proven, left = _certified(problem, plan, plan.bound)
+    if left and _covers_prove(problem, plan, plan.bound * (1 - _CERTIFIED)):
+        return [f"the bound, {_COVERS}"], []
+    return proven, left
+
+
+def _covers_prove(problem: Replication, plan: ReplicationPlan, bound: float) -> bool:
+    if plan.target is None:
+        return _is_covered(problem, most_cost(problem), bound)
+    return _is_covered(problem, bound, math.nextafter(_allowed(plan.target), 1.0))
+
+
+def _certified(problem: Replication, plan: ReplicationPlan, bound: float) -> tuple[list[str], list[str]]:
+    """Return (what multipliers of the rows of the program prove of the bound, what they do not)."""
     if plan.certificate is None:
         why = "the worst query has no certificate" if problem.goal == "worst" else "the plan has no certificate"
-        return [], [f"the bound, which takes a solver: {why}"]
+        return [], [f"the bound{and_so(plan)}, which takes a solver: {why}"]
     if plan.target is None:
         program = program_of(problem, most_cost(problem))
     else:
         program = cost_program_of(problem, (1 - plan.target) * (1 + 1e-12))
-    if len(program.right) != len(plan.certificate):
-        return [], [f"the bound: its certificate has {len(plan.certificate)} rows, the problem {len(program.right)}"]
+    rows = len(program.right)
+    if rows != len(plan.certificate):
+        why = f"its certificate has {len(plan.certificate)} rows, the problem {rows}"
+        return [], [f"the bound{and_so(plan)}, which takes a solver: {why}"]
     least = program.bound(plan.certificate)
-    if least >= plan.bound * (1 - _CERTIFIED):
+    if least >= bound * (1 - _CERTIFIED):
         return ["the bound, from its certificate"], []
     if least <= 0:
-        return [], ["the bound, which takes a solver: its certificate proves nothing"]
-    return [f"that nothing is below {least:.6g}"], [f"that nothing is below {plan.bound:.6g}, which takes a solver"]
+        return [], [f"the bound{and_so(plan)}, which takes a solver: its certificate proves nothing"]
+    return [f"that nothing is below {least:.6g}"], [f"that nothing is below {bound:.6g}, which takes a solver"]
 
 
 def _claims(problem: Replication, plan: ReplicationPlan, objective: float | None, gap: float | None) -> list[str]:

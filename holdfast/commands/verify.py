@@ -35,10 +35,11 @@ def verify(
 ) -> None:
     """Recompute all that a plan states and list every constraint, figure and claim that does not hold.
 
-    A bound that a cheap assignment refutes does not hold; that one is right takes a solver, and is said not to
-    be checked. A plan of checkpoints or of a placement that was made with --from and --max-moves is checked with them.
+    A bound, and with it "optimal" or "infeasible", is proven or refuted without a solver, or named as not proven. A
+    plan of checkpoints or of a placement that was made with --from and --max-moves is checked with them.
 
-    Exit code 0: the plan holds; 2: bad input; 4: it does not, or it has no assignment to check.
+    Exit code 0: the plan holds, and all that it claims is proven; 2: bad input; 4: something does not hold or is not
+    proven.
     """
     from scenarios.selection_files import kind_of_plan  # noqa: PLC0415
 
@@ -106,7 +107,7 @@ def _of_replicas(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
         verify_replicas(problem, plan, gap=gap), stated, figures_of_replicas(problem, plan, problem_file)
     )
     believed = believed_of_replicas(stated, problem, problem_file)
-    return replace(verdict, not_checked=(*verdict.not_checked, *believed)), plan.status
+    return replace(verdict, assumed=tuple(believed)), plan.status
 
 
 def _document(verdict: Verdict) -> dict[str, Any]:
@@ -116,19 +117,26 @@ def _document(verdict: Verdict) -> dict[str, Any]:
         "violations": [{"kind": one.kind, "text": one.text} for one in verdict.violations],
         "checked": list(verdict.checked),
         "not_checked": list(verdict.not_checked),
+        "assumed": list(verdict.assumed),
         "counterexample": None if verdict.counterexample is None else list(verdict.counterexample),
     }
 
 
 def _lines(verdict: Verdict, status: str) -> list[str]:
     lines = [str(one) for one in verdict.violations]
-    if verdict.holds is None:
-        lines.append(f'nothing to check: the plan says "{status}" and has no assignment')
-    elif verdict.holds:
-        lines.append("the plan holds")
+    if verdict.ok:
+        lines.append(_conclusion(verdict, status))
     if verdict.objective is not None:
         lines.append(f"objective: {verdict.objective:.12g}")
-    for name, listed in (("checked", verdict.checked), ("not checked", verdict.not_checked)):
-        if listed:
-            lines.append(f"{name}: {'; '.join(listed)}")
-    return lines
+    listed = {"checked": verdict.checked, "not checked": verdict.not_checked, "assumed": verdict.assumed}
+    return lines + [f"{name}: {'; '.join(texts)}" for name, texts in listed.items() if texts]
+
+
+def _conclusion(verdict: Verdict, status: str) -> str:
+    if verdict.holds:
+        return "the plan holds"
+    if verdict.checked:
+        return "the plan breaks no rule, but not all that it claims is proven"
+    if verdict.not_checked:
+        return f'the plan says "{status}", which is not proven'
+    return f'nothing to check: the plan says "{status}" and has no assignment'

@@ -18,12 +18,12 @@ import numpy as np
 
 from models.checked_arrays import LARGEST, BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
+from optimizer.better_assignment import better_assignment
 from optimizer.checkpoint_allocation.deletion import Budget, Part, filtered
 from optimizer.checkpoint_allocation.farkas import Farkas, Some
 from optimizer.checkpoint_allocation.mixed_integer import Known, branch_and_bound
 from optimizer.checkpoint_allocation.prices import fitting
 from optimizer.checkpoint_allocation.separable import cliques, is_clique
-from optimizer.enumeration import better_assignment
 
 _PAIRS = 30_000  # J * N up to which a linear program is asked
 _WHOLE_PAIRS = 5_000  # and a mixed-integer one

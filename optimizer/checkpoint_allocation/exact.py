@@ -21,6 +21,7 @@ import numpy as np
 from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import is_proven
+from optimizer.better_assignment import better_assignment
 from optimizer.checkpoint_allocation import flow, prices, separable
 from optimizer.checkpoint_allocation.conflict import is_divisible
 from optimizer.checkpoint_allocation.core_flow import core_flow
@@ -30,7 +31,6 @@ from optimizer.checkpoint_allocation.search import Search
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.checkpoint_allocation.uncoupled import MIXED_INTEGER_PAIRS, uncoupled
 from optimizer.checkpoint_allocation.warm import Former, few_moves
-from optimizer.enumeration import better_assignment
 from optimizer.verify import constraint_violations
 
 _FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the search finds nothing feasible

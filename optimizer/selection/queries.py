@@ -27,7 +27,7 @@ _WORK_AROUND_PER_S = 700_000  # of branching in neighbourhoods of the best set
 _NEARLY_CLOSED = 10  # a bound within 2^-10 of the best set: branching goes on without local searches
 _FILLING_PER_S, _MOST_FILLING = 400_000, 5_000_000  # marginal weights changed by the local search, in all at most
 _MOST_STARTS = 6
-_MOST_TRIED, _MOST_STEPS = 40, 50_000  # queries, and steps, for which all that is better is tried
+_MOST_TRIED, _MOST_STEPS = 40, 20_000  # queries, and steps, for which all that is better is tried
 _PROGRAM_USES = 15_000  # pairs of undecided query and operator up to which CP-SAT is asked
 
 

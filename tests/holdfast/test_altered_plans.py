@@ -174,7 +174,7 @@ def test_a_question_that_is_not_the_one_of_the_problem_is_said_to_be_believed(tm
         verify(file, QUERIES, json=True)
         verdict = json.loads(capsys.readouterr().out)
         assert verdict["ok"]
-        said = [text for text in verdict["not_checked"] if text.startswith(f"that {name} ")]
+        said = [text for text in verdict["assumed"] if text.startswith(f"that {name} ")]
         assert len(said) == bool(words)
 
 
@@ -184,7 +184,7 @@ def test_a_level_that_a_plan_of_replicas_did_not_have_is_noticed(tmp_path, capsy
     verify(file, QUERIES, json=True)
     assert (
         "that max_level 2 was asked for, where the problem alone has 1"
-        in json.loads(capsys.readouterr().out)["not_checked"]
+        in json.loads(capsys.readouterr().out)["assumed"]
     )
 
 
@@ -202,4 +202,4 @@ def test_what_nothing_recomputes_is_no_claim_of_a_plan_of_replicas(tmp_path, cap
     assert name not in document
     file.write_text(json.dumps(document | {name: 3}))
     verify(file, QUERIES, json=True)
-    assert f"what else it states ({name})" in json.loads(capsys.readouterr().out)["not_checked"]
+    assert f"what else it states ({name})" in json.loads(capsys.readouterr().out)["assumed"]

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from holdfast.commands.plan import app as plan_app
 from holdfast.commands.verify import verify
+from models.checkpoint_interval import slowdown
 from models.errors import InputError
 
 PROBLEMS: dict[str, dict[str, Any]] = {
@@ -64,6 +65,55 @@ def test_a_changed_plan_fails_the_check_with_four(run, tmp_path, kind):
     checked = run("verify", "@plan.json", "@problem.json", problem=PROBLEMS[kind])
     assert checked.exit_code == 4
     assert "says objective 12.5" in checked.stdout
+
+
+FALSE_OPTIMA: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "selection": (
+        {"value": [3, 2, 5], "weight": [1, 1, 2], "capacity": 2},
+        {"objective": 3, "bound": 3, "level": [1, 0, 0], "used": 1},
+    ),
+    "queries": (
+        {"value": [3, 5], "weight": [1, 2], "uses": [[0, 0], [1, 1]], "capacity": 2},
+        {"objective": 3, "bound": 3, "queries": [True, False], "operators": [True, False], "used": 1},
+    ),
+    "steps": ({"moves": [[0, 1], [2, 3]]}, {"objective": 2, "bound": 2, "step": [0, 1]}),
+    "placement": ({"cpu": [1, 1], "host_cpu": [2, 2], "goal": "hosts"}, {"objective": 2, "bound": 2, "host": [0, 1]}),
+    "interval": (
+        {"checkpoint_s": 5, "mtbf_s": 3600},
+        {"objective": slowdown(395, 5, 3600), "bound": slowdown(395, 5, 3600), "interval_s": 400},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FALSE_OPTIMA)
+def test_a_false_optimum_is_refuted_with_a_better_answer_and_exit_code_four(run, tmp_path, kind):
+    problem, claims = FALSE_OPTIMA[kind]
+    (tmp_path / "plan.json").write_text(json.dumps({"kind": kind, "status": "optimal", "gap": 0} | claims))
+    done = run("verify", "@plan.json", "@problem.json", "--json", problem=problem)
+    verdict = json.loads(done.stdout)
+    assert (done.exit_code, verdict["ok"]) == (4, False)
+    assert [one["kind"] for one in verdict["violations"]] == ["claim"]
+    assert verdict["violations"][0]["text"].startswith(f"says bound {float(claims['bound'])!r}, ")
+    assert verdict["counterexample"] is not None
+
+
+def test_a_bound_that_is_neither_proven_nor_refuted_exits_four_and_is_named(run, tmp_path):
+    moves = [[3, 0], [1, 3], [2, 4], [0, 2], [1, 2], [3, 4], [1, 0]]
+    problem = {"moves": moves, "size_bytes": [3, 3, 2, 2, 5, 3, 1], "link_bytes_per_s": [1] * 5}
+    run("plan", "steps", "@problem.json", "--out", "@plan.json", problem=problem)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert (plan["status"], plan["bound"], plan["objective"]) == ("feasible", 9.5, 10.0)
+    assert run("verify", "@plan.json", "@problem.json", problem=problem).exit_code == 0
+    (tmp_path / "plan.json").write_text(
+        json.dumps(plan | {"status": "optimal", "bound": 10.0, "gap": 0, "reason": None})
+    )
+    done = run("verify", "@plan.json", "@problem.json", problem=problem)
+    assert done.exit_code == 4
+    assert done.stdout.splitlines()[0] == "the plan breaks no rule, but not all that it claims is proven"
+    said = 'not checked: the bound, and so "optimal", which takes a solver: the busiest hosts prove 9.5'
+    assert said in done.stdout
+    verdict = json.loads(run("verify", "@plan.json", "@problem.json", "--json", problem=problem).stdout)
+    assert (verdict["ok"], verdict["violations"]) == (None, [])
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)

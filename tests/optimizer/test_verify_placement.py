@@ -181,11 +181,28 @@ def test_a_conflict_that_is_none_does_not_hold(conflict, text):
     assert text in verdict.violations[0].text
 
 
-def test_an_infeasibility_that_takes_a_solver_is_said_not_to_be_verified():
-    problem = Placement([4, 4, 4, 4, 3, 3, 3, 2, 2, 2], [10, 10, 11], goal="hosts")
-    plan = PlacementPlan(status=Status.INFEASIBLE, conflict=list(range(10)))
+def test_an_infeasibility_that_counting_does_not_show_is_proven_by_trying_all():
+    problem = Placement([5, 5, 5, 3, 3, 3], [7, 8, 9], goal="hosts")
     assert impossible(problem) is None
+    plan = solve(problem)
+    assert plan.status is Status.INFEASIBLE
     verdict = verify_plan(problem, plan)
-    if verdict.ok:
-        assert "infeasibility is not verified" in verdict.not_checked[0]
-        assert verdict.holds is None
+    assert (verdict.holds, verdict.not_checked) == (True, ())
+    assert verdict.checked[0] == "that there is no placement, which all placements prove"
+
+
+def test_with_goal_value_a_placement_may_leave_instances_out_so_it_is_not_infeasible():
+    current = {"current": [1, 0, 0, 1, 1], "max_moves": 2}
+    problem = Placement([3, 4, 3, 3, 2], [6, 6], goal="value", value=[16, 19, 18, 5, 6], **current)
+    verdict = verify_plan(problem, PlacementPlan(status=Status.INFEASIBLE))
+    assert (verdict.holds, verdict.counterexample is None) == (False, False)
+
+
+def test_an_infeasibility_that_takes_a_solver_is_said_not_to_be_proven():
+    draw = np.random.default_rng(0)
+    load = draw.integers(300, 600, 48)
+    problem = Placement(load, [float(load.sum() // 16 + 1)] * 16, goal="hosts")
+    assert impossible(problem) is None
+    verdict = verify_plan(problem, PlacementPlan(status=Status.INFEASIBLE))
+    assert verdict.not_checked == ("that there is no placement, which takes a solver",)
+    assert verdict.holds is None
