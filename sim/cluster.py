@@ -88,6 +88,7 @@ class Cluster:
         self.unit_operator = [o for o, op in enumerate(plan.operators) for _ in range(op.description.groups)]
         self.unit_index = [k for op in plan.operators for k in range(op.description.groups)]
         self.unit_task = [-1] * len(self.unit_operator)
+        self._last_task: dict[int, int] = {}  # of instances that are over
         self.unit_live = [True] * len(self.unit_operator)
         self._group = list(range(len(self.unit_operator)))  # planned unit of each instance
         self._owner: dict[int, int] = {}  # group -> the instance that counts, where it is not the planned unit
@@ -145,12 +146,18 @@ class Cluster:
 
     def retire(self, instance: int) -> None:
         """The instance is over."""
+        if not self.retired(instance):
+            self._last_task[instance] = self.unit_task[instance]
         self.unit_task[instance] = NOWHERE
         self.unit_live[instance] = False
 
     def retired(self, instance: int) -> bool:
         """Whether the instance is over."""
         return self.unit_task[instance] == NOWHERE
+
+    def host_of(self, instance: int) -> int:
+        """Return the host of the instance; of one that is over, its last."""
+        return self.task_host[self._last_task.get(instance, self.unit_task[instance])]
 
     def instances_of(self, group: int) -> list[int]:
         """All instances of a group there have been."""

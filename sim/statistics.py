@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from sim.cluster import NOWHERE
 from sim.data_plane import Statistic
 
 if TYPE_CHECKING:
@@ -57,8 +56,7 @@ class Statistics:
         """The period since the last look is over."""
         now = self.control.clock.now_ns()
         self.since_ns, self.looked_ns = self.looked_ns, now
-        hosts = self._hosts()
-        self.periods = list(self._differences(hosts))
+        self.periods = list(self._differences())
         rows, live = self.control.recorder.rows["statistics"], self.cluster.unit_live
         for unit, host, did in self.periods:
             operator = self.cluster.unit_operator[unit]
@@ -76,21 +74,11 @@ class Statistics:
             tuples[self.cluster.group_of(unit)] += did.tuples
         return Count(self.since_ns, self.looked_ns, tuples)
 
-    def _hosts(self) -> dict[int, int]:
-        """Where units that are over were."""
-        found = {}
-        for run in self.control.migrations.runtime.runs:
-            found[run.move.old] = self.cluster.task_host[run.move.source]
-            found[run.move.new] = self.cluster.task_host[run.move.target]
-        return found
-
-    def _differences(self, hosts: dict[int, int]) -> Iterator[Period]:
+    def _differences(self) -> Iterator[Period]:
         for one in self.control.plane.statistics():
             did = one.since(self._before[one.unit]) if one.unit in self._before else one
             self._before[one.unit] = one
-            task = self.cluster.unit_task[one.unit]
-            host = hosts[one.unit] if task == NOWHERE else self.cluster.task_host[task]
-            yield Period(one.unit, host, did)
+            yield Period(one.unit, self.cluster.host_of(one.unit), did)
 
     def loads(self) -> dict[int, float]:
         """Planned unit of each group -> mean load in the last period, in cores of speed 1.

@@ -20,8 +20,22 @@ SERVICE_S, LATENCY_S = 1e-4, 1e-3
 UPSTREAM, GROUPS = 20, 20
 RATE = 148.0  # tuples/s of one key group
 STATE_BYTES = RATE * 500 * TUPLE_BYTES  # after 500 s
-WHOLE_S = STATE_BYTES * (2 / DISK + 1 / LINK)  # to write, send and read the state
-BREAK_EVEN = WHOLE_S / (TUPLE_BYTES / (UPSTREAM * LINK) + SERVICE_S)  # tuples to replay
+OUTPUT_BYTES = 1  # of a tuple: outputs that are kept are in the checkpoint, too, and shall hardly count
+PER_BYTE_S = 2 / DISK + 1 / LINK  # to write, send and read it
+PER_TUPLE_S = TUPLE_BYTES / (UPSTREAM * LINK) + SERVICE_S  # to replay it
+
+
+def _break_even() -> float:
+    """Return how many tuples CPA replays in the time that direct takes.
+
+    Source: the section "When direct is quicker" of `docs/protocols.md`.
+    """
+    own = RATE * PER_TUPLE_S  # what direct replays of what comes meanwhile, per time
+    state_s = (STATE_BYTES * PER_BYTE_S + 3 * LATENCY_S) * (1 + own) + own * (2 * LATENCY_S + SERVICE_S)
+    return state_s / (PER_TUPLE_S - OUTPUT_BYTES * PER_BYTE_S * (1 + own))
+
+
+BREAK_EVEN = _break_even()
 
 
 _INPUTS = RunInputs(holders={("sum", group): f"worker-{(group + 2) % GROUPS}" for group in range(GROUPS)})
@@ -107,10 +121,16 @@ def _summing() -> dict[str, Any]:
         "serialise": f"{DISK:g} B/s",
         "deserialise": f"{DISK:g} B/s",
         "state": {"model": "fixed", "bytes": f"{STATE_BYTES:g} B"},
-        "output": {"tuple": "1 B"},  # outputs that are kept are in the checkpoint, too; the closed forms have none
+        "output": {"tuple": f"{OUTPUT_BYTES} B"},
     }
 
 
 def replay_s(tuples: int) -> float:
-    """CPA's latency: the largest part over its link, then all of it, one after the other."""
-    return LATENCY_S + tuples * (TUPLE_BYTES / (UPSTREAM * LINK) + SERVICE_S)
+    """Return CPA's latency: the largest part over its link, then all of it, one after the other."""
+    return LATENCY_S + tuples * PER_TUPLE_S
+
+
+def direct_s(kept: int, replayed: int) -> float:
+    """Return direct's completion, with so many outputs kept when it began and so many tuples replayed at its end."""
+    size = STATE_BYTES + kept * OUTPUT_BYTES
+    return size * PER_BYTE_S + 4 * LATENCY_S + replay_s(replayed)

@@ -122,6 +122,9 @@ def complete(s: State, v: int, task: int) -> None:
     u = s.units[unit]
     operator = u.operator
     op = s.operators[operator]
+    if s.full and u.retired:  # while the tuple was in service
+        drop(s, v, task, MOVED)
+        return
     if g.drops and not g.clean and (e.arrived == REFUSED or (op.threads > 1 and position(s, unit, e.id) != NONE)):
         drop(s, v, task, DUPLICATE)  # or a twin on another thread was first
         return

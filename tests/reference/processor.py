@@ -49,8 +49,10 @@ class Processor:
     """All services in progress on a host, each at the same pace.
 
     At each change (a service begins or ends, the pace changes) the work that was done since the last one is taken off
-    each service, rounded down to whole parts of a nanosecond, and the next end is set again: that of the service with
-    the least work left, by task and then by start where several have. An end that was set before is then out of date.
+    each service, rounded down to whole parts of a nanosecond. The next end is that of the service with the least work
+    left, by task and then by start where several have. An event is set for it unless one of this host comes before or
+    with it: an end keeps the place within its instant at which it was set first. An event that comes too early sets
+    the next one.
     """
 
     def __init__(self, world: World, host: Host, shares_evenly: bool) -> None:
@@ -59,7 +61,8 @@ class Processor:
         self.pace = FULL
         self.services: list[Service] = []  # in order of start
         self.changed_ns = self.clock.now_ns()
-        self.generation = 0
+        self.next: tuple[int, int] | None = None  # (instant, task) of the next end
+        self.wakes: set[tuple[int, int]] = set()  # of the events that are set
         self.used: dict[Task, Used] = {}
 
     def rate(self) -> tuple[int, int]:
@@ -110,21 +113,31 @@ class Processor:
             service.done += (now - self.changed_ns) * num * PARTS // den
         self.changed_ns = now
 
-    def _set_end(self) -> None:
-        self.generation += 1
-        if not self.services:
-            return
-        first = min(self.services, key=lambda service: (service.left, service.task.index))
-        num, den = self.rate()
-        lasts = -(-max(0, first.left) * den // (num * PARTS))  # rounded up
-        end, generation = self.clock.now_ns() + lasts, self.generation
-        if end < FAR_NS:
-            self.clock.at(end, SERVICE + first.task.index, lambda _: self._end(first, generation))
+    def _first(self) -> Service:
+        return min(self.services, key=lambda service: (service.left, service.task.index))
 
-    def _end(self, service: Service, generation: int) -> None:
-        if generation != self.generation:
+    def _set_end(self) -> None:
+        self.next = None
+        if self.services:
+            first, (num, den) = self._first(), self.rate()
+            lasts = -(-max(0, first.left) * den // (num * PARTS))  # rounded up
+            end = self.clock.now_ns() + lasts
+            self.next = (end, first.task.index) if end < FAR_NS else None
+        self._wake()
+
+    def _wake(self) -> None:
+        if self.next and not any(wake <= self.next for wake in self.wakes):
+            wake = self.next
+            self.wakes.add(wake)
+            self.clock.at(wake[0], SERVICE + wake[1], lambda _: self._comes(wake))
+
+    def _comes(self, wake: tuple[int, int]) -> None:
+        self.wakes.remove(wake)
+        if wake != self.next:
+            self._wake()
             return
         self._settle()
+        service = self._first()
         self.services.remove(service)
         self._account(service)
         self._set_end()

@@ -284,6 +284,9 @@ class Task:
     def _complete(self, visit: Visit, now: int) -> None:
         """Effect and output of a tuple, at the end of its service."""
         unit, row = visit.unit, visit.row
+        if unit.retired:
+            self.world.drop(visit, self, "moved")
+            return
         if visit.refused or (self.world.drops_duplicates and row.id in unit.position):
             self.world.drop(visit, self, "duplicate")  # or a twin on another thread was first
             return

@@ -10,9 +10,10 @@ from random import Random
 
 import pytest
 from moves_beside import BESIDE
-from moving_jobs import Crash
+from moving_jobs import MS, Crash
 from reference.world import World
-from replicated_jobs import drawn_crashes, replicated_job, run
+from replicated_jobs import drawn_crashes, replicated_job, replicated_keys, run
+from small_jobs import scenario
 from test_planes import differences
 
 from analysis.replicas import broken
@@ -56,6 +57,17 @@ def test_planes_agree_and_nothing_is_lost() -> None:
 @pytest.mark.parametrize("what", BESIDE)
 def test_planes_agree_beside_other_features(what: str) -> None:
     assert "took over" in campaign(what, range(20, 21), 2)
+
+
+def test_statistics_are_kept_of_instances_that_a_replica_has_replaced() -> None:
+    raw = replicated_keys(0) | {"recording": {"statistics": True}, "elasticity": {"period": "400 ms"}}
+    outcome = run(scenario(raw), CompiledPlane, [Crash(1, 900 * MS, None)])
+    replicas, statistics = (outcome.records.tables[name] for name in ("replicas", "statistics"))
+    assert "took over" in replicas["end"]
+    after = statistics["at_ns"] > 1_300 * MS
+    assert after.any()
+    assert 1 not in statistics["host"][after]
+    assert (statistics["tuples"] >= 0).all()
 
 
 LOOK_NS = 10**6
