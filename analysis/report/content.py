@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from analysis.report.parts import Chart, ClaimRow, Cost, Curve, Design, Grid, Looks, Moved, MoveKind
+from analysis.report.parts import Chart, ClaimRow, Cost, Curve, Design, Grid, Lines, Looks, Moved, MoveKind, Uploads
 
 
 @dataclass(frozen=True)
@@ -112,16 +112,6 @@ class Latency:
     p99_s: np.ndarray
     max_s: np.ndarray
     interval_s: float = 1.0
-    replication: int = 0
-
-
-@dataclass(frozen=True)
-class Lines:
-    """One line for each name: `values` (n_names, n) over `at_s` (n,), in one replication."""
-
-    at_s: np.ndarray
-    names: tuple[str, ...]
-    values: np.ndarray
     replication: int = 0
 
 
@@ -259,6 +249,7 @@ class ReportContent:
     cost: Cost | None = None
     hosts_used: Lines | None = None  # how many hosts are in use
     decisions: tuple[Decision, ...] = ()
+    uploads: Uploads | None = None
     recoveries: tuple[Recovery, ...] = ()
     replicas: tuple[ReplicaRow, ...] = ()
     replicas_said: str = ""
