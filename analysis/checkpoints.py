@@ -82,7 +82,7 @@ def _skipped(scenario: Scenario, one: RunRecords) -> np.ndarray:
     offset = _offsets(scenario, one)
     taken, end = table["taken_ns"], _under_way_until(one)
     before, until = ((instant - offset) // every for instant in (taken, end))
-    return np.maximum(until, 0) - np.maximum(before, 0)
+    return np.asarray(np.maximum(until, 0) - np.maximum(before, 0))
 
 
 def _offsets(scenario: Scenario, one: RunRecords) -> np.ndarray:
@@ -91,7 +91,7 @@ def _offsets(scenario: Scenario, one: RunRecords) -> np.ndarray:
     groups = np.array([0 if operator.kind == "source" else operator.groups for operator in described], np.int64)
     first = np.cumsum(groups) - groups
     due = np.array(due_offsets_ns(scenario, int(groups.sum())), np.int64)
-    return due[first[table["operator"]] + table["key_group"]]
+    return np.asarray(due[first[table["operator"]] + table["key_group"]])
 
 
 def _under_way_until(one: RunRecords) -> np.ndarray:

@@ -179,9 +179,9 @@ def _carriers(
                 yield task, "writes", [upload], rate, min(1.0, float(load.operators[name].utilisation[index]))
     remote = scenario.fault_tolerance.store == "remote"
     for host, uploads in by_host.items():
-        rate = hosts[host].network_bytes_per_s
-        if rate is not None and (remote or len(hosts) > 1):
-            yield host, "sends", uploads, rate, min(1.0, load.hosts[host].sent_bytes_per_s / rate)
+        bandwidth = hosts[host].network_bytes_per_s
+        if bandwidth is not None and (remote or len(hosts) > 1):
+            yield host, "sends", uploads, bandwidth, min(1.0, load.hosts[host].sent_bytes_per_s / bandwidth)
     if remote:
         every = [upload for uploads in by_host.values() for upload in uploads]
         yield "the remote store", "stores", every, scenario.fault_tolerance.remote_bytes_per_s, 0.0

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.checkpoints import delay_series
-from analysis.report.content import Lines
-from analysis.report.parts import CheckpointCounts, RecordDelay, Uploads
+from analysis.report.content import CheckpointCounts, Lines, RecordDelay, Uploads
 from models.checkpoint_traffic import link_sharing
 from models.records import RunRecords
 from models.scenario import Scenario

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from analysis.report.parts import Chart, ClaimRow, Cost, Curve, Design, Grid, Lines, Looks, Moved, MoveKind, Uploads
+from analysis.report.parts import Chart, ClaimRow, Cost, Curve, Design, Grid, Looks, Moved, MoveKind
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,59 @@ class Latency:
     max_s: np.ndarray
     interval_s: float = 1.0
     replication: int = 0
+
+
+@dataclass(frozen=True)
+class Lines:
+    """One line for each name: `values` (n_names, n) over `at_s` (n,), in one replication."""
+
+    at_s: np.ndarray
+    names: tuple[str, ...]
+    values: np.ndarray
+    replication: int = 0
+
+
+@dataclass(frozen=True)
+class CheckpointCounts:
+    """What became of the checkpoints of an operator or host; the time is None where it is not known."""
+
+    name: str
+    begun: int
+    completed: int
+    late: int
+    skipped: int
+    longest_s: float | None = None
+
+
+@dataclass(frozen=True)
+class RecordDelay:
+    """Records that left the link of a host, and by how much those were late that uploads delayed [s]."""
+
+    host: str
+    carried: int
+    records: int
+    mean_s: float
+    max_s: float
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """Whether checkpoints kept up, and what they cost; ages [s] are those of checkpoints that recoveries used.
+
+    `over_time` is the mean delay [ms] by host, without `left_out` hosts; `bounded` says whether a link has a bandwidth.
+    """
+
+    interval_s: float
+    longest_between_s: float | None
+    age_mean_s: float | None
+    age_max_s: float | None
+    operators: tuple[CheckpointCounts, ...]
+    hosts: tuple[CheckpointCounts, ...]
+    delayed: tuple[RecordDelay, ...]
+    over_time: Lines | None
+    sharing: str
+    bounded: bool
+    left_out: int = 0
 
 
 @dataclass(frozen=True)

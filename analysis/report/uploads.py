@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.report import lines, tables, text
-from analysis.report.content import ReportContent
-from analysis.report.parts import CheckpointCounts, RecordDelay, Uploads
+from analysis.report.content import CheckpointCounts, Lines, RecordDelay, Recovery, ReportContent, Uploads
+from analysis.report.figure import Figure
 from analysis.report.section import Section
 
 MEANING = {
@@ -22,28 +22,29 @@ def uploads(content: ReportContent) -> Section | None:
     if given is None:
         return None
     tables_of = (_counts("operator", given.operators), _counts("host", given.hosts), _delays(given.delayed))
-    drawn = ()
-    if given.over_time is not None:
-        some = " Only the hosts whose uploads delayed records most." if given.left_out else ""
-        drawn = (
-            lines.lines(
-                given.over_time,
-                content.recoveries,
-                name="delays",
-                title="By how much uploads delayed records, mean of those delayed",
-                axis="delay on the link [ms]",
-                caption=f"{lines.highest(given.over_time, 'ms')}{some}",
-                steps=True,
-            ),
-        )
+    drawn = _over_time(given.over_time, given.left_out, content.recoveries) if given.over_time else None
     return Section(
         "uploads",
         "Checkpoints and their uploads",
         "Uploads",
         " ".join(_said(given)),
-        figures=drawn,
+        figures=(drawn,) if drawn else (),
         tables=tuple(one for one in tables_of if one is not None),
         definitions=MEANING,
+    )
+
+
+def _over_time(given: Lines, left_out: int, recoveries: Sequence[Recovery]) -> Figure:
+    """Return the figure of delays by host."""
+    some = " Only the hosts whose uploads delayed records most." if left_out else ""
+    return lines.lines(
+        given,
+        recoveries,
+        name="delays",
+        title="By how much uploads delayed records, mean of those delayed",
+        axis="delay on the link [ms]",
+        caption=f"{lines.highest(given, 'ms')}{some}",
+        steps=True,
     )
 
 

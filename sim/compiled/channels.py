@@ -78,9 +78,9 @@ def departure(s: State, host: int, size: int, tuples: int) -> int:
 @apart
 def _after_bytes(s: State, host: int, begin: int, size: int, tuples: int) -> int:
     """Return when a message that begins then has left; apart, so that no division is done where there is no rate."""
-    held = np.int64(np.rint(size * _NS / s.hosts[host].rate))
+    held = int(np.rint(size * _NS / s.hosts[host].rate))
     count_tuples(s, host, tuples, begin + held - leaves_alone(s, host, held))
-    return int(begin + held)
+    return begin + held
 
 
 @kernel

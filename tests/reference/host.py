@@ -112,8 +112,8 @@ class FairLink:
     down, so that the next one leaves after n times the least that is left; of equals the one that was sent first.
     """
 
-    def __init__(self, clock: Clock, host: int, bytes_per_s: float, use: LinkUse) -> None:
-        self.clock, self.host, self.bytes_per_s, self.use = clock, host, bytes_per_s, use
+    def __init__(self, clock: Clock, host: int, bytes_per_s: float, use: LinkUse | None = None) -> None:
+        self.clock, self.host, self.bytes_per_s, self.use = clock, host, bytes_per_s, use or LinkUse()
         self.parcels: dict[Channel, deque[Parcel]] = {}
         self.left_ns: dict[Channel, int] = {}  # of the first of each channel, at the last change
         self._changed_ns = 0
