@@ -9,7 +9,7 @@ Which rows count, for a window [warm-up, duration):
   and second of the window; where cores are shared evenly or used by others, not the time in service counts but the
   CPU time that was used in it;
 - latency: birth to sink of tuples born in the window; messages: seconds that begin in the window;
-- recoveries and guarantee: the whole run.
+- checkpoints, recoveries and guarantee: the whole run.
 Where a replication was recorded as histograms its quantiles are off by at most 0.4 %, which `recording` says; counts,
 means, greatest values, `queue_mean` and `utilisation` are exact either way.
 Replications are pooled; `ci95` = [low, high] over replications (see `analysis.statistics.ratio_mean`). What
@@ -19,17 +19,19 @@ was not seen is None, never NaN.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from analysis.checkpoints import checkpoints
 from analysis.elasticity import elasticity, hosts_in_use, maintenance, rescales
 from analysis.folded import latencies_of, times_of, total_of
 from analysis.migrations import migrations
 from analysis.recoveries import recoveries
 from analysis.replicas import broken, replicas
 from analysis.statistics import Times, count_of, mean_of, times_s
+from models.checkpoint_traffic import link_sharing
 from models.histogram import QUANTILE_ERROR, Ints, exact_sum
 from models.records import NEVER, RunRecords
 from models.scenario import Scenario
@@ -58,6 +60,8 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> Summary:
         "latency_s": times_s(latencies, LATENCY_SHARES, with_count=True),
         "recording": _recording(records),
         "kernel": _kernel(records),
+        "network": asdict(link_sharing(scenario)),
+        "checkpoints": checkpoints(scenario, records),
         "migrations": migrations(records),
         "rescales": rescales(records),
         "elasticity": elasticity(records),

@@ -75,6 +75,44 @@ def recoveries_table(summary: Mapping[str, Any]) -> Table:
     return table(title, columns, rows)
 
 
+def checkpoints_said(summary: Mapping[str, Any]) -> list[Table | str]:
+    """Whether checkpoints kept up: one line, a table of operators if some were late or skipped, and what they cost."""
+    one = summary["checkpoints"]
+    shown: list[Table | str] = [
+        f"Checkpoints every {seconds(one['interval_s'])}: {one['begun']:,} begun, {one['completed']:,} completed, "
+        f"{one['late']:,} of them late, {one['skipped']:,} skipped because the one before was under way; "
+        f"at most {seconds(one['longest_between_s'])} without a completed one."
+    ]
+    if one["late"] or one["skipped"]:
+        columns = ("operator", "begun", "completed", "late", "skipped", "longest without")
+        shown.append(table("Checkpoints that could not keep up", columns, _late_checkpoints(one["operators"])))
+    age, delayed = one["age_at_failure_s"], one["delayed"]
+    if age["max"] is not None:
+        shown.append(
+            f"State that was recovered: the checkpoint was {seconds(age['mean'])} old on average, "
+            f"{seconds(age['max'])} at most; what was processed since was replayed."
+        )
+    if delayed is not None:
+        shown.append(
+            f"Uploads delayed records: {delayed['records']:,} of the {delayed['carried']:,} that "
+            f"{len(delayed['hosts']):,} {'host' if len(delayed['hosts']) == 1 else 'hosts'} sent left later, by "
+            f"{seconds(delayed['mean_s'])} on average, {seconds(delayed['max_s'])} at most."
+        )
+    return shown
+
+
+def _late_checkpoints(operators: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    return [
+        (
+            name,
+            *(f"{one[key]:,}" for key in ("begun", "completed", "late", "skipped")),
+            seconds(one["longest_between_s"]),
+        )
+        for name, one in operators.items()
+        if one["late"] or one["skipped"]
+    ]
+
+
 def migrations_table(summary: Mapping[str, Any]) -> Table:
     """What each move of a key group took, and who asked for it where that was not always an event."""
     by_themselves = any(one["cause"] != "event" for one in summary["migrations"])

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast import terminal
 from models import units
+from models.checkpoint_traffic import link_sharing
 from models.estimate import estimate, rough
 from models.inputs import RunInputs
 from models.layout import downstream
@@ -29,6 +30,7 @@ def document(scenario: Scenario, inputs: RunInputs | None) -> dict[str, Any]:
         "replications": scenario.replications,
         "operators": {name: _operator(scenario, name, one) for name, one in load.operators.items()},
         "hosts": {name: asdict(host) | {"tasks": list(host.tasks)} for name, host in load.hosts.items()},
+        "network": asdict(link_sharing(scenario)),
         "estimate": asdict(size),
         "limits": scenario.limits.model_dump(),
         "warnings": [{"path": one.path, "text": one.text} for one in warnings(scenario, inputs, load)],
@@ -59,6 +61,8 @@ def tables(scenario: Scenario, inputs: RunInputs | None) -> Iterator[Any]:
     yield _topology(scenario)
     yield _operators(scenario, load)
     yield _hosts(load)
+    if any(group.network_bytes_per_s is not None for group in scenario.hosts.values()):
+        yield f"Sharing of links: {link_sharing(scenario)}."
     size = estimate(scenario, *((inputs.rates, inputs.shares) if inputs else ()))
     yield (
         f"Expected size: {size.tuples:,.0f} tuples born, {size.steps:,.0f} steps, {size.events:,.0f} events; "

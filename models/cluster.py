@@ -108,9 +108,10 @@ class Network(Description):
 
     latency_s: Seconds = Field(default=0.0002, alias="latency")
     """Time a message is on its way between two hosts."""
-    sharing: Literal["fifo", "fair"] = "fifo"
+    sharing: Literal["fifo", "fair"] | None = None
     """How a host's bandwidth is shared by what it sends. `fifo`: one message after the other. `fair`: evenly by the
-    pairs of tasks that have something to send, first in first out within each.
+    pairs of tasks that have something to send, first in first out within each. Without it `fair` if a host with a
+    bandwidth sends both records and checkpoints, else `fifo`.
     """
 
 

@@ -91,6 +91,14 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("unsent", "int64", "tuples", "outputs of the task that wait for room at their receivers"),
         _time("blocked_ns", "for how long outputs have waited so far"),
     ),
+    "links": (
+        _time("at_ns", "when it was looked at, and the end of the run; rows of hosts where a tuple was delayed so far"),
+        _HOST,
+        Column("carried", "int64", "tuples", "that left the link of the host so far, replayed ones included"),
+        Column("delayed", "int64", "tuples", "of these, left later than without the checkpoints on the link"),
+        _time("delay_ns", "by how much later, in total"),
+        _time("longest_ns", "the greatest of these delays"),
+    ),
     "checkpoints": (
         _OPERATOR,
         _GROUP,

@@ -11,12 +11,13 @@ from typing import Any
 from analysis.report import text
 from analysis.report.content import Edge, Fact, KeyGroupLoad, OperatorBox, ReportContent, Topology
 from models import layout
+from models.checkpoint_traffic import link_sharing
 from models.events import HostFailure, Migrate, Rescale
 from models.fault_tolerance import Detector
 from models.flow import copies, flows
 from models.inputs import RunInputs
 from models.scenario import Scenario
-from scenarios import report_cost, report_lines, report_moves, report_rows, report_study
+from scenarios import report_cost, report_lines, report_moves, report_rows, report_study, report_uploads
 from scenarios.report_assumptions import engine_assumptions, recording_assumptions
 from scenarios.report_designs import designs
 from scenarios.runs import RunResult
@@ -52,6 +53,7 @@ def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> R
         decisions=report_rows.decisions(records),
         cost=report_cost.cost(scenario, summary, len(records)),
         hosts_used=report_cost.hosts_used(first),
+        uploads=report_uploads.uploads(scenario, summary, first),
         recoveries=report_rows.recoveries(summary),
         replicas=report_rows.replicas(summary),
         replicas_said=report_rows.replicas_said(summary),
@@ -116,6 +118,8 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
         Fact("hosts", ", ".join(f"{group.count} {name}" for name, group in scenario.hosts.items())),
         Fact("operators", str(len(scenario.operators))),
     ]
+    if any(group.network_bytes_per_s is not None for group in hosts.values()):
+        facts.append(Fact("links", str(link_sharing(scenario))))
     if scenario.may_fail:
         facts.append(Fact("detector", _detector(scenario.detector)))
     bounds = [f"{name} {operator.buffer}" for name, operator in scenario.operators.items() if operator.buffer]

@@ -39,8 +39,8 @@ def latency(one: RunRecords) -> Latency:
     """
     shortest = _interval_ns(one, _LATENCY_POINTS)
     for factor in _WIDER:
-        interval_ns = fitting_interval(one, factor * shortest)
-        line = latency_timeline(one, interval_ns)
+        length_ns = fitting_interval(one, factor * shortest)
+        line = latency_timeline(one, length_ns)
         if _dense(line):
             break
 
@@ -52,7 +52,7 @@ def latency(one: RunRecords) -> Latency:
         seconds(line.p50_ns),
         seconds(line.p99_ns),
         seconds(line.max_ns),
-        interval_s=interval_ns / _NS,
+        interval_s=length_ns / _NS,
     )
 
 
@@ -73,9 +73,9 @@ def tails(records: Sequence[RunRecords]) -> tuple[Curve, ...]:
 
 def processed(one: RunRecords) -> Lines:
     """Tuples per second whose service ended, for each operator."""
-    interval_ns = _interval_ns(one, _POINTS)
-    series = throughput(one, interval_ns)
-    return Lines(series.at_ns / _NS, series.names, series.values * (_NS / interval_ns))
+    length_ns = interval_ns(one)
+    series = throughput(one, length_ns)
+    return Lines(series.at_ns / _NS, series.names, series.values * (_NS / length_ns))
 
 
 def waiting(one: RunRecords) -> Lines:
@@ -115,6 +115,11 @@ def _percent(line: Lines) -> Lines:
     return Lines(line.at_s, line.names, 100 * line.values, line.replication)
 
 
+def interval_ns(one: RunRecords) -> int:
+    """The length [ns] of the intervals of most lines."""
+    return _interval_ns(one, _POINTS)
+
+
 def _interval_ns(one: RunRecords, points: int) -> int:
     """Whole seconds, so long that a line gets no more points than this."""
     return fitting_interval(one, -(-one.duration_ns // (points * _SECOND_NS)) * _SECOND_NS)
@@ -122,7 +127,7 @@ def _interval_ns(one: RunRecords, points: int) -> int:
 
 def _means(one: RunRecords, series: Series) -> Lines:
     """Means of the samples in each interval."""
-    length_ns = _interval_ns(one, _POINTS)
+    length_ns = interval_ns(one)
     interval, first = np.unique(series.at_ns // length_ns, return_index=True)
     if not interval.size:
         return Lines(series.at_ns / _NS, series.names, series.values)

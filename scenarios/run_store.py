@@ -31,6 +31,7 @@ STORED = (
     "lag",
     "buffers",
     "cpu",
+    "links",
     "checkpoints",
     "failures",
     "recoveries",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from models import layout
+from models.checkpoint_traffic import link_sharing
 from models.cluster import HostGroup
 from models.inputs import RunInputs
 from models.scenario import Scenario
@@ -56,7 +57,7 @@ class RunPlan:
             replays=checkpointed and tolerance.guarantee != "at-most-once",
             may_fail=scenario.may_fail or scenario.migrates or scenario.has_replicas,
             first_unit=tuple(first),
-            fair=scenario.network.sharing == "fair",
+            fair=link_sharing(scenario).sharing == "fair",
             counts=scenario.counts,
             bounded=any(operator.buffer is not None for operator in scenario.operators.values()),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from models.checkpoint_traffic import due_every_ns, due_offsets_ns
 from models.records import Kernel
 from models.units import to_ns
 from sim.beliefs import Beliefs
@@ -116,19 +117,19 @@ class Control:
     # -- processes
 
     def _start_checkpoints(self) -> None:
-        tolerance, operators = self.plan.scenario.fault_tolerance, self.plan.operators
+        operators = self.plan.operators
         units = [
             unit
             for unit, index in enumerate(self.cluster.unit_operator)
             if not operators[index].is_source and self.cluster.counts(unit)
         ]
-        interval_ns = max(1, to_ns(tolerance.interval_s))
-        offsets = [k * interval_ns // len(units) if tolerance.staggered else 0 for k in range(len(units))]
-        self.plane.start_checkpoints(units, offsets, interval_ns)
+        scenario = self.plan.scenario
+        self.plane.start_checkpoints(units, due_offsets_ns(scenario, len(units)), due_every_ns(scenario))
 
     def _sample(self, every_ns: int) -> Process:
         """Queue lengths, work done, buffers and source lag at regular instants; reads only."""
         clock, plane, look, bounded = self.clock, self.plane, self.recorder.look, self.plan.bounded
+        saves = self.plan.scenario.fault_tolerance.method == "checkpoint"
         while True:
             yield clock.timeout(every_ns)
             now = clock.now_ns()
@@ -136,3 +137,5 @@ class Control:
             look("lag", now, plane.lag())
             if bounded:
                 look("buffers", now, plane.buffers())
+            if saves:
+                look("links", now, plane.links())

@@ -331,6 +331,11 @@ class DataPlane(Protocol):
     def buffers(self) -> Rows:
         """A row of `buffers` without its instant for each live task: (task, taken, unsent, blocked_ns)."""
 
+    def links(self) -> Rows:
+        """A row of `links` without its instant for each host on whose link checkpoints have delayed a tuple so far:
+        (host, carried, delayed, delay_ns, longest_ns).
+        """
+
     def lag(self) -> Rows:
         """(operator, tuples that are born before now and not emitted) for each source unit."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from analysis.report import ReportContent
 from analysis.report.content import (
     AllocationRow,
+    CheckpointCounts,
     Correlation,
     Decision,
     Edge,
@@ -22,9 +23,11 @@ from analysis.report.content import (
     OperatorBox,
     OperatorRow,
     Reason,
+    RecordDelay,
     Recovery,
     TargetRow,
     Topology,
+    Uploads,
 )
 from analysis.report.parts import (
     Change,
@@ -84,6 +87,18 @@ def full(name: str = "count") -> ReportContent:
         lag=Lines(at, (name,), np.ones((1, 60))),
         filled=Lines(at, (name,), np.full((1, 60), 40.0)),
         blocked=Lines(at, (name,), np.full((1, 60), 10.0)),
+        uploads=Uploads(
+            interval_s=10.0,
+            longest_between_s=42.0,
+            age_mean_s=30.0,
+            age_max_s=40.0,
+            operators=(CheckpointCounts(name, 26, 17, 13, 36, 42.0),),
+            hosts=(CheckpointCounts(name, 20, 12, 13, 30), CheckpointCounts("b", 6, 5, 0, 6)),
+            delayed=(RecordDelay(name, 100, 50, 2.0, 4.0), RecordDelay("b", 300, 150, 4.0, 5.0)),
+            over_time=Lines(at, (name, "b"), np.vstack([at, at / 2])),
+            sharing=f"fifo ({name})",
+            bounded=True,
+        ),
         recoveries=(
             Recovery(name, 30.0, 1.0, 0.5, 0.25, 2.25, 4.0),
             Recovery(name, 50.0, 1.0, None, None, None, None),

@@ -126,6 +126,49 @@ class Lines:
 
 
 @dataclass(frozen=True)
+class CheckpointCounts:
+    """What became of the checkpoints of an operator or host; the time is None where it is not known."""
+
+    name: str
+    begun: int
+    completed: int
+    late: int
+    skipped: int
+    longest_s: float | None = None
+
+
+@dataclass(frozen=True)
+class RecordDelay:
+    """Records that left the link of a host, and by how much those were late that uploads delayed [s]."""
+
+    host: str
+    carried: int
+    records: int
+    mean_s: float
+    max_s: float
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """Whether checkpoints kept up, and what they cost; ages [s] are those of checkpoints that recoveries used.
+
+    `over_time` is the mean delay [ms] by host, without `left_out` hosts; `bounded` says whether a link has a bandwidth.
+    """
+
+    interval_s: float
+    longest_between_s: float | None
+    age_mean_s: float | None
+    age_max_s: float | None
+    operators: tuple[CheckpointCounts, ...]
+    hosts: tuple[CheckpointCounts, ...]
+    delayed: tuple[RecordDelay, ...]
+    over_time: Lines | None
+    sharing: str
+    bounded: bool
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
 class Migration:
     """What became of the move of a key group; lengths [s] are None for what did not end."""
 
@@ -259,6 +302,7 @@ class ReportContent:
     cost: Cost | None = None
     hosts_used: Lines | None = None  # how many hosts are in use
     decisions: tuple[Decision, ...] = ()
+    uploads: Uploads | None = None
     recoveries: tuple[Recovery, ...] = ()
     replicas: tuple[ReplicaRow, ...] = ()
     replicas_said: str = ""

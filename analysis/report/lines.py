@@ -70,13 +70,20 @@ def _latency_caption(line: Latency, recoveries: Sequence[Recovery]) -> str:
         return said + f"Nothing was delivered during {which}."
     worst = float(p99[during].max())
     said += f"During {which} the p99 reaches {text.seconds(worst)}"
-    before = seen & (at + line.interval_s <= min(one.failed_s for one in recoveries))
-    if not before.any():
-        return said + "."
-    above = float((p99[before] > worst).mean())
-    how_often = f"in {text.share(above)} of the intervals" if above else "never"
-    failure = "the failure" if len(recoveries) == 1 else "the first failure"
-    return said + f"; before {failure} it was {how_often} above that."
+    before = at + line.interval_s <= min(one.failed_s for one in recoveries)
+    one = len(recoveries) == 1
+    failure, then = ("the failure", "afterwards") if one else ("the first failure", "between and after the recoveries")
+    if (seen & before).any():
+        said += f"; before {failure} it was {_how_often_above(p99[seen & before], worst)} above that"
+    after = p99[seen & ~before & ~during]
+    if (after > worst).any():
+        said += f"; {then} it was {_how_often_above(after, worst)} above that"
+    return said + "."
+
+
+def _how_often_above(values: np.ndarray, limit: float) -> str:
+    above = float((values > limit).mean())
+    return f"in {text.share(above)} of the intervals" if above else "never"
 
 
 def _recovering(at: np.ndarray, interval_s: float, recoveries: Sequence[Recovery]) -> np.ndarray:

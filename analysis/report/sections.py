@@ -11,6 +11,7 @@ from analysis.report.moves_sections import cost, decisions, looks, migrations, p
 from analysis.report.parts import Curve, Design
 from analysis.report.section import Section
 from analysis.report.topology import draw
+from analysis.report.uploads import uploads
 
 _SHORT = 0.15  # a recovery below this share of the run gets a figure of its own
 _MOST_HOSTS = 60
@@ -35,6 +36,7 @@ def sections_of(content: ReportContent) -> list[Section]:
         looks(content),
         placement(content),
         _replicas(content),
+        uploads(content),
         _recovery(content),
         _guarantee(content),
         _targets(content),

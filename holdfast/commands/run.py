@@ -100,6 +100,8 @@ def _show(result: RunResult) -> None:
     from holdfast import run_tables, terminal  # noqa: PLC0415
 
     terminal.show(run_tables.operators_table(result.summary), run_tables.latency_table(result.summary))
+    if result.summary["checkpoints"]:
+        terminal.show(*run_tables.checkpoints_said(result.summary))
     if result.summary["migrations"]:
         terminal.show(run_tables.migrations_table(result.summary))
     if result.summary["rescales"]:

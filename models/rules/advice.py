@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from itertools import chain
 
 from models import units
+from models.checkpoint_traffic import Bottleneck, bottlenecks
 from models.cluster import ScheduledFailures
+from models.estimate import rough
 from models.events import HostFailure
 from models.inputs import RunInputs
 from models.layout import host_name, placement, spare_hosts, task_name
@@ -17,6 +19,8 @@ from models.scenario import Scenario
 from models.words import path_text
 
 _MOST_NAMES = 5
+_WORTH_NAMING = 0.005
+_OTHERS = {"sends": "records", "writes": "services", "stores": "others"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
             _of_memory(scenario, known),
             _of_times(scenario),
             _of_failures(scenario),
+            _of_checkpoints(scenario, known, inputs),
             _of_hosts(scenario, known),
             _of_elasticity(scenario),
         )
@@ -135,6 +140,28 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
         yield Advice("fault_tolerance", "checkpoints are taken and nothing ever fails")
     if method == "none" and fails:
         yield Advice("fault_tolerance", "hosts fail and nothing is checkpointed: state is lost")
+
+
+def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) -> Iterator[Advice]:
+    """Checkpoints that take longer than their interval: one warning for the slowest host, task and store."""
+    interval_s, seen = scenario.fault_tolerance.interval_s, set[str]()
+    for one in bottlenecks(scenario, load, inputs):
+        if one.does not in seen and interval_s < scenario.duration_s:
+            seen.add(one.does)
+            yield Advice("fault_tolerance.interval", _falls_behind(one, interval_s, scenario.duration_s))
+
+
+def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
+    """Return what cannot keep up, with figures, and which interval would do."""
+    others = f" ({one.taken_share:.0%} taken by {_OTHERS[one.does]})" if one.taken_share >= _WORTH_NAMING else ""
+    text = (
+        f"checkpoints cannot keep up: {one.where} {one.does} {rough(one.bytes_, 'B')} of them every "
+        f"{units.show(interval_s, 's')}; over {rough(one.bytes_per_s, 'B/s')}{others} they "
+    )
+    text += "never end" if math.isinf(one.needs_s) else f"take {rough(one.needs_s, 's')}"
+    if one.shortest_s is None or one.shortest_s >= duration_s:
+        return f"{text}, and no longer interval within the run keeps up"
+    return f"{text}; the shortest interval that keeps up is about {rough(one.shortest_s, 's')}"
 
 
 def _of_elasticity(scenario: Scenario) -> Iterator[Advice]:

@@ -94,7 +94,7 @@ def _scenario(protocol: str, age_s: float, seed: int) -> Scenario:
                 "end": {},
             },
             "placement": {"operators": {"in": "input", "sum": "worker", "out": "end"}},
-            "network": {"latency": f"{LATENCY_S:g} s"},
+            "network": {"latency": f"{LATENCY_S:g} s", "sharing": "fifo"},  # as the closed forms have it
             "fault_tolerance": {"method": "checkpoint", "interval": f"{interval_s:g} s", "staggered": False},
             "recording": {"detail": "histograms"},
             "events": {

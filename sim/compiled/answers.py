@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from sim.recording import Recording
 
 
+_USE_OF_LINKS = ("carried", "delayed", "delay", "delay_most")
+
+
 class Answers(ABC):
     """The questions of `sim.data_plane` about all tasks, and the records of the run."""
 
@@ -51,6 +54,12 @@ class Answers(ABC):
         self._now()
         rows = np.zeros((int(self.s.g["tasks"][0]), 4), np.int64)
         return rows[: verbs.sample_buffers(self.s, rows)]
+
+    def links(self) -> np.ndarray:
+        """(host, carried, delayed, delay_ns, longest_ns) of each host on whose link a tuple was delayed."""
+        hosts = self.s.hosts
+        rows = np.column_stack([np.arange(len(hosts)), *(hosts[name] for name in _USE_OF_LINKS)])
+        return rows[hosts["delayed"] > 0]
 
     def lag(self) -> np.ndarray:
         """(operator, tuples born and not emitted) for each source unit."""

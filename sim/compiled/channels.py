@@ -12,6 +12,7 @@ from sim.compiled.draws import child_id, shuffle_target, takes
 from sim.compiled.events import push, push_arrival
 from sim.compiled.exponential import UNSURE
 from sim.compiled.fair import post
+from sim.compiled.link_use import count_tuples, leaves_alone
 from sim.compiled.outbox import put_unsent, takes_place
 from sim.compiled.pointer import State
 from sim.compiled.state import (
@@ -64,20 +65,33 @@ def flush_messages(s: State) -> None:
 
 
 @kernel
-def departure(s: State, host: int, size: int) -> int:
-    """When what the host sends now has left its link, which it holds for its bytes."""
+def departure(s: State, host: int, size: int, tuples: int) -> int:
+    """Return when a message of so many tuples that the host sends now has left its link."""
     h = s.hosts[host]
-    begin = max(s.g[0].now, h.link_free)
+    free = max(s.g[0].now, h.link_free)
     if h.rate > 0:
-        begin += _held_for(size, h.rate)
-    h.link_free = begin
-    return begin
+        free = _after_bytes(s, host, free, size, tuples)
+    h.link_free = free
+    return free
 
 
 @apart
-def _held_for(size: int, rate: float) -> int:
-    """How long so many bytes hold a link; apart, for a division is not to be done, and left, where there is no rate."""
-    return int(np.rint(size * _NS / rate))
+def _after_bytes(s: State, host: int, begin: int, size: int, tuples: int) -> int:
+    """Return when a message that begins then has left; apart, so that no division is done where there is no rate."""
+    held = int(np.rint(size * _NS / s.hosts[host].rate))
+    count_tuples(s, host, tuples, begin + held - leaves_alone(s, host, held))
+    return begin + held
+
+
+@kernel
+def upload_departure(s: State, host: int, size: int) -> int:
+    """Return when a checkpoint that the host sends now has left its link."""
+    h = s.hosts[host]
+    free = max(s.g[0].now, h.link_free)
+    if h.rate > 0:
+        free += np.int64(np.rint(size * _NS / h.rate))
+    h.link_free = free
+    return free
 
 
 @kernel
@@ -120,7 +134,7 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
         arrival = g.now
         count_message(s, LOCAL, 1, size)
     else:
-        arrival = departure(s, host, size) + g.latency
+        arrival = departure(s, host, size, 1) + g.latency
         count_message(s, DATA, 1, size)
         if s.full and g.counts:
             s.units[sender].sent += size
@@ -168,7 +182,7 @@ def send_over(s: State, sender: int, receiver: int, tuple_id: int, birth: int, k
     if s.g[0].counts:
         s.units[sender].sent += size
     v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, NONE, node)
-    post(s, host, origin, task, size, ARRIVE, v)
+    post(s, host, origin, task, size, ARRIVE, v, 1)
 
 
 @kernel
@@ -183,9 +197,9 @@ def send_mail(s: State, v: int) -> None:
     elif s.tasks[origin].host != s.tasks[task].host:
         host = s.tasks[origin].host
         if s.hosts[host].fair:
-            post(s, host, origin, task, size, COME, v)
+            post(s, host, origin, task, size, COME, v, 0)
             return
-        e.key = departure(s, host, size)
+        e.key = departure(s, host, size, 0)
         arrival = e.key + g.latency
     push(s, arrival, ARRIVAL + task * RECEIVER + origin, g.serial, COME, v)
     g.serial += 1
@@ -299,7 +313,7 @@ def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
     shared = s.hosts[host].fair and host != s.tasks[task].host
     arrival = g.now if host == s.tasks[task].host else NONE
     if arrival == NONE and not shared:
-        arrival = departure(s, host, size) + g.latency
+        arrival = departure(s, host, size, rows) + g.latency
     count_message(s, REPLAYED, 1, size)
     if s.full and g.counts and host != s.tasks[task].host:
         s.units[sender].sent += size
@@ -319,7 +333,7 @@ def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
     if s.full and turn:
         kind, ref, rank = COME, _bundle(s, head, origin, task), ARRIVAL
     if s.full and shared:
-        post(s, host, origin, task, size, kind, ref)
+        post(s, host, origin, task, size, kind, ref, rows)
     else:
         push(s, arrival, rank + task * RECEIVER + origin, g.serial, kind, ref)
         g.serial += 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER
 from sim.compiled.buffers import forget_handed, forget_stored, save_kept, store_kept, trim
-from sim.compiled.channels import count_message, departure, new_visit, remote_departure
+from sim.compiled.channels import count_message, new_visit, remote_departure, upload_departure
 from sim.compiled.compiling import kernel
 from sim.compiled.events import push
 from sim.compiled.fair import post
@@ -207,9 +207,9 @@ def ship(s: State, transfer: int) -> None:
     kind = AT_REMOTE if t.holder == _REMOTE else STORED
     host = s.tasks[t.origin].host
     if s.full and s.hosts[host].fair:
-        post(s, host, t.origin, HOST_RECEIVER + t.holder + 1, t.bytes, kind, transfer)
+        post(s, host, t.origin, HOST_RECEIVER + t.holder + 1, t.bytes, kind, transfer, 0)
         return
-    t.departure = departure(s, host, t.bytes)
+    t.departure = upload_departure(s, host, t.bytes)
     push(s, t.departure + g.latency, _rank(s, transfer), g.serial, kind, transfer)
     g.serial += 1
 

@@ -12,6 +12,7 @@ import numpy as np
 from sim.clock import ARRIVAL, LINK, MESSAGE, RECEIVER
 from sim.compiled.compiling import kernel
 from sim.compiled.events import push
+from sim.compiled.link_use import count_tuples, leaves_alone
 from sim.compiled.pointer import State
 from sim.compiled.state import ARRIVE, AT_REMOTE, BUNDLE, COME, DEPART, MARKED, NONE, REPLAY, STORED
 from sim.compiled.tables import slot_of
@@ -106,8 +107,8 @@ def _put_in_order(s: State, host: int, n: int) -> None:
 
 
 @kernel
-def post(s: State, host: int, origin: int, receiver: int, size: int, kind: int, ref: int) -> None:
-    """Send a message over the link of the host; what happens when it arrives is an event of that kind."""
+def post(s: State, host: int, origin: int, receiver: int, size: int, kind: int, ref: int, tuples: int) -> None:
+    """Send a message of so many tuples over the link; what happens when it arrives is an event of that kind."""
     g = s.g[0]
     p = g.free_parcel
     parcel = s.parcels[p]
@@ -119,6 +120,12 @@ def post(s: State, host: int, origin: int, receiver: int, size: int, kind: int, 
     parcel.kind = kind
     parcel.ref = ref
     parcel.next = NONE
+    parcel.tuples = tuples
+    parcel.posted = g.now
+    if _is_upload(kind):
+        s.hosts[host].uploads += 1
+    else:
+        parcel.alone = leaves_alone(s, host, parcel.work)
     n = _lane_of(s, host, origin, receiver)
     lane = s.lanes[n]
     if lane.first != NONE:
@@ -130,6 +137,23 @@ def post(s: State, host: int, origin: int, receiver: int, size: int, kind: int, 
     _put_in_order(s, host, n)
     s.hosts[host].active += 1
     _set_departure(s, host)
+
+
+@kernel
+def _is_upload(kind: int) -> bool:
+    return kind in (STORED, AT_REMOTE)
+
+
+@kernel
+def _count_use(s: State, host: int, p: int) -> None:
+    """A message leaves the link: count its tuples, and what checkpoints that were there with it cost them."""
+    h, parcel = s.hosts[host], s.parcels[p]
+    if _is_upload(parcel.kind):
+        h.uploads -= 1
+        h.upload_left = s.g[0].now
+        return
+    met = h.uploads > 0 or h.upload_left > parcel.posted
+    count_tuples(s, host, parcel.tuples, s.g[0].now - parcel.alone if met else 0)
 
 
 @kernel
@@ -167,6 +191,7 @@ def depart(s: State, host: int) -> None:
     else:
         _put_in_order(s, host, n)
     _set_departure(s, host)
+    _count_use(s, host, p)
     kind, ref = s.parcels[p].kind, s.parcels[p].ref
     _free_parcel(s, p)
     _left(s, kind, ref, lane.origin, lane.receiver)
@@ -224,7 +249,7 @@ def close_link(s: State, host: int) -> None:
         p = lane.first
         while p != NONE:
             following = s.parcels[p].next
-            if s.parcels[p].kind == STORED or s.parcels[p].kind == AT_REMOTE:
+            if _is_upload(s.parcels[p].kind):
                 ref = s.parcels[p].ref
                 s.transfers[ref].next = g.free_transfer
                 g.free_transfer = ref

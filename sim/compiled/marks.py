@@ -50,8 +50,8 @@ def send_mark(s: State, v: int) -> None:
     arrival = g.now
     if host != s.tasks[task].host:
         if s.hosts[host].fair:
-            post(s, host, origin, task, 0, MARKED, v)
+            post(s, host, origin, task, 0, MARKED, v, 0)
             return
-        arrival = departure(s, host, 0) + g.latency
+        arrival = departure(s, host, 0, 0) + g.latency
     push(s, arrival, ARRIVAL + task * RECEIVER + origin, g.serial, MARKED, v)
     g.serial += 1

@@ -108,6 +108,10 @@ class ScanPlane(NoActions):
         """No queue has a bound."""
         return []
 
+    def links(self) -> list[Row]:
+        """No checkpoint shares a link with tuples."""
+        return []
+
     def crash(self, host: int) -> None:
         """No host dies."""
         raise _impossible()

@@ -136,6 +136,14 @@ HOST = np.dtype(
         ("active", _i8),  # channels with something to send
         ("first_lane", _i4),
         ("last_lane", _i4),
+        # what checkpoints cost the tuples on the link, as in `link_use`
+        ("free_alone", _i8),  # when the link would be free if it had carried no checkpoint
+        ("uploads", _i8),  # checkpoints on the link, where it is shared evenly
+        ("upload_left", _i8),  # when the last of them left it
+        ("carried", _i8),  # tuples that left it
+        ("delayed", _i8),
+        ("delay", _i8),  # total
+        ("delay_most", _i8),
     ],
     align=True,
 )
@@ -156,7 +164,20 @@ SERVICE_SHARE = np.dtype(
 )
 
 # A message on a link that is shared evenly: `ref` is a visit, the first of a replay, or a transfer, as `kind` says.
-PARCEL = np.dtype([("work", _i8), ("serial", _i8), ("kind", _i4), ("ref", _i4), ("next", _i4)], align=True)
+# `tuples` is how many tuples it has, `posted` when it was sent, `alone` when it would have left without checkpoints.
+PARCEL = np.dtype(
+    [
+        ("work", _i8),
+        ("serial", _i8),
+        ("posted", _i8),
+        ("alone", _i8),
+        ("kind", _i4),
+        ("ref", _i4),
+        ("next", _i4),
+        ("tuples", _i4),
+    ],
+    align=True,
+)
 
 # A channel over such a link. Those with something to send are a list at the host in the order in which their first
 # messages leave: when `done` of the host has come to `finish`, of equals the one that was sent first.

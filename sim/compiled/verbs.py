@@ -11,6 +11,7 @@ from sim.compiled.checkpoints import free_transfer
 from sim.compiled.compiling import helper, kernel
 from sim.compiled.emitting import emit_births, emit_ticks
 from sim.compiled.fair import close_link, least_arrival
+from sim.compiled.link_use import forget_use
 from sim.compiled.outbox import give, leave_place, stop_waiting
 from sim.compiled.pointer import State
 from sim.compiled.restoring import restore_time
@@ -157,6 +158,7 @@ def crash_host(s: State, host: int, tasks: np.ndarray, units: np.ndarray) -> Non
     h.alive = 0
     h.life += 1
     h.link_free = 0
+    forget_use(s, host)
     if s.full and h.paced:
         stop(s, host, tasks)
     for k in range(tasks.shape[0]):

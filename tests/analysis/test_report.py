@@ -32,6 +32,7 @@ def test_every_section_is_there():
         "migrations",
         "looks",
         "placement",
+        "uploads",
         "recovery",
         "guarantee",
         "targets",
@@ -53,6 +54,7 @@ def test_every_section_is_there():
             "lag",
             "filled",
             "blocked",
+            "delays",
             "phases",
             "designs-latency",
             "designs-pause",
@@ -161,7 +163,7 @@ def test_the_real_plotting_library_is_put_in_once(monkeypatch):
     monkeypatch.undo()
     html = render_report(full())
     assert html.count("plotly.js v") == 1
-    assert Page(html).count("script") == 20 + 3
+    assert Page(html).count("script") == 21 + 3
 
 
 def test_a_missing_plotting_library_is_one_sentence(monkeypatch):

@@ -173,7 +173,7 @@ class Actions:
         if origin is None:
             comes(now + self.plan.latency_ns)
         else:
-            self.transmit(origin, task, size_bytes, comes, tuples=False)
+            self.transmit(origin, task, size_bytes, comes)
 
     def _message_arrives(self, message: Message, task: Task) -> None:
         if not task.alive or (message.origin and message.origin.died_by(message.departure_ns)):

@@ -90,7 +90,7 @@ class Watermarks:
         origin, arrive = mark.origin, partial(self._arrive, mark, task)
         rank = channel(ARRIVAL, task.index, origin.index)
         comes = lambda arrival_ns: self.clock.at(arrival_ns, rank, arrive)  # noqa: E731
-        self.world.transmit(origin, task, 0, comes, tuples=False)
+        self.world.transmit(origin, task, 0, comes)
 
     def _arrive(self, mark: Mark, task: Task, _: object) -> None:
         if task.alive and mark.origin.alive:

@@ -9,11 +9,44 @@ from typing import NamedTuple
 from models.cluster import HostGroup
 from reference.processor import Processor
 from reference.task import Cores, Task
-from sim.clock import LINK, Clock
+from sim.clock import HOST_RECEIVER, LINK, Clock
 
 _NS = 1_000_000_000
 
 Channel = tuple[int, int]  # task that sends, task or host that receives
+
+
+class LinkUse:
+    """What checkpoints on the link of a host cost its tuples, by comparison with a link that carries no checkpoints.
+
+    That link would send everything else, first in first out, at the same instants. A tuple is delayed if it leaves
+    later than it would have left there; on a link that is shared evenly only if a checkpoint was on the link with it.
+    """
+
+    def __init__(self) -> None:
+        self.carried = self.delayed = self.delay_ns = self.longest_ns = 0
+        self._free_at_ns = 0
+
+    def leaves_alone_ns(self, now_ns: int, work_ns: int) -> int:
+        """When a message would have left the link without checkpoints."""
+        self._free_at_ns = max(now_ns, self._free_at_ns) + work_ns
+        return self._free_at_ns
+
+    def count(self, tuples: int, late_ns: int) -> None:
+        """Tuples have left the link, so much later than they would have left it without checkpoints."""
+        self.carried += tuples
+        if late_ns > 0 and tuples:
+            self.delayed += tuples
+            self.delay_ns += tuples * late_ns
+            self.longest_ns = max(self.longest_ns, late_ns)
+
+    def forget(self) -> None:
+        """The host died: its link is empty."""
+        self._free_at_ns = 0
+
+
+def _is_upload(channel: Channel) -> bool:
+    return channel[1] >= HOST_RECEIVER
 
 
 class Link:
@@ -22,14 +55,14 @@ class Link:
     What has not left it when its host dies never arrives.
     """
 
-    def __init__(self, bytes_per_s: float | None, latency_ns: int) -> None:
-        self.bytes_per_s, self.latency_ns = bytes_per_s, latency_ns
+    def __init__(self, bytes_per_s: float | None, latency_ns: int, use: LinkUse | None = None) -> None:
+        self.bytes_per_s, self.latency_ns, self.use = bytes_per_s, latency_ns, use or LinkUse()
         self.free_at_ns = 0
 
     def departure_ns(self, now_ns: int, size_bytes: int) -> int:
         """When what is sent now has left; holds the link for its bytes."""
         begin = max(now_ns, self.free_at_ns)
-        self.free_at_ns = begin + (round(size_bytes * _NS / self.bytes_per_s) if self.bytes_per_s else 0)
+        self.free_at_ns = begin + self._work_ns(size_bytes)
         return self.free_at_ns
 
     def arrival_ns(self, now_ns: int, size_bytes: int) -> int:
@@ -43,22 +76,32 @@ class Link:
         channel: Channel,
         number: int,
         leave: Callable[[int], None],
-        tuples: bool = True,
+        tuples: int = 0,
     ) -> None:
         """Send a message; when it will leave is known already."""
-        leave(self.departure_ns(now_ns, size_bytes))
+        departure_ns = self.departure_ns(now_ns, size_bytes)
+        if self.bytes_per_s and not _is_upload(channel):
+            self.use.count(tuples, departure_ns - self.use.leaves_alone_ns(now_ns, self._work_ns(size_bytes)))
+        leave(departure_ns)
+
+    def _work_ns(self, size_bytes: int) -> int:
+        return round(size_bytes * _NS / self.bytes_per_s) if self.bytes_per_s else 0
 
     def close(self) -> None:
         """The host died."""
 
 
 class Parcel(NamedTuple):
-    """A message on a shared link: its work in ns of the whole link, what happens when it leaves, is it of tuples."""
+    """A message on a shared link: its work in ns of the whole link, what happens when it leaves, its number of tuples,
+    when it was sent, and when it would have left a link without checkpoints.
+    """
 
     work_ns: int
     number: int
     leave: Callable[[int], None]
-    tuples: bool
+    tuples: int
+    sent_ns: int
+    alone_ns: int
 
 
 class FairLink:
@@ -69,12 +112,13 @@ class FairLink:
     down, so that the next one leaves after n times the least that is left; of equals the one that was sent first.
     """
 
-    def __init__(self, clock: Clock, host: int, bytes_per_s: float) -> None:
-        self.clock, self.host, self.bytes_per_s = clock, host, bytes_per_s
+    def __init__(self, clock: Clock, host: int, bytes_per_s: float, use: LinkUse | None = None) -> None:
+        self.clock, self.host, self.bytes_per_s, self.use = clock, host, bytes_per_s, use or LinkUse()
         self.parcels: dict[Channel, deque[Parcel]] = {}
         self.left_ns: dict[Channel, int] = {}  # of the first of each channel, at the last change
         self._changed_ns = 0
         self._changes = 0
+        self._upload_left_ns = 0  # when the last checkpoint left
 
     def send(
         self,
@@ -83,10 +127,12 @@ class FairLink:
         channel: Channel,
         number: int,
         leave: Callable[[int], None],
-        tuples: bool = True,
+        tuples: int = 0,
     ) -> None:
         """Send a message; `leave` is called with the instant at which it has left."""
-        parcel = Parcel(round(size_bytes * _NS / self.bytes_per_s), number, leave, tuples)
+        work_ns = round(size_bytes * _NS / self.bytes_per_s)
+        alone_ns = 0 if _is_upload(channel) else self.use.leaves_alone_ns(now_ns, work_ns)
+        parcel = Parcel(work_ns, number, leave, tuples, now_ns, alone_ns)
         if channel in self.parcels:
             self.parcels[channel].append(parcel)
             return
@@ -137,7 +183,16 @@ class FairLink:
         else:
             del self.parcels[channel], self.left_ns[channel]
         self._set_departure(now)
+        self._count(channel, parcel, now)
         parcel.leave(now)
+
+    def _count(self, channel: Channel, parcel: Parcel, now_ns: int) -> None:
+        """A message leaves the link: count its tuples, and what checkpoints that were there with it cost them."""
+        if _is_upload(channel):
+            self._upload_left_ns = now_ns
+            return
+        met = self._upload_left_ns > parcel.sent_ns or any(_is_upload(other) for other in self.parcels)
+        self.use.count(parcel.tuples, now_ns - parcel.alone_ns if met else 0)
 
 
 class Host:
@@ -148,6 +203,7 @@ class Host:
         self.life = 0  # how often the host has died
         self.tickets = 0
         self.latency_ns = latency_ns
+        self.use = LinkUse()
         self.link = self._new_link()
         self.cores = Cores(group.cores)
         self.tasks: list[Task] = []
@@ -174,11 +230,12 @@ class Host:
         tasks, self.tasks = self.tasks, []
         self.cores = Cores(self.group.cores)
         self.link.close()
+        self.use.forget()
         self.link = self._new_link()
         return tasks
 
     def _new_link(self) -> Link | FairLink:
         rate = self.group.network_bytes_per_s
         if self.fair and rate:
-            return FairLink(self.clock, self.index, rate)
-        return Link(rate, self.latency_ns)
+            return FairLink(self.clock, self.index, rate, self.use)
+        return Link(rate, self.latency_ns, self.use)

@@ -344,12 +344,14 @@ class World(Actions, Moves):
             visit.arrival_ns = arrival_ns
             self.clock.at(arrival_ns, channel(ARRIVAL, task.index, origin.index), lambda _: self._arrive(visit, task))
 
-        self.transmit(origin, task, row.bytes, comes)
+        self.transmit(origin, task, row.bytes, comes, tuples=1)
 
     def transmit(
-        self, origin: Task, task: Task, size_bytes: int, comes: Callable[[int], None], tuples: bool = True
+        self, origin: Task, task: Task, size_bytes: int, comes: Callable[[int], None], tuples: int = 0
     ) -> None:
-        """Send bytes from task to task; `comes` is told when they arrive, as soon as that is known."""
+        """Send a message of so many tuples from task to task; `comes` is told when it arrives, as soon as that is
+        known.
+        """
         now = self.clock.now_ns()
         if origin.host is task.host:
             comes(now)
@@ -394,7 +396,7 @@ class World(Actions, Moves):
             else:
                 self.clock.at(arrival_ns, rank, lambda _: self._replay_arrives(visits, task))
 
-        self.transmit(origin, task, size, comes)
+        self.transmit(origin, task, size, comes, tuples=len(rows))
         if to_unit.books_open:
             to_unit.pending += len(rows)
         return len(rows), size
@@ -466,6 +468,11 @@ class World(Actions, Moves):
             for task in self.tasks
             if task.alive
         ]
+
+    def links(self) -> list[TableRow]:
+        """(host, carried, delayed, delay_ns, longest_ns) of each host on whose link a tuple was delayed."""
+        used = [(host.index, host.use) for host in self.hosts if host.use.delayed]
+        return [(index, use.carried, use.delayed, use.delay_ns, use.longest_ns) for index, use in used]
 
     def lag(self) -> list[tuple[int, int]]:
         """(operator, tuples that are born before now and not emitted) for each source unit."""

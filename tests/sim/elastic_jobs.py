@@ -87,7 +87,7 @@ def elastic_keys(seed: int, **changes: Any) -> dict[str, Any]:
             }
             | ({"load": {"steps": [{"at": "1 s", "share": 0.2}]}} if draw.random() < 0.3 else {})
         },
-        "network": {"latency": f"{draw.choice([1, 5, 20])} ms"},
+        "network": {"latency": f"{draw.choice([1, 5, 20])} ms", "sharing": "fifo"},
         "fault_tolerance": {
             "method": "checkpoint",
             "interval": f"{draw.choice([100, 300, 700])} ms",

@@ -27,7 +27,7 @@ def lattice_job(draw: Random, **fixed: Any) -> dict[str, Any]:
     raw["hosts"]["h"].pop("network", None)
     if draw.random() < 0.4:
         raw["hosts"]["h"]["network"] = "10 kB/s"
-    raw["network"] = {"latency": draw.choice(["0 s", "0 s", "10 ms", "50 ms"])}
+    raw["network"] = {"latency": draw.choice(["0 s", "0 s", "10 ms", "50 ms"]), "sharing": "fifo"}
     raw["detector"] = {"heartbeat": "100 ms", "timeout": draw.choice(["200 ms", "300 ms"])}
     if raw["fault_tolerance"]["method"] == "checkpoint":
         raw["fault_tolerance"]["interval"] = draw.choice(["100 ms", "100 ms", "300 ms", "1 s"])

@@ -92,7 +92,7 @@ def moving_keys(seed: int, protocol: str, most: int = 3, **storm: Any) -> dict[s
                 "network": draw.choice(["500 kB/s", "1 MB/s", "100 MB/s"]),
             }
         },
-        "network": {"latency": f"{draw.choice([1, 5, 20])} ms"},
+        "network": {"latency": f"{draw.choice([1, 5, 20])} ms", "sharing": "fifo"},
         "fault_tolerance": {
             "method": "checkpoint",
             "interval": f"{draw.choice([100, 300, 700])} ms",

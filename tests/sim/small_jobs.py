@@ -112,7 +112,7 @@ def random_job(draw: Random, **fixed: Any) -> dict[str, Any]:
         },
         "operators": {"src": {"kind": "source", "parallelism": parallelism}, **operators},
         "hosts": {"h": {"count": hosts, "cpu": draw.choice(["shared", "dedicated"]), "cores": draw.randint(1, 2)}},
-        "network": {"latency": draw.choice(["0 s", "1 ms", "50 ms", "400 ms"])},
+        "network": {"latency": draw.choice(["0 s", "1 ms", "50 ms", "400 ms"]), "sharing": "fifo"},
         "fault_tolerance": {
             "method": "checkpoint",
             "interval": draw.choice(["100 ms", "300 ms", "1 s", "20 s"]),

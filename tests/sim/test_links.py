@@ -109,6 +109,7 @@ def test_a_checkpoint_that_has_not_left_its_owner_is_never_stored() -> None:
     raw["operators"]["q"] |= {"inputs": {"src": "key"}, "state": {"model": "fixed", "bytes": "1 kB"}}
     raw["workload"]["src"]["rate"] = "1 /s"
     raw["placement"]["operators"]["out"] = "near"
+    raw["network"]["sharing"] = "fifo"
     raw["fault_tolerance"] = {"method": "checkpoint", "interval": "500 ms", "kind": "full"}
     raw["events"] = {"crash": {"at": "1400 ms", "kind": "host-failure", "host": "far-0"}}
     stored = simulate(scenario(raw)).tables["checkpoints"]["stored_ns"]

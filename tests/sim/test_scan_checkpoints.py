@@ -19,6 +19,7 @@ from scan_jobs import checkpointed_job, writing_job
 from test_planes import differences
 from test_scan import WIDE, cut_up, kernel, made
 
+from models.checkpoint_traffic import link_sharing
 from models.inputs import RunInputs
 from models.records import NEVER, SCAN
 from sim.cluster import Cluster, RunPlan
@@ -207,6 +208,21 @@ def why(raw: dict[str, Any]) -> str:
     return "" if found.name == SCAN else str(found.why)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_links_that_are_fair_by_default_take_no_run_away_from_the_scan(seed: int) -> None:
+    draw = Random(seed)
+    raw = checkpointed_job(draw)
+    groups = {name: {"count": draw.randint(1, 2)} for name in raw["operators"]}
+    bandwidth = {"network": "1 MB/s"}
+    raw["hosts"] = {name: group | (bandwidth if draw.random() < 0.3 else {}) for name, group in groups.items()}
+    raw["placement"] = {"operators": {name: draw.choice([*groups]) for name in groups}}
+    raw["network"].pop("sharing", None)
+    chosen = link_sharing(made(raw)).sharing
+    before = kernel(raw | {"network": raw["network"] | {"sharing": "fifo"}})
+    assert (kernel(raw).name == SCAN) == (before.name == SCAN)
+    assert chosen == "fifo" or before.name != SCAN
+
+
 def changed(operator: str, **changes: Any) -> dict[str, Any]:
     operators = LARGE["operators"]
     return LARGE | {"operators": operators | {operator: operators[operator] | changes}}
@@ -216,7 +232,9 @@ def test_the_scan_leaves_to_the_event_loop_what_would_go_against_the_dataflow() 
     assert why(LARGE) == ""
     assert why(changed("one", serialise="1 MB/s")) == ""
     links = {"worker": {"count": 8, "network": "1 MB/s"}, "edge": {"count": 3}}
-    assert why(LARGE | {"hosts": links}) == "one and two share the link of worker-0"
+    assert why(LARGE | {"hosts": links}) == "the link of worker-0 is shared evenly"
+    fifo = {"network": {**LARGE["network"], "sharing": "fifo"}}
+    assert why(LARGE | fifo | {"hosts": links}) == "one and two share the link of worker-0"
     pool = {"distribution": "exponential", "mean": "1 ms"}
     plain = {"kind": "map", "inputs": {"two": "shuffle"}, "threads": 3, "service": pool, "serialise": "1 MB/s"}
     operators = LARGE["operators"] | {"thin": plain, "out": {"kind": "sink", "inputs": {"thin": "shuffle"}}}

@@ -1,9 +1,11 @@
 """Rows that were recorded with the first engine: a faster or tidier one gives them bit by bit.
 
-Two changes since then were made on purpose (docs/simulator.md). Which upstream units a trim reaches: the digests of the
-jobs where it shows are under `trimmed_on_arrival`. And control knows of a crash only when it is noticed: until then
+Three changes since then were made on purpose (docs/simulator.md). Which upstream units a trim reaches: the digests of
+the jobs where it shows are under `trimmed_on_arrival`. Control knows of a crash only when it is noticed: until then
 checkpoints and replays go to the dead host, and it may be chosen; where that shows the digests are under `believed`.
-An engine that knows at once still gives those of before. All others are those of the first engine.
+An engine that knows at once still gives those of before. And links that carry records and checkpoints are shared evenly
+by default: the digests of files where that shows are under `fair_by_default`; first in first out they give those of
+before. All others are those of the first engine.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from sim.control import PlaneFactory
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).parent / "data" / "plain_digests.json"
 RECORDED = json.loads(FILE.read_text())
+BEFORE = RECORDED["digests"] | RECORDED["trimmed_on_arrival"] | RECORDED["believed"]
 PLANES: dict[str, PlaneFactory] = {"reference": World, "compiled": CompiledPlane}
 # Simulated seconds of each file, enough to meet what is particular about it.
 FILES = {
@@ -52,15 +55,16 @@ def digest(records: RunRecords) -> str:
 
 
 def recorded(name: str) -> str:
-    return str((RECORDED["digests"] | RECORDED["trimmed_on_arrival"] | RECORDED["believed"])[name])
+    return str((BEFORE | RECORDED["fair_by_default"])[name])
 
 
-def rows_of(name: str, plane: PlaneFactory) -> RunRecords:
-    """The rows of a scenario file, or of a job of that kind and seed."""
+def rows_of(name: str, plane: PlaneFactory, **network: str) -> RunRecords:
+    """The rows of a scenario file, with these changes of its network, or of a job of that kind and seed."""
     kind, _, seed = name.partition("/")
     if name in FILES:
         loaded = read_scenario(ROOT / name)
-        made = loaded.scenario.model_copy(update={"duration_s": float(FILES[name])})
+        links = loaded.scenario.network.model_copy(update=network)
+        made = loaded.scenario.model_copy(update={"duration_s": float(FILES[name]), "network": links})
         return simulate(made, inputs_of(made, loaded.folder), plane=plane)
     raw = JOBS[kind](Random(int(seed))) | {"duration": "15 s"}
     return simulate(Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False), plane=plane)
@@ -76,7 +80,12 @@ def knows_at_once(beliefs: Beliefs, host: int, held: dict[int, int]) -> list[int
 def test_who_knows_at_once_gives_the_rows_of_before(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Beliefs, "died", knows_at_once)
     before = RECORDED["digests"] | RECORDED["trimmed_on_arrival"]
-    assert digest(rows_of(name, CompiledPlane)) == before[name] != RECORDED["believed"][name]
+    assert digest(rows_of(name, CompiledPlane, sharing="fifo")) == before[name] != RECORDED["believed"][name]
+
+
+@pytest.mark.parametrize("file", RECORDED["fair_by_default"])
+def test_links_that_are_first_in_first_out_give_the_rows_of_before(file: str) -> None:
+    assert digest(rows_of(file, CompiledPlane, sharing="fifo")) == BEFORE[file] != recorded(file)
 
 
 @pytest.mark.parametrize("plane", PLANES.values(), ids=PLANES)

@@ -1,0 +1,254 @@
+"""Whether checkpoints kept up with their interval, and what it cost if not, from the rows of a run.
+
+The checkpoint of a key group or task is due at every multiple of the interval (later by its share of it where they are
+staggered). It is skipped while the one before is under way: a unit has at most one at a time. It is late if it was
+completed after the next one was due. All counts are of the whole run; a checkpoint that was never completed was lost
+with a host or in a move, or was under way at the end of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from analysis.statistics import NS_PER_S, seconds
+from analysis.timelines import Series
+from models.checkpoint_traffic import due_every_ns, due_offsets_ns
+from models.records import NEVER, RunRecords
+from models.scenario import Scenario
+
+Rows = dict[str, np.ndarray]
+
+
+def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str, object] | None:
+    """Return counts, the longest time without a completed checkpoint, ages at failures and delays; None without any.
+
+    `longest_between_s` is the longest time between two completed checkpoints of one unit, where begin and end of the
+    run count as completed. `age_at_failure_s` is how old the newest completed checkpoint of each recovered unit was
+    when its host died, or how long the run had lasted if there was none: what was processed since is replayed.
+    `upload_s` is the time from a snapshot until it is stored.
+    """
+    if scenario.fault_tolerance.method != "checkpoint":
+        return None
+    kept = [_kept_up(scenario, one) for one in records]
+    uploads = np.concatenate([one.upload_ns for one in kept]) if kept else np.zeros(0, np.int64)
+    ages = [age for one in records for age in _ages_ns(scenario, one)]
+    longest = [one.longest_ns for one in kept if one.longest_ns is not None]
+    saved = [name for name, operator in scenario.operators.items() if operator.kind not in ("source", "sink")]
+    return {
+        "interval_s": scenario.fault_tolerance.interval_s,
+        **_counts([one.rows for one in kept]),
+        "longest_between_s": seconds(max(longest)) if longest else None,
+        "upload_s": _mean_and_max(uploads.tolist()),
+        "age_at_failure_s": _mean_and_max(ages),
+        "operators": {name: _of_operator(name, records, kept) for name in saved},
+        "hosts": _by_host(records, kept),
+        "delayed": upload_delays(records),
+    }
+
+
+@dataclass(frozen=True)
+class _KeptUp:
+    """The checkpoints of a replication: columns of rows, and times of those that were completed."""
+
+    rows: Rows  # operator, owner, completed, late, skipped
+    upload_ns: np.ndarray
+    longest_ns: int | None
+    longest_by_operator: dict[int, int]
+
+
+def _kept_up(scenario: Scenario, one: RunRecords) -> _KeptUp:
+    table = one.tables["checkpoints"]
+    completed = table["stored_ns"] != NEVER
+    skipped = _skipped(scenario, one)
+    rows = {
+        "operator": table["operator"],
+        "owner": table["owner"],
+        "completed": completed,
+        "late": completed & (skipped > 0),
+        "skipped": skipped,
+    }
+    longest = _longest_between(scenario, one)
+    upload_ns = (table["stored_ns"] - table["taken_ns"])[completed]
+    return _KeptUp(rows, upload_ns, max(longest.values(), default=None), longest)
+
+
+def _skipped(scenario: Scenario, one: RunRecords) -> np.ndarray:
+    """Return how many checkpoints were due and not begun while each was under way, (n_checkpoints,)."""
+    table, every = one.tables["checkpoints"], due_every_ns(scenario)
+    offset = _offsets(scenario, one)
+    taken, end = table["taken_ns"], _under_way_until(one)
+    before, until = ((instant - offset) // every for instant in (taken, end))
+    return np.asarray(np.maximum(until, 0) - np.maximum(before, 0))
+
+
+def _offsets(scenario: Scenario, one: RunRecords) -> np.ndarray:
+    """Return how long after each multiple of the interval the unit of each checkpoint is due [ns]."""
+    table, described = one.tables["checkpoints"], [scenario.operators[name] for name in one.operators]
+    groups = np.array([0 if operator.kind == "source" else operator.groups for operator in described], np.int64)
+    first = np.cumsum(groups) - groups
+    due = np.array(due_offsets_ns(scenario, int(groups.sum())), np.int64)
+    return np.asarray(due[first[table["operator"]] + table["key_group"]])
+
+
+def _under_way_until(one: RunRecords) -> np.ndarray:
+    """Return the last instant [ns] at which each checkpoint was under way.
+
+    One that was not completed ended with its owner, or before the next one of its unit, or goes on at the end.
+    """
+    table, failures = one.tables["checkpoints"], one.tables["failures"]
+    taken, stored = table["taken_ns"], table["stored_ns"]
+    order = np.lexsort((taken, table["key_group"], table["operator"]))
+    following = np.full(taken.shape, one.duration_ns, np.int64)
+    same = _same_unit(table, order)
+    following[order[:-1][same]] = taken[order[1:][same]]
+    end = np.where(stored == NEVER, following - 1, stored)
+    for host, failed in zip(failures["host"].tolist(), failures["failed_ns"].tolist(), strict=True):
+        cut = (stored == NEVER) & (table["owner"] == host) & (taken <= failed) & (failed < end)
+        end[cut] = failed
+    return end
+
+
+def _same_unit(table: Any, order: np.ndarray) -> np.ndarray:
+    """Return whether each row in that order is followed by one of the same unit, (n - 1,)."""
+    operator, group = table["operator"][order], table["key_group"][order]
+    return np.asarray((operator[1:] == operator[:-1]) & (group[1:] == group[:-1]))
+
+
+def _longest_between(scenario: Scenario, one: RunRecords) -> dict[int, int]:
+    """Return the longest time [ns] without a completed checkpoint of a unit of each saved operator, by its index."""
+    table, found = one.tables["checkpoints"], {}
+    for index, name in enumerate(one.operators):
+        operator = scenario.operators[name]
+        if operator.kind in ("source", "sink"):
+            continue
+        own = (table["operator"] == index) & (table["stored_ns"] != NEVER)
+        units = np.arange(operator.groups)
+        unit = np.concatenate((units, table["key_group"][own], units))
+        at_ns = np.concatenate((0 * units, table["stored_ns"][own], 0 * units + one.duration_ns))
+        order = np.lexsort((at_ns, unit))
+        same = unit[order[1:]] == unit[order[:-1]]
+        found[index] = int(np.diff(at_ns[order])[same].max())
+    return found
+
+
+def _counts(rows: Sequence[Rows]) -> dict[str, int]:
+    """Return how many checkpoints were begun, completed, late and skipped."""
+    sums = {name: sum(int(own[name].sum()) for own in rows) for name in ("completed", "late", "skipped")}
+    return {"begun": sum(own["completed"].size for own in rows), **sums}
+
+
+def _of_operator(name: str, records: Sequence[RunRecords], kept: Sequence[_KeptUp]) -> dict[str, object]:
+    found = [(one.operators.index(name), own) for one, own in zip(records, kept, strict=True)]
+    longest = [own.longest_by_operator[index] for index, own in found]
+    counts = _counts([_chosen(own.rows, own.rows["operator"] == index) for index, own in found])
+    return {**counts, "longest_between_s": seconds(max(longest)) if longest else None}
+
+
+def _by_host(records: Sequence[RunRecords], kept: Sequence[_KeptUp]) -> list[dict[str, object]]:
+    """Return counts of each host that sent checkpoints."""
+    names = records[0].hosts if records else ()
+    found = []
+    for host, name in enumerate(names):
+        counts = _counts([_chosen(own.rows, own.rows["owner"] == host) for own in kept])
+        if counts["begun"]:
+            found.append({"host": name, **counts})
+    return found
+
+
+def _chosen(rows: Rows, which: np.ndarray) -> Rows:
+    return {name: column[which] for name, column in rows.items()}
+
+
+def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
+    """Return how old [ns] the newest completed checkpoint of each recovered unit was when its host died.
+
+    State that a move left with its origin is a checkpoint, too, of the instant at which the group was paused; with a
+    remote store it leaves none.
+    """
+    recovered = one.tables["recoveries"]
+    saves = [*_saves(one.tables["checkpoints"], "taken_ns", "stored_ns", "holder")]
+    if scenario.fault_tolerance.store == "nodes":
+        saves += _saves(one.tables["migrations"], "paused_ns", "completed_ns", "origin")
+    by_unit: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    for unit, *save in sorted(saves):
+        by_unit.setdefault(unit, []).append((save[0], save[1], save[2]))
+    died: dict[int, list[int]] = {}
+    for host, failed in zip(
+        one.tables["failures"]["host"].tolist(), one.tables["failures"]["failed_ns"].tolist(), strict=True
+    ):
+        died.setdefault(host, []).append(failed)
+    columns = (recovered[name].tolist() for name in ("operator", "key_group", "failed_ns", "detected_ns"))
+    ages = []
+    for operator, group, failed, detected in zip(*columns, strict=True):
+        known = [save for save in by_unit.get((operator, group), ()) if save[0] <= detected]
+        stored, taken, holder = known[-1] if known else (0, 0, -1)
+        lost = any(stored <= at <= detected for at in died.get(holder, ()))
+        ages.append(failed - (0 if lost else taken))
+    return ages
+
+
+def _saves(table: Any, taken: str, stored: str, holder: str) -> list[tuple[tuple[int, int], int, int, int]]:
+    """Return (unit, stored [ns], taken [ns], holder) of what came to be stored."""
+    done = table[stored] != NEVER
+    columns = [table[name][done].tolist() for name in ("operator", "key_group", stored, taken, holder)]
+    return [((operator, group), *rest) for operator, group, *rest in zip(*columns, strict=True)]
+
+
+def upload_delays(records: Sequence[RunRecords]) -> dict[str, object] | None:
+    """Return how many records left a link later because of checkpoints, and by how much; None if none did.
+
+    `carried` counts all records that left these links; means are over those that were delayed.
+    """
+    totals: dict[str, np.ndarray] = {}
+    for one in records:
+        table = one.tables["links"]
+        last = table["at_ns"] == one.duration_ns
+        columns = (table[name][last].tolist() for name in ("host", "carried", "delayed", "delay_ns", "longest_ns"))
+        for host, *numbers in zip(*columns, strict=True):
+            known = totals.setdefault(one.hosts[host], np.zeros(4, np.int64))
+            known[:3] += numbers[:3]
+            known[3] = max(known[3], numbers[3])
+    if not totals:
+        return None
+    carried, delayed, delay_ns, longest_ns = np.array([*totals.values()]).T
+    whole = np.array([carried.sum(), delayed.sum(), delay_ns.sum(), longest_ns.max()])
+    return {**_delay(whole), "hosts": [{"host": host, **_delay(one)} for host, one in totals.items()]}
+
+
+def _delay(numbers: np.ndarray) -> dict[str, object]:
+    carried, delayed, delay_ns, longest_ns = numbers.tolist()
+    return {
+        "carried": carried,
+        "records": delayed,
+        "mean_s": delay_ns / delayed / NS_PER_S,
+        "max_s": seconds(longest_ns),
+    }
+
+
+def _mean_and_max(times_ns: Sequence[int]) -> dict[str, float | None]:
+    if not times_ns:
+        return {"mean": None, "max": None}
+    return {"mean": sum(times_ns) / len(times_ns) / NS_PER_S, "max": seconds(max(times_ns))}
+
+
+def delay_series(one: RunRecords, interval_ns: int, most: int) -> Series:
+    """Return the mean delay [s] of the records that uploads delayed in each interval, of the hosts with most delay.
+
+    An interval in which none was delayed has the value 0; `most` is the greatest number of hosts.
+    """
+    table = one.tables["links"]
+    hosts, place = np.unique(table["host"], return_inverse=True)
+    intervals = -(-one.duration_ns // interval_ns)
+    column = np.minimum((table["at_ns"] - 1) // interval_ns, intervals - 1)
+    totals = np.zeros((2, hosts.size, intervals), np.int64)
+    for total, name in zip(totals, ("delayed", "delay_ns"), strict=True):
+        np.maximum.at(total, (place, column), table[name])
+    delayed, delay_ns = np.diff(np.maximum.accumulate(totals, axis=2), prepend=0, axis=2)
+    means = delay_ns / np.maximum(delayed, 1) / NS_PER_S
+    chosen = np.sort(np.argsort(-delay_ns.sum(axis=1), kind="stable")[:most])
+    names = tuple(one.hosts[host] for host in hosts[chosen].tolist())
+    return Series(names, np.arange(intervals) * interval_ns, means[chosen])
