@@ -124,13 +124,16 @@ class Cluster:
         return task
 
     def new_instance(self, unit: int, task: int) -> int:
-        """The number of one more instance of the unit's group, at that task and not live."""
+        """Return the number of one more instance of the unit's group, at that task and not live.
+
+        It has the planned holder of the owner: that of an instance that is over may be out of date.
+        """
         self.unit_operator.append(self.unit_operator[unit])
         self.unit_index.append(self.unit_index[unit])
         self.unit_task.append(task)
         self.unit_live.append(False)
         self._group.append(unit)
-        self.planned_holder.append(self.planned_holder[unit])
+        self.planned_holder.append(self.planned_holder[self.owner_of(self._group[unit])])
         return len(self.unit_task) - 1
 
     def task_on(self, operator: int, host: int) -> int | None:

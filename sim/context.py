@@ -85,7 +85,8 @@ class Run:
     over: bool = False
     resent: bool = False  # the host of the old owner died, and the new one has sent again what that had sent
     frozen: bool = False  # no checkpoint of the old instance is taken
-    planned_before: int | None = None  # the planned holder, where checkpoints were directed to the target
+    directed: bool = False  # the periodic checkpoints of the old instance go to the target
+    planned_before: int | None = None  # where they went before that
     handing_down: bool = False  # the old instance is to hand down its state as soon as the new one is live
     resend: bool = False  # downstream has lost what the old instance sent while the new one was silent
     stored: bool = False  # a checkpoint that was announced is stored
@@ -252,11 +253,9 @@ class Context:
         self._plane.announce(move.old)
         if self._is_remote:
             return
-        host = self._cluster.task_host[move.target]
-        if self._run.planned_before is None:
-            self._run.planned_before = self._cluster.planned_holder[move.old]
-        self._cluster.planned_holder[move.old] = host
-        self._plane.plan_holder(move.old, host)
+        if not self._run.directed:
+            self._run.directed, self._run.planned_before = True, self._cluster.planned_holder[move.old]
+        self._runtime.control.plan_holder(move.old, self._cluster.task_host[move.target])
 
     def freeze_checkpoints(self) -> None:
         """The newest stored checkpoint of the old instance stays that.

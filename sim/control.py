@@ -10,7 +10,7 @@ from models.units import to_ns
 from sim.beliefs import Beliefs
 from sim.clock import Clock, Process
 from sim.cluster import Cluster, RunPlan
-from sim.data_plane import DataPlane, Listener
+from sim.data_plane import NO_HOST, DataPlane, Listener
 from sim.elasticity import Elasticity
 from sim.failures import Failures
 from sim.holders import Holders
@@ -109,6 +109,11 @@ class Control:
 
     def holder(self, unit: int) -> int:
         return self._holders.choose(unit)
+
+    def plan_holder(self, unit: int, host: int | None) -> None:
+        """Plan where the periodic checkpoints of the unit go from now on; None: wherever the next one finds a host."""
+        self.cluster.planned_holder[unit] = host
+        self.plane.plan_holder(unit, NO_HOST if host is None else host)
 
     def choose_holder(self, unit: int, besides: int) -> int:
         """The same, but not that host where there is another one."""

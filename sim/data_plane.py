@@ -224,7 +224,7 @@ class DataPlane(Protocol):
         """Whether no checkpoint of the unit is taken or stored any more, also none that is under way."""
 
     def plan_holder(self, unit: int, host: int) -> None:
-        """The host is the planned holder of the unit's periodic checkpoints, as the cluster says already."""
+        """The host, or NO_HOST, is the planned holder of the unit from now on, as the cluster says already."""
 
     def announce(self, unit: int) -> None:
         """`Listener.stored` is told when the next checkpoint of the unit is stored."""

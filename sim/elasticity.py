@@ -247,8 +247,7 @@ class Elasticity:
 
     def _plan_holder(self, unit: int, host: int | None) -> None:
         if host is not None:
-            self.cluster.planned_holder[unit] = host
-            self.control.plane.plan_holder(unit, host)
+            self.control.plan_holder(unit, host)
 
     @property
     def _remote(self) -> bool:

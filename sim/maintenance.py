@@ -178,8 +178,7 @@ class Maintenance:
         """From now on checkpoints go to the new holder."""
         cluster, names, now = self.cluster, self.plan.host_names, self.control.clock.now_ns()
         owner = cluster.owner_of(unit)
-        cluster.planned_holder[owner] = move.target
-        self.control.plane.plan_holder(owner, move.target)
+        self.control.plan_holder(owner, move.target)
         self._sent.append(_Sent(len(self._rounds) - 1, unit, move.target, now))
         scores = f"the score is {found.current:.6g}, that of a fresh allocation {found.fresh:.6g}"
         self._say(

@@ -91,6 +91,7 @@ class Migrations:
             control.replicas.task_added(target)
         new = cluster.new_instance(request.group, target)
         control.plane.add_instance(new, request.group, target)
+        control.plan_holder(new, cluster.planned_holder[new])
         upstream = self.upstream(request.group)
         tasks = tuple(
             task for task, its in enumerate(cluster.task_operator) if its in upstream and control.beliefs.task(task)
@@ -150,9 +151,8 @@ class Migrations:
         self.control.replicas.made(run)
 
     def _plan_as_before(self, run: Run) -> None:
-        if run.planned_before is not None:
-            self.cluster.planned_holder[run.move.old] = run.planned_before
-            self.control.plane.plan_holder(run.move.old, run.planned_before)
+        if run.directed:
+            self.control.plan_holder(run.move.old, run.planned_before)
 
     def _senders_now(self, run: Run) -> list[int]:
         return [task for task in run.move.upstream if self.cluster.task_alive[task]]
@@ -217,7 +217,10 @@ class Migrations:
                     self.runtime.resend(heir)
 
     def touched(self, losses: Sequence[Loss]) -> None:
-        """These units are about to be recovered: moves of them, or with them upstream, are called off."""
+        """These units are about to be recovered: moves of them, or with them upstream, are called off.
+
+        A move waits for units upstream that have no state, so the task of each that is lost was asked for its part.
+        """
         lost = {self.cluster.unit_operator[loss.unit] for loss in losses}
         for run in list(self.open.values()):
             if run.completed_ns is not None and run.name != REPLICATE:
@@ -225,7 +228,7 @@ class Migrations:
             operator = self.control.plan.operators[self.cluster.unit_operator[run.move.group]]
             run.resend = run.resend or any(edge.down.index in lost for edge in operator.edges)
             tasks = (run.move.source, run.move.target, *run.move.upstream)
-            if lost & self.upstream(run.move.group) or not all(self.control.beliefs.task(task) for task in tasks):
+            if not all(self.control.beliefs.task(task) for task in tasks):
                 self._call_off(run)
         if self._waiting:
             self.control.clock.process(self._later())

@@ -150,10 +150,11 @@ class Runtime:
                 self.route(task, group, ())
 
     def open(self, instance: int) -> None:
-        """The instance has a state and goes on.
+        """Mark the instance as live; it goes on from its state.
 
-        What it keeps for key groups that are on their way elsewhere, or have got there, goes there, too: those who sent
-        that on before did not know of this instance.
+        What its checkpoint keeps for a key group that has moved since, or has got a replica, it keeps for the new
+        instance, too. It sends none of that: the old instance has sent it, and whoever goes on when that dies sends it
+        again (`host_died`, `Migrations._call_off`, `Replicas._take_over`).
         """
         cluster, plane = self.control.cluster, self.control.plane
         cluster.unit_live[instance] = True
@@ -166,8 +167,6 @@ class Runtime:
             for target in targets:
                 if target != receiver and not cluster.retired(target):
                     plane.copy_kept(instance, receiver, target)
-                    if self.control.beliefs.task(cluster.unit_task[target]):
-                        plane.replay(instance, target)
 
     def has_event_time(self, group: int) -> bool:
         """Whether watermarks come to the group, or go from it."""

@@ -214,3 +214,81 @@ def forgets_for_the_dead(lab: Laboratory) -> None:
 @around("cpa", "who is restored sends to instances that are over")
 def sends_to_what_is_over(lab: Laboratory) -> None:
     lab.cluster.heir_of = lambda instance: instance  # type: ignore[method-assign]
+
+
+@around("cpa", "a move does not wait until those upstream are restored")
+def begins_while_upstream_is_down(lab: Laboratory) -> None:
+    migrations, cluster = lab.migrations, lab.cluster
+    migrations._is_down = lambda group: not lab.beliefs.unit(cluster.owner_of(group))  # type: ignore[method-assign]
+
+
+@around("direct", "a move asks only those upstream that really live")
+def asks_who_lives(lab: Laboratory) -> None:
+    begin, beliefs, alive = lab.migrations._begin, lab.beliefs, lab.cluster.task_alive
+
+    def begins(request: Any) -> None:
+        believed = beliefs.task
+        beliefs.task = lambda task: alive[task]  # type: ignore[method-assign]
+        begin(request)
+        beliefs.task = believed  # type: ignore[method-assign]
+
+    lab.migrations._begin = begins  # type: ignore[method-assign]
+
+
+@around("direct", "control knows at once which tasks and holders are dead")
+def knows_at_once(lab: Laboratory) -> None:
+    lab.beliefs.task = lambda task: lab.cluster.task_alive[task]  # type: ignore[method-assign]
+    lab.beliefs.holder = lambda unit, truth: truth  # type: ignore[method-assign]
+
+
+@around("lazy_move", "checkpoints go to the target of a move that was called off")
+def leaves_the_holder(lab: Laboratory) -> None:
+    call_off = lab.migrations._call_off
+
+    def forgets_the_plan(run: Any) -> None:
+        run.directed = False
+        call_off(run)
+
+    lab.migrations._call_off = forgets_the_plan  # type: ignore[method-assign]
+
+
+@around("direct", "a second move inherits the holder of the first")
+def inherits_from_the_planned_unit(lab: Laboratory) -> None:
+    cluster, new_instance = lab.cluster, lab.cluster.new_instance
+
+    def made(unit: int, task: int) -> int:
+        instance = new_instance(unit, task)
+        cluster.planned_holder[instance] = cluster.planned_holder[unit]
+        return instance
+
+    cluster.new_instance = made  # type: ignore[method-assign]
+
+
+@around("cpa", "nobody remembers what upstream has let go for a group that moves")
+def forgets_what_was_trimmed(lab: Laboratory) -> None:
+    adopt, retire = lab.plane.adopt, lab.plane.retire
+
+    def adopts(instance: int, unit: int) -> None:
+        adopt(instance, unit)
+        lab.plane.instances()[instance].trimmed = 0
+
+    def retires(unit: int) -> None:
+        before = [one.trimmed for one in lab.plane.instances()]
+        retire(unit)
+        for one, trimmed in zip(lab.plane.instances(), before, strict=True):
+            one.trimmed = trimmed
+
+    lab.plane.adopt, lab.plane.retire = adopts, retires  # type: ignore[method-assign]
+
+
+@around("cpa", "a new instance keeps nothing for groups that have moved")
+def keeps_nothing_for_who_has_moved(lab: Laboratory) -> None:
+    opens, plane = lab.migrations.runtime.open, lab.plane
+
+    def quietly(instance: int) -> None:
+        copy_kept = plane.copy_kept
+        plane.copy_kept = lambda *_: None  # type: ignore[method-assign]
+        opens(instance)
+        plane.copy_kept = copy_kept  # type: ignore[method-assign]
+
+    lab.migrations.runtime.open = quietly  # type: ignore[method-assign]

@@ -193,3 +193,12 @@ class AnyCheckpoint(Direct):
     def on_stored(self, ctx: Context, message: Message) -> None:
         ctx.freeze_checkpoints()
         ctx.load_at_target("loaded")
+
+
+@protocol("direct", "checkpoints go on while the target reads one")
+class FreezesLate(Direct):
+    def on_stored(self, ctx: Context, message: Message) -> None:
+        if ctx.target_has_checkpoint():
+            ctx.load_at_target("loaded")
+        else:
+            ctx.checkpoint_to_target()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from reference.ledger import ledger
 from reference.unit import Unit
 
 from lab.lineage import Path, lineage_of
+from lab.losses import Losses, stored
+from lab.steps import Steps
 
 
 class Seen:
@@ -18,38 +21,17 @@ class Seen:
     def __init__(self, lab: Any, crashes: int) -> None:
         self.lab, self.world, self.crashes = lab, lab.plane, crashes
         self.lineage = lineage_of(lab.job, lab.plane)
-        self.destroyed: set[int] = set()  # groups that have lost a stored checkpoint with its holder
-        self.told: list[str] = []  # what is wrong with single steps
-        self._adopt = lab.plane.adopt
-        lab.plane.adopt = self._adopts
+        self.losses = Losses(lab, self.lineage)
+        self.steps = Steps(lab)
 
-    def _adopts(self, instance: int, unit: int) -> None:
-        """A new instance starts from a checkpoint, which has to be on its host: nothing else brings it there."""
-        numbered = self.world.instances()
-        new, old = numbered[instance], numbered[unit]
-        if new.checkpoint is None and old.checkpoint and old.checkpoint.holder != new.task.host.index:
-            self.told.append(f"{new.name} starts from a checkpoint that is on another host")
-        self._adopt(instance, unit)
-
-    def dies(self, host: int) -> None:
-        """The host is about to die."""
-        for unit in self.world.instances():
-            if unit.checkpoint and unit.checkpoint.holder == host:
-                self.destroyed.add(unit.group.number)
-
-    @property
-    def lost_groups(self) -> list[str]:
+    def said_to_be_lost(self) -> set[str]:
         """Groups of which the run says that their state is lost."""
-        rows = self.lab.recorder.rows["decisions"]
-        return [
-            what.removeprefix("state of ").removesuffix(" is lost") for _, what, _ in rows if what.endswith("is lost")
-        ]
+        said = [str(what) for _, what, _ in self.lab.recorder.rows["decisions"]]
+        return {what.removeprefix("state of ").removesuffix(" is lost") for what in said if what.endswith("is lost")}
 
-    @property
-    def excused(self) -> bool:
-        """Whether state was lost with its holder, and the run says so."""
-        name = self.lab.cluster.unit_name
-        return self.crashes > 1 and any(name(group) in self.lost_groups for group in self.destroyed)
+    def lacks(self, unit: Unit) -> Counter[int]:
+        """What the unit has not applied of all that follows from the tuples of the sources."""
+        return self.lineage.inputs[unit.group.number] - Counter(unit.applied)
 
     def owners(self) -> list[Unit]:
         """The instance of each key group that counts."""
@@ -88,36 +70,45 @@ class AppliedOnce(Invariant):
 class Covered(Invariant):
     """What was emitted for a group is in its stored checkpoint or kept upstream: its owner may die now.
 
-    Not of what upstream has lost itself, which it will make again, and of groups whose checkpoint died with its holder.
+    Not of what upstream has lost itself, which it will make again, and not of the ids whose checkpoint died with its
+    holder, until the group has stored another one.
     """
 
     name = "covered"
 
     def check(self, seen: Seen) -> list[str]:
         """At any time."""
-        lineage, found = seen.lineage, []
-        has: dict[int, set[int]] = {}  # planned unit -> ids in the checkpoint or kept by somebody for an instance
-        for owner in seen.owners():
-            group = owner.group.number
-            checkpoint = owner.checkpoint
-            ids = set(checkpoint.applied[: checkpoint.count]) if checkpoint else set()
-            has[group] = ids
+        has = {owner.group.number: stored(owner) for owner in seen.owners()}
         for unit in seen.world.instances():
             for receiver, rows in unit.kept.items():
                 if receiver.group.number in has and not receiver.retired:
                     has[receiver.group.number].update([row.id for row in rows])
-        excused = seen.destroyed
-        emitted = [
-            row for source, rows in zip(seen.world.sources, lineage.born, strict=True) for row in rows[: source.emitted]
-        ]
+        for group, ids in seen.losses.missing().items():
+            if group in has:
+                has[group] |= ids | seen.losses.exposed[group]
+        missing = {group for group, tuple_id in self._emitted(seen) if tuple_id not in has[group]}
+        name = seen.lab.cluster.unit_name
+        return [f"{name(group)} is not covered by checkpoint and kept outputs" for group in sorted(missing)]
+
+    @staticmethod
+    def _emitted(seen: Seen) -> Iterator[tuple[int, int]]:
+        """(receiving key group, id) of what the sources and the live groups have sent so far."""
+        for source, rows in zip(seen.world.sources, seen.lineage.born, strict=True):
+            yield from rows[: source.emitted]
         for owner in seen.owners():
             if owner.live and owner.operator.index < seen.lab.job.stages:
-                number, made = owner.group.number, lineage.made
-                emitted += [row for tuple_id in owner.applied for row in made[number, tuple_id]]
-        missing = {group for group, tuple_id in emitted if group not in excused and tuple_id not in has[group]}
-        for group in sorted(missing):
-            found.append(f"{seen.lab.cluster.unit_name(group)} is not covered by checkpoint and kept outputs")
-        return found
+                for tuple_id in owner.applied:
+                    yield from seen.lineage.made[owner.group.number, tuple_id]
+
+
+class Apart(Invariant):
+    """No host owns a group and holds its checkpoint, but one to which a crash has brought the group."""
+
+    name = "apart"
+
+    def check(self, seen: Seen) -> list[str]:
+        """At any time."""
+        return [f"{owner.name} is on the host that holds its checkpoint" for owner in seen.losses.together()]
 
 
 class OneOwner(Invariant):
@@ -133,6 +124,21 @@ class OneOwner(Invariant):
             for group in seen.lab.keyed_groups()
             if cluster.retired(cluster.owner_of(group))
         ]
+
+
+class PlannedHolder(Invariant):
+    """While no move of a group is open its checkpoints go where somebody chose: a move leaves that as it was."""
+
+    name = "planned holder"
+
+    def check(self, seen: Seen) -> list[str]:
+        """At any time."""
+        cluster, found = seen.lab.cluster, []
+        for owner in seen.owners():
+            group, planned = owner.group.number, cluster.planned_holder[owner.number]
+            if group not in seen.lab.migrations.open and planned not in seen.steps.chosen[group]:
+                found.append(f"checkpoints of {owner.name} go to a host that nobody chose")
+        return found
 
 
 class OneLives(Invariant):
@@ -180,20 +186,40 @@ class NothingWaits(Invariant):
 
 
 class SameAsCalm(Invariant):
-    """Each group and the sink have just what they have without crashes and moves."""
+    """Each group and the sink have just what they have without crashes and moves, but for what crashes destroyed."""
 
     name = "same as calm"
 
     def check(self, seen: Seen) -> list[str]:
         """At rest."""
-        found = []
+        found, may_lack = [], seen.losses.missing()
         for unit in (*seen.owners(), *seen.sinks()):
-            goal, has = seen.lineage.inputs[unit.group.number], Counter(unit.applied)
-            lost, extra = goal - has, has - goal
-            if lost and not seen.excused:
-                found.append(f"{unit.name} lacks {lost.total()} of {goal.total()}")
+            goal, lost = seen.lineage.inputs[unit.group.number], seen.lacks(unit)
+            unexcused = lost.keys() - may_lack.get(unit.group.number, set())
+            extra = Counter(unit.applied) - goal
+            if unexcused:
+                found.append(f"{unit.name} lacks {len(unexcused)} of {goal.total()}")
             if extra:
                 found.append(f"{unit.name} has {extra.total()} too many")
+        return found
+
+
+class LossIsSaid(Invariant):
+    """A group that has lost state with owner and checkpoint is said to have, and no other group is."""
+
+    name = "loss is said"
+
+    def check(self, seen: Seen) -> list[str]:
+        """At rest."""
+        said, losses, derived = seen.said_to_be_lost(), seen.losses, seen.losses.derived()
+        found = []
+        for owner in seen.owners():
+            group = owner.group.number
+            lost = (seen.lacks(owner).keys() & losses.destroyed[group]) - derived.get(group, set())
+            if lost and owner.name not in said:
+                found.append(f"{owner.name} has lost state and nothing says so")
+            if owner.name in said and group not in losses.bereft:
+                found.append(f"{owner.name} is said to have lost state and has not")
         return found
 
 
@@ -204,9 +230,12 @@ class Ledger(Invariant):
 
     def check(self, seen: Seen) -> list[str]:
         """At rest."""
+        lacks: Counter[int] = Counter()
+        for unit in (*seen.owners(), *seen.sinks()):
+            lacks[unit.operator.index] += len(seen.lacks(unit))
         rows = ledger(seen.world)
-        lost = [] if seen.excused else [f"the ledger says lost: {rows}" for row in rows if row[2]]
-        return lost[:1] + [f"the ledger says duplicated: {rows}" for row in rows if row[3]][:1]
+        wrong = [f"the ledger says lost: {row}, not {lacks[row[0]]}" for row in rows if row[2] != lacks[row[0]]]
+        return wrong[:1] + [f"the ledger says duplicated: {rows}" for row in rows if row[3]][:1]
 
 
 class InOrder(Invariant):
@@ -218,14 +247,15 @@ class InOrder(Invariant):
     name = "in order"
 
     def check(self, seen: Seen) -> list[str]:
-        """At rest; where state was lost what upstream still keeps may fill a gap, late."""
+        """At rest; not in, or behind, a group that starts again from what upstream happens to keep."""
         found, path = [], seen.lineage.path
-        moved = {run.move.group for run in seen.lab.migrations.runtime.runs}
-        for unit in () if seen.excused else (*seen.owners(), *seen.sinks()):
+        anew = seen.losses.bereft
+        changed = anew | {run.move.group for run in seen.lab.migrations.runtime.runs}
+        for unit in (*seen.owners(), *seen.sinks()):
             last: dict[Path, int] = {}
-            for tuple_id in unit.applied:
+            for tuple_id in () if unit.group.number in anew else unit.applied:
                 way, sequence = path.get((unit.group.number, tuple_id), ((), 0))
-                if sequence < last.get(way, -1) and moved.isdisjoint(way):
+                if sequence < last.get(way, -1) and changed.isdisjoint(way):
                     found.append(f"{unit.name} applies tuples out of order")
                     break
                 last[way] = sequence
@@ -262,7 +292,7 @@ class AnsweredOnce(Invariant):
         return ["something was answered twice"] if twice else []
 
 
-PREFIXES: tuple[Invariant, ...] = (AppliedOnce(), OneOwner(), Covered())
+PREFIXES: tuple[Invariant, ...] = (AppliedOnce(), OneOwner(), Covered(), Apart(), PlannedHolder())
 AT_REST: tuple[Invariant, ...] = (
     AppliedOnce(),
     OneOwner(),
@@ -270,9 +300,12 @@ AT_REST: tuple[Invariant, ...] = (
     MovesEnd(),
     NothingWaits(),
     SameAsCalm(),
+    LossIsSaid(),
     Ledger(),
     InOrder(),
     NoStray(),
     AnsweredOnce(),
     Covered(),
+    Apart(),
+    PlannedHolder(),
 )

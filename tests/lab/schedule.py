@@ -134,7 +134,7 @@ class Result:
 
     faults: list[str]
     steps: int
-    excused: bool  # state was lost with its checkpoint, and the run said so
+    destroyed: int  # tuples of which two crashes have taken the last copy
     choices: list[int] = field(default_factory=list)  # where they were noted
 
 
@@ -180,10 +180,11 @@ class Runner:
         except Exception as error:
             self._blame([f"raises {type(error).__name__}: {error}"])
         else:
-            self._blame(self.seen.told)
+            self._blame(self.seen.steps.told)
+            self.seen.losses.look()
             for invariant in AT_REST:
                 self._blame(invariant.check(self.seen))
-        return Result([*self.faults], lab.clock.now_ns(), self.seen.excused)
+        return Result([*self.faults], lab.clock.now_ns(), sum(map(len, self.seen.losses.destroyed.values())))
 
     def _blame(self, found: Sequence[str]) -> None:
         self.faults.update(dict.fromkeys(found))
@@ -249,7 +250,7 @@ class Runner:
             return  # somebody has to go on
         host = hosts[crash.pick % len(hosts)]
         self._looked = False
-        self.seen.dies(host)
+        self.seen.losses.dies(host)
         self.coverage.dies(lab, host)
         lab.failures.fail(host, REPAIRS[crash.repair])
 
@@ -266,6 +267,7 @@ class Runner:
     def _look(self) -> None:
         """A control point: what must hold at any time."""
         self._looked = True
+        self.seen.losses.look()
         for invariant in PREFIXES:
             self._blame(invariant.check(self.seen))
 

@@ -187,6 +187,7 @@ def test_a_run_that_is_started_towards_a_dead_task_does_not_reach_its_successor(
     assert outcomes[0].faults == []
     assert Heard.tasks == set()
     upstream = outcomes[0].control.migrations.runtime.runs[0].move.upstream
+    assert upstream
     assert not any(outcomes[0].control.cluster.task_alive[task] for task in upstream)
 
 

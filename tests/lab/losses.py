@@ -1,0 +1,170 @@
+"""Which tuples a run may lose: those whose only copy was in a checkpoint and in a state that crashes destroyed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reference.unit import Unit
+
+from lab.lineage import Lineage
+
+Ids = set[int]
+
+
+class Losses:
+    """The ids that each key group may lack, id by id and from crash to crash.
+
+    Upstream forgets what a stored checkpoint contains. When the host dies that holds the checkpoint, these ids are
+    *exposed*: only the live state of the group still has them. They are safe again once the owner has stored another
+    checkpoint. They are *destroyed* when no live instance of the group is left that has them, and nobody upstream keeps
+    them or will make them again; then the group may lack them, and groups downstream may lack what derives from them,
+    but nothing else.
+    """
+
+    def __init__(self, lab: Any, lineage: Lineage) -> None:
+        self._lab, self._lineage = lab, lineage
+        self.exposed: dict[int, Ids] = {group: set() for group in lab.keyed_groups()}
+        self.destroyed: dict[int, Ids] = {group: set() for group in lab.keyed_groups()}
+        self.bereft: set[int] = set()  # groups without checkpoint and state, even where upstream keeps everything
+        self._moved_by_crash: set[int] = set()  # groups that a crash has sent to the host of their checkpoint
+        self._trims: list[tuple[Unit, int, int]] = []  # (unit, count, incarnation) of those that are on their way
+        self._crashes = 0
+        self._watch_trims(lab.plane.saver)
+
+    def _watch_trims(self, saver: Any) -> None:
+        trim_later, trim = saver._trim_later, saver._trim
+
+        def later(unit: Unit, count: int) -> None:
+            if any(sender.kept.get(unit) for sender in unit.senders):
+                self._trims.append((unit, count, unit.incarnation))
+            trim_later(unit, count)
+
+        def arrives(unit: Unit, count: int, incarnation: int) -> None:
+            self._trims.remove((unit, count, incarnation))
+            trim(unit, count, incarnation)
+
+        saver._trim_later, saver._trim = later, arrives
+
+    def look(self) -> None:
+        """A control point: what owners have stored meanwhile is safe."""
+        for group in self.exposed:
+            owner = self._owner(group)
+            if self.exposed[group]:
+                self.exposed[group] -= stored(owner)
+            if owner.live and not holds_its_own_checkpoint(owner):
+                self._moved_by_crash.discard(group)
+
+    def dies(self, host: int) -> None:
+        """The host is about to die, with the checkpoints that it holds and the states that it has.
+
+        A first crash destroys nothing: no host holds the checkpoint of a group that it owns.
+        """
+        self.look()
+        self._crashes += 1
+        for group in self.exposed:
+            here = [unit for unit in self._instances(group) if unit.task.host.index == host]
+            lost = [unit for unit in self._instances(group) if unit.checkpoint and unit.checkpoint.holder == host]
+            for unit in lost:
+                self.exposed[group] |= stored(unit)
+            if not any(unit is self._owner(group) for unit in lost):
+                self.exposed[group] -= stored(self._owner(group))
+            if here:
+                self._moved_by_crash.add(group)
+            if self._crashes > 1:
+                self._destroy(group, host)
+
+    def _destroy(self, group: int, host: int) -> None:
+        """What is exposed and in no state that is left is destroyed, but for what upstream can send again."""
+        left: Ids = set()
+        for unit in self._instances(group):
+            if lives(unit, host):
+                left.update(unit.applied)
+        gone = self.exposed[group] - left
+        self.exposed[group] &= left
+        if gone:
+            self.bereft.add(group)
+            self.destroyed[group] |= gone - self._sent_again(group, host)
+
+    def _sent_again(self, group: int, host: int) -> Ids:
+        """What upstream keeps for the group, or will make again when it has been restored from its checkpoint.
+
+        Not what it has been told to forget, where that is still on its way.
+        """
+        found: Ids = set()
+        for sender in self._senders(host):
+            if sender.operator.is_source or lives(sender, host):
+                for receiver, rows in sender.kept.items():
+                    if receiver.group.number == group and not receiver.retired:
+                        found.update([row.id for row in rows])
+            else:
+                found |= self._restored(sender, group, host)
+        for unit, count, incarnation in self._trims:
+            if unit.group.number == group and incarnation == unit.incarnation:
+                found.difference_update(unit.applied[:count])
+        return found
+
+    def _restored(self, sender: Unit, group: int, host: int) -> Ids:
+        """What a sender will have for the group that starts again from its checkpoint, if that is left."""
+        checkpoint = sender.checkpoint if sender.checkpoint and sender.checkpoint.holder != host else None
+        applied = set(checkpoint.applied[: checkpoint.count]) if checkpoint else set()
+        kept = checkpoint.kept if checkpoint else ()
+        found = {row.id for receiver, rows in kept if receiver.group.number == group for row in rows}
+        for tuple_id in self._lineage.inputs[sender.group.number].keys() - applied:
+            made = self._lineage.made[sender.group.number, tuple_id]
+            found.update([derived for receiver, derived in made if receiver == group])
+        return found
+
+    def missing(self) -> dict[int, Ids]:
+        """Unit -> the ids that it may lack: what was destroyed, and what derives from that."""
+        found = self.derived()
+        for group, ids in self.destroyed.items():
+            found.setdefault(group, set()).update(ids)
+        return found
+
+    def derived(self) -> dict[int, Ids]:
+        """Unit -> the ids that nobody makes any more, since groups upstream have lost what they derive from."""
+        found: dict[int, Ids] = {}
+        todo = [(group, tuple_id) for group, ids in self.destroyed.items() for tuple_id in ids]
+        while todo:
+            for receiver, tuple_id in self._lineage.made[todo.pop()]:
+                if tuple_id not in found.setdefault(receiver, set()):
+                    found[receiver].add(tuple_id)
+                    todo.append((receiver, tuple_id))
+        return found
+
+    def together(self) -> list[Unit]:
+        """Live owners on the host that holds their checkpoint, though no crash has brought them there."""
+        owners = [self._owner(group) for group in self.exposed if group not in self._moved_by_crash]
+        return [owner for owner in owners if owner.live and holds_its_own_checkpoint(owner)]
+
+    def _senders(self, host: int) -> list[Unit]:
+        """The sources, and of each key group the instance that goes on: the owner, or the one that lives."""
+        found = [source.unit for source in self._lab.plane.sources]
+        for group in self.exposed:
+            live = [unit for unit in self._instances(group) if lives(unit, host)]
+            owner = self._owner(group)
+            found.append(owner if owner in live or not live else live[0])
+        return found
+
+    def _owner(self, group: int) -> Unit:
+        owner: Unit = self._lab.plane.instances()[self._lab.cluster.owner_of(group)]
+        return owner
+
+    def _instances(self, group: int) -> list[Unit]:
+        numbered = self._lab.plane.instances()
+        return [numbered[one] for one in self._lab.cluster.instances_of(group) if not self._lab.cluster.retired(one)]
+
+
+def stored(unit: Unit) -> Ids:
+    """The ids in the stored checkpoint of the unit."""
+    return set(unit.checkpoint.applied[: unit.checkpoint.count]) if unit.checkpoint else set()
+
+
+def lives(unit: Unit, host: int) -> bool:
+    """Whether the unit has a state that the death of the host does not take."""
+    return unit.live and unit.task.host.index != host
+
+
+def holds_its_own_checkpoint(unit: Unit) -> bool:
+    """Whether one crash would take both the unit and its checkpoint."""
+    return unit.checkpoint is not None and unit.checkpoint.holder == unit.task.host.index
