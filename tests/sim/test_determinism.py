@@ -84,7 +84,7 @@ with running_on(PLANES["{each_plane}"]):
         )
         .stdout.split()[0:3]
         .__repr__()
-        for hash_seed in ("0", "1", "4711")
+        for hash_seed in ("0", "4711")
     }
     assert found == {repr([run_digest(seed) for seed in range(3)])}
 
