@@ -19,7 +19,7 @@ from lab.schedule import CAMPAIGNS, Schedule, drawn, run
 from lab.scheduler import Listed
 from sim.protocols import PROTOCOLS
 
-SEEDS = 2_070  # of each protocol, in all campaigns
+SEEDS = 1_000  # of each protocol, in all campaigns: with 950 every protocol meets all that it can
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
+from seeds import sample
+from work_limits import as_much_work_as_in
 
 from models.checkpoint_allocation import CheckpointAllocation
 from models.errors import InputError
@@ -370,7 +372,7 @@ def test_digits_that_a_scale_would_lose_are_kept():
     assert (plan.status, plan.assignment.tolist(), plan.bound) == (Status.OPTIMAL, [1], 1.5 * unit)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", sample(2, 6))
 def test_costs_that_cancel_make_no_proof(seed):
     """Of two checkpoints at 1e15 and -1e15 the rounding is more than all others cost."""
     draw = np.random.default_rng(seed)
@@ -379,7 +381,8 @@ def test_costs_that_cancel_make_no_proof(seed):
     load = draw.integers(5, 25, j).astype(float)
     load[:2], cost[:2] = 0.0, 0.0
     alone = CheckpointAllocation(cost=cost, load=load, capacity=np.full(n, np.ceil(load.sum() / n * 1.02) + 2))
-    best = solve(alone, time_limit_s=4.0)
+    with as_much_work_as_in(4.0) as seconds:
+        best = solve(alone, time_limit_s=seconds)
     cancelling = cost.copy()
     cancelling[0], cancelling[1] = 1e15, -1e15
     plan = solve(dataclasses.replace(alone, cost=cancelling), time_limit_s=0.2)

@@ -66,12 +66,15 @@ def test_a_program_that_fails_is_no_dive(monkeypatch):
     assert relaxed(problem, found, prices) is None
 
 
-def test_dives_find_cheaper_answers_where_some_are_heavy(monkeypatch):
+@pytest.mark.parametrize(
+    ("seeds", "j", "n"), [(range(2), 200, 8), pytest.param(range(10), 400, 12, marks=pytest.mark.slow)]
+)
+def test_dives_find_cheaper_answers_where_some_are_heavy(monkeypatch, seeds, j, n):
     monkeypatch.setattr(uncoupled, "LARGEST_PAIRS", 0)
     monkeypatch.setattr(large, "_TURNS", ())
     without, within = [], []
-    for seed in range(10):
-        problem = with_heavy(seed, 400, 12)
+    for seed in seeds:
+        problem = with_heavy(seed, j, n)
         monkeypatch.setattr(large, "_DIVES", ())
         plain = priced_search(problem, time_limit_s=100.0)
         monkeypatch.setattr(large, "_DIVES", (0.05, 0.02))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import nasty_problems as nasty
@@ -96,23 +97,25 @@ def test_the_nasty_problems_are_what_they_are_said_to_be():
     assert min(ties, met, far) > 15, (ties, met, far)
 
 
+@cache
+def plans_at(scale: float) -> tuple[Solution, Solution]:
+    """Return verified plans at costs times `scale`: of a problem, and for less room with few moves from there."""
+    draw = np.random.default_rng(3)
+    cost, load = scale * draw.normal(size=(40, 6)), draw.integers(1, 20, 40)
+    room = np.full(6, load.sum() / 6 + 3)
+    problem = CheckpointAllocation(cost=cost, load=load, capacity=room)
+    plan = solve_checkpoints(problem)
+    assert verify_checkpoints(problem, plan).ok
+    tight = CheckpointAllocation(cost=cost, load=load, capacity=room - 1, current=plan.assignment, max_moves=9)
+    again = solve_checkpoints(tight, hint=plan)
+    assert verify_checkpoints(tight, again).ok
+    return plan, again
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("exponent", [320, -960])
 def test_the_size_of_costs_changes_nothing_but_the_size_of_what_is_said(exponent: int) -> None:
-    draw = np.random.default_rng(3)
-    cost, load = draw.normal(size=(60, 8)), draw.integers(1, 20, 60)
-    room = np.full(8, load.sum() / 8 + 3)
-    plans = []
-    for scale in (1.0, 2.0**exponent):
-        problem = CheckpointAllocation(cost=cost * scale, load=load, capacity=room)
-        plans.append(solve_checkpoints(problem))
-        assert verify_checkpoints(problem, plans[-1]).ok
-        tight = CheckpointAllocation(
-            cost=cost * scale, load=load, capacity=room - 1, current=plans[-1].assignment, max_moves=9
-        )
-        plans.append(solve_checkpoints(tight, hint=plans[-1]))
-        assert verify_checkpoints(tight, plans[-1]).ok
-    for plain, scaled in zip(plans[:2], plans[2:], strict=True):
+    for plain, scaled in zip(plans_at(1.0), plans_at(2.0**exponent), strict=True):
         assert plain.status is scaled.status is Status.OPTIMAL
         assert plain.assignment.tolist() == scaled.assignment.tolist()
 

@@ -156,9 +156,8 @@ def test_no_better_allocation_has_a_pair_that_is_left_out(seed):
             assert value >= known or not closed[np.arange(j), answer].any()
 
 
-@EVERY
-@given(st.integers(0, 2**32))
-def test_packings_are_feasible_and_what_they_call_optimal_is(seed):
+def check_packings(seed):
+    """Compare what packings claim of one problem with brute force."""
     problem = small_problem(seed)
     answers = feasible(problem)
     with pytest.MonkeyPatch.context() as patch:
@@ -175,6 +174,19 @@ def test_packings_are_feasible_and_what_they_call_optimal_is(seed):
     if plan.status is Status.OPTIMAL:
         assert plan.objective == pytest.approx(best, rel=2e-9, abs=1e-12)
     assert verify_checkpoints(problem, plan).ok or plan.assignment is None
+
+
+@settings(EVERY, max_examples=15)
+@given(st.integers(0, 2**32))
+def test_packings_are_feasible_and_what_they_call_optimal_is(seed):
+    check_packings(seed)
+
+
+@pytest.mark.slow
+@settings(EVERY, max_examples=200)
+@given(st.integers(0, 2**32))
+def test_packings_are_feasible_and_what_they_call_optimal_is_in_many_problems(seed):
+    check_packings(seed)
 
 
 def type_d(seed, nodes, items):

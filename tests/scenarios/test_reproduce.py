@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from holdfast import cli
 from holdfast.run_tables import claims_tables
 from models.errors import InputError
 from scenarios.reproduce import anti_correlated, replay
@@ -48,11 +47,18 @@ COMMAND = ".venv/bin/holdfast reproduce --quick --workers 2"  # of the README
 TRIED = {"selective-replication": 8, "checkpoint-assisted": 16}  # study -> claims
 
 
-def test_every_claim_of_a_study_is_tried_and_those_that_do_not_hold_are_these(tmp_path: Path) -> None:
-    words = [str(Path(sys.executable).parent / "holdfast"), *COMMAND.split()[1:], "--json", "--out", "kept"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
-    rows = [row for row in json.loads(done.stdout) if row["study"] in TRIED]
-    said = [line.split(":")[0] for line in done.stderr.splitlines()]
+def test_every_claim_of_a_study_is_tried_and_those_that_do_not_hold_are_these(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # One worker is this process. Each of two would import everything again; `test_reproduce_tasks` has several.
+    words = COMMAND.replace("--workers 2", "--workers 1").split()[1:]
+    with pytest.raises(SystemExit) as left:
+        cli.main([*words, "--json", "--out", "kept"])
+    assert left.value.code == 0
+    done = capsys.readouterr()
+    rows = [row for row in json.loads(done.out) if row["study"] in TRIED]
+    said = [line.split(":")[0] for line in done.err.splitlines()]
     assert sorted(said) == ["12 of 12 pieces to make", "8 of 8 pieces to make", "96 of 96 pieces to make"]
     again: list[str] = []
     assert reproduce(list(TRIED), Desk(tmp_path / "kept", say=again.append), quick=True) == rows

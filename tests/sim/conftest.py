@@ -17,18 +17,17 @@ PLANES: dict[str, PlaneFactory] = {"reference": World, "compiled": CompiledPlane
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give each such test the fixture below, unless it says itself what it runs on."""
+    """Run each such test on both planes, unless it says itself what it runs on."""
     if "plane" not in metafunc.fixturenames and _simulates(metafunc.function, set()):
-        if "each_plane" not in metafunc.fixturenames:
-            metafunc.fixturenames.append("each_plane")
         metafunc.parametrize("each_plane", PLANES, indirect=True)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)  # pytest drops a fixture that neither the test nor `autouse` asks for
 def each_plane(request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of the plane that `small_jobs.simulate` runs on in this test."""
-    with small_jobs.running_on(PLANES[request.param]):
-        yield request.param
+    name: str = getattr(request, "param", "reference")
+    with small_jobs.running_on(PLANES[name]):
+        yield name
 
 
 def _simulates(function: FunctionType, seen: set[str]) -> bool:

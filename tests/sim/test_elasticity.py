@@ -280,13 +280,13 @@ def campaign(seed: int, many: int) -> list[Crash]:
 
 
 # With 54 and 64 a host was released that had a part upstream in a move.
-@pytest.mark.parametrize("seed", sample(16, 65, also=(54, 64)))
+@pytest.mark.parametrize("seed", sample(8, 65, also=(54, 64)))
 def test_nothing_is_lost_or_done_twice_whichever_host_dies(seed: int) -> None:
     for crash in [None, *campaign(seed, 3)]:
         assert run(elastic_job(seed), World, crash, assists=False).faults == [], crash
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", sample(4, 8))
 def test_nothing_is_lost_or_done_twice_in_any_order(seed: int) -> None:
     for crash in [None, *campaign(seed, 1)]:
         assert run(elastic_job(seed), World, crash, clock=UnevenClock(seed), assists=False).faults == [], crash
@@ -301,7 +301,7 @@ def test_a_key_group_that_died_as_its_checkpoint_came_to_the_target_takes_checkp
     assert (taken["taken_ns"][own] > 3 * S).any()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sample(6, 12))
 def test_both_planes_give_equal_rows(seed: int) -> None:
     made = elastic_job(seed)
     for crash in [None, *campaign(seed, 1)]:

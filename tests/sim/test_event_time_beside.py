@@ -70,7 +70,7 @@ def test_both_planes_give_equal_rows_when_control_changes_paces_between_watermar
 def test_every_window_emits_once_what_follows_from_the_sources_beside_other_features(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert sum(is_complete(seed, monkeypatch, mixed) for seed in range(60)) > 35
+    assert sum(is_complete(seed, monkeypatch, mixed) for seed in range(24)) > 13
 
 
 # -- by hand

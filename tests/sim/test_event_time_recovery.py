@@ -19,6 +19,7 @@ from reference.mark import EventTime, Mark
 from reference.task import Task
 from reference.unit import Unit
 from reference.world import World
+from seeds import sample
 from sharing_jobs import share_cores
 from small_jobs import (
     NS,
@@ -108,7 +109,7 @@ def on_a_lattice(draw: Random, **fixed: Any) -> dict[str, Any]:
     return raw
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", sample(16, 40))
 def test_both_planes_give_equal_rows_where_all_meets_at_the_same_instants(seed: int) -> None:
     assert on_both(on_a_lattice(Random(seed), fault_tolerance=METHODS[seed % 4])) == []
 
@@ -166,13 +167,13 @@ def check_timers(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
 def test_what_a_timer_emits_is_counted_like_the_tuples_of_a_source(
     guarantee: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert sum(check_timers(seed, guarantee, monkeypatch) for seed in range(4, 12)) > 4
+    assert sum(check_timers(seed, guarantee, monkeypatch) for seed in range(4, 9)) > 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_a_long_campaign_of_timers_that_are_counted(guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sum(check_timers(seed, guarantee, monkeypatch) for seed in (*range(4), *range(12, 400))) > 230
+    assert sum(check_timers(seed, guarantee, monkeypatch) for seed in (*range(4), *range(9, 400))) > 230
 
 
 def come_to_rest(raw: dict[str, Any]) -> Run:
@@ -227,7 +228,7 @@ def check_windows(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
 def test_what_windows_and_joins_emit_is_that_of_the_run_without_crashes(
     guarantee: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert sum(check_windows(seed, guarantee, monkeypatch) for seed in range(10)) > 4
+    assert sum(check_windows(seed, guarantee, monkeypatch) for seed in range(6)) > 2
 
 
 def pools(draw: Random, **fixed: Any) -> dict[str, Any]:
@@ -274,7 +275,7 @@ def test_a_long_campaign_of_pools_of_threads_beside_windows_and_crashes(monkeypa
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_a_long_campaign_of_windows_where_hosts_die(guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sum(check_windows(seed, guarantee, monkeypatch) for seed in range(10, 300)) > 150
+    assert sum(check_windows(seed, guarantee, monkeypatch) for seed in range(6, 300)) > 150
 
 
 # -- engines broken on purpose

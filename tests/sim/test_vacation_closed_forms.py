@@ -22,6 +22,7 @@ from models.records import RunRecords
 from models.scenario import Scenario
 from models.units import to_ns
 from sim.cluster import RunPlan
+from sim.compiled.plane import CompiledPlane
 from sim.control import Control, PlaneFactory
 from sim.engine import records
 
@@ -50,7 +51,12 @@ class Vacation:
         return max(1, round(seconds * 1e9))
 
 
-@pytest.fixture(params=PLANES)
+PLAIN_PLANE, _, LONG = PLANES
+FEWER = pytest.param(Sized(CompiledPlane, 300_000), id="compiled")
+"""Control in Python makes these runs slow. So many tuples still tell vacations of another law apart."""
+
+
+@pytest.fixture(params=[PLAIN_PLANE, FEWER, LONG])
 def plane(request: pytest.FixtureRequest) -> Sized:
     """What a closed form is held against."""
     found: Sized = request.param
