@@ -15,7 +15,7 @@ import numpy as np
 
 from analysis import failure_records as words
 from analysis.failure_records import LANL, LogQuestion, Records
-from analysis.spark.sources import Source
+from analysis.spark.sources import Source, reason_of
 from models.errors import InputError
 from models.failure_log import STILL_DOWN, merged
 
@@ -31,6 +31,7 @@ class _Found:
     host: str
     down: int
     up: int
+    line: int
 
 
 @dataclass
@@ -45,24 +46,27 @@ class _Books:
     watched: dict[str, tuple[str, str]] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
 
-    def refuse(self, file: str, why: str, raw: str) -> None:
+    first_bad: str = ""
+
+    def refuse(self, file: str, line: int, why: str, raw: str) -> None:
         self.bad[why] += 1
         self.examples.append((file, why, raw))
+        self.first_bad = self.first_bad or f"{file}, {'row' if file.endswith('.parquet') else 'line'} {line}"
 
 
 def read_plain(sources: Sequence[Source], kind: str, question: LogQuestion) -> Records:
     """The records of the files; all have the format `kind`. Raises InputError for a file that breaks off."""
     books, found, causes = _Books(), [], []
     for source in sources:
-        for values, raw in _rows(source):
+        for line, values, raw in _rows(source):
             books.read += 1
             cause = _cause(values, kind) if values else words.NO_CAUSE
             if values and kind == LANL and question.systems and _text(values["System"]) not in question.systems:
                 books.unwanted += 1
                 continue
-            one = _record(source.name, raw, values, kind, question.zone)
+            one = _record(source.name, line, raw, values, kind, question.zone)
             if isinstance(one, str):
-                books.refuse(source.name, one, raw)
+                books.refuse(source.name, line, one, raw)
                 continue
             if kind == LANL:  # whatever the cause: the host was there
                 books.watched[one.host] = (_text(values["node prod"]), _text(values["node decom"]))
@@ -82,7 +86,7 @@ def _records(kind: str, books: _Books, found: Sequence[_Found], causes: Sequence
     used = []
     for one, cause in zip(found, causes, strict=True):
         if one.up == STILL_DOWN and last[one.host] > one.down:
-            books.refuse(one.file, words.FAILS_AGAIN, one.raw)
+            books.refuse(one.file, one.line, words.FAILS_AGAIN, one.raw)
         else:
             used.append(one)
             books.causes[cause] += 1
@@ -97,24 +101,24 @@ def _records(kind: str, books: _Books, found: Sequence[_Found], causes: Sequence
     return Records(
         kind, tuple(names[index] for index in host.tolist()), down, up, books.read, len(used), books.unwanted,
         dict(sorted(books.bad.items())), sorted(books.examples)[:_MOST_EXAMPLES], dict(sorted(books.causes.items())),
-        dict(sorted(books.watched.items())), dict(sorted(books.sizes.items())),
+        dict(sorted(books.watched.items())), dict(sorted(books.sizes.items())), books.first_bad,
     )  # fmt: skip
 
 
-def _rows(source: Source) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Column -> value of each record, and the record as text; no columns where the line has not all of them."""
+def _rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]]:
+    """Yield number, values by column and text of each record; no values where the line lacks a column."""
     if source.suffix == ".parquet":
         yield from _parquet_rows(source)
         return
     try:
         with gzip.open(source.path, "rb") if source.suffix == ".csv.gz" else source.path.open("rb") as file:
             next(file)
-            for line in file:
+            for number, line in enumerate(file, start=2):
                 text = line.decode("utf-8", errors="replace").rstrip("\r\n")
                 if text.strip():
-                    yield _fields(text, source.columns), text
+                    yield number, _fields(text, source.columns), text
     except (OSError, EOFError) as error:
-        raise InputError.at("FILE", source.name, f"cannot be read to its end: {error}") from None
+        raise InputError.at("FILE", source.name, f"cannot be read to its end: {reason_of(error)}") from None
 
 
 def _fields(text: str, columns: Sequence[str]) -> Mapping[str, Any]:
@@ -125,7 +129,7 @@ def _fields(text: str, columns: Sequence[str]) -> Mapping[str, Any]:
     return dict(zip(columns, values, strict=True)) if len(values) == len(columns) else {}
 
 
-def _parquet_rows(source: Source) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _parquet_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]]:
     import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed for CSV
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -136,12 +140,12 @@ def _parquet_rows(source: Source) -> Iterator[tuple[Mapping[str, Any], str]]:
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
         columns[name] = column.to_pylist()
-    for values in zip(*columns.values(), strict=True):
+    for number, values in enumerate(zip(*columns.values(), strict=True), start=1):
         row = dict(zip(columns, values, strict=True))
-        yield row, ",".join(_text(value) for value in values)
+        yield number, row, ",".join(_text(value) for value in values)
 
 
-def _record(file: str, raw: str, values: Mapping[str, Any], kind: str, zone: str) -> _Found | str:
+def _record(file: str, line: int, raw: str, values: Mapping[str, Any], kind: str, zone: str) -> _Found | str:
     """The record, or why it cannot be used."""
     if not values:
         return words.MALFORMED
@@ -162,7 +166,7 @@ def _record(file: str, raw: str, values: Mapping[str, Any], kind: str, zone: str
     end = STILL_DOWN if _is_missing(up) else _instant(up, kind, zone)
     if end is None:
         return words.NO_UP
-    return words.BACKWARDS if STILL_DOWN < end < begin else _Found(file, raw, host, begin, end)
+    return words.BACKWARDS if STILL_DOWN < end < begin else _Found(file, raw, host, begin, end, line)
 
 
 def _instant(value: Any, kind: str, zone: str) -> int | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.checked_arrays import IntArray
-from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.errors import NO_VALUE, InputError, InputFault, header_hint, raise_if_any
 from models.failure_log import STILL_DOWN, FailureLog, within
 
 TABLE, LANL = "table", "lanl"
@@ -90,6 +90,7 @@ class Records:
 
     host: names; down_us, up_us as in FailureLog. `used` records made them. watched: of LANL host -> (first month,
     last month) as text; sizes: of LANL system -> nodes. causes: cause -> used records. examples: (file, why, record).
+    first_bad: where the first bad record is, as text; "" where the reader does not know (Spark).
     """
 
     kind: str
@@ -104,6 +105,7 @@ class Records:
     causes: Mapping[str, int] = field(default_factory=dict)
     watched: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    first_bad: str = ""
 
 
 def kind_of(columns: Sequence[str], name: str) -> str:
@@ -113,7 +115,7 @@ def kind_of(columns: Sequence[str], name: str) -> str:
     missing = [column for column in TABLE_COLUMNS if column not in columns]
     if missing:
         rule = f"lacks {', '.join(missing)}: a failure log has the columns host, down and up, or those of LANL"
-        raise InputError.at("FILE", name, rule, f"it has {', '.join(columns)}")
+        raise InputError.at("FILE", name, rule, header_hint(columns))
     return TABLE
 
 
@@ -189,9 +191,10 @@ def log_of(records: Records, question: LogQuestion) -> FailureLog:
 def _check(records: Records, question: LogQuestion) -> None:
     bad = sum(records.bad.values())
     if records.read and bad / records.read > question.max_bad_share:
-        shown = "; ".join(f"{file}: {why}: {raw[:60]!r}" for file, why, raw in list(records.examples)[:3])
-        rule = f"{bad} of {records.read} records ({bad / records.read:.1%}) cannot be used, such as {shown}"
-        raise InputError.at("--max-bad-share", question.max_bad_share, rule)
+        shown = "; ".join(f"{why}: {count}" for why, count in records.bad.items())
+        rule = f"{bad} of {records.read} records ({bad / records.read:.1%}) cannot be used ({shown})"
+        hint = f"the first of them is in {records.first_bad}" if records.first_bad else ""
+        raise InputError.at("--max-bad-share", question.max_bad_share, rule, hint)
     if not records.host:
         rule = f"no record is left of {records.read}: {bad} are bad, {records.unwanted} not asked for"
         raise InputError.at("FILE", NO_VALUE, rule)
@@ -219,9 +222,9 @@ def _lanl_windows(records: Records, hosts: Sequence[str], zone: str, seen_end: i
         begin = None if first == "before tracking" else _month_us(first, zone)
         end = seen_end if last == "current" else _month_us(last, zone, after=True)
         if begin is None and first != "before tracking":
-            faults.append(InputFault(f"{name}: node prod", first, "must be a month or `before tracking`"))
+            faults.append(InputFault(f"{name}: node prod", NO_VALUE, "must be a month or `before tracking`"))
         if end is None:
-            faults.append(InputFault(f"{name}: node decom", last, "must be a month or `current`"))
+            faults.append(InputFault(f"{name}: node decom", NO_VALUE, "must be a month or `current`"))
         begins.append(np.iinfo(np.int64).max if begin is None else begin)
         ends.append(end or 0)
     raise_if_any(faults)

@@ -7,7 +7,7 @@ operators.count.parallelism = 0: must be at least 1
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -68,6 +68,16 @@ def raise_if_any(faults: Iterable[InputFault]) -> None:
     found = tuple(faults)
     if found:
         raise InputError(*found)
+
+
+def header_hint(columns: Sequence[str]) -> str:
+    """Return the hint for a missing column: how many the file has, not their names, for the file may be a foreign one.
+
+    >>> header_hint(["host", "down"])
+    'its header has 2 columns'
+    """
+    count = len(columns)
+    return f"its header has {count} column{'' if count == 1 else 's'}" if count else "the file is empty"
 
 
 def _shorten(value: object) -> str:

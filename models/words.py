@@ -129,7 +129,7 @@ def _fault(
     if error["loc"] and error["loc"][-1] == "[key]":
         return InputFault(where, NO_VALUE, _NAME_RULE)
     if kind == "extra_forbidden":
-        return InputFault(where, value, "unknown key", nearest(str(path[-1]), known_keys(root, error["loc"])))
+        return InputFault(where, NO_VALUE, "unknown key", nearest(str(path[-1]), known_keys(root, error["loc"])))
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _tag_fault(where, value, context)
     rule, hint = _rule(kind, context)

@@ -20,9 +20,9 @@ from models.dynamics.description import Dynamics
 from models.dynamics.promises import keeps
 from models.dynamics.query_sets import with_query_set
 from models.dynamics.records import TABLES, DynamicsRecords
-from models.dynamics.rules import faults, recorded_faults, shaped_from
+from models.dynamics.rules import faults, log_faults, shaped_from
 from models.dynamics.system import Downtimes, System, system_of
-from models.errors import InputError, named, raise_if_any
+from models.errors import InputError, header_hint, named, raise_if_any
 from scenarios.execute import all_alive
 from scenarios.files import tables_of
 from scenarios.guard import end_with
@@ -93,15 +93,17 @@ def read_downtimes(path: Path, hosts: Sequence[str]) -> Downtimes:
             raise InputError.at("log", str(path), f"is larger than {_LARGEST_LOG // 2**20} MiB")
         with path.open(newline="", encoding="utf-8-sig") as file:
             table = csv.DictReader(file)
-            missing = [one for one in ("host", "down", "up") if one not in (table.fieldnames or ())]
+            columns = table.fieldnames or ()
+            missing = [one for one in ("host", "down", "up") if one not in columns]
             if missing:
-                raise InputError.at("log", str(path), f"must have a column {missing[0]}")
-            rows = [_row(str(path), number, row) for number, row in enumerate(table, start=2)]
+                raise InputError.at("log", str(path), f"must have a column {missing[0]}", header_hint(columns))
+            numbered = [(table.line_num, _row(str(path), table.line_num, row)) for row in table]
     except UnicodeDecodeError:
         raise InputError.at("log", str(path), "is not text in UTF-8") from None
     except (OSError, csv.Error) as error:
         raise InputError.at("log", str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    raise_if_any(recorded_faults(rows, hosts, f"log: {path}: line ", first=2))
+    lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
+    raise_if_any(log_faults(rows, lines, hosts, str(path)))
     return rows
 
 
@@ -113,7 +115,7 @@ def _row(path: str, line: int, row: dict[str, str]) -> tuple[str, float, float]:
         except (TypeError, ValueError):
             value = math.nan
         if not 0 <= value < 1e10:
-            raise InputError.at(f"log: {path}: line {line}", row[column], f"{column} must be a number of seconds")
+            raise InputError.at("log", path, f"line {line}: {column} must be a number of seconds")
         values.append(value)
     return row["host"], values[0], values[1]
 

@@ -205,6 +205,9 @@ def write_failures(found: FailureAnswer, path: Path, *, force: bool = False) -> 
     write_text(path, json.dumps(document(found), allow_nan=False) + "\n", force=force)
 
 
+_MAKE = "`holdfast failures LOG --out FILE.json` writes one"
+
+
 @dataclass(frozen=True, eq=False)
 class KeptLog:
     """A file of `holdfast failures --out` as it is read again."""
@@ -233,8 +236,7 @@ def read_kept(path: Path) -> KeptLog:
     """The file that `write_failures` wrote; raises InputError for any other."""
     said = read_json(path)
     if said.get("format") != FORMAT:
-        hint = "`holdfast failures LOG --out FILE.json` writes one"
-        raise InputError.at(str(path), NO_VALUE, "is no file of holdfast failures", hint)
+        raise InputError.at(str(path), NO_VALUE, "is no file of holdfast failures", _MAKE)
     try:
         raw = said["log"]
         origin = int(raw["origin_us"])
@@ -247,10 +249,10 @@ def read_kept(path: Path) -> KeptLog:
             raise ValueError("columns of unequal length")
         log = FailureLog(hosts, begin + origin, end + origin, host, down + origin, up)
         mttf_s, mttr_s = (None if said[key] is None else float(said[key]) for key in ("mttf_s", "mttr_s"))
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError.at(str(path), NO_VALUE, "is a broken file of holdfast failures", str(error)) from None
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise InputError.at(str(path), NO_VALUE, "is a broken file of holdfast failures", _MAKE) from None
     if any(value is not None and not (math.isfinite(value) and value > 0) for value in (mttf_s, mttr_s)):
         raise InputError.at(str(path), NO_VALUE, "is a broken file of holdfast failures", "its mttf or mttr is none")
     return KeptLog(log, mttf_s, mttr_s, said)

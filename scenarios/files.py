@@ -22,6 +22,7 @@ from scenarios.write_once import write_text
 
 _LARGEST_BYTES = 10_000_000
 _PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")
+_QUOTED = re.compile(r" \(.*\)|(?<= table key) .*", re.DOTALL)  # keys of the file, which may be a foreign one
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def tables_of(path: Path, noun: str = "scenario") -> dict[str, Any]:
 def _syntax_error(shown: str, message: str) -> InputError:
     place = _PLACE.search(message)
     where = f"{shown}:{place[1]}" if place else shown
-    reason = _PLACE.sub("", message) or "invalid"
+    reason = _QUOTED.sub("", _PLACE.sub("", message)) or "invalid"
     return InputError.at(where, NO_VALUE, "is not TOML", reason[:1].lower() + reason[1:])
 
 

@@ -178,8 +178,9 @@ def _document(path: Path) -> dict[str, Any]:
         found = document.get("format") if isinstance(document, dict) else NO_VALUE
         raise InputError.at("profile.format", found, f"must be {FORMAT}", "ingest the trace again")
     if set(document) != _KEYS:
-        shown = ", ".join(sorted(set(document) ^ _KEYS))
-        raise InputError.at("profile", str(path), f"has unknown keys or lacks some: {shown}")
+        lacking, unknown = sorted(_KEYS - set(document)), len(set(document) - _KEYS)
+        rule = f"lacks {', '.join(lacking)}" if lacking else f"has {unknown} unknown key{'' if unknown == 1 else 's'}"
+        raise InputError.at("profile", str(path), rule, "ingest the trace again")
     for name, kinds in _KINDS.items():
         if not isinstance(document[name], kinds) or isinstance(document[name], bool):
             rule = f"must be {' or '.join(kind.__name__ for kind in kinds)}"

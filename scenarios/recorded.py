@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.errors import InputError, InputFault, named, raise_if_any
+from models.errors import InputError, InputFault, header_hint, named, raise_if_any
 from models.inputs import RateSeries
 from models.layout import topological
 from models.profile import Profile
@@ -113,9 +113,10 @@ def _column(path: str, rate: SeriesRate, folder: Path) -> np.ndarray:
     try:
         with file.open(newline="", encoding="utf-8") as lines:
             reader = csv.DictReader(lines)
-            if rate.value not in (reader.fieldnames or ()):
-                hint = f"there: {', '.join(reader.fieldnames or ()) or 'nothing'}"
-                raise InputError.at(f"{path}.value", rate.value, f"must be a column of {rate.series}", hint)
+            columns = reader.fieldnames or ()
+            if rate.value not in columns:
+                rule = f"must be a column of {rate.series}"
+                raise InputError.at(f"{path}.value", rate.value, rule, header_hint(columns))
             for row in reader:
                 values.append(_value(f"{path}.series", rate, row[rate.value], reader.line_num))
                 if len(values) > _MOST_STEPS:
@@ -134,5 +135,6 @@ def _value(path: str, rate: SeriesRate, text: str | None, line: int) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value <= _MOST_TUPLES:
-        raise InputError.at(path, text or "", f"must be a number between 0 and {_MOST_TUPLES:g} (line {line})")
+        rule = f"line {line}: {rate.value} must be a number between 0 and {_MOST_TUPLES:g}"
+        raise InputError.at(path, rate.series, rule, "it counts the tuples of one step")
     return value

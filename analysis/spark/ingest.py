@@ -193,9 +193,10 @@ def _seen(question: Question, counted: pa.Table, marked: DataFrame, links: Mappi
     limit = question.max_bad_share
     if seen[_BAD] / read > limit:
         bad = _quarantine(marked, links, most=3).to_pylist()
-        examples = "; ".join(f"{row['file']}: {row['why']}: {row['raw'][:60]!r}" for row in bad)
-        rule = f"{seen[_BAD]} of {read} rows ({seen[_BAD] / read:.1%}) cannot be used, such as {examples}"
-        raise InputError.at("ingest.max_bad_share", limit, rule)
+        shown = "; ".join(dict.fromkeys(f"{row['file']}: {row['why']}" for row in bad))
+        rule = f"{seen[_BAD]} of {read} rows ({seen[_BAD] / read:.1%}) cannot be used, such as {shown}"
+        hint = "with --max-bad-share 1 the bad rows are kept in quarantine.parquet of the profile"
+        raise InputError.at("ingest.max_bad_share", limit, rule, hint)
     if not seen[_KEPT]:
         rule = (
             f"no row is left of {read}: {seen[_BAD]} are bad, {seen[_UNWANTED]} not wanted by where, "

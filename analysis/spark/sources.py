@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.errors import NO_VALUE, InputError, InputFault, header_hint, raise_if_any
 
 RESERVED = "_hf_"  # columns that ingest adds to those of the files
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
@@ -81,7 +81,7 @@ def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, key: 
         missing = [] if schema is None else [name for name in known if name not in source.columns]
         if missing:
             rule = f"lacks columns of the schema: {', '.join(missing)}"
-            faults.append(InputFault("ingest.files", source.name, rule, f"it has {', '.join(source.columns)}"))
+            faults.append(InputFault("ingest.files", source.name, rule, header_hint(source.columns)))
     raise_if_any(faults)
     shared = common_columns(sources)
     for path, name in (("ingest.key", key), ("ingest.time", time)):
@@ -93,21 +93,31 @@ def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, key: 
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """A hint: the name that is most alike, or all of them."""
+    """Return a hint: the name that is most alike, or how many there are."""
     alike = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {alike[0]}?" if alike else f"there are {', '.join(names)}"
+    return f"did you mean {alike[0]}?" if alike else f"there are {len(names)} columns"
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a file cannot be read, without the bytes that gzip quotes of it."""
+    if isinstance(error, gzip.BadGzipFile):
+        return "it is not a gzip file"
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _unknown(source: Source, unknown: list[str], known: Sequence[str], flights: bool) -> InputFault:
-    shown = ", ".join(unknown)
-    if not flights:
-        return InputFault("ingest.files", source.name, f"has columns that the schema lacks: {shown}",
-                          nearest(unknown[0], known))  # fmt: skip
-    rule = f"has columns that flight records do not have: {shown}"
+    shown = _numbers(source, unknown)
     alike = difflib.get_close_matches(unknown[0], known, n=1)
-    example = ", ".join(f"{name} STRING" for name in source.columns[:2])
-    hint = f"did you mean {alike[0]}?" if alike else f'give the schema of all its columns, as in "{example}, ..."'
+    hint = 'give the schema of all its columns, as in "time TIMESTAMP, id STRING, ..."'
+    if alike:
+        hint = f"did you mean {alike[0]} in column {source.columns.index(unknown[0]) + 1}?"
+    rule = f"has columns that {'flight records do not have' if flights else 'the schema lacks'}: {shown}"
     return InputFault("ingest.files", source.name, rule, hint)
+
+
+def _numbers(source: Source, names: Sequence[str]) -> str:
+    """Return the numbers of some columns, which messages show in place of what may be a line of a foreign file."""
+    return ", ".join(f"number {place}" for place, name in enumerate(source.columns, start=1) if name in names)
 
 
 def _source(path: Path) -> Source:
@@ -121,7 +131,7 @@ def _source(path: Path) -> Source:
     try:
         source = _parquet(path) if suffix == ".parquet" else Source(path, suffix, _header(path, suffix))
     except OSError as error:  # a broken gzip file is one of them
-        raise InputError.at("ingest.files", str(path), f"cannot be read: {error}") from None
+        raise InputError.at("ingest.files", str(path), f"cannot be read: {reason_of(error)}") from None
     return _with_different_names(source)
 
 
@@ -129,10 +139,12 @@ def _with_different_names(source: Source) -> Source:
     times = Counter(name.casefold() for name in source.columns)
     twice = sorted({name for name in source.columns if times[name.casefold()] > 1})
     if twice:
-        raise InputError.at("ingest.files", source.name, f"has columns of the same name: {', '.join(twice)}")
+        raise InputError.at("ingest.files", source.name, f"has columns of the same name: {_numbers(source, twice)}")
     ours = [name for name in source.columns if name.startswith(RESERVED)]
     if ours:
-        raise InputError.at("ingest.files", source.name, f"has columns that begin with {RESERVED}: {ours[0]}")
+        raise InputError.at(
+            "ingest.files", source.name, f"has columns that begin with {RESERVED}: {_numbers(source, ours)}"
+        )
     if not all(source.columns):
         place = source.columns.index("") + 1
         raise InputError.at("ingest.files", source.name, f"column {place} has no name in the header line")

@@ -194,21 +194,37 @@ def _downtime_faults(asked: Dynamics) -> Iterator[InputFault]:
     if asked.downtimes and asked.log is not None:
         yield InputFault("log", asked.log, "must not be given beside downtimes")
     rows = [(one.host, one.down_s, one.up_s) for one in asked.downtimes]
-    yield from recorded_faults(rows, asked.host_names, "downtimes")
+    for index, column, rule, before in _clashes(rows, asked.host_names):
+        path = f"downtimes[{index}]" + (f".{column}" if before is None else "")
+        value = rows[index][_COLUMNS.index(column)]
+        hint = nearest(rows[index][0], asked.host_names) if column == "host" and before is None else ""
+        yield InputFault(path, value, rule if before is None else f"{rule} downtimes[{before}]", hint)
 
 
-def recorded_faults(
-    rows: Sequence[tuple[str, float, float]], hosts: Sequence[str], where: str, first: int = 0
+def log_faults(
+    rows: Sequence[tuple[str, float, float]], lines: Sequence[int], hosts: Sequence[str], file: str
 ) -> Iterator[InputFault]:
-    """Unknown hosts, times that end before they begin, and two of a host that overlap; `first` numbers the rows."""
+    """The faults of downtimes in a file, by line: they show no value, for the file may be a foreign one."""
+    for index, column, rule, before in _clashes(rows, hosts):
+        said = f"{column} {rule}" if before is None else f"{rule} line {lines[before]}"
+        hint = "the hosts are those of [hosts]" if column == "host" and before is None else ""
+        yield InputFault("log", file, f"line {lines[index]}: {said}", hint)
+
+
+_COLUMNS = ("host", "down", "up")
+
+
+def _clashes(
+    rows: Sequence[tuple[str, float, float]], hosts: Sequence[str]
+) -> Iterator[tuple[int, str, str, int | None]]:
+    """Unknown hosts, times that end before they begin, and two of a host that overlap: row, column, rule, other row."""
     known, last = set(hosts), dict[str, tuple[float, int]]()
     for index, (host, down, up) in sorted(enumerate(rows), key=lambda one: (one[1][1], one[0])):
-        path = f"{where}[{index + first}]"
         if host not in known:
-            yield InputFault(f"{path}.host", host, "is not a host", nearest(host, hosts))
+            yield index, "host", "is not a host", None
         if not 0 <= down < up:
-            yield InputFault(f"{path}.up", up, f"must be after it went down, at {down:g} s")
-        before, row = last.get(host, (0.0, 0))
-        if down < before:
-            yield InputFault(path, host, f"was down already, by {where}[{row}]")
-        last[host] = max((up, index + first), (before, row))
+            yield index, "up", f"must be after it went down, at {down:g} s", None
+        until, row = last.get(host, (0.0, 0))
+        if down < until:
+            yield index, "host", "was down already, by", row
+        last[host] = max((up, index), (until, row))

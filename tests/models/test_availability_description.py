@@ -75,7 +75,7 @@ def made(**changes):  # type: ignore[no-untyped-def]
             {"domains": {"r": {"hosts": ["a"]}, "s": {"hosts": ["a"]}}, "beta": 0.1},
             "beta = 0.1: needs domains that share no host: a failure has one common cause",
         ),
-        ({"qeries": {}}, "qeries = {}: unknown key (did you mean queries?)"),
+        ({"qeries": {}}, "qeries: unknown key (did you mean queries?)"),
     ],
 )
 def test_faults_have_path_value_rule_and_hint(changes: dict[str, object], says: str) -> None:

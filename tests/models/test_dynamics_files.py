@@ -66,7 +66,7 @@ LAW = {"distribution": "exponential", "mean": "1 d"}
         ({"churn": {"stay": "1 s", "away": "1 s"}}, "churn: makes about 3.2e+07 events"),
         ({"replications": 10**6}, "times: makes about 3.5e+07 events in all replications"),
         ({"query_set": "queries.toml"}, "query_set = queries.toml: is a file"),
-        ({"duraton": "1 d"}, "duraton = 1 d: unknown key (did you mean duration?)"),
+        ({"duraton": "1 d"}, "duraton: unknown key (did you mean duration?)"),
     ],
 )  # fmt: skip
 def test_bad_input_names_path_value_and_rule(changes: dict[str, Any], says: str) -> None:

@@ -71,11 +71,11 @@ def test_a_log_is_what_happens(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("host,down\nh0,1\n", "must have a column up"),
-        ("host,down,up\nh0,5,x\n", "line 2 = x: up must be a number of seconds"),
-        ("host,down,up\nh0,5,nan\n", "line 2 = nan: up must be a number of seconds"),
-        ("host,down,up\nh0,5,3\n", "line [2].up = 3.0: must be after it went down"),
-        ("host,down,up\nh9,5,7\n", "line [2].host = h9: is not a host"),
-        ("host,down,up\nh0,5,7\nh0,6,9\n", "line [3] = h0: was down already, by log"),
+        ("host,down,up\nh0,5,x\n", "line 2: up must be a number of seconds"),
+        ("host,down,up\nh0,5,nan\n", "line 2: up must be a number of seconds"),
+        ("host,down,up\nh0,5,3\n", "line 2: up must be after it went down"),
+        ("host,down,up\nh9,5,7\n", "line 2: host is not a host"),
+        ("host,down,up\nh0,5,7\nh0,6,9\n", "line 3: was down already, by line 2"),
         (None, "cannot be read"),
     ],
 )
