@@ -10,6 +10,7 @@ from models.fields import (
     BytesPerSecond,
     Count,
     Description,
+    FilePath,
     PositiveBytes,
     PositiveSeconds,
     PricePerSecond,
@@ -124,5 +125,5 @@ class Placement(Description):
     """Operator = host group that its tasks are spread over."""
     tasks: ReadOnlyMap[str] = Field(default_factory=dict, validate_default=True)
     """Task = host, which overrules the rest."""
-    plan: str | None = None
+    plan: FilePath | None = None
     """Plan file, relative to the scenario file."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 _LONGEST_VALUE = 80
+_LONGEST_PATH = 400
 NO_VALUE = object()  # the fault is about something that is not there
 
 
@@ -27,7 +28,7 @@ class InputFault:
     def __str__(self) -> str:
         shown = "" if self.value is NO_VALUE else f" = {_shorten(self.value)}"
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{self.path}{shown}: {self.rule}{hint}"
+        return f"{shortened(self.path, _LONGEST_PATH)}{shown}: {self.rule}{hint}"
 
 
 class InputError(ValueError):
@@ -86,7 +87,10 @@ def _shorten(value: object) -> str:
     except ValueError:  # Python does not write integers of many thousand digits
         text = "a number with thousands of digits"
     text = text if text.isprintable() else repr(text)
-    if len(text) <= _LONGEST_VALUE:
-        return text
-    half = (_LONGEST_VALUE - 3) // 2
-    return f"{text[:half]}...{text[-half:]}"  # of a path, both ends tell
+    return shortened(text, _LONGEST_VALUE)
+
+
+def shortened(text: str, most: int = _LONGEST_PATH) -> str:
+    """Return the text with at most so many characters: of a path both ends tell."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"

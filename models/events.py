@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from models.fields import Count, Description, PositiveBytes, PositiveSeconds, ReadOnlyMap, Seconds, Share
+from models.fields import Count, Description, FilePath, PositiveBytes, PositiveSeconds, ReadOnlyMap, Seconds, Share
 
 PROTOCOLS = ("direct", "cpa", "cpal", "cpal_caught_up", "lazy_move")  # that are simulated
 
@@ -26,7 +26,7 @@ class HostFailure(Description):
 class FailureReplay(Description):
     """Hosts die and come back as a failure log says, beside what `events` and host groups say."""
 
-    log: str = Field(min_length=1)
+    log: FilePath
     """A file of `holdfast failures --out`, relative to the scenario file."""
     begin: str | None = None
     """Instant of the log at which the run begins, in ISO 8601; without it the begin of the log's window."""

@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from models.distributions import TimeDistribution
-from models.fields import BytesPerSecond, Count, Description, PositiveSeconds, ReadOnlyMap, Seconds
+from models.fields import BytesPerSecond, Count, Description, FilePath, PositiveSeconds, ReadOnlyMap, Seconds
 
 
 class PlanFile(Description):
     """An allocation read from a plan file."""
 
-    plan: str = Field(min_length=1)
+    plan: FilePath
     """Plan file, relative to the scenario file."""
 
 
@@ -74,7 +74,7 @@ class ReplicaPlan(Description):
     Tasks of its operators that `placement` says nothing about start on the host of the plan's primary.
     """
 
-    plan: str = Field(min_length=1)
+    plan: FilePath
     """Plan file, relative to the scenario file."""
     operators: ReadOnlyMap[str] = Field(default_factory=dict, validate_default=True)
     """Operator of the plan = operator of the scenario; without an entry the one of the same name, with underscores for

@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from models import units
+from models.seeds import MOST_SEED
 
 V = TypeVar("V")
 FROM_FILE = {"units": True}  # validation context: bare numbers for dimensioned keys are refused
@@ -131,7 +132,24 @@ PerSecond = Annotated[float, *_quantity("1/s", "must not be negative", _not_nega
 PricePerSecond = Annotated[float, *_quantity("USD/s", "must not be negative", _not_negative)]
 
 Count = Annotated[int, Field(strict=True, ge=1, le=10**9)]
+Seed = Annotated[int, Field(strict=True, ge=0, le=MOST_SEED)]
 Share = Annotated[float, Field(ge=0, le=1, strict=True)]
+
+
+def _file_path(value: str) -> str:
+    """Refuse the text of a path that no file system takes: asking for it would raise something else than OSError."""
+    if "\0" in value:
+        rule = "must not hold a null character: no file name has one"
+    elif len(value) > _LONGEST_PATH or max(len(part.encode()) for part in value.split("/")) > _LONGEST_NAME:
+        rule = f"must have names of at most {_LONGEST_NAME} bytes, and {_LONGEST_PATH} characters together"
+    else:
+        return value
+    raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": ""})
+
+
+_LONGEST_NAME = 255  # bytes of one name between slashes
+_LONGEST_PATH = 4000
+FilePath = Annotated[str, Field(min_length=1), AfterValidator(_file_path)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=64)]
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from models.cluster import HostGroup, Network, Placement
 from models.events import Elasticity, Event, FailureReplay, HostFailure, Limits, Migrate, Rescale, Targets
 from models.fault_tolerance import Detector, FaultTolerance
-from models.fields import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, frozen
+from models.fields import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, Seed, frozen
 from models.job import Operator
 from models.recording import Recording
 from models.workload import SourceWorkload
@@ -28,8 +28,8 @@ class Scenario(Description):
     """Version of this description."""
     name: str = Field(default="", max_length=200)
     """One line that says what is asked."""
-    seed: int = Field(default=1, strict=True, ge=0, lt=2**63)
-    """The seed from which every random number follows."""
+    seed: Seed = 1
+    """The seed from which every random number follows: 0 to 2^63 - 1."""
     duration_s: PositiveSeconds = Field(alias="duration")
     """Simulated time."""
     warmup_s: Seconds = Field(default=0.0, alias="warmup")

@@ -171,7 +171,16 @@ def _rule(kind: str, context: Mapping[str, Any]) -> tuple[str, str]:
     words = _WORDS.get(kind)
     if words is None:
         return "is not what belongs here", ""
-    return words.format(**context), ""
+    return words.format(**{name: _bound(value) for name, value in context.items()}), ""
+
+
+def _bound(value: object) -> object:
+    """Return a bound as people write it: 2^63 - 1 with all its digits is unreadable, and rounded it is wrong."""
+    if isinstance(value, int) and value > 10**9:
+        exponent = value.bit_length()
+        if value + 1 == 2**exponent:
+            return f"2^{exponent} - 1"
+    return f"{value:g}" if isinstance(value, (int, float)) else value
 
 
 _WORDS = {
@@ -182,10 +191,11 @@ _WORDS = {
     "finite_number": "must be finite",
     "bool_type": "must be true or false",
     "string_type": "must be text",
-    "greater_than": "must be more than {gt:g}",
-    "greater_than_equal": "must be at least {ge:g}",
-    "less_than": "must be less than {lt:g}",
-    "less_than_equal": "must be at most {le:g}",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "string_unicode": "must not hold half of a surrogate pair: that is no character",
     "string_too_short": "must not be empty",
     "string_too_long": "must have at most {max_length} characters",
     "string_pattern_mismatch": _NAME_RULE,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from models.distributions import BatchSize, GapDistribution
-from models.fields import Count, Description, PerSecond, PositiveBytes, PositiveSeconds, Seconds
+from models.fields import Count, Description, FilePath, PerSecond, PositiveBytes, PositiveSeconds, Seconds
 
 
 class ConstantRate(Description):
@@ -54,7 +54,7 @@ class RampRate(Description):
 class SeriesRate(Description):
     """A recorded series: CSV with a header; the column `value` holds tuples per step."""
 
-    series: str = Field(min_length=1)
+    series: FilePath
     """CSV file, relative to the scenario file."""
     value: str = "value"
     """Column with tuples per step."""
@@ -67,7 +67,7 @@ class SeriesRate(Description):
 class ProfileRate(Description):
     """One stream of an ingested profile: its bins mapped onto `span`, its mean scaled to `mean`."""
 
-    profile: str = Field(min_length=1)
+    profile: FilePath
     """Directory of the profile, relative to the scenario file."""
     stream: str = "all"
     """Stream of the profile."""

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from models.checked_arrays import CheckedArrays
+from models.seeds import seed_faults
 
 
 def checked_limits(time_limit_s: float, seed: int, workers: int = 1) -> CheckedArrays:
@@ -14,7 +15,12 @@ def checked_limits(time_limit_s: float, seed: int, workers: int = 1) -> CheckedA
     check = CheckedArrays()
     if not (time_limit_s > 0 and math.isfinite(time_limit_s)):
         check.add("time_limit_s", time_limit_s, "must be a positive number of seconds")
-    for name, value, least in (("seed", seed, 0), ("workers", workers, 1)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-            check.add(name, value, f"must be a whole number, at least {least}")
+    check.faults.extend(seed_faults("seed", seed))
+    if isinstance(workers, bool) or not isinstance(workers, (int, np.integer)) or workers < 1:
+        check.add("workers", workers, "must be a whole number, at least 1")
     return check
+
+
+def solver_seed(seed: int) -> int:
+    """Return the seed that OR-Tools gets: it takes 31 bits."""
+    return seed % 2**31

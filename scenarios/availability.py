@@ -22,6 +22,7 @@ from models.availability.repair import broken_given_down
 from models.availability.times import downtime_s
 from models.checked_arrays import FloatArray
 from models.errors import InputError, named, raise_if_any
+from models.seeds import seed_faults
 from scenarios.failure_logs import read_kept
 from scenarios.files import tables_of
 from scenarios.json_files import read_json
@@ -148,8 +149,7 @@ def answer(
         raise InputError.at("--target", target, "must be between 0 and 1")
     if not 1 <= runs <= 10**12:
         raise InputError.at("--runs", runs, "must be between 1 and 1e12")
-    if seed < 0:
-        raise InputError.at("--seed", seed, "must not be negative")
+    raise_if_any(seed_faults("--seed", seed))
     if workers < 1:
         raise InputError.at("--workers", workers, "must be at least 1")
     queries, settings = queries_of(asked), settings_of(asked, p)

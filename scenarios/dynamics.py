@@ -23,6 +23,7 @@ from models.dynamics.records import TABLES, DynamicsRecords
 from models.dynamics.rules import faults, log_faults, shaped_from
 from models.dynamics.system import Downtimes, System, system_of
 from models.errors import InputError, header_hint, named, raise_if_any
+from models.seeds import seed_faults
 from scenarios.execute import all_alive
 from scenarios.files import tables_of
 from scenarios.guard import end_with
@@ -139,8 +140,7 @@ def run_dynamics(
         raise InputError.at("--method", method, "must be auto, events or merged")
     if replications is not None and not 1 <= replications <= _MOST_REPLICATIONS:
         raise InputError.at("--replications", replications, f"must be between 1 and {_MOST_REPLICATIONS}")
-    if seed is not None and not 0 <= seed < 2**63:
-        raise InputError.at("--seed", seed, "must not be negative" if seed < 0 else "must be below 2^63")
+    raise_if_any(seed_faults("--seed", 0 if seed is None else seed))
     given = {"replications": replications, "seed": seed}
     asked = asked.model_copy(update={key: value for key, value in given.items() if value is not None})
     raise_if_any(faults(asked))  # more replications may be too many

@@ -17,9 +17,10 @@ from analysis.failure_reader import read_plain
 from analysis.failure_records import LANL, LogQuestion, Records, kind_of, log_of
 from analysis.lifetimes import Fit, fits
 from analysis.spark.sources import Source, open_sources
-from models.errors import NO_VALUE, InputError, InputFault
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.failure_log import STILL_DOWN, US, FailureLog
 from models.profile import instant_text
+from models.seeds import seed_faults
 from scenarios.json_files import read_json
 from scenarios.write_once import write_text
 
@@ -89,8 +90,7 @@ def read_failures(
         raise InputError.at("--engine", engine, f"must be one of {', '.join(ENGINES)}")
     if draws is not None and not 0 <= draws <= 10_000:
         raise InputError.at("--draws", draws, "must be between 0 and 10000")
-    if seed < 0:
-        raise InputError.at("--seed", seed, "must not be negative")
+    raise_if_any(seed_faults("--seed", seed))
     sources, kind = _opened(files)
     if question.systems and kind != LANL:
         raise InputError.at("--system", question.systems[0], "is only for the format of LANL", "this log has none")

@@ -19,6 +19,7 @@ from models.checkpoint_allocation import CheckpointAllocation
 from models.checkpoint_correlation import allocation_from_correlation
 from models.correlation import pearson
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.seeds import seed_faults
 from models.words import nearest
 
 KEYS = ("load", "host", "speed", "outside", "theta", "seed", "group")
@@ -50,8 +51,7 @@ def problem_of_history(found: Mapping[str, Any], method: str) -> CheckpointAlloc
     theta, seed = (_plain(history.get(key, default)) for key, default in (("theta", 0.85), ("seed", 0)))
     if isinstance(theta, bool) or not isinstance(theta, (int, float)) or not theta > 0:
         check.add("history.theta", theta, "must be a positive number")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        check.add("history.seed", seed, "must be a whole number, at least 0")
+    check.faults.extend(seed_faults("history.seed", seed))
     labels = _labels(check, _plain(history.get("group")), groups)
     raise_if_any(check.faults)
     assert load is not None and speed is not None and host is not None and nodes is not None

@@ -65,7 +65,8 @@ def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
-        raise InputError.at(str(path), NO_VALUE, "cannot be made", str(error).splitlines()[0]) from None
+        why = getattr(error, "strerror", None) or "a link leads to itself"
+        raise InputError.at(str(path), NO_VALUE, "cannot be made", why.lower()) from None
 
 
 def _sweep_away_left_overs(target: Path) -> None:

@@ -18,6 +18,7 @@ from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.queries.description import MOST_LEVELS
 from models.replication.importance import IMPORTANCE
 from models.replication.problem import GOALS, KIND, Instances, Replication, ReplicationPlan, checked_instances
+from models.seeds import seed_faults
 from models.solution import Status
 from models.words import nearest
 from optimizer.replication import PLACEMENTS, SELECTIONS, plan
@@ -74,8 +75,7 @@ def problem_of(found: LoadedQueries, asked: Asked) -> Replication:
         for value in asked.p
         if not 0 <= value <= 1
     )
-    if asked.seed < 0:
-        raise InputError.at("--seed", asked.seed, "must not be negative", "--seed 1")
+    raise_if_any(seed_faults("--seed", asked.seed))
     if asked.budget is not None and not 0 <= asked.budget < np.inf:
         raise InputError.at("--budget", asked.budget, "must be finite and not negative", "in CPUs, as in --budget 0.5")
     if asked.budget_replicas is not None and not 0 <= asked.budget_replicas <= _MOST_REPLICAS:

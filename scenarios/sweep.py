@@ -127,9 +127,8 @@ def _resolved(out: Path | str) -> Path:
         directory = Path(out).resolve()
         directory.exists()
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a symbolic link that leads to itself
-        raise InputError.at(
-            str(out), NO_VALUE, "is no directory that can be made", str(error).splitlines()[0]
-        ) from None
+        why = getattr(error, "strerror", None) or "no directory can have this name"
+        raise InputError.at(str(out), NO_VALUE, "is no directory that can be made", why.lower()) from None
     return directory
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import gzip
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -54,9 +55,11 @@ def open_sources(files: Iterable[str | Path]) -> tuple[Source, ...]:
             found.append(_source(path))
         except InputError as error:
             faults += error.faults
-    for path, times in Counter(path.resolve() for path in paths).items():
+    raise_if_any(faults)
+    # Unlike Path.resolve, this does not raise for a link that leads to itself.
+    for place, times in Counter(map(os.path.realpath, paths)).items():
         if times > 1:
-            faults.append(InputFault("ingest.files", path.name, "is named more than once"))
+            faults.append(InputFault("ingest.files", Path(place).name, "is named more than once"))
     raise_if_any(faults)
     return tuple(found)
 

@@ -29,7 +29,7 @@ def availability(
     ] = None,
     method: Annotated[str, typer.Option(help="auto, exact, sample, strata, weights")] = "auto",
     runs: Annotated[int, typer.Option(help="Runs for each setting where something is sampled")] = 1_000_000,
-    seed: Annotated[int, typer.Option(help="Decides the draws")] = 1,
+    seed: Annotated[int, typer.Option(help="Decides the draws: 0 to 2^63 - 1")] = 1,
     workers: Annotated[int, typer.Option(help="Threads; never changes the answer")] = 1,
     target: Annotated[float | None, typer.Option(help="Availability that every query must have")] = None,
     worth: Annotated[bool, typer.Option("--worth", help="Also what each host, and one more replica, is worth")] = False,

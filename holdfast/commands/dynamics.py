@@ -21,7 +21,7 @@ _MOST_ROWS = 20
 def dynamics(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Hosts, operators, queries, manager: .toml or .json")],
     replications: Annotated[int | None, typer.Option(help="How often, with other draws; else as the file says")] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides the draws; else as the file says")] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides the draws: 0 to 2^63 - 1; else as the file says")] = None,
     method: Annotated[str, typer.Option(help="auto, events, merged (only where nothing is decided)")] = "auto",
     workers: Annotated[int, typer.Option(min=1, help="Processes for replications; never changes the answer")] = 1,
     out: Annotated[Path | None, typer.Option(help="Directory for the summary, tables of all rows and a page")] = None,

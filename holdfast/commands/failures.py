@@ -33,7 +33,7 @@ def failures(
     max_bad_share: Annotated[float, typer.Option(help="Share of bad records above which nothing is said")] = 0.05,
     engine: Annotated[str, typer.Option(help="plain, spark (needs Java), or auto: Spark above 64 MiB")] = "auto",
     draws: Annotated[int | None, typer.Option(help="Bootstrap draws for each law, 0 for none; else 99 or 19")] = None,
-    seed: Annotated[int, typer.Option(help="Decides these draws")] = 1,
+    seed: Annotated[int, typer.Option(help="Decides these draws: 0 to 2^63 - 1")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write a .json that run, availability and size take")] = None,
     report: Annotated[
         Path | None, typer.Option("--report", "--page", help="Write a page with the curves: .html")

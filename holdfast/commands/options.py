@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.seeds import seed_faults
 
 
 def refuse_limits(time_limit: float, seed: int = 0, workers: int = 1) -> None:
@@ -18,8 +19,7 @@ def refuse_limits(time_limit: float, seed: int = 0, workers: int = 1) -> None:
 def _faulty_limits(time_limit: float, seed: int, workers: int) -> Iterator[InputFault]:
     if not (time_limit > 0 and math.isfinite(time_limit)):
         yield InputFault("--time-limit", time_limit, "must be a positive number of seconds", "--time-limit 60")
-    if seed < 0:
-        yield InputFault("--seed", seed, "must be a whole number, at least 0", "--seed 0")
+    yield from seed_faults("--seed", seed)
     if workers < 1:
         yield InputFault("--workers", workers, "must be a whole number, at least 1", "--workers 1")
 

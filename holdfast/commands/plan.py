@@ -39,7 +39,7 @@ def checkpoints(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Problem: .json or .npz")],
     method: Annotated[str, typer.Option(help="baseline, even, sensitive-first, exact, expected-useable")] = "exact",
     time_limit: Annotated[float, typer.Option(help="Seconds after which `exact` gives its best")] = 60.0,
-    seed: Annotated[int, typer.Option(help="Decides the draws of baseline and even")] = 0,
+    seed: Annotated[int, typer.Option(help="Decides the draws of baseline and even: 0 to 2^63 - 1")] = 0,
     workers: Annotated[int, typer.Option(help="Processes; never changes the answer")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
     running: Annotated[Path | None, typer.Option("--from", help="Start from this plan: what runs now")] = None,

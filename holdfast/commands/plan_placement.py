@@ -41,7 +41,7 @@ def placement(
     time_limit: Annotated[
         float, typer.Option(help="Seconds that decide how much is tried, and after which it ends")
     ] = 60.0,
-    seed: Annotated[int, typer.Option(help="Decides the draws of the search")] = 0,
+    seed: Annotated[int, typer.Option(help="Decides the draws of the search: 0 to 2^63 - 1")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
     running: Annotated[Path | None, typer.Option("--from", help="Start from this plan: what runs now")] = None,
     max_moves: Annotated[int | None, typer.Option(help="Most instances that may leave where --from has them")] = None,

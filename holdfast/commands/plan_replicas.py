@@ -61,7 +61,7 @@ def replicas(
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds after which the best plan and bound so far are given; all without")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides ties, and importance by chance")] = 1,
+    seed: Annotated[int, typer.Option(help="Decides ties, and importance by chance: 0 to 2^63 - 1")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document: the best plan")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Write the best plan, or the front, to this JSON file as well")

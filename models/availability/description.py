@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.fields import FROM_FILE, Count, Description, PositiveSeconds, ReadOnlyMap, Seconds, Share
+from models.fields import FROM_FILE, Count, Description, FilePath, PositiveSeconds, ReadOnlyMap, Seconds, Share
 from models.words import faults_of, nearest, path_text
 
 Label = Annotated[str, Field(min_length=1, max_length=64)]
@@ -53,7 +53,7 @@ class Times(Description):
 
     mttf_s: PositiveSeconds | None = Field(default=None, alias="mttf")
     """Mean up time of a host until it fails."""
-    log: str | None = None
+    log: FilePath | None = None
     """A file of `holdfast failures --out`, relative to this one: its MTTF, and its MTTR where neither that nor a day is
     given.
     """

@@ -14,7 +14,18 @@ from pydantic import Field
 from models.availability import description as exact
 from models.availability.description import Label, Labels
 from models.distributions import TimeDistribution
-from models.fields import Count, Description, PerSecond, PositiveSeconds, PricePerSecond, ReadOnlyMap, Seconds, Share
+from models.fields import (
+    Count,
+    Description,
+    FilePath,
+    PerSecond,
+    PositiveSeconds,
+    PricePerSecond,
+    ReadOnlyMap,
+    Seconds,
+    Seed,
+    Share,
+)
 
 Cores = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 Load = Annotated[float, Field(ge=0, le=1e9, strict=True)]
@@ -189,8 +200,8 @@ class Dynamics(Description):
     """From when on shares count; all hosts are up at the beginning."""
     replications: Count = 1
     """How often, with other draws."""
-    seed: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)] = 1
-    """Decides the draws."""
+    seed: Seed = 1
+    """Decides the draws: 0 to 2^63 - 1."""
     hosts: Labels | ReadOnlyMap[Host]
     """Names of the hosts, or a table for each."""
     capacity: Cores = 1.0
@@ -201,7 +212,7 @@ class Dynamics(Description):
     """The hosts of the instances of each operator, the primary first, or a table."""
     queries: ReadOnlyMap[Labels | Query] = Field(default_factory=dict, validate_default=True)
     """The operators that each query needs, or a table."""
-    query_set: str | None = Field(default=None, min_length=1, max_length=1000)
+    query_set: FilePath | None = None
     """A file of queries: they share operators, which load as their rates say; tables here only add to these."""
     p: Share | None = None
     """Share of time that a host is down, in place of `times.mttf`."""
@@ -215,7 +226,7 @@ class Dynamics(Description):
     """Without it all instances are active and none has to take over."""
     downtimes: tuple[Downtime, ...] = ()
     """What happened, in place of draws; `times` then only say what is promised."""
-    log: str | None = Field(default=None, min_length=1, max_length=1000)
+    log: FilePath | None = None
     """A file of downtimes, with the columns host, down, up in seconds, in place of `downtimes`."""
     sources: ReadOnlyMap[Source] = Field(default_factory=dict, validate_default=True)
     """What events arrive from outside, which loads follow."""

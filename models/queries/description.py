@@ -22,6 +22,7 @@ from models.fields import (
     PositiveSeconds,
     ReadOnlyMap,
     Seconds,
+    Seed,
     Share,
 )
 from models.queries.operators import KINDS, Kind
@@ -132,8 +133,8 @@ class Templates(Description):
 
     load: Cpus = 100.0
     """What all operators take together [CPUs]."""
-    seed: Annotated[int, Field(ge=0, le=2**31, strict=True)] = 1
-    """Decides what is drawn."""
+    seed: Seed = 1
+    """Decides what is drawn: 0 to 2^63 - 1."""
     weights: Six = (0.30, 0.23, 0.13, 0.25, 0.05, 0.04)
     """How likely each template is, relative to the others."""
     streams: Annotated[int, Field(ge=2, le=1000, strict=True)] = 6

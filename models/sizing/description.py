@@ -17,6 +17,7 @@ from models.fields import (
     FROM_FILE,
     Count,
     Description,
+    FilePath,
     PerSecond,
     PositiveSeconds,
     PricePerSecond,
@@ -87,7 +88,7 @@ class HostFailures(Description):
     """Failures of one host in a year of being up."""
     afr: OpenShare | None = None
     """Share of hosts that fail at least once in a year."""
-    log: str | None = None
+    log: FilePath | None = None
     """A file of `holdfast failures --out`, relative to this one: its MTTF, and its MTTR where none is given."""
     mttr_s: PositiveSeconds | None = Field(default=None, alias="mttr")
     """Mean time until a host is up again."""

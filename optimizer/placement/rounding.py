@@ -9,6 +9,7 @@ from ortools.sat.python import cp_model
 
 from models.checked_arrays import IntArray
 from models.placement import Placement
+from optimizer.arguments import solver_seed
 from optimizer.placement.columns import Columns, dive
 from optimizer.quiet import quiet_stdout
 
@@ -47,7 +48,7 @@ def _fewest(made: Columns, most: int, most_s: float, deadline: float, seed: int)
     solver = cp_model.CpSolver()
     solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
     solver.parameters.num_workers = 1
-    solver.parameters.random_seed = seed
+    solver.parameters.random_seed = solver_seed(seed)
     solver.parameters.max_deterministic_time = most_s
     solver.parameters.max_time_in_seconds = left
     with quiet_stdout():

@@ -22,6 +22,7 @@ from ortools.sat.python import cp_model
 from models.checked_arrays import IntArray
 from models.placement import Placement
 from models.solution import Status
+from optimizer.arguments import solver_seed
 from optimizer.quiet import quiet_stdout
 
 _STATUS = {
@@ -204,7 +205,7 @@ def decide(problem: Placement, part: Part, *, most_s: float, deadline: float, se
     solver = cp_model.CpSolver()
     solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
     solver.parameters.num_workers = workers
-    solver.parameters.random_seed = seed
+    solver.parameters.random_seed = solver_seed(seed)
     solver.parameters.max_deterministic_time = most_s
     solver.parameters.max_time_in_seconds = left
     with quiet_stdout():

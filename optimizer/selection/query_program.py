@@ -10,6 +10,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray
 from models.selection import QuerySelection
+from optimizer.arguments import solver_seed
 from optimizer.quiet import quiet_stdout
 from optimizer.selection.closure import Cut
 from optimizer.selection.scaling import scaled
@@ -94,7 +95,7 @@ def searched(
     solver = cp_model.CpSolver()
     solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
     solver.parameters.num_workers = 1
-    solver.parameters.random_seed = seed % 2**31
+    solver.parameters.random_seed = solver_seed(seed)
     solver.parameters.max_deterministic_time = _DETERMINISTIC_PER_S * time_limit_s
     solver.parameters.max_time_in_seconds = max(0.01, deadline - time.monotonic())
     with quiet_stdout():

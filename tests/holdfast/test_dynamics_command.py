@@ -98,7 +98,7 @@ def test_a_promise_that_cannot_be_kept_is_exit_code_three(capsys, tmp_path: Path
         (["--method", "guess"], "error: --method = guess: must be auto, events or merged\n"),
         (["--tables", "xls"], "error: --tables = xls: must be parquet or csv\n"),
         (["--replications", "0"], "error: --replications = 0: must be between 1 and 100000\n"),
-        (["--seed", "-1"], "error: --seed = -1: must not be negative\n"),
+        (["--seed", "-1"], "error: --seed = -1: must be a whole number between 0 and 2^63 - 1 (as in --seed 1)\n"),
     ],
 )
 def test_bad_options_are_exit_code_two_and_one_line(capsys, tmp_path: Path, arguments: list[str], says: str) -> None:  # type: ignore[no-untyped-def]

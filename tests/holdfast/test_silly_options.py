@@ -47,7 +47,7 @@ SEEDED = ["checkpoints", "queries", "steps", "placement", "replicas"]
 MOVED = ["checkpoints", "placement"]
 SILLY = [
     *((kind, "--time-limit", value) for kind in TIMED for value in ("0", "-1", "nan", "inf")),
-    *((kind, "--seed", "-1") for kind in SEEDED),
+    *((kind, "--seed", value) for kind in SEEDED for value in ("-1", str(2**63), str(2**64))),
     *((kind, "--method", "x") for kind in MOVED),
     *((kind, "--max-moves", value) for kind in MOVED for value in ("-1", "99999999999999999999")),
     ("checkpoints", "--max-moves", "1"),
@@ -90,3 +90,12 @@ def test_the_methods_that_there_are_are_all_named() -> None:
     error = CliRunner().invoke(app, ["checkpoints", "none.json", "--method=x"]).exception
     assert isinstance(error, InputError)
     assert error.faults[0].rule == "must be one of " + ", ".join(METHODS)
+
+
+@pytest.mark.parametrize("kind", SEEDED)
+def test_the_largest_seed_is_taken(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "problem.json"
+    file.write_text(json.dumps(CASES[kind][1]))
+    given = QUERIES if kind == "replicas" else file
+    for seed in (2**31, 2**32, 2**63 - 1):
+        assert CliRunner().invoke(app, [kind, str(given), f"--seed={seed}"]).exit_code == 0
