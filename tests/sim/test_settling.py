@@ -54,7 +54,7 @@ def caught_up(records: RunRecords, operator: str) -> int:
 
 
 def test_a_unit_downstream_has_not_caught_up_before_the_backlog_from_upstream_is_done() -> None:
-    records = chain({"fast": "a", "slow": "a"}, duration="200 s")
+    records = chain({"fast": "a", "slow": "a"}, duration="140 s")
     fast, slow = caught_up(records, "fast"), caught_up(records, "slow")
     (whole,) = records.tables["failures"]["caught_up_ns"]
     assert fast < slow <= whole
@@ -69,7 +69,7 @@ def test_a_unit_downstream_has_not_caught_up_before_the_backlog_from_upstream_is
 
 
 def test_a_failure_is_worked_off_when_the_tasks_that_stayed_alive_downstream_are_idle_again() -> None:
-    records = chain({"fast": "a", "slow": "b"}, duration="200 s")
+    records = chain({"fast": "a", "slow": "b"}, duration="140 s")
     (whole,) = records.tables["failures"]["caught_up_ns"]
     fast = caught_up(records, "fast")
     assert fast < 53 * NS
@@ -144,7 +144,7 @@ def test_a_source_and_a_task_that_resume_at_once_are_not_settled_before_the_lag_
     for tolerance in ({"method": "none"}, {"method": "checkpoint", "guarantee": "at-most-once"}):
         records = chain(
             {"src": "a", "fast": "b", "slow": "a"},
-            duration="200 s",
+            duration="140 s",
             hosts={"front": {}, "a": {}, "b": {}},
             fault_tolerance={**tolerance},
         )
@@ -159,7 +159,7 @@ def test_an_outage_that_a_second_one_interrupts_ends_with_it() -> None:
         "first": {"at": "29.5 s", "kind": "host-failure", "host": "a-0"},
         "second": {"at": "60 s", "kind": "host-failure", "host": "b-0"},
     }
-    records = chain({"fast": "a", "slow": "b"}, duration="400 s", events=crashes)
+    records = chain({"fast": "a", "slow": "b"}, duration="240 s", events=crashes)
     first, second = records.tables["failures"]["caught_up_ns"].tolist()
     assert first == second > 80 * NS  # 20 s more of nothing done by the slow operator
     assert in_system(records, "slow", first) == 0
@@ -173,7 +173,7 @@ def test_a_unit_that_is_lost_again_has_caught_up_when_its_last_recovery_has() ->
         "second": {"at": "49.6 s", "kind": "host-failure", "host": "b-0"},
     }
     tolerance = {"method": "checkpoint", "interval": "1 s", "store": "nodes"}
-    records = chain({"fast": "a", "slow": "c"}, duration="400 s", events=crashes, fault_tolerance=tolerance)
+    records = chain({"fast": "a", "slow": "c"}, duration="140 s", events=crashes, fault_tolerance=tolerance)
     rows = records.tables["recoveries"]
     for operator in np.unique(rows["operator"]):
         ends = rows["caught_up_ns"][rows["operator"] == operator]
@@ -195,7 +195,7 @@ def move(at: str, host: str, protocol: str) -> dict[str, Any]:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_recovery_ends_where_its_key_group_has_moved_to(protocol: str) -> None:
     events = {"crash": ONE, "move": move("80 s", "b-0", protocol)}
-    records = chain({"fast": "b", "slow": "a"}, "200 s", "aggregate", events=events)
+    records = chain({"fast": "b", "slow": "a"}, "140 s", "aggregate", events=events)
     (moved,) = records.tables["migrations"]["completed_ns"].tolist()
     (whole,) = records.tables["failures"]["caught_up_ns"]
     assert in_system(records, "slow", moved) > 300
@@ -206,7 +206,7 @@ def test_a_recovery_ends_where_its_key_group_has_moved_to(protocol: str) -> None
 
 def test_an_outage_does_not_wait_for_a_dead_task_that_had_no_key_group_left() -> None:
     events = {"move": move("20 s", "c-0", "cpa"), "crash": ONE, "second": TWO}
-    records = chain({"fast": "a", "slow": "b"}, "200 s", "aggregate", events=events, hosts=WITH_ROOM)
+    records = chain({"fast": "a", "slow": "b"}, "140 s", "aggregate", events=events, hosts=WITH_ROOM)
     assert records.tables["failures"]["lost_units"].tolist() == [1, 0]
     first, second = records.tables["failures"]["caught_up_ns"].tolist()
     assert abs((first - 49.5 * NS) - 80 * NS) < 6 * NS
@@ -218,7 +218,7 @@ def test_an_outage_waits_for_the_replica_that_takes_over_from_a_task_that_dies()
     replicas = {"slow": {"operator": "slow", "host": "c-0", "renew": False}}
     tolerance = {"method": "checkpoint", "interval": "1 s", "store": "remote", "replicas": replicas}
     changes = {"events": {"crash": ONE, "second": TWO}, "fault_tolerance": tolerance, "hosts": WITH_ROOM}
-    records = chain({"fast": "a", "slow": "b"}, "200 s", "aggregate", **changes)
+    records = chain({"fast": "a", "slow": "b"}, "140 s", "aggregate", **changes)
     first, second = records.tables["failures"]["caught_up_ns"].tolist()
     assert abs((first - 49.5 * NS) - 80 * NS) < 6 * NS
     assert first == second
