@@ -29,7 +29,7 @@ from scenarios.files import tables_of
 from scenarios.guard import end_with
 from scenarios.json_files import read_json
 from scenarios.new_directory import check_place, new_directory
-from scenarios.parquet import Field, write_parquet
+from scenarios.parquet import Field, write_csv, write_parquet
 from scenarios.query_files import read_queries
 
 METHODS = ("auto", "events", "merged")
@@ -272,18 +272,14 @@ def is_dynamics(directory: Path) -> bool:
 def _write_table(path: Path, name: str, records: Sequence[DynamicsRecords]) -> None:
     columns = TABLES[name]
     if path.suffix == ".csv":
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["replication", *(column.name for column in columns)])
-            for one in records:
-                writer.writerows((one.replication, *row) for row in one.rows[name])
+        rows = ((one.replication, *row) for one in records for row in one.rows[name])
+        write_csv(path, ["replication", *(column.name for column in columns)], rows)
         return
     fields = [Field("replication", "int32", "", "number of the replication")]
     fields += [Field(one.name, one.dtype, one.unit, one.meaning) for one in columns]
     parts = []
     for one in records:
-        rows = one.rows[name]
-        part: dict[str, Any] = {"replication": [one.replication] * len(rows)}
-        part |= {column.name: [row[k] for row in rows] for k, column in enumerate(columns)}
+        part: dict[str, Any] = {"replication": [one.replication] * len(one.rows[name])}
+        part |= {column.name: [row[k] for row in one.rows[name]] for k, column in enumerate(columns)}
         parts.append(part)
     write_parquet(path, fields, parts)

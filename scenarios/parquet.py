@@ -1,15 +1,18 @@
-"""Parquet with units: the only place that knows how a column and its unit become a field.
+"""Tables in files: Parquet with units, and CSV.
 
-Files have the same bytes for the same rows: no time of writing, one compression, one row group per part.
+No other module makes a field of a column and its unit, or writes CSV. Parquet files have the same bytes for the same
+rows: no time of writing, one compression, one row group per part.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -17,6 +20,8 @@ from models.errors import NO_VALUE, InputError
 from models.records import NEVER
 
 _ARROW = {"int64": "int64", "int32": "int32", "float64": "float64", "bool": "bool_", "str": "string"}
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,32 @@ def read_parquet(path: Path) -> dict[str, list[object]]:
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError.at(str(path), NO_VALUE, "must be a Parquet file", str(error).splitlines()[0]) from None
     return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a line of column names and one line for each row; no text in it is a formula to a spreadsheet."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(_Lines(file))
+        writer.writerows([_not_formula(cell) for cell in row] for row in chain([columns], rows))
+
+
+class _Lines:
+    """A text file in which the lines of a CSV writer end in a line feed.
+
+    A writer quotes a carriage return within a text only where its own lines end in one.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, line: str) -> int:
+        """Write one line that ends in a carriage return and a line feed."""
+        return self._file.write(line.removesuffix("\r\n") + "\n")
+
+
+def _not_formula(cell: object) -> object:
+    """Return the cell, with an apostrophe before a text that spreadsheets would compute, or take for a command."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
 def units_of(path: Path) -> dict[str, str]:

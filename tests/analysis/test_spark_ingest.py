@@ -245,13 +245,14 @@ def test_numbers_with_point_zero_nulls_and_zones_are_good(spark: Any, tmp_path: 
     assert profile.totals["rows_dropped"] == 1
 
 
-def test_too_many_bad_rows_stop_with_share_limit_and_three_examples(spark: Any, tmp_path: Path) -> None:
+def test_too_many_bad_rows_stop_with_share_limit_and_reasons_and_show_none(spark: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "bad.csv", ["x,a,1"] * 4, good=36)
     with pytest.raises(InputError) as caught:
         ingest([path], key="key", time="ts", key_groups=1, bin_s=1, schema=SCHEMA, spark=spark)
     text = str(caught.value)
     assert text.startswith("ingest.max_bad_share = 0.05: 4 of 40 rows (10.0%)")
-    assert text.count("bad.csv: ts: not a TIMESTAMP: 'x,a,1'") == 3
+    assert text.count("bad.csv: ts: not a TIMESTAMP") == 1
+    assert "x,a,1" not in text
     profile, bad = ingest(
         [path], key="key", time="ts", key_groups=1, bin_s=1, schema=SCHEMA, max_bad_share=0.1, spark=spark
     )
