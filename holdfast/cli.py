@@ -6,6 +6,7 @@ evidence; 130 when interrupted. stdout is data, stderr is talk.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import importlib
@@ -143,8 +144,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     logging.disable(logging.CRITICAL)  # libraries log what they raise, with its stack; what we say is in the exception
     given = list(sys.argv[1:] if arguments is None else arguments)
-    code = _guarded(given or ["--help"])
-    sys.exit(code)
+    codes: list[int] = []
+    if arguments is None:  # this process is ours
+        atexit.register(_leave_if_interrupted, codes)  # as the first it is the last that is called
+    codes.append(_guarded(given or ["--help"]))
+    sys.exit(codes[0])
+
+
+def _leave_if_interrupted(codes: list[int]) -> None:
+    """Make the exit code of an interrupted command certain.
+
+    If Ctrl-C comes while the interpreter executes source text, as it does for each dataclass that is imported, the
+    interpreter remembers it, and kills itself by SIGINT at its end instead of leaving with the code.
+    """
+    if codes == [INTERRUPTED]:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(INTERRUPTED)
 
 
 def _guarded(arguments: list[str]) -> int:

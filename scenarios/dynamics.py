@@ -5,13 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +19,12 @@ from models.dynamics.rules import faults, log_faults, shaped_from
 from models.dynamics.system import Downtimes, System, system_of
 from models.errors import InputError, header_hint, named, raise_if_any
 from models.seeds import seed_faults
-from scenarios.execute import all_alive
 from scenarios.files import tables_of
-from scenarios.guard import end_with
 from scenarios.json_files import read_json
 from scenarios.new_directory import check_place, new_directory
 from scenarios.parquet import Field, write_csv, write_parquet
 from scenarios.query_files import read_queries
+from scenarios.workers import submitted
 
 METHODS = ("auto", "events", "merged")
 FORMATS = ("parquet", "csv")
@@ -165,18 +159,11 @@ def _replications(
             found.append(_simulated(system, number, method))
             report((number + 1) / asked.replications)
         return found
-    context = get_context("spawn")
-    stop = context.Value("b", False, lock=False)
-    begin = (asked, log, method, stop, os.getpid())
-    with all_alive(), ProcessPoolExecutor(min(workers, asked.replications), context, _begin, begin) as pool:
-        try:
-            for number, one in enumerate(pool.map(_one, range(asked.replications))):
-                found.append(one)
-                report((number + 1) / asked.replications)
-        except BaseException:
-            stop.value = True
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    numbers = [(number,) for number in range(asked.replications)]
+    with submitted(_one, numbers, min(workers, asked.replications), _begin, (asked, log, method)) as futures:
+        for number, future in enumerate(futures):
+            found.append(future.result())
+            report((number + 1) / asked.replications)
     return found
 
 
@@ -189,9 +176,7 @@ def _simulated(system: System, replication: int, method: str) -> DynamicsRecords
 _shared: list[tuple[System, str]] = []  # in a worker: what it runs
 
 
-def _begin(asked: Dynamics, log: Downtimes | None, method: str, stop: Any, parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the caller: workers are told to stop
-    threading.Thread(target=end_with, args=(parent, lambda: bool(stop.value)), daemon=True).start()
+def _begin(asked: Dynamics, log: Downtimes | None, method: str) -> None:
     _shared.append((system_of(asked, log), method))
 
 

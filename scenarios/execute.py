@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from typing import Any
 
-from models.errors import WorkerLost
 from models.inputs import RunInputs
 from models.records import RunRecords
 from models.scenario import Scenario
-from scenarios.guard import end_with
+from scenarios.workers import submitted
 from sim.engine import prepare, simulate
 
 Progress = Callable[[float], None]
@@ -55,36 +49,16 @@ def execute(
             for k, job in enumerate(jobs)
         ]
     prepare(jobs[0].scenario, jobs[0].inputs, on_compile)  # or each worker would compile the same
-    # A fresh interpreter for each worker: a fork would copy whatever threads the caller runs.
-    context = multiprocessing.get_context("spawn")
-    progress = context.Array("d", len(jobs), lock=False)
-    stop = context.Value("b", False, lock=False)
-    begin = (progress, stop, os.getpid())
-    with all_alive(), ProcessPoolExecutor(min(workers, len(jobs)), context, _begin, begin) as pool:
-        with _not_interrupted():  # Ctrl-C is for the caller: workers are told to stop
-            futures = [pool.submit(_one, job, k) for k, job in enumerate(jobs)]
-        try:
-            left = set(futures)
-            while left:
-                done, left = wait(left, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
-                for future in done:
-                    future.result()
-                report(sum(progress) / len(jobs))
-        except BaseException:
-            stop.value = True
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    progress = multiprocessing.RawArray("d", len(jobs))
+    work = [(job, k) for k, job in enumerate(jobs)]
+    with submitted(_one, work, min(workers, len(jobs)), _begin, (progress,)) as futures:
+        left = set(futures)
+        while left:
+            done, left = wait(left, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+            for future in done:
+                future.result()
+            report(sum(progress) / len(jobs))
         return [future.result() for future in futures]
-
-
-@contextmanager
-def all_alive() -> Iterator[None]:
-    """WorkerLost in place of the pool's own error."""
-    try:
-        yield
-    except BrokenProcessPool:
-        text = "a worker process was killed, perhaps because memory ran out: try fewer workers, or a shorter run"
-        raise WorkerLost(text) from None
 
 
 def _part(report: Progress, index: int, jobs: int) -> Progress:
@@ -92,23 +66,9 @@ def _part(report: Progress, index: int, jobs: int) -> Progress:
     return lambda done: report((index + done) / jobs)
 
 
-@contextmanager
-def _not_interrupted() -> Iterator[None]:
-    """Processes that are started inside do not get Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _begin(progress: Any, stop: Any, parent: int) -> None:
+def _begin(progress: Any) -> None:
     global _shared  # noqa: PLW0603 - the only way to hand shared memory to a pool's workers
     _shared = progress
-    threading.Thread(target=end_with, args=(parent, lambda: bool(stop.value)), daemon=True).start()
 
 
 def _one(job: Job, index: int) -> RunRecords:

@@ -12,12 +12,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import multiprocessing
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.metadata import version
@@ -25,8 +23,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from models.errors import NO_VALUE, InputError
-from scenarios.execute import COMPILING, all_alive
-from scenarios.guard import end_with
+from scenarios.execute import COMPILING
+from scenarios.workers import submitted
 from scenarios.write_once import write_once
 
 Engine = Literal["local", "spark"]
@@ -95,10 +93,14 @@ class Desk:
             return each_on_spark("holdfast reproduce", make, todo, self.workers, self.master, look)
         done_s = 0.0
         made: dict[int, dict[str, Any]] = {}
-        for number, result in _on_processes(make, todo, self.workers):
+
+        def done(number: int, result: dict[str, Any]) -> None:
+            nonlocal done_s
             made[number] = result
             done_s += todo[number].cost_s
             self.talk(title, done_s / all_s)
+
+        _on_processes(make, todo, self.workers, done)
         return [made[number] for number in range(len(todo))]
 
 
@@ -175,23 +177,18 @@ def _make(place: bytes | None, task: Task) -> dict[str, Any]:
     return content
 
 
-def _on_processes(make: Callable[[Task], dict[str, Any]], todo: Sequence[Task], workers: int) -> Any:
-    """(number, content) of each piece as it is done."""
+def _on_processes(
+    make: Callable[[Task], dict[str, Any]],
+    todo: Sequence[Task],
+    workers: int,
+    done: Callable[[int, dict[str, Any]], None],
+) -> None:
+    """Make the pieces; `done` gets the number and the content of each as it is made."""
     if workers <= 1 or len(todo) <= 1:
         for number, task in enumerate(todo):
-            yield number, make(task)
+            done(number, make(task))
         return
-    context = multiprocessing.get_context("spawn")
-    with all_alive(), ProcessPoolExecutor(min(workers, len(todo)), context, _begin, (os.getpid(),)) as pool:
-        numbers = {pool.submit(make, task): number for number, task in enumerate(todo)}
-        try:
-            for future in as_completed(numbers):
-                yield numbers[future], future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _begin(parent: int) -> None:
-    """A worker ends with the process that waits for it."""
-    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
+    with submitted(make, [(task,) for task in todo], min(workers, len(todo))) as futures:
+        numbers = {future: number for number, future in enumerate(futures)}
+        for future in as_completed(futures):
+            done(numbers[future], future.result())

@@ -1,0 +1,158 @@
+"""Workers on processes: Ctrl-C, kills and errors end the command and all its processes, and nothing is half-written."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from models.errors import WorkerLost
+from scenarios.workers import submitted
+
+POLL_S = 0.02
+PATIENCE_S = 60.0  # after which a process that should end counts as one that never will
+
+DYNAMICS = """duration = "20000 d"
+hosts = ["a", "b"]
+replications = 16
+times = {mttf = "1 h", mttr = "1 h"}
+operators.o = ["a", "b"]
+queries.q = ["o"]
+"""
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+def rest(folder: str) -> None:
+    """Say that a worker is there, and do nothing more."""
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(PATIENCE_S)
+
+
+def end(_: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_results_come_in_the_order_of_their_arguments():
+    with submitted(double, [(k,) for k in range(5)], 2) as futures:
+        assert [future.result() for future in futures] == [0, 2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_workers_have_ended_when_an_error_leaves_the_block(tmp_path, error):
+    def interrupted():
+        with submitted(rest, [(str(tmp_path),)] * 3, 2):
+            until(lambda: any(tmp_path.iterdir()))
+            raise error
+
+    with pytest.raises(error):
+        interrupted()
+    assert multiprocessing.active_children() == []
+
+
+def test_a_worker_that_is_killed_is_named_as_the_reason():
+    with pytest.raises(WorkerLost, match="was killed"), submitted(end, [(1,), (2,)], 2) as futures:
+        futures[0].result()
+    assert multiprocessing.active_children() == []
+
+
+def until(fact) -> None:
+    ends = time.monotonic() + PATIENCE_S
+    while not fact():
+        assert time.monotonic() < ends, "it never happens"
+        time.sleep(POLL_S)
+
+
+def started(words: list[str], folder: Path) -> subprocess.Popen[str]:
+    """A command in a session of its own, as a terminal has one for it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "holdfast", *words],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "HOLDFAST_MARK": folder.name},
+    )
+
+
+def processes(folder: Path) -> set[int]:
+    """All processes that the command has started, sessions of their own or not."""
+    mark = f"HOLDFAST_MARK={folder.name}".encode()
+    found = set()
+    for one in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in one.read_bytes().split(b"\0"):
+                found.add(int(one.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+COMMANDS = {
+    "dynamics": (["dynamics", "file.toml", "--workers", "2", "--out", "out"], 3),
+    "sweep": (["sweep", "file.toml", "--workers", "2", "--out", "out"], 3),
+    "reproduce": (["reproduce", "--quick", "--workers", "2", "--out", "out"], 3),
+}
+SAMPLE = (
+    ("dynamics", "group", False),
+    ("dynamics", "group", True),
+    ("sweep", "parent", False),
+)  # (name, whom, at_once)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
+@pytest.mark.parametrize(
+    ("name", "whom", "at_once"),
+    [
+        pytest.param(*case, marks=() if case in SAMPLE else pytest.mark.slow)
+        for case in itertools.product(COMMANDS, ("group", "parent"), (False, True))
+    ],
+)
+def test_ctrl_c_ends_a_command_and_its_workers_in_one_line(tmp_path, name, whom, at_once):
+    words, count = COMMANDS[name]
+    (tmp_path / "file.toml").write_text(DYNAMICS if name == "dynamics" else sweep_text())
+    command = started(words, tmp_path)
+    until(lambda: len(processes(tmp_path)) >= (2 if at_once else count) or command.poll() is not None)
+    (os.killpg if whom == "group" else os.kill)(command.pid, signal.SIGINT)
+    _, said = command.communicate(timeout=PATIENCE_S)
+    assert (command.returncode, last_lines(said)) == (130, ["interrupted"])
+    until(lambda: not processes(tmp_path))
+    assert not any((tmp_path / "out" / "tmp").glob("*"))
+    if name == "dynamics":
+        assert [one.name for one in tmp_path.iterdir()] == ["file.toml"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["dynamics", *(pytest.param(one, marks=pytest.mark.slow) for one in ("sweep", "reproduce"))]
+)
+def test_no_worker_outlives_a_command_that_is_killed(tmp_path, name, number):
+    words, count = COMMANDS[name]
+    (tmp_path / "file.toml").write_text(DYNAMICS if name == "dynamics" else sweep_text())
+    command = started(words, tmp_path)
+    until(lambda: len(processes(tmp_path)) >= count)
+    os.kill(command.pid, number)
+    command.communicate(timeout=PATIENCE_S)
+    assert command.returncode in (-number, 128 + number)
+    until(lambda: not processes(tmp_path))
+
+
+def sweep_text() -> str:
+    return (Path(__file__).parents[2] / "scenarios/library/mm1.toml").read_text() + "[sweep]\nseed = [1, 2, 3, 4]\n"
+
+
+def last_lines(said: str) -> list[str]:
+    """Return the lines that stay on the screen; a carriage return erases progress."""
+    lines = [line.split("\r")[-1].strip() for line in said.replace("\x1b[K", "").splitlines()]
+    return [line for line in lines if line and "pieces to make" not in line]
