@@ -24,7 +24,8 @@ class Difference:
 
     `paired` says whether it was taken replication by replication: all three means then are over the replications that
     both have. `counts` are the replications behind the two means. `narrower` is the width of the interval without
-    pairing over that with it, None where that cannot be told.
+    pairing over that with it, None where that cannot be told. `freedom` is the number of degrees of freedom of the
+    interval, None without one.
     """
 
     metric: str
@@ -34,23 +35,51 @@ class Difference:
     paired: bool
     counts: tuple[int, int]
     narrower: float | None
+    freedom: float | None = None
 
     @property
     def relative(self) -> float | None:
-        """The difference as a share of the first mean."""
+        """Return the difference as a share of the first mean."""
+        return self.relative_to_first.mean
+
+    @property
+    def relative_to_first(self) -> Mean:
+        """Return the difference and its interval as shares of the first mean, which counts as known."""
         if self.difference.mean is None or not self.first.mean:
-            return None
-        return self.difference.mean / abs(self.first.mean)
+            return Mean(None, None)
+        base, interval = abs(self.first.mean), self.difference.ci95
+        return Mean(self.difference.mean / base, interval and (interval[0] / base, interval[1] / base))
 
     @property
     def shown(self) -> str:
-        """`lower` or `higher` where the interval leaves out zero, `equal` where every pair is, else `unclear`."""
+        """Return `lower` or `higher` if the interval excludes zero, `equal` if no pair differs, else `unclear`."""
         interval = self.difference.ci95
         if self.paired and self.difference.mean == 0 and interval in (None, (0.0, 0.0)):  # None: a single pair
             return "equal"
         if interval is None or interval == (0.0, 0.0):
             return "unclear"
         return "lower" if interval[1] < 0 else "higher" if interval[0] > 0 else "unclear"
+
+    @property
+    def per_cent(self) -> str:
+        """Return the relative difference with half of its interval, as tables show it: -46.5 ± 5.3 %."""
+        relative = self.relative_to_first
+        if relative.mean is None:
+            return ""
+        half = (relative.ci95[1] - relative.ci95[0]) / 2 if relative.ci95 else 0.0
+        places = 1 if half == 0 else min(6, max(1, 1 - math.floor(math.log10(100 * half))))  # two digits of it
+        width = f" ± {100 * half:.{places}f}" if half else ""
+        return f"{100 * relative.mean:+.{places}f}{width}\u00a0%" if relative.mean else f"0{width}\u00a0%"
+
+    def significant_among(self, comparisons: int) -> bool:
+        """Return whether the interval excludes zero also with Bonferroni's correction for so many comparisons."""
+        mean, interval = self.difference.mean, self.difference.ci95
+        if mean is None or interval is None or self.shown not in ("lower", "higher"):
+            return False
+        if self.freedom is None or interval[0] == interval[1]:  # nothing varies, so nothing is to be corrected
+            return True
+        wider = student_t95(self.freedom, comparisons) / student_t95(self.freedom)
+        return abs(mean) > wider * (interval[1] - interval[0]) / 2
 
 
 def compare(
@@ -82,26 +111,29 @@ def _difference(metric: str, first: Replications, second: Replications, same_num
     paired = same_numbers and bool(both)
     if paired:
         one, other = ({number: values[number] for number in both} for values in (one, other))
-    apart = _apart(list(one.values()), list(other.values()))
+    apart, freedom = _apart(list(one.values()), list(other.values()))
     difference = mean_of([other[number] - one[number] for number in both]) if paired else apart
+    if paired:
+        freedom = len(both) - 1 or None
     narrower = None
     if paired and apart.ci95 and difference.ci95 and (width := difference.ci95[1] - difference.ci95[0]) > 0:
         narrower = (apart.ci95[1] - apart.ci95[0]) / width
     first_mean, second_mean = mean_of(list(one.values())), mean_of(list(other.values()))
-    return Difference(metric, first_mean, second_mean, difference, paired, (len(one), len(other)), narrower)
+    counts = (len(one), len(other))
+    return Difference(metric, first_mean, second_mean, difference, paired, counts, narrower, freedom)
 
 
-def _apart(one: Sequence[float], other: Sequence[float]) -> Mean:
-    """The difference of two means of independent samples, with Welch's interval."""
+def _apart(one: Sequence[float], other: Sequence[float]) -> tuple[Mean, float | None]:
+    """Return the difference of the means of independent samples, and the degrees of freedom of Welch's interval."""
     if not one or not other:
-        return Mean(None, None)
+        return Mean(None, None), None
     mean = fmean(other) - fmean(one)
     if len(one) < 2 or len(other) < 2:
-        return Mean(mean, None)
+        return Mean(mean, None), None
     parts = [variance(sample) / len(sample) for sample in (one, other)]
     total = sum(parts)
     if total == 0:
-        return Mean(mean, (mean, mean))
+        return Mean(mean, (mean, mean)), None
     freedom = total**2 / sum(part**2 / (len(sample) - 1) for part, sample in zip(parts, (one, other), strict=True))
     half = student_t95(freedom) * math.sqrt(total)
-    return Mean(mean, (mean - half, mean + half))
+    return Mean(mean, (mean - half, mean + half)), freedom

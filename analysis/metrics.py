@@ -8,6 +8,7 @@ from typing import Any
 Metrics = dict[str, float | None]
 
 _LEFT_OUT = ("scenario", "seed", "duration_s", "warmup_s", "recording", "kernel", "replications", "targets")
+_RECOVERY = ("detect_s", "restore_s", "replay_s", "catch_up_s", "total_s")
 
 
 def metrics_of(summary: Mapping[str, Any]) -> Metrics:
@@ -18,7 +19,7 @@ def metrics_of(summary: Mapping[str, Any]) -> Metrics:
     """
     plain = {name: value for name, value in summary.items() if name not in ("recoveries", "migrations")}
     found = dict(_numbers(plain, ""))
-    found |= _of_entries("recoveries", summary["recoveries"], ("detect_s", "restore_s", "total_s"), "total_s")
+    found |= _of_entries("recoveries", summary["recoveries"], _RECOVERY, "total_s")
     found |= _of_entries("migrations", summary["migrations"], ("pause_s", "completion_s"), "completion_s")
     if summary["targets"] is not None:
         found["targets.missed"] = float(sum(not one["met"] for one in summary["targets"].values()))

@@ -54,11 +54,14 @@ def ratio_mean(sums: Sequence[float], counts: Sequence[int]) -> Mean:
     return Mean(mean, (mean - half, mean + half))
 
 
-def student_t95(degrees: float) -> float:
-    """The 97.5 % quantile of Student's t: the half width of a two-sided 95 % interval in standard errors."""
+def student_t95(degrees: float, intervals: int = 1) -> float:
+    """Return half the width, in standard errors, of a two-sided 95 % interval of Student's t.
+
+    With several `intervals` the level is Bonferroni's: all of them together hold the truth in 95 % of all cases.
+    """
     from scipy.special import stdtrit  # noqa: PLC0415  scipy is slow to load
 
-    return float(stdtrit(degrees, 0.975))
+    return float(stdtrit(degrees, 1 - 0.025 / intervals))
 
 
 def quantiles(values: Ints, shares: Sequence[float]) -> list[int]:

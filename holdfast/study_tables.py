@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.run_tables import percent
-from holdfast.sweep_tables import VERDICTS
 from holdfast.terminal import table
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def gains_table(study: Study) -> Table | None:
 def _gain(name: str, one: Difference, write: Write) -> tuple[str, ...]:
     relative = "" if one.relative is None else f"{100 * one.relative:+.0f}%"
     plain = [write(one.metric, _alone(mean)) for mean in (one.first, one.second)]
-    return (name, *plain, write(one.metric, one.difference), relative, VERDICTS[one.shown])
+    return (name, *plain, write(one.metric, one.difference), relative, one.shown)
 
 
 def _alone(mean: Mean) -> Mean:

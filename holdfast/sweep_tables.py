@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from scenarios.sweep import SweepResult
 
 _MOST_ROWS = 24
+_VERDICTS = (
+    "lower or higher if the interval excludes zero, equal if no run differs. Each interval is for one comparison: of "
+    "twenty without a difference, one excludes zero by chance."
+)
 _FACTORS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-VERDICTS = {"lower": "lower", "higher": "higher", "equal": "same", "unclear": "unclear"}
 
 
 def quantity(metric: str, value: float | None) -> str:
@@ -64,7 +67,7 @@ def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
         few = order[:_MOST_ROWS] if len(order) > _MOST_ROWS else list(points)
         rows = [_row(result, number, found[number][place]) for number in few]
         runs = _runs(result, found, place)
-        title = f"{metric}, of one run each" if runs == "1" else f"{metric}, means of {runs} runs with 95 % intervals"
+        title = f"{metric}, of one run each" if runs == "1" else f"{metric}, means of {runs} runs"
         if len(few) < len(order):
             title += f": the {len(few)} least of {len(order):,}"
         columns = ("", *_names(list(result.plan.scenario.sweep)), "mean", "to design 0", "")
@@ -74,6 +77,16 @@ def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
 
 def _many(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def explained(result: SweepResult) -> str:
+    """Say what the differences in the tables are; nothing where there is one design or one run of each."""
+    if len(result.plan.points) < 2 or result.plan.scenario.replications < 2:
+        return ""
+    return (
+        "± is the 95 % interval of the difference to design 0, taken run by run where the seeds are equal. A design is "
+        f"{_VERDICTS}"
+    )
 
 
 def sweep_line(result: SweepResult) -> str:
@@ -92,20 +105,29 @@ def comparison_table(found: Sequence[Difference]) -> Table:
             quantity(one.metric, one.second.mean),
             with_interval(one.metric, one.difference),
             "-" if one.relative is None else f"{100 * one.relative:+.1f}%",
-            VERDICTS[one.shown],
+            one.shown,
         )
         for one in found
     ]
     return table("B beside A", ("metric", "A", "B", "B - A", "", "B is"), rows, whole_columns=1)
 
 
+def comparison_words(found: Sequence[Difference]) -> str:
+    """Say what the verdicts of a comparison mean; nothing where no metric has an interval."""
+    return f"B is {_VERDICTS}" if any(one.difference.ci95 for one in found) else ""
+
+
 def _row(result: SweepResult, number: int, one: Difference) -> tuple[object, ...]:
     settings = result.plan.points[number].settings
-    mean = with_interval(one.metric, one.second)
+    mean = quantity(one.metric, one.second.mean)
     if number == 0:
         return (number, *settings.values(), mean, "", "")
-    relative = "" if one.relative is None else f"{100 * one.relative:+.1f}%"
-    return (number, *settings.values(), mean, relative, VERDICTS[one.shown])
+    return (number, *settings.values(), mean, _to_first(one), one.shown)
+
+
+def _to_first(one: Difference) -> str:
+    """Return the difference to design 0 with half of its interval: in per cent, or in its unit if design 0 has zero."""
+    return one.per_cent or with_interval(one.metric, one.difference)
 
 
 def _runs(result: SweepResult, found: Mapping[int, Sequence[Difference]], place: int) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from analysis.comparison import compare
+from analysis.comparison import Difference, compare
 from analysis.metrics import Metrics, metrics_of
 from analysis.report.parts import Change, Curve, Design
+from analysis.report.tables import with_interval
 from analysis.statistics import mean_of
 from scenarios.report_moves import interval
 
@@ -25,10 +26,15 @@ _PATHS = {
     "moves": "migrations.count",
     "assisted_share": "elasticity.assisted_share",
     "useable_share": "elasticity.useable_share",
-    "recovery_s": "recoveries.total_s.max",
+    "recovery_s": "recoveries.total_s.mean",
+    "detect_s": "recoveries.detect_s.mean",
+    "restore_s": "recoveries.restore_s.mean",
+    "replay_s": "recoveries.replay_s.mean",
+    "catch_up_s": "recoveries.catch_up_s.mean",
     "cost_usd": "hosts.cost_usd",
 }
-_COMPARED = ("latency_p99_s", "pause_s")
+_COMPARED = ("latency_mean_s", "latency_p99_s", "pause_s", "recovery_s")
+_UNFINISHED = "recoveries.unfinished"
 _SHARES = {"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}
 
 
@@ -68,8 +74,19 @@ def designs(given: Sequence[DesignRuns]) -> tuple[Design, ...]:
     )
 
 
+def difference(first: DesignRuns, second: DesignRuns, measure: str) -> Difference | None:
+    """Return the difference in a measure, run by run where both had the same random numbers; None without runs."""
+    return next(iter(_differences(first, second, [measure]).values()), None)
+
+
 def _changes(first: DesignRuns, second: DesignRuns) -> dict[str, Change]:
-    """How a design differs from the first one, run by run where both had the same random numbers."""
+    return {
+        name: Change(interval(one.difference), one.per_cent or with_interval(interval(one.difference)), one.shown)
+        for name, one in _differences(first, second, _COMPARED).items()
+    }
+
+
+def _differences(first: DesignRuns, second: DesignRuns, measures: Sequence[str]) -> dict[str, Difference]:
     numbers = {draw: number for number, draw in enumerate(dict.fromkeys((*first.draws, *second.draws)))}
     runs = [
         {numbers[draw]: metrics for draw, metrics in zip(one.draws, one.metrics, strict=True)}
@@ -79,12 +96,8 @@ def _changes(first: DesignRuns, second: DesignRuns) -> dict[str, Change]:
     if len(runs) < 2:
         return {}
     same = bool(runs[0].keys() & runs[1].keys())
-    found = compare(*runs, same_numbers=same, metrics=[_PATHS[name] for name in _COMPARED])
-    return {
-        name: Change(one.relative, one.shown)
-        for name, one in zip(_COMPARED, found, strict=True)
-        if one.difference.mean is not None
-    }
+    found = compare(*runs, same_numbers=same, metrics=[_PATHS[name] for name in measures])
+    return {name: one for name, one in zip(measures, found, strict=True) if one.difference.mean is not None}
 
 
 def _design(given: DesignRuns, moved: bool) -> Design:
@@ -97,8 +110,8 @@ def _design(given: DesignRuns, moved: bool) -> Design:
     known = {name: [value for value in column if value is not None] for name, column in columns.items()}
     values = {name: interval(mean_of(column)) for name, column in known.items() if column}
     tail = _tail(given)
-    runs = len(given.metrics)
-    return Design(given.label, given.allocation, given.protocol, runs, values, given.failed, tail)
+    runs, unfinished = len(given.metrics), sum(int(one.get(_UNFINISHED) or 0) for one in given.metrics)
+    return Design(given.label, given.allocation, given.protocol, runs, values, given.failed, tail, unfinished)
 
 
 def _traffic(one: Metrics, window_s: float) -> tuple[float | None, float | None]:

@@ -12,6 +12,7 @@ from models.scenario import Scenario
 from scenarios.report_content import versions
 from scenarios.report_designs import DesignRuns, designs
 from scenarios.sweep import SweepResult
+from scenarios.sweep_answer import sweep_answer
 from scenarios.write_once import written_whole
 
 REPORT = "report.html"
@@ -20,7 +21,7 @@ REPORT = "report.html"
 def sweep_content(result: SweepResult, *, command: str = "") -> ReportContent:
     """The page of a sweep: every design with the intervals over its replications."""
     plan = result.plan
-    given = [_runs(result, number) for number in range(len(plan.points))]
+    given = runs_of_designs(result)
     facts = [
         Fact("designs", str(len(plan.points))),
         Fact("replications of each", str(plan.scenario.replications)),
@@ -30,6 +31,7 @@ def sweep_content(result: SweepResult, *, command: str = "") -> ReportContent:
     if result.failed:
         headline = [Fact("runs that failed", f"{len(result.failed)} of {len(result.rows)}", False, "see the table")]
     return ReportContent(
+        answer=sweep_answer(given),
         title=plan.scenario.name or "A sweep",
         question=f"Which of {len(plan.points)} designs does best, and what does it cost?",
         facts=tuple(facts),
@@ -51,6 +53,11 @@ def write_page(result: SweepResult, *, command: str) -> Path:
     except OSError as error:
         raise InputError.at(str(page), NO_VALUE, "cannot be written", (error.strerror or str(error)).lower()) from None
     return page
+
+
+def runs_of_designs(result: SweepResult) -> list[DesignRuns]:
+    """Return the runs of each design, by number."""
+    return [_runs(result, number) for number in range(len(result.plan.points))]
 
 
 def _runs(result: SweepResult, number: int) -> DesignRuns:

@@ -13,7 +13,8 @@ from scenarios.sweep import SweepResult
 MAIN_METRICS = (
     "latency_s.mean",
     "latency_s.p99",
-    "recoveries.total_s.max",
+    "recoveries.total_s.mean",
+    "recoveries.unfinished",
     "migrations.pause_s.max",
     "migrations.completion_s.max",
     "guarantee.lost",

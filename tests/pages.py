@@ -131,7 +131,7 @@ def full(name: str = "count") -> ReportContent:
                     for measure in ("latency_p99_s", "pause_s", "overhead_bytes_per_s", "cost_usd")
                 },
                 tail=Curve(name, np.array([0.1, 1.0]), np.array([0.5, 0.01]), points=True),
-                changes={"pause_s": Change(0.5, "higher")} if k else {},
+                changes={"pause_s": Change(Interval(0.5, 0.4, 0.6), "+50 ± 10\u00a0%", "higher")} if k else {},
             )
             for k in range(2)
         ),

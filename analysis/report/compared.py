@@ -1,114 +1,225 @@
-"""Figures of designs beside each other: a measure with its interval, and what overhead buys in latency."""
+"""Figures of designs beside each other: a time, the phases of a recovery, and what overhead buys in latency."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from analysis.report import text
-from analysis.report.figure import Figure, Spec
-from analysis.report.parts import Design, Interval
+from analysis.report.figure import PHASES, Figure, Spec
+from analysis.report.parts import Design
 from analysis.report.scales import is_wide, log_ticks, rate_unit, time_unit
 
 _MOST, _MOST_BEHIND = 40, 150
-_COLOURS = 7
 _CLOSE = 0.6  # the least of what is close to the greatest, as a share of it
 _LINE = 22  # characters beside a figure
-_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star")
+_MOST_NAMED = 4
+_STYLES = {  # how a design differs from design 0: colour, symbol, words
+    "design 0": ("var:--ink", "diamond", "design 0"),
+    "lower": ("var:--good", "triangle-left", "lower than design 0"),
+    "higher": ("var:--bad", "triangle-right", "higher than design 0"),
+    "unclear": ("var:--soft", "circle-open", "unclear"),
+    "equal": ("var:--soft", "circle", "equal"),
+    "not compared": ("var:--soft", "x-thin-open", "not compared"),
+}
+
+
+def explained(designs: Sequence[Design]) -> str:
+    """Explain means, intervals and verdicts, the same for all figures and tables of the section."""
+    words = "Overhead is what checkpoints, trimming, restoring, replay and moves send."
+    fewest, most = min(one.runs for one in designs), max(one.runs for one in designs)
+    if most > 1:
+        words = (
+            f"Values are means over the {most if fewest == most else f'{fewest} to {most}'} runs of a design. {words}"
+        )
+    if most < 2 or not any(one.changes for one in designs):
+        return words
+    return (
+        f"{words} Each design is compared with design 0, the baseline. With the same seed both see the same tuples, so "
+        "the difference is taken run by run; bars and ± give its 95 % interval (Student's t; Welch's for other seeds). "
+        "A design is lower or higher if this interval excludes zero, unclear if it does not, equal if no run differs. "
+        "Each interval is for one comparison: of twenty designs that equal design 0, one will seem to differ."
+    )
 
 
 def measured(designs: Sequence[Design], measure: str, *, name: str, title: str, axis: str) -> Figure | None:
-    """A mark for each design at the mean of a time, with its interval; None where fewer than two have one."""
+    """Draw a mark for each design at the mean of a time, coloured by its difference to design 0.
+
+    A bar is the interval of the difference, set at the mean of design 0, which is a line: a bar that does not reach the
+    line belongs to a design that is lower or higher. Return None where fewer than two designs have a mean.
+    """
     known = [(k, one) for k, one in enumerate(designs) if one.of(measure).mean is not None]
     if len(known) < 2:
         return None
     shown = known[:_MOST]
-    values = [one.of(measure) for _, one in shown]
+    base = designs[0].of(measure).mean
+    marks = [_mark(k, one, measure, base) for k, one in shown]
     # An interval that reaches zero has no end on a log scale.
-    wide = is_wide(value.mean for value in values) and all(value.low is None or value.low > 0 for value in values)
-    unit, size = ("s", 1.0) if wide else time_unit(edge for v in values for edge in (v.mean, v.high))
-    traces = []
-    for position, protocol in enumerate(dict.fromkeys(one.protocol for _, one in shown)):
-        own = [pair for pair in shown if pair[1].protocol == protocol]
-        traces.append(_points(own, measure, protocol, position, size))
-    extent = [edge for v in values for edge in (v.mean, v.low, v.high) if edge is not None]
+    wide = is_wide(mark.at for mark in marks) and all(mark.low > 0 for mark in marks)
+    unit, size = ("s", 1.0) if wide else time_unit(mark.high for mark in marks)
+    traces = [
+        _points([mark for mark in marks if mark.verdict == verdict], verdict, size)
+        for verdict in _STYLES
+        if any(mark.verdict == verdict for mark in marks)
+    ]
     scale: Spec = {"title": {"text": f"{axis} (log scale)" if wide else f"{axis} [{unit}]"}}
+    extent = [edge for mark in marks for edge in (mark.low, mark.high)]
     scale |= {"type": "log", **log_ticks(extent, extent)} if wide else {"rangemode": "tozero"}
-    order = [_label(number, one) for number, one in shown]
-    layout = {
-        "xaxis": scale,
-        "yaxis": {
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": order,
-            "range": [len(shown) - 0.5, -0.5],
-        },
-        "showlegend": len(traces) > 1,
-    }
+    layout: Spec = {"xaxis": scale, "yaxis": _rows(shown), "showlegend": len(traces) > 1}
+    if base is not None:
+        layout["shapes"] = [_line_at(base / size)]
     left = f" The first {len(shown)} of {len(known)} designs are drawn." if len(known) > len(shown) else ""
-    caption = _ends([one for _, one in known], measure) + left
-    return Figure(name, title, caption, traces, layout, 130 + 30 * len(shown))
+    caption = _verdicts(known, measure, "design 0, the dotted line") + left
+    return Figure(name, title, caption, traces, layout, 150 + 30 * len(shown))
 
 
-def _points(own: Sequence[tuple[int, Design]], measure: str, protocol: str, position: int, size: float) -> Spec:
-    found = [one.of(measure) for _, one in own]
-    colour = f"var:--c{position % _COLOURS + 1}"
+@dataclass(frozen=True)
+class _Mark:
+    """Where a design stands: its mean and the ends of its bar [s], and how it differs from design 0."""
+
+    label: str
+    verdict: str
+    at: float
+    low: float
+    high: float
+    said: str
+
+
+def _mark(number: int, one: Design, measure: str, base: float | None) -> _Mark:
+    mean, change = one.of(measure).mean, one.changes.get(measure)
+    assert mean is not None
+    at, label = mean, _label(number, one)
+    if not number:
+        return _Mark(label, "design 0", at, at, at, text.seconds(at))
+    if change is None or base is None or change.difference.mean is None:
+        return _Mark(label, "not compared", at, at, at, text.seconds(at))
+    difference = change.difference
+    at = base + change.difference.mean  # where runs failed, that of the runs that both designs have
+    low, high = (at if edge is None else base + edge for edge in (difference.low, difference.high))
+    said = f"{text.seconds(mean)}, to design 0: {change.relative} {change.shown}"
+    return _Mark(label, change.shown, at, max(0.0, low), high, said)  # an interval may reach below zero, a time not
+
+
+def _points(own: Sequence[_Mark], verdict: str, size: float) -> Spec:
+    colour, symbol, said = _STYLES[verdict]
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": text.label(protocol, 24) or "designs",
-        "x": [_short((value.mean or 0.0) / size) for value in found],
-        "y": [_label(number, one) for number, one in own],
-        "error_x": _error(found, size, colour),
-        "marker": {"symbol": _SYMBOLS[position % len(_SYMBOLS)], "size": 11, "color": colour},
-        "text": [_spoken(value) for value in found],
+        "name": said,
+        "x": [_short(mark.at / size) for mark in own],
+        "y": [mark.label for mark in own],
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [_short((mark.high - mark.at) / size) for mark in own],
+            "arrayminus": [_short((mark.at - mark.low) / size) for mark in own],
+            "color": colour,
+            "thickness": 1.8,
+            "width": 5,
+        },
+        "marker": {"symbol": symbol, "size": 11, "color": colour, "line": {"color": colour, "width": 1.8}},
+        "text": [mark.said for mark in own],
         "hovertemplate": "%{text}<extra></extra>",
     }
 
 
-def _error(values: Sequence[Interval], size: float, colour: str) -> Spec:
+def _line_at(x: float) -> Spec:
+    """Return a dotted line from top to bottom."""
+    line = {"color": "var:--ink", "width": 1.2, "dash": "dot"}
+    return {"type": "line", "x0": _short(x), "x1": _short(x), "y0": 0, "y1": 1, "yref": "paper", "line": line}
+
+
+def _rows(shown: Sequence[tuple[int, Design]]) -> Spec:
+    """Return an axis with one row for each design, the first on top."""
+    order = [_label(number, one) for number, one in shown]
     return {
-        "type": "data",
-        "symmetric": False,
-        "array": [_short(((v.high or 0.0) - (v.mean or 0.0)) / size) if v.high is not None else 0.0 for v in values],
-        # An interval may reach below zero, a time does not.
-        "arrayminus": [
-            _short(((v.mean or 0.0) - max(0.0, v.low)) / size) if v.low is not None else 0.0 for v in values
-        ],
-        "color": colour,
-        "thickness": 1.8,
-        "width": 5,
+        "type": "category",
+        "categoryorder": "array",
+        "categoryarray": order,
+        "range": [len(shown) - 0.5, -0.5],
     }
 
 
 def _label(number: int, one: Design) -> str:
-    """Number and name in short lines, that fit beside a figure on a phone."""
+    """Return number and name in short lines that fit beside a figure on a phone."""
     parts = text.plain(one.label).split(", ") if len(one.label) > _LINE else [one.label]
     return f"{number} " + "<br>".join(text.label(part, _LINE) for part in parts[:3])
 
 
-def _spoken(value: Interval) -> str:
-    if value.low is None or value.high is None:
-        return text.seconds(value.mean)
-    return f"{text.seconds(value.mean)}, 95 % interval {text.seconds(value.low)} to {text.seconds(value.high)}"
+def _verdicts(known: Sequence[tuple[int, Design]], measure: str, first: str = "design 0") -> str:
+    """Say which mean is the lowest and how many designs differ from design 0."""
+    number, best = min(known, key=lambda pair: pair[1].of(measure).mean or 0.0)
+    lowest = f"Lowest mean: {text.seconds(best.of(measure).mean)} with design {number} ({text.plain(best.label)})."
+    changes = [one.changes[measure] for k, one in known if k and measure in one.changes]
+    if not changes:
+        return lowest
+    if all(change.difference.low is None and change.shown != "equal" for change in changes):
+        return f"{lowest} There is no interval: that takes two runs or more of each design."
+    return f"{lowest} Against {first}: {counted([change.shown for change in changes])}."
 
 
-def _ends(designs: Sequence[Design], measure: str) -> str:
-    """Which designs are first and last, and whether their intervals say so."""
+def counted(verdicts: Sequence[str]) -> str:
+    """Return how many designs have each verdict: 3 lower, 1 equal."""
+    counts = Counter(verdicts)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in _STYLES if counts[verdict])
 
-    def mean(one: Design) -> float:
-        return one.of(measure).mean or 0.0
 
-    best, worst = min(designs, key=mean), max(designs, key=mean)
-    if mean(best) == mean(worst):
-        return f"All designs come to {text.seconds(mean(best))}."
-    said = (
-        f"Lowest: {text.seconds(mean(best))} with {text.plain(best.label)}; highest: {text.seconds(mean(worst))} with "
-        f"{text.plain(worst.label)}."
+def recoveries(designs: Sequence[Design]) -> Figure | None:
+    """Draw the mean phases of a recovery of each design as a stacked bar; None where no failure was detected."""
+    known = [(k, one) for k, one in enumerate(designs) if one.of("detect_s").mean is not None]
+    if not known:
+        return None
+    shown = known[:_MOST]
+    totals = [sum(_phase(one, phase) for phase in PHASES) for _, one in shown]
+    unit, size = time_unit(totals)
+    data: list[Spec] = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": said,
+            "y": [_label(number, one) for number, one in shown],
+            "x": [_short(_phase(one, phase) / size) for _, one in shown],
+            "marker": {"color": f"var:--phase-{phase}"},
+            "text": [f"{said}: {text.seconds(one.of(f'{phase}_s').mean)}" for _, one in shown],
+            "textposition": "none",
+            "hovertemplate": "%{text}<extra></extra>",
+        }
+        for phase, said in PHASES.items()
+    ]
+    layout = {
+        "barmode": "stack",
+        "xaxis": {"title": {"text": f"time since the failure [{unit}]"}},
+        "yaxis": _rows(shown),
+        "showlegend": True,
+    }
+    rows = tuple(
+        (str(number), *(text.seconds(one.of(f"{phase}_s").mean) for phase in PHASES), text.seconds(total))
+        for (number, one), total in zip(shown, totals, strict=True)
     )
-    high, low = best.of(measure).high, worst.of(measure).low
-    if high is None or low is None:
-        return f"{said} There is no interval: that takes two runs or more of each."
-    return said + (" Their 95 % intervals do not touch." if high < low else " Their 95 % intervals overlap.")
+    left = f" The first {len(shown)} of {len(known)} designs are drawn." if len(known) > len(shown) else ""
+    ended = [pair for pair in known if pair[1].of("recovery_s").mean is not None]
+    caption = f"{_verdicts(ended, 'recovery_s')} " if len(ended) > 1 else ""
+    caption += _recovery_caption(shown, totals) + left
+    height, heads = 130 + 34 * len(shown), ("design", *PHASES.values(), "all phases")
+    return Figure("designs-recovery", "Phases of a recovery, means", caption, data, layout, height, heads, rows)
+
+
+def _phase(one: Design, phase: str) -> float:
+    return one.of(f"{phase}_s").mean or 0.0
+
+
+def _recovery_caption(shown: Sequence[tuple[int, Design]], totals: Sequence[float]) -> str:
+    """Say what takes most of the time, and which recoveries did not end."""
+    unfinished = [(k, one.unfinished_recoveries) for k, one in shown if one.unfinished_recoveries]
+    sums = {words: sum(_phase(one, phase) for _, one in shown) for phase, words in PHASES.items()}
+    most = max(sums, key=lambda words: sums[words])
+    said = f"Of the time shown {text.share(sums[most] / sum(totals))} goes into {most}." if sum(totals) > 0 else ""
+    if unfinished:
+        counts = ", ".join(f"{count} of design {k}" for k, count in unfinished[:_MOST_NAMED])
+        counts += ", ..." if len(unfinished) > _MOST_NAMED else ""
+        said += f" Recoveries that did not end within the run ({counts}) count in the phases that ended."
+    return said
 
 
 def front(designs: Sequence[Design], across: str, up: str) -> list[int]:

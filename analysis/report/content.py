@@ -273,12 +273,15 @@ class OperatorRow:
 
 @dataclass(frozen=True)
 class ReportContent:
-    """All that a page shows. `question` is one sentence; `facts` say what was asked, `headline` what came
+    """All that a page shows.
+
+    `question` is one sentence, and `answer` sentences that answer it; `facts` say what was asked, `headline` what came
     out.
     """
 
     title: str
     question: str
+    answer: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
     headline: tuple[Fact, ...] = ()
     topology: Topology | None = None

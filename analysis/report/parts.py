@@ -32,9 +32,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Change:
-    """The difference to the first design, relative to it; `shown` is lower, higher, equal or unclear."""
+    """How a design differs from the first one in a measure: the mean difference with its 95 % interval.
 
-    relative: float | None
+    `difference` is in the unit of the measure. `relative` is the same as text: in per cent of the first mean, or in the
+    unit if that mean is zero. `shown` is lower, higher, equal or unclear.
+    """
+
+    difference: Interval
+    relative: str
     shown: str
 
 
@@ -53,6 +58,7 @@ class Design:
     values: Mapping[str, Interval] = field(default_factory=dict)
     failed: int = 0
     tail: Curve | None = None
+    unfinished_recoveries: int = 0
     changes: Mapping[str, Change] = field(default_factory=dict)
 
     def of(self, measure: str) -> Interval:

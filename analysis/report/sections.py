@@ -228,27 +228,16 @@ def _designs(content: ReportContent) -> Section | None:
         given, "pause_s", name="pareto-pause", title="What overhead buys in pauses", axis="pause"
     )
     tail = tails.tail(_numbered(given), "designs-tail")
-    drawn = [figure for figure in (latency, pause, by_latency, by_pause, tail) if figure is not None]
-    fewest, most = min(one.runs for one in given), max(one.runs for one in given)
-    seeds = f"{most}" if fewest == most else f"{fewest} to {most}"
-    words = (
-        "Marks further left are better; where intervals do not touch, the difference is more than chance. "
-        "Overhead is what checkpoints, trimming, restoring, replay and moves send."
-    )
-    if most > 1:
-        words += f" Means and 95 % intervals are over the {seeds} runs of a design; ± is half an interval."
-    if any(one.changes for one in given):
-        words += (
-            " Differences to design 0 are those of runs with the same random numbers where there are such; lower or "
-            "higher is said where their 95 % interval leaves out zero."
-        )
+    recoveries = compared.recoveries(given)
+    made = (latency, recoveries, pause, by_latency, by_pause, tail)
+    drawn = [figure for figure in made if figure is not None]
     return Section(
         "designs",
         "Designs compared",
         "Designs",
-        words,
+        compared.explained(given),
         figures=tuple(drawn),
-        tables=tuple(made for made in (tables.designs(given), tables.efforts(given)) if made is not None),
+        tables=tuple(table for table in (tables.designs(given), tables.efforts(given)) if table is not None),
     )
 
 

@@ -17,7 +17,7 @@ from analysis.report.content import (
     ReplicaRow,
     TargetRow,
 )
-from analysis.report.parts import Change, Cost, Design, Interval, MoveKind
+from analysis.report.parts import Cost, Design, Interval, MoveKind
 from analysis.report.scales import rate_unit, time_unit
 
 MEANING = {
@@ -35,12 +35,11 @@ KINDS = {
     "assisted": "the target held the key group's checkpoint when the move was asked for",
     "direct": "it did not, so that the state had to come from the host that had the key group",
 }
-CHANGES = {"latency_p99_s": "p99 to design 0", "pause_s": "pause to design 0"}
 _TIMES = {
     "latency_mean_s": "latency, mean",
     "latency_p99_s": "latency, p99",
     "pause_s": "pause of a move",
-    "recovery_s": "recovery",
+    "recovery_s": "recovery, mean",
 }
 _EFFORTS = {
     "moves": "moves",
@@ -161,23 +160,27 @@ def move_kinds(rows: Sequence[MoveKind]) -> Table:
 
 
 def designs(rows: Sequence[Design]) -> Table:
-    """The times that each design came to, and how it differs from the first; measures that none has are left out."""
-    compared = {name: head for name, head in CHANGES.items() if any(name in row.changes for row in rows)}
+    """Return the mean times of each design, each with its difference to the first one where there is one."""
+    columns, compared = _known(rows, _TIMES), any(row.changes for row in rows)
     failed, several = any(row.failed for row in rows), len({row.runs for row in rows}) > 1
-    columns = _known(rows, _TIMES)
     cells = [
         (
             f"{number} {text.plain(row.label)}",
             *((str(row.runs),) if several else ()),
             *((str(row.failed),) if failed else ()),
-            *(with_interval(row.of(name)) for name in columns),
-            *(changed(row.changes.get(name)) if number else text.NONE for name in compared),
+            *(_beside_first(row, name) if compared else with_interval(row.of(name)) for name in columns),
         )
         for number, row in enumerate(rows)
     ]
     counts = [head for head, there in (("runs", several), ("failed", failed)) if there]
-    heads = ("design", *counts, *columns.values(), *compared.values())
-    return cut_table("designs", "What each design came to", heads, cells, words=1)
+    title = "Means, and differences to design 0" if compared else "What each design came to"
+    return cut_table("designs", title, ("design", *counts, *columns.values()), cells, words=1)
+
+
+def _beside_first(row: Design, measure: str) -> str:
+    """Return the mean, and in a line below it the difference to the first design."""
+    mean, change = text.seconds(row.of(measure).mean), row.changes.get(measure)
+    return mean if change is None else f"{mean}\n{change.relative} {change.shown}"
 
 
 def efforts(rows: Sequence[Design]) -> Table | None:
@@ -225,13 +228,6 @@ def with_interval(value: Interval) -> str:
     unit, size = time_unit([value.mean])
     half = (value.high - value.low) / 2
     return f"{text.number(value.mean / size)} ± {text.number(half / size, 2)}\u00a0{unit}"
-
-
-def changed(given: Change | None) -> str:
-    """A difference relative to the first design, and whether it is clear."""
-    if given is None or given.relative is None:
-        return text.NONE
-    return f"{100 * given.relative:+.1f}\u00a0% {given.shown}"
 
 
 def rate_of_bytes(value: float | None) -> str:

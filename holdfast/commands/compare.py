@@ -39,4 +39,5 @@ def compare(
         terminal.print_json(found.document())
         return
     terminal.show(f"A: {designs[0].title}", f"B: {designs[1].title}", sweep_tables.comparison_table(found.differences))
-    terminal.show(found.sentence())
+    words = sweep_tables.comparison_words(found.differences)
+    terminal.show(found.sentence(), *([words] if words else ()))

@@ -39,8 +39,9 @@ def sweep(
     from scenarios.execute import COMPILING  # noqa: PLC0415
     from scenarios.files import read_scenario  # noqa: PLC0415
     from scenarios.library import resolve  # noqa: PLC0415
-    from scenarios.report_sweep import write_page  # noqa: PLC0415
+    from scenarios.report_sweep import runs_of_designs, write_page  # noqa: PLC0415
     from scenarios.sweep import sweep as run_sweep  # noqa: PLC0415
+    from scenarios.sweep_answer import sweep_answer  # noqa: PLC0415
     from scenarios.sweep_summary import check_metrics, chosen_metrics, sweep_summary  # noqa: PLC0415
 
     del resume  # there is no other way
@@ -67,7 +68,8 @@ def sweep(
     if as_json:
         terminal.print_json(sweep_summary(result))
     else:
-        terminal.show(*sweep_tables.sweep_tables(result, names), sweep_tables.sweep_line(result))
+        words = [one for one in (sweep_tables.explained(result), *sweep_answer(runs_of_designs(result))) if one]
+        terminal.show(*sweep_tables.sweep_tables(result, names), *words, sweep_tables.sweep_line(result))
     for row in result.failed[:5]:
         terminal.error(f"run {row.replication} of design {row.point}: {row.status} in {row.stage}: {row.message}")
     if result.failed:

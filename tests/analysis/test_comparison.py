@@ -70,6 +70,35 @@ def test_without_an_interval_nothing_is_shown() -> None:
     assert (found.difference.mean, found.relative, found.shown) == (None, None, "unclear")
 
 
+def test_the_relative_difference_has_the_interval_of_the_difference() -> None:
+    (found,) = compare(design([1.0, 2.0, 3.0]), design([2.0, 3.5, 3.5]), same_numbers=True, metrics=["x"])
+    assert found.difference.ci95 is not None
+    assert found.relative_to_first.mean == found.relative == 0.5
+    assert found.relative_to_first.ci95 == pytest.approx([edge / 2 for edge in found.difference.ci95])
+    assert found.per_cent == "+50.0 ± 62.1\u00a0%"
+
+
+def test_bonferroni_multiplies_the_p_value_by_the_number_of_comparisons() -> None:
+    rng = np.random.default_rng(8)
+    one, seen = rng.normal(10, 1, 6), set()
+    for shift in np.linspace(0.1, 3, 30):
+        other = one + rng.normal(shift, 0.5, 6)
+        for paired in (True, False):
+            (found,) = compare(design(list(one)), design(list(other)), same_numbers=paired, metrics=["x"])
+            p_value = (stats.ttest_rel(other, one) if paired else stats.ttest_ind(other, one, equal_var=False)).pvalue
+            for comparisons in (1, 5, 50):
+                expected = bool(p_value * comparisons < 0.05)
+                assert found.significant_among(comparisons) == expected
+                seen.add((paired, comparisons, expected))
+    assert len(seen) == 12  # each way, with each number of comparisons, both verdicts
+
+
+def test_a_difference_that_does_not_vary_stays_significant_among_many() -> None:
+    (found,) = compare(design([1.0, 2.0]), design([2.0, 3.0]), same_numbers=True, metrics=["x"])
+    assert found.difference.ci95 == (1.0, 1.0)
+    assert found.significant_among(1000)
+
+
 def test_common_metrics_are_those_with_a_value_everywhere() -> None:
     one: Replications = {0: {"a": 1.0, "b": None, "c": 2.0}}
     other: Replications = {0: {"c": 1.0, "a": None}, 1: {"a": 3.0}}

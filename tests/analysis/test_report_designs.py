@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.report.compared import front, measured, pareto
+from analysis.report.compared import front, measured, pareto, recoveries
 from analysis.report.parts import Change, Curve, Design, Interval
 from analysis.report.scales import is_wide, rate_unit, share_ticks, time_unit
 from analysis.report.tables import designs as table
@@ -76,37 +76,79 @@ def test_an_axis_begins_at_zero_unless_all_values_are_close() -> None:
     assert (far.layout["xaxis"]["rangemode"], near.layout["xaxis"]["rangemode"]) == ("tozero", "normal")
 
 
-def test_intervals_are_drawn_and_never_below_zero() -> None:
+def compared(label: str, mean: float, low: float, high: float, shown: str, measure: str = UP) -> Design:
+    """Return a design whose difference to design 0, of mean 0.010, has this interval."""
+    change = Change(Interval(mean - 0.010, low, high), f"{10_000 * (mean - 0.010):+.1f}\u00a0%", shown)
+    return replace(design(label, None), values={measure: Interval(mean)}, changes={measure: change})
+
+
+def test_a_design_is_marked_by_its_verdict_and_its_bar_is_the_interval_of_the_difference() -> None:
     figure = measured(
-        [design("a", Interval(0.010, -0.002, 0.022)), design("b", Interval(0.020, 0.019, 0.021), protocol="direct")],
+        [
+            design("a", 0.010),
+            compared("b", 0.020, 0.009, 0.011, "higher"),
+            compared("c", 0.004, -0.018, 0.006, "unclear"),
+            compared("d", 0.010, 0.0, 0.0, "equal"),
+        ],
         UP,
         name="n",
         title="t",
         axis="p99",
     )
     assert figure is not None
-    first, second = figure.data
-    assert (first["x"], first["error_x"]["array"], first["error_x"]["arrayminus"]) == ([10.0], [12.0], [10.0])
-    assert (second["x"], second["error_x"]["arrayminus"]) == ([20.0], [1.0])
-    assert first["marker"]["symbol"] != second["marker"]["symbol"]
-    assert figure.caption.endswith("Their 95 % intervals overlap.")
+    assert [one["name"] for one in figure.data] == ["design 0", "higher than design 0", "unclear", "equal"]
+    assert len({one["marker"]["symbol"] for one in figure.data}) == 4
+    _, higher, unclear, _ = figure.data
+    assert (higher["x"], higher["error_x"]["array"], higher["error_x"]["arrayminus"]) == ([20.0], [1.0], [1.0])
+    # The interval reaches 8 ms below zero, the bar ends at zero: a time is never below it.
+    assert (unclear["x"], unclear["error_x"]["array"], unclear["error_x"]["arrayminus"]) == ([4.0], [12.0], [4.0])
+    assert [(one["x0"], one["x1"]) for one in figure.layout["shapes"]] == [(10.0, 10.0)]
+    assert figure.caption.endswith("Against design 0, the dotted line: 1 higher, 1 unclear, 1 equal.")
 
 
-@pytest.mark.parametrize(
-    ("best", "said"),
-    [(Interval(1.0, 0.9, 1.1), "do not touch."), (Interval(1.0), "There is no interval: that takes two runs or more")],
-)
-def test_the_caption_says_what_the_intervals_tell(best: Interval, said: str) -> None:
-    figure = measured([design("a", best), design("b", Interval(2.0, 1.9, 2.1))], UP, name="n", title="t", axis="p99")
+def test_without_an_interval_the_caption_says_what_is_missing() -> None:
+    other = replace(design("b", 2.0), changes={UP: Change(Interval(1.0), "+100\u00a0%", "unclear")})
+    figure = measured([design("a", 1.0), other], UP, name="n", title="t", axis="p99")
     assert figure is not None
-    assert said in figure.caption
+    assert figure.caption.endswith("There is no interval: that takes two runs or more of each design.")
+
+
+def recovering(label: str, *phases: float | None, unfinished: int = 0) -> Design:
+    names = ("detect_s", "restore_s", "replay_s", "catch_up_s")
+    values = {name: Interval(phase) for name, phase in zip(names, phases, strict=True) if phase is not None}
+    if None not in phases:
+        values["recovery_s"] = Interval(sum(phase or 0.0 for phase in phases))
+    return Design(label, "", "", 3, values, unfinished_recoveries=unfinished)
+
+
+def test_phases_of_recoveries_are_stacked_design_by_design() -> None:
+    given = [recovering("a", 2.0, 0.5, 0.25, 1.25), design("none", 1.0), recovering("c", 1.0, 0.5, 0.25, 0.25)]
+    figure = recoveries(given)
+    assert figure is not None
+    assert figure.layout["barmode"] == "stack"
+    assert [one["name"] for one in figure.data] == ["detection", "restoring", "replay", "catching up"]
+    assert [one["x"] for one in figure.data] == [[2.0, 1.0], [0.5, 0.5], [0.25, 0.25], [1.25, 0.25]]
+    assert [(row[0], row[-1]) for row in figure.rows] == [("0", "4\u00a0s"), ("2", "2\u00a0s")]
+    assert "Of the time shown 50\u00a0% goes into detection." in figure.caption
+
+
+def test_there_is_no_figure_of_recoveries_without_any() -> None:
+    assert recoveries([design("a", 1.0), design("b", 2.0)]) is None
+
+
+def test_recoveries_that_did_not_end_are_named() -> None:
+    figure = recoveries([recovering("a", 2.0, None, None, None, unfinished=3), recovering("b", 1.0, 0.5, 0.25, 0.25)])
+    assert figure is not None
+    assert figure.caption.endswith(
+        "Recoveries that did not end within the run (3 of design 0) count in the phases that ended."
+    )
 
 
 def test_one_design_is_no_comparison_and_forty_are_the_most() -> None:
     assert measured([design("a", 1.0)], UP, name="n", title="t", axis="p99") is None
     figure = measured([design(str(k), 1.0 + k / 100) for k in range(60)], UP, name="n", title="t", axis="p99")
     assert figure is not None
-    assert len(figure.data[0]["x"]) == 40
+    assert sum(len(one["x"]) for one in figure.data) == 40
     assert figure.caption.endswith("The first 40 of 60 designs are drawn.")
 
 
@@ -125,11 +167,11 @@ def test_what_designs_send_and_cost_is_a_table_of_its_own() -> None:
     assert efforts([design("a", 1.0, None)]) is None
 
 
-def test_differences_to_the_first_design_are_columns_where_there_are_some() -> None:
-    changes = {UP: Change(-0.25, "lower"), "pause_s": Change(None, "unclear")}
+def test_the_difference_to_the_first_design_stands_below_each_mean() -> None:
+    changes = {UP: Change(Interval(-0.5, -0.6, -0.4), "-25.0 ± 5.0\u00a0%", "lower")}
     made = table([design("a", 2.0), replace(design("b", 1.5), changes=changes), design("c", 2.0)])
-    assert made.heads[-2:] == ("p99 to design 0", "pause to design 0")
-    assert [row[-2:] for row in made.rows] == [("–", "–"), ("-25.0\u00a0% lower", "–"), ("–", "–")]
+    assert made.heads == ("design", "latency, p99")
+    assert [row[1] for row in made.rows] == ["2\u00a0s", "1.5\u00a0s\n-25.0 ± 5.0\u00a0% lower", "2\u00a0s"]
 
 
 def test_a_mean_and_half_its_interval_have_one_unit() -> None:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import io
+import json
+import re
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
+from pages import Page
+from rich.console import Console
 
 from analysis.metrics import metrics_of
 from analysis.report import page, render_report
 from analysis.report.parts import Change
+from analysis.report.sections import sections_of
+from holdfast.sweep_tables import sweep_tables
 from models.inputs import RunInputs
 from models.reading import scenario_from
 from models.scenario import Scenario
-from scenarios.files import LoadedScenario
+from scenarios.files import LoadedScenario, read_scenario
+from scenarios.library import resolve
 from scenarios.report_content import run_content
 from scenarios.report_designs import OVERHEAD, design_runs, designs
+from scenarios.report_moves import interval
 from scenarios.report_sweep import sweep_content, write_page
 from scenarios.runs import RunResult, run
 from scenarios.sweep import SweepResult, sweep
@@ -132,7 +141,71 @@ def test_designs_are_compared_run_by_run_where_the_random_numbers_are_the_same(s
     for number, one in enumerate(shown.designs[1:], 1):
         (expected,) = differences(swept, number, ["latency_s.p99"])
         assert expected.paired
-        assert one.changes["latency_p99_s"] == Change(expected.relative, expected.shown)
+        assert one.changes["latency_p99_s"] == Change(interval(expected.difference), expected.per_cent, expected.shown)
+
+
+def verdicts_of_the_chart(html: str, figure: str, designs: int) -> list[str]:
+    """Return the verdict that the chart shows of each design but the first, by its colour in the legend."""
+    spec = next(text for given, text in Page(html).scripts if given.get("id") == f"spec-{figure}")
+    shown = {int(label.split()[0]): one["name"].split()[0] for one in json.loads(spec)["data"] for label in one["y"]}
+    return [shown[number] for number in range(1, designs)]
+
+
+def verdicts_of_the_table(html: str, head: str) -> list[str]:
+    table = html[html.index("<caption>Means, and differences to design 0") :].split("</table>", maxsplit=1)[0]
+    column = re.findall(r"<th scope=\"col\"[^>]*>([^<]*)</th>", table).index(head)
+    rows = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in table.split("<tbody>")[1].split("</tr>")[1:-1]]
+    return [row[column].split()[-1] for row in rows]
+
+
+def verdicts_of_the_terminal(result: SweepResult, metric: str) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=200).print(*sweep_tables(result, [metric]))
+    return [line.split()[-1] for line in out.getvalue().splitlines() if line.strip()[:1] in set("123456789")]
+
+
+@pytest.mark.parametrize(
+    ("metric", "figure", "head"),
+    [
+        ("latency_s.p99", "designs-latency", "latency, p99"),
+        ("migrations.pause_s.mean", "designs-pause", "pause of a move"),
+    ],
+)
+def test_chart_table_and_terminal_state_the_same_verdicts(
+    swept: SweepResult, metric: str, figure: str, head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
+    html = render_report(sweep_content(swept))
+    known = [differences(swept, number, [metric])[0].shown for number in range(1, len(swept.plan.points))]
+    assert verdicts_of_the_chart(html, figure, len(swept.plan.points)) == known
+    assert verdicts_of_the_table(html, head) == known
+    assert verdicts_of_the_terminal(swept, metric) == known
+    assert "overlap" not in html
+
+
+def test_the_statistic_is_explained_once(swept: SweepResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
+    html = render_report(sweep_content(swept))
+    assert html.count("excludes zero") == html.count("Each interval is for one comparison") == 1
+
+
+SHORT = 'sweep={ "fault_tolerance.interval" = ["1 s", "5 s"] }'
+
+
+def test_phases_of_recoveries_have_the_sums_of_the_summaries(tmp_path: Path) -> None:
+    loaded = read_scenario(resolve(Path("tiny-sweep")), ["duration=30 s", "replications=2", SHORT])
+    result = sweep(loaded, tmp_path / "sweep", summaries=True)
+    (figure,) = [one for one in sections_of(sweep_content(result))[0].figures if one.name == "designs-recovery"]
+    unit = {"time since the failure [s]": 1.0, "time since the failure [ms]": 1e-3}
+    size = unit[figure.layout["xaxis"]["title"]["text"]]
+    for number in range(len(result.plan.points)):
+        summaries = [json.loads(row.summary) for row in result.rows if row.point == number]
+        totals = [fmean(entry["total_s"] for entry in one["recoveries"]) for one in summaries]
+        assert fmean(totals) > 1.5  # the detector takes that long
+        assert sum(one["x"][number] for one in figure.data) * size == pytest.approx(fmean(totals), rel=1e-5)
+        for one, phase in zip(figure.data, ("detect_s", "restore_s", "replay_s", "catch_up_s"), strict=True):
+            expected = fmean(fmean(entry[phase] for entry in summary["recoveries"]) for summary in summaries)
+            assert one["x"][number] * size == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_design_without_runs_is_shown_as_failed() -> None:
