@@ -236,8 +236,8 @@ def _run(arguments: list[str]) -> int:
 
 
 def _print_faults(error: InputError) -> None:
-    for fault in error.faults:
-        terminal.error(fault)
+    for line in error.lines():
+        terminal.error(line)
 
 
 def _is_usage_error(error: Exception) -> bool:

@@ -7,13 +7,27 @@ operators.count.parallelism = 0: must be at least 1
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 _LONGEST_VALUE = 80
 _LONGEST_PATH = 400
+MOST_SHOWN = 20  # faults of one error
 NO_VALUE = object()  # the fault is about something that is not there
+
+
+@dataclass(frozen=True)
+class LazyHint:
+    """A hint that takes a search: it is made where the fault is shown, and of thousands only a few are."""
+
+    make: Callable[[], str]
+
+    def __str__(self) -> str:
+        return self.make()
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)  # another process gets the text, not the names
 
 
 @dataclass(frozen=True)
@@ -23,22 +37,31 @@ class InputFault:
     path: str
     value: object
     rule: str
-    hint: str = ""
+    hint: str | LazyHint = ""
 
     def __str__(self) -> str:
         shown = "" if self.value is NO_VALUE else f" = {_shorten(self.value)}"
-        hint = f" ({self.hint})" if self.hint else ""
-        return f"{shortened(self.path, _LONGEST_PATH)}{shown}: {self.rule}{hint}"
+        hint = str(self.hint)
+        return f"{shortened(self.path, _LONGEST_PATH)}{shown}: {self.rule}" + (f" ({hint})" if hint else "")
 
 
 class InputError(ValueError):
-    """The user's input cannot be used; carries all faults found, at least one. The command line exits 2."""
+    """The user's input cannot be used: carries all faults found, at least one, and shows the first.
+
+    The command line exits 2.
+    """
 
     def __init__(self, *faults: InputFault) -> None:
         if not faults:
             raise ValueError("an InputError needs at least one fault")
-        super().__init__("\n".join(str(fault) for fault in faults))
         self.faults = faults
+        super().__init__("\n".join(self.lines()))
+
+    def lines(self) -> list[str]:
+        """Return a line for each of the first faults, and one that counts the others."""
+        left = len(self.faults) - MOST_SHOWN
+        shown = [str(fault) for fault in self.faults[:MOST_SHOWN]]
+        return [*shown, f"and {left} more"] if left > 0 else shown
 
     @classmethod
     def at(cls, path: str, value: object, rule: str, hint: str = "") -> InputError:

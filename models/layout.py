@@ -71,23 +71,32 @@ def task_of_group(key_group: int, parallelism: int) -> int:
 
 def downstream(scenario: Scenario) -> dict[str, tuple[str, ...]]:
     """Operator -> operators that read its output, in file order."""
-    return {
-        name: tuple(other for other, operator in scenario.operators.items() if name in operator.inputs)
-        for name in scenario.operators
-    }
+    readers: dict[str, list[str]] = {name: [] for name in scenario.operators}
+    for name, operator in scenario.operators.items():
+        for upstream in operator.inputs:
+            if upstream in readers:
+                readers[upstream].append(name)
+    return {name: tuple(found) for name, found in readers.items()}
 
 
 def topological(scenario: Scenario) -> tuple[str, ...]:
     """Operators so that inputs come before those that read them; raises ValueError on a cycle."""
-    left = dict(scenario.operators)
+    operators, readers = scenario.operators, downstream(scenario)
+    place = {name: index for index, name in enumerate(operators)}
+    waiting = {name: sum(up in operators for up in operator.inputs) for name, operator in operators.items()}
+    ready = [name for name, inputs in waiting.items() if not inputs]
     order: list[str] = []
-    while left:
-        ready = [name for name, operator in left.items() if not any(up in left for up in operator.inputs)]
-        if not ready:
-            raise ValueError(f"the dataflow has a cycle through {', '.join(left)}")
+    while ready:  # one round for each step away from the sources, in file order
         order += ready
-        for name in ready:
-            del left[name]
+        following = []
+        for reader in (reader for name in ready for reader in readers[name]):
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                following.append(reader)
+        ready = sorted(following, key=place.__getitem__)
+    if len(order) < len(operators):
+        left = [name for name in operators if waiting[name]]
+        raise ValueError(f"the dataflow has a cycle through {', '.join(left)}")
     return tuple(order)
 
 

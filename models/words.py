@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from models.errors import NO_VALUE, InputFault
+from models.errors import NO_VALUE, InputFault, LazyHint
 
 _SCALAR_BRANCH = {"literal_error", "int_type", "int_from_float", "string_type"}
 _TABLE_BRANCH = {"model_type", "model_attributes_type", "dict_type", "mapping_type"}
 _TAG_KEYS = ("distribution", "model", "kind")
 _RATE_TAGS = {"constant", "steps", "ramp", "series", "profile"}
 _NAME_RULE = "a name starts with a letter and holds letters, digits and underscores, 64 at most"
+
+_MOST_COMPARED = 200  # names with which difflib compares one, at some 30 us each
 
 Step = str | int
 
@@ -44,12 +48,36 @@ def _key_text(key: str) -> str:
 def nearest(key: str, known: Iterable[str]) -> str:
     """A hint that names the known key nearest to `key`, or the few that exist; "" when there is none."""
     names = list(known)
-    close = difflib.get_close_matches(key[:80], names, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(key[:80], _most_alike(key[:80], names), n=1, cutoff=0.6)
     if close:
         return f"did you mean {_key_text(close[0])}?"
     if 0 < len(names) <= 12:
         return "known here: " + ", ".join(_key_text(name) for name in names)
     return ""
+
+
+def nearest_if_shown(key: str, known: Collection[str], besides: str | None = None) -> LazyHint:
+    """Return the hint of `nearest` among others than `besides`, for faults that may be thousands.
+
+    `known` must not change.
+    """
+    return LazyHint(lambda: nearest(key, (name for name in known if name != besides)))
+
+
+def _most_alike(key: str, names: list[str]) -> list[str]:
+    """Return the names that begin and end most like the key, in their order; all where they are few."""
+    if len(names) <= _MOST_COMPARED:
+        return names
+
+    def shared(index: int) -> int:
+        return _alike(key, names[index]) + _alike(key[::-1], names[index][::-1])
+
+    return [names[index] for index in sorted(heapq.nlargest(_MOST_COMPARED, range(len(names)), key=shared))]
+
+
+def _alike(one: str, other: str) -> int:
+    """Return with how many equal characters two texts begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def faults_of(errors: Sequence[ErrorDetails], raw: object, root: type[BaseModel]) -> list[InputFault]:
@@ -60,11 +88,11 @@ def faults_of(errors: Sequence[ErrorDetails], raw: object, root: type[BaseModel]
     by_path: dict[tuple[Step, ...], list[ErrorDetails]] = {}
     for error in errors:
         by_path.setdefault(tuple(_file_path(error, raw)), []).append(error)
+    parents = {path[:end] for path in by_path for end in range(len(path))}
     faults = []
     for path, found in by_path.items():
         value = _value_at(raw, path)
-        deeper = any(len(other) > len(path) and other[: len(path)] == path for other in by_path)
-        kept = _without_other_branches(found, value, deeper)
+        kept = _without_other_branches(found, value, path in parents)
         faults += [_fault(error, path, value, found, root) for error in kept[:1]]
     return faults
 
@@ -129,7 +157,7 @@ def _fault(
     if error["loc"] and error["loc"][-1] == "[key]":
         return InputFault(where, NO_VALUE, _NAME_RULE)
     if kind == "extra_forbidden":
-        return InputFault(where, NO_VALUE, "unknown key", nearest(str(path[-1]), known_keys(root, error["loc"])))
+        return InputFault(where, NO_VALUE, "unknown key", _known_key_hint(root, path, error["loc"]))
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _tag_fault(where, value, context)
     rule, hint = _rule(kind, context)
@@ -218,6 +246,10 @@ def known_keys(root: type[BaseModel], loc: Sequence[Step]) -> list[str]:
     from models.keys import children_at  # noqa: PLC0415 - keys reads the same models as this module words about
 
     return children_at(root, loc[:-1], labels=True)
+
+
+def _known_key_hint(root: type[BaseModel], path: tuple[Step, ...], loc: Sequence[Step]) -> LazyHint:
+    return LazyHint(lambda: nearest(str(path[-1]), known_keys(root, loc)))
 
 
 def _example_of(root: type[BaseModel], path: tuple[Step, ...]) -> str:

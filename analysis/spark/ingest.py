@@ -16,12 +16,12 @@ from analysis.spark import rows
 from analysis.spark.copies import in_copies
 from analysis.spark.files import linked, session_for, spark_errors
 from analysis.spark.question import MOST_CELLS, Question
-from analysis.spark.rows import KEY_TYPES, TIME_TYPES, read_all
-from analysis.spark.schema import INTEGERS, parse_schema
-from analysis.spark.sources import Source, check_columns, open_sources
+from analysis.spark.rows import read_all
+from analysis.spark.schema import INTEGERS, parse_schema, type_faults
+from analysis.spark.sources import Source, check_columns, check_types, open_sources
 from analysis.spark.sql import condition
 from models.correlation import pearson
-from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.errors import NO_VALUE, InputError, raise_if_any
 from models.key_groups import PLAIN, SALTED
 from models.profile import ALL, Profile, instant_text, selectivities
 
@@ -70,6 +70,7 @@ def ingest(
     columns = None if schema is None else parse_schema(schema)
     sources = open_sources(files)
     check_columns(sources, None if columns is None else [name for name, _ in columns], key, time)
+    check_types(sources, columns, key, time)
     if columns is None and streams is None:
         question = question.with_flight_streams(sources)
     talk("starting Spark")
@@ -77,7 +78,7 @@ def ingest(
         links = linked(sources, Path(folder))
         with spark_errors("ingest"):
             frame, fields = read_all(session, Path(folder), links, columns)
-            _check_types(fields, key, time)
+            raise_if_any(type_faults({field.name: field.dataType.simpleString() for field in fields}, key, time))
             marked = frame.transform(rows.instant(fields, time, _US)).transform(_marked(question, fields))
             with _kept(marked):
                 talk(f"reading {len(sources)} file{'s' if len(sources) > 1 else ''}")
@@ -103,19 +104,6 @@ def _kept(frame: DataFrame) -> Iterator[None]:
         yield
     finally:
         frame.unpersist()
-
-
-def _check_types(fields: StructType, key: str, time: str) -> None:
-    faults = []
-    for path, name, fit, rule in (
-        ("ingest.key", key, KEY_TYPES, "must be text, a whole number or a boolean"),
-        ("ingest.time", time, TIME_TYPES, "must be a timestamp, a date or text in ISO 8601"),
-    ):
-        if name not in fields.names:
-            faults.append(InputFault(path, name, f"{rule}, not a nested or binary column"))
-        elif fields[name].dataType.simpleString() not in fit:
-            faults.append(InputFault(path, name, f"{rule}, it is {fields[name].dataType.simpleString()}"))
-    raise_if_any(faults)
 
 
 def _marked(question: Question, fields: StructType) -> rows.Step:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.spark.schema import INTEGERS, Columns, parse_schema, struct
+from analysis.spark.schema import INTEGERS, SIMPLE_TYPES, Columns, parse_schema, struct
 from analysis.spark.sources import FLIGHT_SCHEMA, Source, common_columns
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ Step = Callable[["DataFrame"], "DataFrame"]
 WHY, RAW, FILE = "_hf_why", "_hf_raw", "_hf_file"
 CORRUPT = "_hf_corrupt"
 NANOS = "timestamp[ns"
-KEY_TYPES = ("string", *INTEGERS, "boolean")
-TIME_TYPES = ("timestamp", "timestamp_ntz", "date", "string")
-_SIMPLE_TYPES = (*KEY_TYPES, *TIME_TYPES, "float", "double")
 _ISO = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?$"
 _CSV = {"escape": '"', "header": "true"}  # a quote in a quoted field is doubled, as RFC 4180 has it
 
@@ -57,7 +54,7 @@ def read_all(
             frames.append(read_csv(spark, paths, columns))
     own = frames[0].schema
     fields = [known[name] if name in known else StructField(name, own[name].dataType) for name in names]
-    schema = StructType([field for field in fields if field.dataType.simpleString() in _SIMPLE_TYPES])
+    schema = StructType([field for field in fields if field.dataType.simpleString() in SIMPLE_TYPES])
     rows = [frame.transform(typed(schema)) for frame in frames]
     return functools.reduce(lambda one, other: one.unionByName(other), rows), schema
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from models.errors import InputError, InputFault, raise_if_any
@@ -18,6 +19,9 @@ TYPES = {
     "int": "int", "integer": "int", "bigint": "bigint", "long": "bigint",
 }  # fmt: skip
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
+KEY_TYPES = ("string", *INTEGERS, "boolean")
+TIME_TYPES = ("timestamp", "timestamp_ntz", "date", "string")
+SIMPLE_TYPES = (*KEY_TYPES, *TIME_TYPES, "float", "double")
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))\s*(?::\s*|\s+)(\w+)\s*(?:,|$)")
 
 Columns = tuple[tuple[str, str], ...]  # (name, one of the values of TYPES) in order
@@ -50,6 +54,21 @@ def parse_schema(text: str) -> Columns:
         faults.append(InputFault("ingest.schema", text, "must name at least one column"))
     raise_if_any(faults)
     return tuple(columns)
+
+
+def type_faults(kinds: Mapping[str, str], key: str, time: str) -> list[InputFault]:
+    """Return faults of the columns `key` and `time`; `kinds` has the simple type of each column, by name."""
+    faults = []
+    for path, name, fit, rule in (
+        ("ingest.key", key, KEY_TYPES, "must be text, a whole number or a boolean"),
+        ("ingest.time", time, TIME_TYPES, "must be a timestamp, a date or text in ISO 8601"),
+    ):
+        kind = kinds.get(name)
+        if kind not in SIMPLE_TYPES:
+            faults.append(InputFault(path, name, f"{rule}, not a nested or binary column"))
+        elif kind not in fit:
+            faults.append(InputFault(path, name, f"{rule}, it is {kind}"))
+    return faults
 
 
 def struct(columns: Columns) -> StructType:

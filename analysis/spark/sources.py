@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.spark.schema import Columns, parse_schema, type_faults
 from models.errors import NO_VALUE, InputError, InputFault, header_hint, raise_if_any
 
 RESERVED = "_hf_"  # columns that ingest adds to those of the files
@@ -93,6 +94,39 @@ def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, key: 
         elif schema is not None and name not in known:
             faults.append(InputFault(path, name, "is not a column of the schema", nearest(name, known)))
     raise_if_any(faults)
+
+
+def check_types(sources: Sequence[Source], given: Columns | None, key: str, time: str) -> None:
+    """Raise InputError where the column of keys or times has a type that cannot be one.
+
+    `given` is the schema of the user. Of types that only Spark can name nothing is said here.
+    """
+    kinds = dict(parse_schema(FLIGHT_SCHEMA) if given is None else given)
+    if given is None:
+        kinds = {name: _spark_type(kind) for name, kind in sources[0].types} | kinds
+    asked = {name: kinds.get(name, _OPEN) for name in (key, time)}
+    raise_if_any(fault for fault in type_faults(asked, key, time) if asked[str(fault.value)] != _OPEN)
+
+
+def _spark_type(kind: Any) -> str:
+    """Return the name that Spark has for a type of Parquet; "nested" for what is no single value."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed for CSV
+
+    if pa.types.is_dictionary(kind):
+        return _spark_type(kind.value_type)
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return "nested"
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz or kind.unit == "ns" else "timestamp_ntz"
+    return _SPARK_TYPES.get(str(kind), _OPEN)
+
+
+_OPEN = "known to Spark alone"
+_SPARK_TYPES = {
+    "string": "string", "large_string": "string", "bool": "boolean", "date32[day]": "date", "float": "float",
+    "double": "double", "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint",
+    "uint8": "smallint", "uint16": "int", "uint32": "bigint",
+}  # fmt: skip
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

@@ -5,17 +5,19 @@ Shapes are checked when the value is made; `faults` checks how names refer to ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.fields import FROM_FILE, Count, Description, FilePath, PositiveSeconds, ReadOnlyMap, Seconds, Share
-from models.words import faults_of, nearest, path_text
+from models.words import faults_of, nearest_if_shown, path_text
 
 Label = Annotated[str, Field(min_length=1, max_length=64)]
 Labels = Annotated[tuple[Label, ...], Field(min_length=1)]
+_STEP = re.compile(r"[.\[]")  # where a path goes on
 Weight = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 
 
@@ -159,11 +161,11 @@ def availability_from(raw: object, *, from_file: bool = True) -> Availability:
 
 def of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
     """The faults without those that only say that a list, or a table, could have been the other of two kinds."""
+    tables = {fault.path[: end.start()] for fault in found for end in _STEP.finditer(fault.path)}
     for fault in found:
-        inside = (f"{fault.path}.", f"{fault.path}[")
         if fault.value == [] and fault.rule == "must be a number":
             yield InputFault(fault.path, fault.value, "must have at least 1 entry")
-        elif not fault.rule.startswith("must be a ") or not any(one.path.startswith(inside) for one in found):
+        elif not fault.rule.startswith("must be a ") or fault.path not in tables:
             yield fault
 
 
@@ -176,9 +178,9 @@ def faults(asked: Availability) -> Iterator[InputFault]:
     for key, table in (("hosts", asked.host_names), ("operators", asked.operators), ("queries", asked.queries)):
         if not table:
             yield InputFault(key, NO_VALUE, "must have an entry at least")
-    hosts = asked.host_names
+    hosts = dict.fromkeys(asked.host_names).keys()
     if isinstance(asked.hosts, tuple):
-        yield from named_faults("hosts", hosts, None, "is there twice")
+        yield from named_faults("hosts", asked.hosts, None, "is there twice")
     for operator, placed in asked.operators.items():
         yield from named_faults(
             path_text(("operators", operator)),
@@ -197,27 +199,33 @@ def faults(asked: Availability) -> Iterator[InputFault]:
 
 
 def named_faults(
-    path: str, given: Sequence[str], known: Sequence[str] | Mapping[str, Any] | None, twice: str, hint: str = ""
+    path: str, given: Sequence[str], known: Collection[str] | None, twice: str, hint: str = ""
 ) -> Iterator[InputFault]:
-    """Names that are not among the known hosts, or operators where `known` is a table, or that are there twice."""
+    """Return faults of names that are not known hosts, or operators where `known` is a table, or that are there twice.
+
+    `known` should find a name without a search: it is asked for each.
+    """
+    seen: set[str] = set()
     for index, name in enumerate(given):
         if known is not None and name not in known:
             noun = "an operator" if isinstance(known, Mapping) else "a host"
-            yield InputFault(f"{path}[{index}]", name, f"is not {noun}", nearest(name, known))
-        elif name in given[:index]:
+            yield InputFault(f"{path}[{index}]", name, f"is not {noun}", nearest_if_shown(name, known))
+        elif name in seen:
             yield InputFault(f"{path}[{index}]", name, twice, hint)
+        seen.add(name)
 
 
 def _chance_faults(asked: Availability) -> Iterator[InputFault]:
     if asked.p is not None and asked.times is not None:
         yield InputFault("p", asked.p, "must not be given beside times", "leave out one of them")
-    for name, host in asked.own.items():
+    own = asked.own
+    for name, host in own.items():
         path = path_text(("hosts", name))
         if (host.mttf_s is None) != (host.mttr_s is None):
             yield InputFault(path, NO_VALUE, "must have both mttf and mttr, or neither")
         elif host.p is not None and host.mttf_s is not None:
             yield InputFault(f"{path}.p", host.p, "must not be given beside mttf")
-    bare = [name for name in asked.host_names if name not in asked.own]
+    bare = [name for name in asked.host_names if name not in own]
     if asked.p is None and asked.times is None and bare:
         yield InputFault("p", NO_VALUE, f"is missing: nothing says how often {bare[0]} is down", "p = 0.01, or times")
 

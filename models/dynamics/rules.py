@@ -62,13 +62,14 @@ def faults(asked: Dynamics) -> Iterator[InputFault]:
 
 
 def _operator_faults(asked: Dynamics) -> Iterator[InputFault]:
+    hosts = dict.fromkeys(asked.host_names)
     for name, entry in asked.operators.items():
         operator = asked.operator(name)
         table = not isinstance(entry, tuple)
         yield from named_faults(
             path_text(("operators", name)) + (".hosts" if table else ""),
             operator.hosts,
-            asked.host_names,
+            hosts.keys(),
             "has an instance of this operator already",
             "a replica on the host of its primary goes down with it",
         )
@@ -80,7 +81,7 @@ def _operator_faults(asked: Dynamics) -> Iterator[InputFault]:
             path = path_text(("operators", name))
             yield InputFault(path, NO_VALUE, "needs hosts: there is no manager to choose them", 'hosts = ["a"]')
         for index, host in enumerate(operator.hosts):
-            if host in asked.host_names and asked.host(host).spare:
+            if host in hosts and asked.host(host).spare:
                 path = path_text(("operators", name)) + (".hosts" if table else "") + f"[{index}]"
                 yield InputFault(path, host, "is spare: nothing is there at the start")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from models import units
+from models import layout, units
 from models.errors import NO_VALUE, InputFault
 from models.job import Operator
 from models.rules.names import broken_in, unknown_name, whole
@@ -22,8 +22,12 @@ _WITH_SERVICE = ("map", "filter", "aggregate", "join")
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     """Faults of workload tables, inputs, kinds, parallelism and the shape of the dataflow."""
     yield from _of_workload(scenario, broken)
+    unread = broken_in("operators", broken)
+    known = dict.fromkeys((*scenario.operators, *unread))
+    profile = _has_profile(scenario) or not whole("workload", broken)
     for name, operator in scenario.operators.items():
-        yield from _of_inputs(scenario, name, operator, broken)
+        yield from _of_takes(name, operator, profile)
+        yield from _of_inputs(scenario, name, operator, known)
         yield from _of_kind(name, operator)
         yield from _of_window(name, operator)
         yield from _of_timer(name, operator)
@@ -63,23 +67,27 @@ def _of_workload(scenario: Scenario, broken: Collection[str]) -> Iterator[InputF
             yield InputFault(path_text(("workload", name)), NO_VALUE, f"is missing: the source {name} needs a workload")
 
 
-def _of_inputs(scenario: Scenario, name: str, operator: Operator, broken: Collection[str]) -> Iterator[InputFault]:
+def _of_takes(name: str, operator: Operator, profile: bool) -> Iterator[InputFault]:
+    """Faults of shares; `profile` says whether a stream may have one."""
+    for upstream, taken in operator.takes.items():
+        if upstream not in operator.inputs:
+            yield InputFault(_at(name, "takes", upstream), taken, "is not one of the inputs")
+        elif isinstance(taken, str) and not profile:
+            yield InputFault(_at(name, "takes", upstream), taken, "needs a source with a profile", "or write a number")
+
+
+def _of_inputs(scenario: Scenario, name: str, operator: Operator, known: Collection[str]) -> Iterator[InputFault]:
+    """Faults of inputs; `known` are the operators of the file, also those that could not be read."""
     if operator.kind == "source" and operator.inputs:
         yield InputFault(_at(name, "inputs"), NO_VALUE, "a source has no inputs")
     if operator.kind != "source" and not operator.inputs:
         yield InputFault(_at(name, "inputs"), NO_VALUE, f"is missing: {_a(operator.kind)} needs an input")
-    for upstream, taken in operator.takes.items():
-        if upstream not in operator.inputs:
-            yield InputFault(_at(name, "takes", upstream), taken, "is not one of the inputs")
-        elif isinstance(taken, str) and not _has_profile(scenario) and whole("workload", broken):
-            yield InputFault(_at(name, "takes", upstream), taken, "needs a source with a profile", "or write a number")
-    unread = broken_in("operators", broken)
     for upstream, partitioning in operator.inputs.items():
         other = scenario.operators.get(upstream)
         if other is None:
-            if upstream not in unread and "operators" not in broken:
-                known = [known for known in (*scenario.operators, *unread) if known != name]
-                yield unknown_name(("operators", name, "inputs", upstream), upstream, "operator", known, NO_VALUE)
+            if upstream not in known:
+                path = ("operators", name, "inputs", upstream)
+                yield unknown_name(path, upstream, "operator", known, NO_VALUE, besides=name)
         elif other.kind == "sink":
             yield InputFault(_at(name, "inputs", upstream), NO_VALUE, "a sink has no output")
         elif partitioning == "forward" and other.parallelism != operator.parallelism:
@@ -178,11 +186,7 @@ def _of_tasks(name: str, operator: Operator) -> Iterator[InputFault]:
 def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
     """Faults of the graph as a whole."""
     operators = scenario.operators
-    readers: dict[str, list[str]] = {name: [] for name in operators}
-    for name, operator in operators.items():
-        for upstream in operator.inputs:
-            if upstream in readers:
-                readers[upstream].append(name)
+    readers = layout.downstream(scenario)
     kinds = {operator.kind for operator in operators.values()}
     for kind in ("source", "sink"):
         if kind not in kinds:
@@ -200,10 +204,18 @@ def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
 
 def _on_cycles(scenario: Scenario) -> list[str]:
     """The operators on cycles or between them, in file order: what is left when ends are peeled off."""
-    left = set(scenario.operators)
-    while True:
-        read = {up for name in left for up in scenario.operators[name].inputs}
-        keep = {name for name in left if name in read and any(up in left for up in scenario.operators[name].inputs)}
-        if keep == left:
-            return [name for name in scenario.operators if name in left]
-        left = keep
+    upstream = {name: [up for up in one.inputs if up in scenario.operators] for name, one in scenario.operators.items()}
+    readers = layout.downstream(scenario)
+    ins, outs = ({name: len(set(ends)) for name, ends in of.items()} for of in (upstream, readers))
+    left, ends = set(scenario.operators), [name for name in scenario.operators if not ins[name] or not outs[name]]
+    while ends:
+        name = ends.pop()
+        if name not in left:
+            continue
+        left.discard(name)
+        for counts, beside in ((ins, readers[name]), (outs, upstream[name])):
+            for other in beside:
+                counts[other] -= 1
+                if not counts[other]:
+                    ends.append(other)
+    return [name for name in scenario.operators if name in left]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from models.errors import InputFault
-from models.words import Step, nearest, path_text
+from models.words import Step, nearest_if_shown, path_text
 
 
 def broken_in(section: str, broken: Collection[str]) -> set[str]:
@@ -19,8 +19,14 @@ def whole(section: str, broken: Collection[str]) -> bool:
 
 
 def unknown_name(
-    path: tuple[Step, ...], name: str, what: str, known: Iterable[str], shown: object | None = None
+    path: tuple[Step, ...],
+    name: str,
+    what: str,
+    known: Collection[str],
+    shown: object | None = None,
+    besides: str | None = None,
 ) -> InputFault:
-    """The fault of a reference to something that does not exist."""
+    """Return the fault of a reference to something that does not exist; the hint names another than `besides`."""
     value = name if shown is None else shown
-    return InputFault(path_text(path), value, f"there is no {what} of this name", nearest(name, known))
+    hint = nearest_if_shown(name, known, besides)
+    return InputFault(path_text(path), value, f"there is no {what} of this name", hint)

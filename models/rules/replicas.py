@@ -62,7 +62,7 @@ def _of_groups(scenario: Scenario, name: str, replica: ActiveReplica) -> Iterato
     operator = scenario.operators[replica.operator]
     if replica.tasks is not None and replica.key_groups is not None:
         yield InputFault(path_text(_at(name, "tasks")), NO_VALUE, "either tasks or key_groups, not both")
-    known = [layout.task_name(replica.operator, k) for k in range(operator.parallelism)]
+    known = dict.fromkeys(layout.task_name(replica.operator, k) for k in range(operator.parallelism))
     for index, task in enumerate(replica.tasks or ()):
         if task not in known:
             yield unknown_name(_at(name, "tasks", index), task, f"task of {replica.operator}", known)

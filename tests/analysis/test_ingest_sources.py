@@ -135,3 +135,75 @@ def test_importing_ingest_needs_neither_pyspark_nor_java() -> None:
     code = "import sys; sys.modules['pyspark'] = None; import analysis.spark.ingest, analysis.spark.session"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("analysis.spark.ingest.session_for", started)
+
+
+@pytest.mark.parametrize(
+    ("kind", "called"),
+    [
+        (pa.float64(), "it is double"),
+        (pa.float32(), "it is float"),
+        (pa.timestamp("us"), "it is timestamp_ntz"),
+        (pa.timestamp("ns"), "it is timestamp"),
+        (pa.timestamp("ms", "UTC"), "it is timestamp"),
+        (pa.date32(), "it is date"),
+        (pa.list_(pa.int64()), "not a nested or binary column"),
+        (pa.struct([("a", pa.int64())]), "not a nested or binary column"),
+        (pa.binary(), "not a nested or binary column"),
+    ],
+)
+@pytest.mark.usefixtures("no_spark")
+def test_a_parquet_key_of_a_wrong_type_is_refused_before_spark_starts(
+    tmp_path: Path, kind: pa.DataType, called: str
+) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": pa.array([None], kind), "ts": pa.array([0], pa.timestamp("us"))}), path)
+    with pytest.raises(InputError) as caught:
+        ingest([path], **{**GOOD, "key": "id", "time": "ts"})
+    assert [fault.path for fault in caught.value.faults] == ["ingest.key"]
+    assert "must be text, a whole number or a boolean" in str(caught.value)
+    assert called in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint8(), pa.bool_(), pa.float64()])
+@pytest.mark.usefixtures("no_spark")
+def test_a_parquet_time_of_a_wrong_type_is_refused_before_spark_starts(tmp_path: Path, kind: pa.DataType) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": ["a"], "ts": pa.array([None], kind)}), path)
+    with pytest.raises(InputError, match=r"ingest\.time = ts: must be a timestamp"):
+        ingest([path], **{**GOOD, "key": "id", "time": "ts"})
+
+
+@pytest.mark.parametrize("change", [{"key": "sched_dep_ts"}, {"time": "arr_delay"}])
+@pytest.mark.usefixtures("no_spark")
+def test_a_column_of_flights_of_a_wrong_type_is_refused_before_spark_starts(
+    flights: Path, change: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError, match="must be") as caught:
+        ingest([flights], **{**GOOD, **change})
+    assert [fault.path for fault in caught.value.faults] == [f"ingest.{name}" for name in change]
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_column_whose_type_the_schema_gives_wrongly_is_refused_before_spark_starts(flights: Path) -> None:
+    schema = "sched_dep_ts DOUBLE, tailnum FLOAT, arr_delay INT"
+    with pytest.raises(InputError) as caught:
+        ingest([flights], **GOOD, schema=schema)
+    assert [fault.path for fault in caught.value.faults] == ["ingest.key", "ingest.time"]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.int8(), pa.uint32(), pa.bool_(), pa.dictionary(pa.int32(), pa.string())]
+)
+def test_a_parquet_key_of_a_right_type_starts_spark(tmp_path: Path, kind: pa.DataType, no_spark: None) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": pa.array([None], kind), "ts": pa.array([0], pa.timestamp("us"))}), path)
+    with pytest.raises(AssertionError, match="Spark was started"):
+        ingest([path], **{**GOOD, "key": "id", "time": "ts"})
