@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 24
 _VERDICTS = (
-    "lower or higher if the interval excludes zero, equal if no run differs. Each interval is for one comparison: of "
-    "twenty without a difference, one excludes zero by chance."
+    "lower or higher if the interval excludes zero, equal if no run differs, else unclear. Each interval is for one "
+    "comparison: of twenty without a difference, one excludes zero by chance."
 )
 _FACTORS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
@@ -80,8 +80,8 @@ def _many(count: int, noun: str) -> str:
 
 
 def explained(result: SweepResult) -> str:
-    """Say what the differences in the tables are; nothing where there is one design or one run of each."""
-    if len(result.plan.points) < 2 or result.plan.scenario.replications < 2:
+    """Say what the differences in the tables are; nothing for one design, or with less than two runs of design 0."""
+    if len(result.plan.points) < 2 or len(result.replications(0)) < 2:
         return ""
     return (
         "± is the 95 % interval of the difference to design 0, taken run by run where the seeds are equal. A design is "
@@ -122,7 +122,8 @@ def _row(result: SweepResult, number: int, one: Difference) -> tuple[object, ...
     mean = quantity(one.metric, one.second.mean)
     if number == 0:
         return (number, *settings.values(), mean, "", "")
-    return (number, *settings.values(), mean, _to_first(one), one.shown)
+    verdict = "" if one.difference.mean is None else one.shown
+    return (number, *settings.values(), mean, _to_first(one) if verdict else "", verdict)
 
 
 def _to_first(one: Difference) -> str:

@@ -36,7 +36,7 @@ def _answer(given: Sequence[DesignRuns], made: Sequence[Design], measure: str, w
     lowest = min(means, key=lambda k: (means[k], k))
     said = f"{_named(made, lowest)} has the lowest {words}: {text.seconds(means[lowest])}"
     if 0 not in means:
-        return f"{said}. Design 0, with which designs are compared, has none."
+        return f"{said}. Nothing is compared: design 0, the baseline, has none."
     changes = {k: found for k in means if k and (found := difference(given[0], given[k], measure)) is not None}
     if all(one.shown == "equal" for one in changes.values()):
         return f"All designs have the same {words}: {text.seconds(means[0])}."
@@ -71,7 +71,7 @@ def _none_lower(made: Sequence[Design], measure: str, words: str, changes: Mappi
     if "higher" not in verdicts:
         return f"No design differs significantly from {_small(first)} in {words}: {text.seconds(mean)}."
     against = f"{text.seconds(mean)}. Against it: {counted(verdicts)}."
-    if any((made[k].of(measure).mean or 0.0) < (mean or 0.0) for k in changes):
+    if "unclear" in verdicts:
         return f"No design has a significantly lower {words} than {_small(first)}, {against}"
     return f"{first} has the lowest {words}: {against}"
 

@@ -33,10 +33,13 @@ def explained(designs: Sequence[Design]) -> str:
         words = (
             f"Values are means over the {most if fewest == most else f'{fewest} to {most}'} runs of a design. {words}"
         )
-    if most < 2 or not any(one.changes for one in designs):
+    if not any(one.changes for one in designs):
         return words
+    words += " Each design is compared with design 0, the baseline."
+    if most < 2:
+        return f"{words} One run of each design gives no interval, so no difference is clear."
     return (
-        f"{words} Each design is compared with design 0, the baseline. With the same seed both see the same tuples, so "
+        f"{words} With the same seed both see the same tuples, so "
         "the difference is taken run by run; bars and ± give its 95 % interval (Student's t; Welch's for other seeds). "
         "A design is lower or higher if this interval excludes zero, unclear if it does not, equal if no run differs. "
         "Each interval is for one comparison: of twenty designs that equal design 0, one will seem to differ."

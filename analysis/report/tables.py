@@ -274,7 +274,7 @@ def replicas(rows: Sequence[ReplicaRow]) -> Table:
 def allocation(rows: Sequence[AllocationRow]) -> Table:
     """What each method of checkpoint allocation reached; the one in use is marked."""
     shares = ("useable", "assisted", "highest node load [cores]")
-    heads = ("method", "status", "objective", "bound", "gap", *shares, "recovery", "p99 latency")
+    heads = ("method", "status", "objective", "bound", "gap", *shares, "recovery, max", "p99 latency")
     cells = [
         (
             text.plain(row.method) + (" (used)" if row.used else ""),

@@ -41,6 +41,15 @@ def test_a_sweep_prints_a_row_for_each_design(made: Path, capsys: pytest.Capture
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_a_sweep_prints_the_answer_of_its_page(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, *SWEEP, "--out", str(made))
+    html = (made / "report.html").read_text(encoding="utf-8")
+    answer = html.split('<section class="answer"')[1].split("</section>")[0]
+    sentences = [part.split("</p>")[0] for part in answer.split("<p>")[1:]]
+    assert len(sentences) == 2  # latency and recovery
+    assert all(" ".join(sentence.split()) in " ".join(out.split()) for sentence in sentences)
+
+
 def test_a_sweep_has_a_page_that_says_how_to_do_it_again(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     html = (made / "report.html").read_text(encoding="utf-8")
     assert "holdfast sweep tiny-sweep --set &#39;duration=24 s&#39; --set replications=2 --out out" in html
@@ -148,3 +157,4 @@ def test_runs_that_fail_are_said_and_make_exit_code_4(tmp_path: Path, capsys: py
     assert "run 0 of design 0: error in inputs: limits.steps = 5" in err
     assert "2 of 4 runs failed" in err
     assert "latency_s.mean" in out
+    assert not any(verdict in out for verdict in ("unclear", "equal", "excludes"))

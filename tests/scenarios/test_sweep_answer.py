@@ -46,6 +46,13 @@ def test_a_lower_mean_that_may_be_chance_is_not_called_the_lowest() -> None:
     )
 
 
+def test_a_baseline_with_the_lowest_mean_is_not_the_lowest_where_that_may_be_chance() -> None:
+    given = [runs("a", [1.0, 2.0, 3.0]), runs("b", [1.5, 2.5, 3.5]), runs("c", [1.5, 1.0, 4.0])]
+    (said,) = sweep_answer(given)
+    assert said.startswith("No design has a significantly lower p99 latency than design 0 (a)")
+    assert said.endswith("Against it: 1 higher, 1 unclear.")
+
+
 def test_of_designs_with_a_lower_mean_those_that_may_be_chance_do_not_win() -> None:
     given = [runs("a", [2.0, 2.0, 2.0]), runs("steady", [1.5, 1.5, 1.5]), runs("wild", [0.1, 0.1, 3.5])]
     (said,) = sweep_answer(given)
@@ -68,6 +75,12 @@ def test_a_single_run_of_each_design_proves_nothing() -> None:
     assert sweep_answer([runs("a", [2.0]), runs("b", [1.0])]) == (
         "Design 1 (b) has the lowest p99 latency: 1\u00a0s. This may be chance: an interval takes two runs or more of "
         "each design.",
+    )
+
+
+def test_without_a_baseline_nothing_is_compared() -> None:
+    assert sweep_answer([runs("failed", []), runs("b", [1.0, 2.0]), runs("c", [2.0, 3.0])]) == (
+        "Design 1 (b) has the lowest p99 latency: 1.5\u00a0s. Nothing is compared: design 0, the baseline, has none.",
     )
 
 
