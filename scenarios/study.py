@@ -22,8 +22,9 @@ from models.workload import ProfileRate
 from scenarios.execute import COMPILING
 from scenarios.files import LoadedScenario, with_files
 from scenarios.group_loads import GroupLoads
+from scenarios.inputs import inputs_of
 from scenarios.planning import METHODS, PlannedAllocation, compare_allocations
-from scenarios.runs import RunResult, inputs_of, run
+from scenarios.runs import RunResult, run
 from scenarios.sweep import SweepResult, sweep
 from scenarios.sweep_store import OK
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from analysis.report import render_report
 from scenarios.files import LoadedScenario, moved, scenario_text
+from scenarios.inputs import inputs_of
 from scenarios.new_directory import check_place, new_directory
 from scenarios.planning_files import plan_to_dict, problem_to_dict
 from scenarios.report_content import study_content
 from scenarios.run_store import write_run
-from scenarios.runs import inputs_of
 from scenarios.study import PROFILE, SWEEP, Study, profiled_source
 from scenarios.study_findings import findings
 

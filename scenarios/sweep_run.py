@@ -20,8 +20,8 @@ from models.rules import faults, not_simulated
 from models.scenario import Scenario
 from scenarios.files import named_files
 from scenarios.guard import Answer, Guard, Note, limit_memory, serve
+from scenarios.inputs import inputs_of
 from scenarios.replica_plan import filled
-from scenarios.runs import inputs_of
 from scenarios.sweep_plan import SweepPlan, digest_of_file
 from scenarios.sweep_store import OK, Row, SweepStore
 from sim.engine import simulate

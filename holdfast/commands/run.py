@@ -72,9 +72,9 @@ def _command(file: str, settings: list[str]) -> str:
 def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *, force: bool, raw: bool) -> None:
     from analysis.report import render_report  # noqa: PLC0415
     from scenarios.files import moved, scenario_text  # noqa: PLC0415
+    from scenarios.inputs import inputs_of  # noqa: PLC0415
     from scenarios.report_content import run_content  # noqa: PLC0415
     from scenarios.run_store import write_run  # noqa: PLC0415
-    from scenarios.runs import inputs_of  # noqa: PLC0415
 
     page = render_report(run_content(result, inputs_of(result.scenario, loaded.folder, holders={}), command=command))
     write_run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,28 +25,27 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
 def validate(file: File, settings: Settings = None, as_json: AsJson = False) -> None:
     """Check a scenario: all errors at once, and warnings about what is legal and probably not meant.
 
-    Exit code 0: valid; 2: not.
+    Files that it names are read too. Exit code 0: `run` simulates it; 2: `run` refuses it, with the same message.
     """
-    from models.rules import not_simulated, warnings  # noqa: PLC0415
+    from models.rules import warnings  # noqa: PLC0415
+    from scenarios.files import read_scenario  # noqa: PLC0415
+    from scenarios.inputs import checked  # noqa: PLC0415
+    from scenarios.library import resolve  # noqa: PLC0415
 
-    loaded, inputs, missing = _load(file, settings)
-    found = warnings(loaded.scenario, inputs)
-    notes = [str(fault) for fault in (*not_simulated(loaded.scenario), *_too_large(loaded, inputs))]
+    loaded = read_scenario(resolve(file), settings or [])
+    scenario, inputs = checked(loaded.scenario, loaded.folder)
+    found = warnings(scenario, inputs)
     if as_json:
         terminal.print_json(
             {
                 "valid": True,
-                "scenario": loaded.scenario.name,
+                "scenario": scenario.name,
                 "warnings": [{"path": one.path, "text": one.text} for one in found],
-                "missing_files": missing,
-                "cannot_run": notes,
             }
         )
         return
-    lines = [f"valid: {loaded.scenario.name or file}"]
+    lines = [f"valid: {scenario.name or file}"]
     lines += [f"warning: {one}" for one in found]
-    lines += [f"missing: {line}" for line in missing]
-    lines += [f"cannot run: {note}" for note in notes]
     print("\n".join(terminal.clean(line) for line in lines))
 
 
@@ -148,15 +147,3 @@ def _recorded(loaded: LoadedScenario) -> RunInputs | None:
     check_key_groups(loaded.scenario, profiles)
     rates_by_source = rates_of(loaded.scenario, loaded.folder, profiles)
     return RunInputs(rates=rates_by_source, shares=shares_of(loaded.scenario, profiles))
-
-
-def _too_large(loaded: LoadedScenario, inputs: RunInputs | None) -> tuple[Any, ...]:
-    from models.errors import InputError  # noqa: PLC0415
-    from models.estimate import check_limits, estimate  # noqa: PLC0415
-
-    known = (inputs.rates, inputs.shares) if inputs else (None, None)
-    try:
-        check_limits(loaded.scenario, estimate(loaded.scenario, *known))
-    except InputError as error:
-        return error.faults
-    return ()

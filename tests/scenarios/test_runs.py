@@ -15,9 +15,10 @@ from models.inputs import RunInputs
 from models.reading import scenario_from
 from models.records import RunRecords
 from scenarios import execute
+from scenarios.inputs import inputs_of
 from scenarios.profiles import write_profile
 from scenarios.recorded import profiles_of, rates_of, shares_of
-from scenarios.runs import inputs_of, run
+from scenarios.runs import run
 
 
 @pytest.fixture

@@ -21,12 +21,12 @@ from models.reading import scenario_from
 from models.scenario import Scenario
 from scenarios import study_store
 from scenarios.files import LoadedScenario, read_scenario
+from scenarios.inputs import inputs_of
 from scenarios.planning import METHODS
 from scenarios.planning_files import read_plan, read_problem
 from scenarios.profiles import read_profile, write_profile
 from scenarios.report_content import study_content
 from scenarios.run_store import read_run
-from scenarios.runs import inputs_of
 from scenarios.study import Study, check, in_place, key_groups_of, profiled_source, study
 from scenarios.study_findings import MOVES, PAUSE, differences, findings, replications_of
 from scenarios.study_place import begin_again, place_of, profile_in

@@ -21,8 +21,8 @@ from analysis.summary import summarise
 from models.errors import InputError, WorkerLost
 from scenarios.files import LoadedScenario, read_scenario, scenario_text
 from scenarios.guard import Answer
+from scenarios.inputs import inputs_of
 from scenarios.library import resolve
-from scenarios.runs import inputs_of
 from scenarios.sweep import SweepResult, read_sweep, sweep
 from scenarios.sweep_plan import SweepPlan, make_plan
 from scenarios.sweep_run import Chunks, Runs

@@ -22,7 +22,7 @@ from small_jobs import random_job, simulate, storm
 from models.records import RunRecords
 from models.scenario import Scenario
 from scenarios.files import read_scenario
-from scenarios.runs import inputs_of
+from scenarios.inputs import inputs_of
 from sim.beliefs import Beliefs
 from sim.compiled.plane import CompiledPlane
 from sim.control import PlaneFactory

@@ -1,0 +1,151 @@
+"""`validate` accepts what `run` accepts, and refuses what it refuses with the same message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import cli
+from models.events import PROTOCOLS
+from models.schema import scenario_schema
+from models.words import path_text
+from scenarios.files import tables_of
+from scenarios.library import names, path_of
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SCENARIOS = [one for one in sorted(EXAMPLES.glob("*.toml")) if "format" in tables_of(one)]
+BASES = ("elasticity", "migration", "windowed-join", "crash-recovery")
+
+
+class Simulated(Exception):
+    """Stands for a run that began."""
+
+
+def values_of(node: Any, schema: Mapping[str, Any]) -> list[str]:
+    """The values of an enumeration of the schema, also within a choice."""
+    found = [*node.get("enum", ()), *([node["const"]] if "const" in node else [])]
+    for one in node.get("anyOf", ()):
+        found += values_of(one, schema)
+    return found
+
+
+def enumerations(node: Any, table: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tuple[list[str], str]]:
+    """(path, value) for each value of an enumeration that a key of these tables could have."""
+    if "$ref" in node:
+        node = schema["$defs"][node["$ref"].rpartition("/")[2]]
+    for one in (*node.get("anyOf", ()), *node.get("oneOf", ())):
+        yield from enumerations(one, table, schema)
+    for key, inner in node.get("properties", {}).items():
+        yield from (([key], value) for value in values_of(inner, schema))
+        if isinstance(table.get(key, {}), Mapping):
+            yield from (([key, *path], value) for path, value in enumerations(inner, table.get(key, {}), schema))
+    entries = [node.get("additionalProperties"), *node.get("patternProperties", {}).values()]
+    for key, one in table.items():
+        for inner in (inner for inner in entries if isinstance(inner, Mapping) and isinstance(one, Mapping)):
+            yield from (([key, *path], value) for path, value in enumerations(inner, one, schema))
+
+
+def every_value() -> list[tuple[str, str]]:
+    schema, found = scenario_schema(), []
+    for base in BASES:
+        for path, value in enumerations(schema, tables_of(path_of(base)), schema):
+            found.append((base, f"{path_text(path)}={json.dumps(value)}"))
+    for protocol in ("dsm", *PROTOCOLS):
+        found.append(("elasticity", f"elasticity.protocol={protocol}"))
+        found += [
+            ("migration", f"events.{name}.protocol={protocol}") for name in tables_of(path_of("migration"))["events"]
+        ]
+    return list(dict.fromkeys(found))
+
+
+def answers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[tuple[bool, str], tuple[bool, str]]:
+    """Of `validate` and of `run`, which does not simulate: whether it accepts, and the errors."""
+
+    def begun(*_: object, **__: object) -> None:
+        raise Simulated
+
+    monkeypatch.setattr("scenarios.runs.execute", begun)
+    found = []
+    for command in ("validate", "run"):
+        try:
+            cli.main([command, *arguments])
+        except SystemExit as left:
+            accepted = left.code == 0
+            assert left.code in (0, 2)
+        except Simulated:
+            accepted = True
+        err = capsys.readouterr().err
+        found.append((accepted, "".join(line for line in err.splitlines(keepends=True) if line.startswith("error: "))))
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("file", [*names(), *map(str, SCENARIOS)])
+def test_validate_and_run_agree_on_the_library_and_the_examples(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    validated, ran = answers(monkeypatch, capsys, file)
+    assert validated == ran
+    assert validated[0] or "study/profile" in validated[1]
+
+
+def test_the_values_of_every_enumeration_are_tried() -> None:
+    tried = {setting.split("=")[0].rpartition(".")[2] for _, setting in every_value()}
+    known = {"method", "store", "kind", "cpu", "policy", "arrivals", "guarantee", "protocol", "distribution", "detail"}
+    assert known <= tried
+    assert len(every_value()) > 100
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_validate_and_run_agree_on_every_value_of_the_schema(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], base: str
+) -> None:
+    found = set()
+    for setting in (setting for name, setting in every_value() if name == base):
+        validated, ran = answers(monkeypatch, capsys, base, "--set", setting)
+        assert validated == ran, setting
+        found.add(validated[0])
+    assert found == {True, False}
+
+
+REFUSED = {
+    "a protocol": ("elasticity", 'elasticity.protocol="dsm"', "elasticity.protocol = dsm: not simulated yet"),
+    "a plan of tasks": ("mm1", 'placement.plan="plan.json"', "placement.plan = plan.json: not simulated yet"),
+    "a limit": ("mm1", "limits.steps=10", "limits.steps = 10: the run needs about 3.6e+06 steps"),
+    "a method that needs statistics": (
+        "crash-recovery",
+        'fault_tolerance.allocation="exact"',
+        "fault_tolerance.allocation = exact: needs load statistics",
+    ),
+    "a plan of checkpoints": (
+        "crash-recovery",
+        'fault_tolerance.allocation={ plan = "none.json" }',
+        "fault_tolerance.allocation: file = ",
+    ),
+    "a series": (
+        "mm1",
+        'workload.arrivals.rate={ series = "none.csv", step = "1 s" }',
+        "workload.arrivals.rate.series",
+    ),
+    "a log": ("crash-recovery", 'failures.log="none.json"', "failures.log: file = "),
+    "times": (
+        "mm1",
+        'operators.server.service={ distribution = "deterministic", value = "100 d" }',
+        "operators.server.service.value = 100 d: all services of server",
+    ),
+}
+
+
+@pytest.mark.parametrize(("base", "setting", "error"), REFUSED.values(), ids=list(REFUSED))
+def test_validate_refuses_what_run_refuses_with_the_same_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], base: str, setting: str, error: str
+) -> None:
+    validated, ran = answers(monkeypatch, capsys, base, "--set", setting)
+    assert validated == ran
+    assert not validated[0]
+    assert validated[1].startswith(f"error: {error}")
