@@ -31,7 +31,6 @@ MACHINE_FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-_MACHINE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a disk, or of what stdout is
 
 # name -> (module of holdfast.commands, attribute, what it does); imported when the command is used
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -173,7 +172,9 @@ def _guarded(arguments: list[str]) -> int:
         _drop_stdout()  # whoever read it has gone: nothing to say
         return BROKEN_PIPE
     except OSError as error:
-        if error.errno not in _MACHINE_FAULTS:
+        from models.errors import MACHINE_FAULTS  # noqa: PLC0415 - only after the check that it is ours
+
+        if error.errno not in MACHINE_FAULTS:
             raise
         _drop_stdout()
         terminal.error((error.strerror or str(error)).lower())
@@ -207,7 +208,8 @@ def _run(arguments: list[str]) -> int:
     if hidden:
         terminal.error(hidden)
         return BAD_INPUT
-    from models.errors import InputError, MissingTool, WorkerLost  # noqa: PLC0415 - only after the check that it is ours
+    # Only after the check that they are ours.
+    from models.errors import MACHINE_FAULTS, InputError, MissingTool, WorkerLost, shortened  # noqa: PLC0415
 
     try:
         result = app(arguments, prog_name="holdfast", standalone_mode=False)
@@ -225,8 +227,8 @@ def _run(arguments: list[str]) -> int:
     except OSError as error:
         if isinstance(error, BrokenPipeError) or error.filename is None:
             raise
-        terminal.error(f"{error.filename}: {(error.strerror or str(error)).lower()}")
-        return MACHINE_FAILED if error.errno in _MACHINE_FAULTS else BAD_INPUT
+        terminal.error(f"{shortened(str(error.filename))}: {(error.strerror or str(error)).lower()}")
+        return MACHINE_FAILED if error.errno in MACHINE_FAULTS else BAD_INPUT
     except Exception as error:
         if not _is_usage_error(error):
             raise

@@ -7,10 +7,13 @@ operators.count.parallelism = 0: must be at least 1
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+MACHINE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a full or broken disk: not the fault of what the user gave."""
 _LONGEST_VALUE = 80
 _LONGEST_PATH = 400
 MOST_SHOWN = 20  # faults of one error

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from models.errors import NO_VALUE, InputError
-from scenarios.write_once import why_unwritable
+from scenarios.unfinished import new_name, remove_stale
+from scenarios.write_once import disk_errors, why_unwritable
 
 _LONGEST_MARK = 200  # bytes of a name
 
@@ -27,16 +26,15 @@ def new_directory(path: Path, *, force: bool = False, ours: Callable[[Path], boo
     """
     check_place(path, force=force, ours=ours)
     target = _resolved(path)
-    _sweep_away_left_overs(target)
+    _remove_stale_beside(target)
     written = _beside(target, "new")
-    try:
+    with disk_errors(target, "cannot be made"):
         written.mkdir(parents=True)
-    except OSError as error:
-        raise InputError.at(str(target), NO_VALUE, "cannot be made", error.strerror or str(error)) from None
     try:
-        yield written
-        check_place(target, force=force, ours=ours)
-        _put(written, target)
+        with disk_errors(target):
+            yield written
+            check_place(target, force=force, ours=ours)
+            _put(written, target)
     except BaseException:
         shutil.rmtree(written, ignore_errors=True)
         raise
@@ -69,23 +67,11 @@ def _resolved(path: Path) -> Path:
         raise InputError.at(str(path), NO_VALUE, "cannot be made", why.lower()) from None
 
 
-def _sweep_away_left_overs(target: Path) -> None:
-    """Remove what a process that was killed had begun to write for this place."""
+def _remove_stale_beside(target: Path) -> None:
+    """Remove what a process that has died began to write for this place."""
     kinds = ("new", "old") if target.exists() else ("new",)  # an old one without its successor is all there is
-    for left in (found for kind in kinds for found in target.parent.glob(f".{glob.escape(_mark(target))}.{kind}-*")):
-        owner = left.name.split("-")[-2]
-        if owner.isdigit() and not _is_alive(int(owner)):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # of somebody else
-    return True
+    for kind in kinds:
+        remove_stale(target.parent, _prefix(target, kind))
 
 
 def _put(written: Path, target: Path) -> None:
@@ -103,10 +89,11 @@ def _put(written: Path, target: Path) -> None:
 
 
 def _beside(target: Path, what: str) -> Path:
-    return target.with_name(f".{_mark(target)}.{what}-{os.getpid()}-{secrets.token_hex(4)}")
+    return target.with_name(new_name(_prefix(target, what)))
 
 
-def _mark(target: Path) -> str:
-    """The name, or where that leaves no room for more what stands for it."""
+def _prefix(target: Path, what: str) -> str:
+    """Return the beginning of names beside the target: its own name, or a digest where that leaves no room for more."""
     name = os.fsencode(target.name)
-    return target.name if len(name) <= _LONGEST_MARK else hashlib.sha256(name).hexdigest()
+    mark = target.name if len(name) <= _LONGEST_MARK else hashlib.sha256(name).hexdigest()
+    return f".{mark}.{what}-"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from analysis.report import render_report
 from analysis.report.content import Fact, ReportContent
-from models.errors import NO_VALUE, InputError
+from models.errors import InputError
 from models.scenario import Scenario
 from scenarios.report_content import versions
 from scenarios.report_designs import DesignRuns, designs
 from scenarios.sweep import SweepResult
 from scenarios.sweep_answer import sweep_answer
-from scenarios.write_once import written_whole
+from scenarios.write_once import write_text
 
 REPORT = "report.html"
 
@@ -47,11 +47,7 @@ def write_page(result: SweepResult, *, command: str) -> Path:
     """The page beside the runs of the sweep; one of an earlier attempt is replaced."""
     page = result.directory / REPORT
     text = render_report(sweep_content(result, command=command))
-    try:
-        with written_whole(page, result.directory) as written:
-            written.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError.at(str(page), NO_VALUE, "cannot be written", (error.strerror or str(error)).lower()) from None
+    write_text(page, text, force=True)
     return page
 
 

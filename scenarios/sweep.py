@@ -89,7 +89,7 @@ def sweep(
         raise InputError.at("--time-limit", time_limit_s, f"must be between {low:g} s and {high:g} s")
     directory = _resolved(out)
     store = SweepStore(directory)
-    with _machine_faults():
+    with _machine_faults(directory):
         plan = store.begin(make_plan(loaded, on_plan))
         store.clean()
         todo = store.to_do(plan, summaries=summaries)
@@ -111,15 +111,15 @@ def sweep(
 
 
 @contextmanager
-def _machine_faults() -> Iterator[None]:
+def _machine_faults(directory: Path) -> Iterator[None]:
     """WorkerLost in place of what a disk or a limit of the system says."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        text = "the machine could not go on; what is done is stored: give the same command again"
-        raise WorkerLost(f"{text} ({(error.strerror or str(error)).lower()})") from error
+        text = "what is done is stored: give the same command again"
+        raise WorkerLost(f"{directory}: {(error.strerror or str(error)).lower()}; {text}") from error
 
 
 def _resolved(out: Path | str) -> Path:

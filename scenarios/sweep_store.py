@@ -16,7 +16,6 @@ import hashlib
 import json
 import math
 import re
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,14 +25,13 @@ from analysis.metrics import Metrics
 from models.errors import NO_VALUE, InputError
 from scenarios.parquet import Field, read_parquet, write_parquet
 from scenarios.sweep_plan import SweepPlan, read_plan, what_differs
-from scenarios.write_once import flush, name_once, removed_on_failure, temporary, write_once
+from scenarios.unfinished import is_new_name, remove_stale
+from scenarios.write_once import being_written, disk_errors, flush, name_once, write_once
 
 PLAN, RUNS, TMP, REPLACED = "plan.json", "runs", "tmp", "replaced"
 OK = "ok"
-_OLD_S = 3600.0
 RETRIED = ("timeout", "memory", "crashed", "failed")  # the machine's fault perhaps: another attempt may end otherwise
 _CHUNK = re.compile(r"chunk-([0-9]{8})\.parquet")
-_WRITTEN = re.compile(r"[0-9a-f]{32}")  # names in tmp
 _FIELDS = (
     Field("point", "int32", "", "number of the design point"),
     Field("replication", "int32", "", "number of the replication"),
@@ -75,13 +73,11 @@ class SweepStore:
         if not stored.exists() and not self._is_free() and not stored.exists():
             rule = "must be a new or empty directory, or that of this sweep"
             raise InputError.at(str(self.directory), "something else", rule, "choose another --out")
-        try:
+        with disk_errors(self.directory, "cannot be made"):
             for name in (RUNS, TMP, REPLACED):
                 (self.directory / name).mkdir(parents=True, exist_ok=True)
             if not stored.exists():
                 write_once(stored, plan.text().encode(), self.directory / TMP)
-        except OSError as error:
-            raise InputError.at(str(self.directory), NO_VALUE, "cannot be made", error.strerror or str(error)) from None
         there = read_plan(stored)
         differs = what_differs(there, plan)
         if differs:
@@ -95,13 +91,9 @@ class SweepStore:
 
     def check_writable(self) -> None:
         """Raise InputError where nothing can be stored."""
-        try:
-            with removed_on_failure(temporary(self.directory / TMP)) as written:
-                written.write_bytes(b"")
-                written.unlink()
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise InputError.at(str(self.directory), NO_VALUE, "cannot be written", why.lower()) from None
+        with disk_errors(self.directory), being_written(self.directory / TMP) as written:
+            written.write_bytes(b"")
+            written.unlink()
 
     def _is_free(self) -> bool:
         """Whether nothing is there but the beginning of a sweep without a plan."""
@@ -112,7 +104,7 @@ class SweepStore:
         return all(
             one.name in (RUNS, TMP, REPLACED)
             and one.is_dir()
-            and all(one.name == TMP and _WRITTEN.fullmatch(inner.name) for inner in one.iterdir())
+            and all(one.name == TMP and is_new_name(inner.name) for inner in one.iterdir())
             for one in self.directory.iterdir()
         )
 
@@ -131,7 +123,7 @@ class SweepStore:
             fields.append(_SUMMARY)
             columns[_SUMMARY.name] = [row.summary for row in rows]
         columns |= {name: [row.metrics.get(name) for row in rows] for name in names}
-        with removed_on_failure(temporary(self.directory / TMP)) as written:
+        with being_written(self.directory / TMP) as written:
             write_parquet(written, fields, [columns])
             flush(written)
             return name_once(written, self._path(chunk))
@@ -161,10 +153,7 @@ class SweepStore:
 
     def clean(self) -> None:
         """Remove what attempts that were killed had begun to write; others may be writing now."""
-        for left in (self.directory / TMP).iterdir():
-            with contextlib.suppress(OSError):
-                if time.time() - left.stat().st_mtime > _OLD_S:
-                    left.unlink()
+        remove_stale(self.directory / TMP)
 
     def rows(self, plan: SweepPlan) -> list[Row]:
         """All rows that are stored of the plan, by point and replication; raises InputError for a damaged chunk."""

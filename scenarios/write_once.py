@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import stat
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from models.errors import InputError
+from models.errors import MACHINE_FAULTS, NO_VALUE, InputError
+from scenarios.unfinished import new_name, remove_stale
 
 _LONGEST_NAME = 255  # bytes, where a file system does not tell
 
@@ -26,13 +26,22 @@ def write_text(path: Path, text: str, *, force: bool = False) -> None:
 def write_file(path: Path, fill: Callable[[IO[bytes]], Any], *, force: bool = False) -> None:
     """As `write_text`, with what `fill` writes into the file."""
     refuse_unwritable(path, force=force)
+    with disk_errors(path), written_whole(path, path.parent) as written, written.open("xb") as file:
+        fill(file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def disk_errors(path: Path, rule: str = "cannot be written") -> Iterator[None]:
+    """Name the path in what the file system says: OSError where the disk is full or broken, else InputError."""
     try:
-        with written_whole(path, path.parent) as written, written.open("xb") as file:
-            fill(file)
-            file.flush()
-            os.fsync(file.fileno())
+        yield
     except OSError as error:
-        raise InputError.at("out", str(path), f"cannot be written: {error.strerror or error}") from error
+        why = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno in MACHINE_FAULTS:
+            raise OSError(error.errno, why, str(path)) from error
+        raise InputError.at(str(path), NO_VALUE, rule, why.lower()) from error
 
 
 def refuse_unwritable(path: Path, *, force: bool, option: str = "out") -> None:
@@ -130,7 +139,7 @@ def _longest_name(folder: Path) -> int:
 
 def write_once(path: Path, content: bytes, beside: Path) -> bool:
     """Write a file of this content, by way of the directory `beside` on the same disk; False where one is there."""
-    with removed_on_failure(temporary(beside)) as written:
+    with being_written(beside) as written:
         written.write_bytes(content)
         flush(written)
         return name_once(written, path)
@@ -138,15 +147,20 @@ def write_once(path: Path, content: bytes, beside: Path) -> bool:
 
 @contextmanager
 def written_whole(path: Path, folder: Path) -> Iterator[Path]:
-    """A hidden name in a folder on the same disk to write a file under, which takes the place of `path` at the end."""
-    with removed_on_failure(folder / f".{uuid.uuid4().hex}") as written:
+    """Yield a hidden name in a folder on the same disk to write a file under, which replaces `path` at the end.
+
+    Files that processes which have died began to write in the folder are removed.
+    """
+    remove_stale(folder)
+    with being_written(folder) as written:
         yield written
         written.replace(path)
 
 
 @contextmanager
-def removed_on_failure(written: Path) -> Iterator[Path]:
-    """A file to be written in the block; where that raises (a full disk, an interrupt) none is left."""
+def being_written(folder: Path) -> Iterator[Path]:
+    """Yield a name for a file to be written in the block; where that raises (a full disk, Ctrl-C) none is left."""
+    written = folder / new_name()
     try:
         yield written
     except BaseException:
@@ -167,11 +181,6 @@ def name_once(written: Path, path: Path) -> bool:
         written.unlink(missing_ok=True)
     flush(path.parent)
     return True
-
-
-def temporary(folder: Path) -> Path:
-    """A name that nobody else has."""
-    return folder / uuid.uuid4().hex
 
 
 def flush(path: Path) -> None:

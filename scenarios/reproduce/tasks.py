@@ -24,8 +24,9 @@ from typing import Any, Literal, Protocol
 
 from models.errors import NO_VALUE, InputError
 from scenarios.execute import COMPILING
+from scenarios.unfinished import remove_stale
 from scenarios.workers import submitted
-from scenarios.write_once import write_once
+from scenarios.write_once import disk_errors, write_once
 
 Engine = Literal["local", "spark"]
 Talk = Callable[[str, float | None], None]
@@ -106,7 +107,7 @@ class Desk:
 
 def check_directory(directory: Path) -> None:
     """Make the directory, or take the one of an earlier attempt; raises InputError for one of something else."""
-    try:
+    with disk_errors(directory, "cannot be made"):
         if directory.exists() and not directory.is_dir():
             raise InputError.at(str(directory), "a file", "must be a directory or not there yet")
         if directory.exists() and any(
@@ -116,10 +117,7 @@ def check_directory(directory: Path) -> None:
             raise InputError.at(str(directory), "something else", rule, "choose another --out; nothing was changed")
         for name in (RESULTS, TMP):
             (directory / name).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError.at(
-            str(directory), NO_VALUE, "cannot be made", (error.strerror or str(error)).lower()
-        ) from None
+    remove_stale(directory / TMP)
 
 
 def _expected(todo: Sequence[Task], every: int, workers: int) -> str:
@@ -169,11 +167,8 @@ def _make(place: bytes | None, task: Task) -> dict[str, Any]:
     result = json.loads(json.dumps(task.run(), allow_nan=False))  # the same, kept or not
     content = {"task": repr(task), "result": result, "cpu_s": round(time.process_time() - began, 3)}
     if directory is not None:
-        try:
+        with disk_errors(directory):
             write_once(_path(directory, task), json.dumps(content).encode(), directory / TMP)
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise InputError.at(str(directory), NO_VALUE, "cannot be written", why) from None
     return content
 
 

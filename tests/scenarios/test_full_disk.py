@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,9 +17,9 @@ import pytest
 
 from holdfast.cli import main
 from models.checkpoint_allocation import CheckpointAllocation
-from models.errors import InputError
 from scenarios import report_sweep
 from scenarios.planning_files import write_problem
+from scenarios.reproduce.tasks import Desk, check_directory
 from scenarios.write_once import write_once, write_text, written_whole
 
 LONG = "x" * 100_000
@@ -38,17 +42,16 @@ def contents(folder):
 
 def test_a_text_that_does_not_fit_leaves_the_old_file_and_no_other(tmp_path):
     write_text(tmp_path / "a.json", "old")
-    with full_disk(), pytest.raises(InputError, match="cannot be written: File too large") as raised:
+    with full_disk(), pytest.raises(OSError, match="File too large") as raised:
         write_text(tmp_path / "a.json", LONG, force=True)
-    assert len(raised.value.faults) == 1
-    assert str(tmp_path / "a.json") in str(raised.value)
+    assert raised.value.filename == str(tmp_path / "a.json")
     assert contents(tmp_path) == {"a.json": "old"}
 
 
 def test_an_archive_that_does_not_fit_leaves_nothing(tmp_path):
     draw = np.random.default_rng(0)
     problem = CheckpointAllocation(draw.random((50, 50)), np.ones(50))
-    with full_disk(), pytest.raises(InputError, match="cannot be written"):
+    with full_disk(), pytest.raises(OSError, match="File too large"):
         write_problem(problem, tmp_path / "problem.npz")
     assert list(tmp_path.iterdir()) == []
 
@@ -71,21 +74,94 @@ def test_the_page_of_a_sweep_leaves_the_old_one(tmp_path, monkeypatch):
     monkeypatch.setattr(report_sweep, "sweep_content", lambda *_, **__: None)
     monkeypatch.setattr(report_sweep, "render_report", lambda _: LONG)
     (tmp_path / report_sweep.REPORT).write_text("old")
-    with full_disk(), pytest.raises(InputError, match="cannot be written"):
+    with full_disk(), pytest.raises(OSError, match="File too large"):
         report_sweep.write_page(SimpleNamespace(directory=tmp_path), command="sweep")
     assert contents(tmp_path) == {report_sweep.REPORT: "old"}
 
 
-def test_a_plan_that_does_not_fit_exits_two_with_one_line(tmp_path, capsys):
+def test_a_plan_that_does_not_fit_is_a_fault_of_the_machine(tmp_path, capsys):
     problem, out = tmp_path / "problem.json", tmp_path / "plan.json"
     problem.write_text(json.dumps({"moves": [[k, k + 1] for k in range(2000)]}))
     out.write_text("old")
     words = ["plan", "steps", str(problem), "--out", str(out), "--force"]
     with full_disk(), pytest.raises(SystemExit) as left:
         main(words)
-    assert left.value.code == 2
+    assert left.value.code == 1
     said = capsys.readouterr().err.strip().splitlines()
-    assert len(said) == 1
-    assert f"{out.name}: cannot be written" in said[0]  # of a long path both ends
+    assert said == [f"error: {out}: file too large"]
     assert sorted(contents(tmp_path)) == ["plan.json", "problem.json"]
     assert out.read_text() == "old"
+
+
+OUTPUTS = {
+    "plan": ["plan", "steps", "problem.json", "--out", "old.json"],
+    "page of availability": ["availability", "hosts.toml", "--report", "old.html"],
+    "page of dynamics": ["dynamics", "hosts.toml", "--report", "old.html"],
+    "directory of dynamics": ["dynamics", "hosts.toml", "--out", "old"],
+    "directory of a run": ["run", "mm1", "--set", "duration=20 s", "--set", "replications=1", "--out", "old"],
+    "directory of a sweep": ["sweep", "tiny-sweep", "--out", "old"],
+    "page of a reproduction": ["reproduce", "live-migration", "--quick", "--report", "old.html"],
+}
+HOSTS = """hosts = ["a", "b"]
+times = {mttf = "1 h", mttr = "1 h"}
+operators.o = ["a", "b"]
+queries.q = ["o"]
+"""
+
+
+class FullDisk:
+    """A disk on which a file can be opened, and not be written."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "fsync", self.full)
+        monkeypatch.setattr(Path, "write_text", self.full)
+        monkeypatch.setattr(Path, "write_bytes", self.full)
+
+    def full(self, *_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(
+    ("name", "old"),
+    [(name, old) for name, words in OUTPUTS.items() for old in (False, True) if not old or Path(words[-1]).suffix],
+)
+def test_a_full_disk_is_exit_code_one_and_one_sentence(tmp_path, capsys, monkeypatch, name, old):
+    monkeypatch.chdir(tmp_path)
+    words, place = OUTPUTS[name], Path(OUTPUTS[name][-1])
+    (tmp_path / "problem.json").write_text(json.dumps({"moves": [[0, 1]]}))
+    (tmp_path / "hosts.toml").write_text(HOSTS + ('duration = "1 h"\n' * name.endswith("dynamics")))
+    if old:
+        place.write_text("old")
+        words = [*words, "--force"]
+    before = contents(tmp_path)
+    FullDisk(monkeypatch)
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    monkeypatch.undo()
+    said = capsys.readouterr().err.split("\r")[-1].strip().splitlines()
+    assert left.value.code == 1
+    assert place.name in said[-1]
+    assert "no space left on device" in said[-1]
+    assert sum("error:" in line for line in said) == 1
+    assert contents(tmp_path) == before
+    assert not any(path.name.startswith(".") for path in tmp_path.rglob("*"))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Needs nothing."""
+
+    label: str = "piece"
+    cost_s: float = 1.0
+
+    def run(self) -> int:
+        """Return anything."""
+        return 1
+
+
+def test_a_piece_of_a_study_that_cannot_be_kept_leaves_no_file(tmp_path):
+    check_directory(tmp_path)
+    with full_disk(10), pytest.raises(OSError, match="File too large") as raised:
+        Desk(tmp_path).make("study", [Piece()])
+    assert raised.value.filename == str(tmp_path.resolve())
+    assert [one for one in tmp_path.rglob("*") if one.is_file()] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 
 import pytest
@@ -180,11 +181,11 @@ def test_a_failed_last_step_puts_the_old_one_back(tmp_path, monkeypatch):
 
     def breaks(self, to):
         if ".new-" in self.name:
-            raise OSError("no space")
+            raise OSError(errno.ENOSPC, "no space")
         return rename(self, to)
 
     monkeypatch.setattr(type(target), "rename", breaks)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(OSError, match="No space left"):
         write_run(target, "other", SUMMARY, [], force=True)
     monkeypatch.undo()
     assert read_run(target).scenario == TEXT

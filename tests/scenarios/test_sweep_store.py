@@ -15,6 +15,7 @@ from scenarios.files import LoadedScenario, read_scenario
 from scenarios.library import resolve
 from scenarios.sweep_plan import SweepPlan, make_plan
 from scenarios.sweep_store import Row, SweepStore, digest
+from scenarios.unfinished import new_name
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ def test_a_plan_that_cannot_be_is_refused_whatever_its_digest_says(
 def test_a_sweep_that_was_begun_by_somebody_else_now_is_the_same(loaded: LoadedScenario, tmp_path: Path) -> None:
     for name in ("runs", "tmp", "replaced"):
         (tmp_path / name).mkdir()
-    (tmp_path / "tmp" / ("0" * 32)).write_text("half a plan")
+    (tmp_path / "tmp" / new_name()).write_text("half a plan")
     store = SweepStore(tmp_path)
     assert store.begin(make_plan(loaded)) == store.plan()
 
