@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from analysis.summary import summarise
+from models.scenario import Scenario
 
 Metrics = dict[str, float | None]
 
 _LEFT_OUT = ("scenario", "seed", "duration_s", "warmup_s", "recording", "kernel", "replications", "targets")
 _RECOVERY = ("detect_s", "restore_s", "replay_s", "catch_up_s", "total_s")
+FREE_SECTIONS = ("messages.", "checkpoints.delayed.", "checkpoints.hosts.")
+_SECTIONS = {  # what a summary has of these where something happened
+    "broken": ("times", "total_s", "longest_s", "share"),
+    "elasticity": (
+        "looks", "overloaded", "groups", "useable", "assisted", "direct", "drained", "unplaced", "useable_share",
+        "assisted_share",
+    ),
+    "maintenance": ("comparisons", "moved", "stored", "bytes"),
+    "replicas": (
+        "groups", "took_over", "lost", "renewed", "pause_mean_s", "pause_max_s", "protected_share",
+    ),
+}  # fmt: skip
 
 
 def metrics_of(summary: Mapping[str, Any]) -> Metrics:
@@ -24,6 +40,17 @@ def metrics_of(summary: Mapping[str, Any]) -> Metrics:
     if summary["targets"] is not None:
         found["targets.missed"] = float(sum(not one["met"] for one in summary["targets"].values()))
     return found
+
+
+def possible_metrics(scenario: Scenario) -> list[str]:
+    """Return the names that metrics of a run of the scenario can have, without a run.
+
+    Of sections in `FREE_SECTIONS` the names depend on what happens.
+    """
+    summary = summarise(scenario, [])
+    entry: Mapping[str, float] = defaultdict(float)
+    happened = {name: dict.fromkeys(keys, 0.0) for name, keys in _SECTIONS.items()}
+    return list(metrics_of({**summary, **happened, "recoveries": [entry], "migrations": [entry]}))
 
 
 def _numbers(value: Mapping[str, Any], path: str) -> list[tuple[str, float | None]]:

@@ -26,6 +26,7 @@ from models.seeds import seed_faults
 from scenarios.failure_logs import read_kept
 from scenarios.files import tables_of
 from scenarios.json_files import read_json
+from scenarios.sampling_time import SamplingTime
 
 if TYPE_CHECKING:
     from sim.availability import Estimate, Sampled
@@ -136,11 +137,12 @@ def answer(
     seed: int = 1,
     workers: int = 1,
     target: float | None = None,
+    talk: Callable[[str], None] = lambda text: None,
 ) -> Answer:
     """How often each query is broken in each setting.
 
     `auto` is exact and samples what is left with wide bounds; `exact` leaves those; `sample`, `strata` and `weights`
-    only sample. Raises InputError.
+    only sample. `talk` hears how long many runs will take. Raises InputError.
     """
     if method not in METHODS:
         raise InputError.at("--method", method, "must be " + ", ".join(METHODS[:-1]) + " or " + METHODS[-1])
@@ -154,7 +156,10 @@ def answer(
         raise InputError.at("--workers", workers, "must be at least 1")
     queries, settings = queries_of(asked), settings_of(asked, p)
 
+    expected = SamplingTime(runs, len(settings), talk)
+
     def sample(setting: Setting, by: str) -> Line:
+        expected.check(lambda few: _sampled(queries, setting, by, few, seed, workers))
         return _sampled(queries, setting, by, runs, seed, workers)
 
     if method in ("auto", "exact"):

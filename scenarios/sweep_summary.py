@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from analysis.comparison import Difference, common_metrics, compare, mean_over
+from analysis.metrics import FREE_SECTIONS, possible_metrics
 from models.errors import InputError
 from models.words import nearest
 from scenarios.sweep import SweepResult
@@ -24,17 +25,36 @@ MAIN_METRICS = (
 
 
 def check_metrics(result: SweepResult, asked: Sequence[str]) -> None:
-    """Raise InputError for a metric that no run has, as far as there are runs."""
-    known = dict.fromkeys(name for row in result.rows for name in row.metrics)
+    """Raise InputError for a metric that no run has, and none can have that is still to be made."""
     for name in asked:
-        if known and name not in known:
+        if name in _seen(result) or (len(result.rows) < result.plan.runs and name.startswith(FREE_SECTIONS)):
+            continue
+        known = _seen(result)
+        for names in _possible(result):
+            known |= names
+            if name in names:
+                break
+        else:
             raise InputError.at("--metric", name, "is no metric of this sweep", nearest(name, known))
+
+
+def _seen(result: SweepResult) -> dict[str, None]:
+    """Return the metrics of the runs that there are, as the keys of a dict in their order."""
+    return dict.fromkeys(name for row in result.rows for name in row.metrics)
+
+
+def _possible(result: SweepResult) -> Iterator[dict[str, None]]:
+    """Yield the metrics that runs of a design point can have, for each point, where some are still to be made."""
+    plan = result.plan
+    if len(result.rows) < plan.runs:
+        for point in plan.points:
+            yield dict.fromkeys(possible_metrics(point.of(plan.scenario)))
 
 
 def chosen_metrics(result: SweepResult, asked: Sequence[str] | None) -> list[str]:
     """The metrics for a table: those asked for, or the main ones; raises InputError for one that no run has."""
     check_metrics(result, asked or ())
-    known = dict.fromkeys(name for row in result.rows for name in row.metrics)
+    known = _seen(result)
     if asked:
         return [name for name in asked if name in known]
     found = [name for name in MAIN_METRICS if name in known]

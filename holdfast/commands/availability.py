@@ -48,7 +48,10 @@ def availability(
 
     refuse_page(report, force=force)
     asked, doubts = read_with_doubts(file)
-    found = answer(asked, p=p or (), method=method, runs=runs, seed=seed, workers=workers, target=target)
+    found = answer(
+        asked, p=p or (), method=method, runs=runs, seed=seed, workers=workers, target=target,
+        talk=lambda text: typer.echo(text, err=True),
+    )  # fmt: skip
     of_worth = worth_of(asked, p or ()) if worth else ()
     if report is not None:
         from scenarios.report_availability import availability_page  # noqa: PLC0415

@@ -9,7 +9,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.fields import FROM_FILE, Count, Description, FilePath, PositiveSeconds, ReadOnlyMap, Seconds, Share
@@ -19,6 +20,17 @@ Label = Annotated[str, Field(min_length=1, max_length=64)]
 Labels = Annotated[tuple[Label, ...], Field(min_length=1)]
 _STEP = re.compile(r"[.\[]")  # where a path goes on
 Weight = Annotated[float, Field(gt=0, le=1e9, strict=True)]
+
+
+MOST_VALUES = 10_000  # of p; a curve needs no more
+
+
+def _not_too_many(given: object) -> object:
+    """Refuse a list that is too long before each of its values is checked."""
+    if isinstance(given, (list, tuple)) and len(given) > MOST_VALUES:
+        rule = f"must have at most {MOST_VALUES} entries, not {len(given)}"
+        raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": "take values further apart"})
+    return given
 
 
 class Host(Description):
@@ -106,7 +118,9 @@ class Availability(Description):
     """The hosts of the instances of each operator, the primary first."""
     queries: ReadOnlyMap[Labels | Query]
     """The operators that each query needs, or a table."""
-    p: Share | Annotated[tuple[Share, ...], Field(min_length=1)] | None = None
+    p: Annotated[Share | Annotated[tuple[Share, ...], Field(min_length=1)] | None, BeforeValidator(_not_too_many)] = (
+        None
+    )
     """Probability that a host is down; with several values each is answered."""
     times: Times | None = None
     """Times to failure and repair, in place of `p`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.availability.classes import class_law
-from models.availability.description import Availability, Query
+from models.availability.description import MOST_VALUES, Availability, Query
 from models.availability.queries import Failures, Queries, with_common_cause
 from models.availability.repair import down_law, pair_unavailability, upgrade_law
 from models.availability.times import day_average_rule, end_of_day, not_taken_over, steady
@@ -56,6 +56,8 @@ def settings_of(asked: Availability, p: Sequence[float] = ()) -> list[Setting]:
 
     Raises InputError for values that are no probabilities, and where the file asks for what they do not say.
     """
+    if len(p) > MOST_VALUES:
+        raise InputError.at("--p", NO_VALUE, f"must be at most {MOST_VALUES} values, not {len(p)}")
     raise_if_any(
         InputFault("--p", value, "must be a probability, between 0 and 1") for value in p if not 0 <= value <= 1
     )

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from small_runs import small_records, small_scenario
 
-from analysis.metrics import metrics_of
+from analysis.elasticity import elasticity, maintenance
+from analysis.metrics import FREE_SECTIONS, metrics_of, possible_metrics
+from analysis.replicas import broken
 from analysis.summary import summarise
+from models.records import RunRecords
+from scenarios.files import read_scenario
+from scenarios.library import resolve
+from sim.engine import simulate
 
 S = 10**9
 
@@ -39,3 +48,28 @@ def test_recoveries_and_moves_are_counted_and_those_without_end_apart() -> None:
     assert (found["migrations.pause_s.mean"], found["migrations.pause_s.max"]) == (2.0, 3.0)
     assert (found["migrations.completion_s.mean"], found["migrations.completion_s.max"]) == (2.0, 2.0)
     assert found["targets.missed"] == 2.0
+
+
+@pytest.mark.parametrize("name", ["crash-recovery", "migration", "elasticity", "windowed-join"])
+def test_metrics_of_a_run_are_among_those_that_were_possible_before(name: str) -> None:
+    scenario = read_scenario(resolve(name), []).scenario
+    possible = set(possible_metrics(scenario))
+    found = metrics_of(summarise(scenario, [simulate(scenario)]))
+    assert {one for one in found if found[one] is not None and not one.startswith(FREE_SECTIONS)} <= possible
+
+
+@pytest.mark.parametrize(
+    ("section", "find", "table"),
+    [
+        ("broken", broken, "failures"),
+        ("elasticity", elasticity, "adaptations"),
+        ("maintenance", maintenance, "maintenance"),
+    ],
+)
+def test_sections_without_records_say_nothing_and_still_have_possible_metrics(
+    section: str, find: Callable[[list[RunRecords]], object], table: str
+) -> None:
+    records = small_records()
+    assert not len(next(iter(records.tables[table].values())))
+    assert find([records]) is None
+    assert any(one.startswith(f"{section}.") for one in possible_metrics(small_scenario()))

@@ -11,6 +11,7 @@ import pytest
 
 from models import layout
 from models.availability.description import availability_from
+from models.availability.problem import settings_of
 from models.errors import MOST_SHOWN, InputError, InputFault
 from models.reading import scenario_from
 from models.rules.names import unknown_name
@@ -151,3 +152,17 @@ def test_operators_of_a_cycle_and_those_between_cycles_are_named() -> None:
     with pytest.raises(InputError) as refused:
         scenario_from(chain(4, last="m2"))
     assert [fault.rule for fault in refused.value.faults] == ["is on a cycle: m0, m1, m2"]
+
+
+@pytest.mark.parametrize("entry", [0.01, "x", 2])
+def test_more_values_of_p_than_a_curve_has_are_refused_with_one_fault(entry: object) -> None:
+    raw = {"hosts": ["a", "b"], "operators": {"o": ["a", "b"]}, "queries": {"q": ["o"]}, "p": [entry] * 10_001}
+    with pytest.raises(InputError) as refused:
+        availability_from(raw)
+    assert [str(fault.rule) for fault in refused.value.faults] == ["must have at most 10000 entries, not 10001"]
+
+
+def test_more_values_of_p_by_option_are_refused_before_anything_is_computed() -> None:
+    raw = {"hosts": ["a", "b"], "operators": {"o": ["a", "b"]}, "queries": {"q": ["o"]}, "p": 0.1}
+    with pytest.raises(InputError, match="--p: must be at most 10000 values, not 10001"):
+        settings_of(availability_from(raw), [0.1] * 10_001)
