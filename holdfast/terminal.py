@@ -20,6 +20,12 @@ _PLACES = ("--out", "--report", "--page", "--tables", "--workers")  # where it i
 _CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
+def warn(texts: Iterable[str]) -> None:
+    """Print warnings to stderr, one on a line."""
+    for text in texts:
+        print(f"warning: {clean(text)}", file=sys.stderr)
+
+
 def clean(text: object, *, lines: bool = False) -> str:
     """The text without characters that a terminal acts on; line feeds stay where `lines` is true."""
     shown = str(text)

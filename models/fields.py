@@ -73,6 +73,14 @@ _LARGEST = {
     "1/s": (1e9, "1e9 /s"),
     "USD/s": (1e9, "1e9 USD/s"),
 }
+# Smallest value above zero of a file: the clock counts nanoseconds, and rates have gaps that it can count.
+_SMALLEST = {
+    "s": (1e-9, "1 ns"),
+    "B": (0.001, "0.001 B"),
+    "B/s": (0.001, "0.001 B/s"),
+    "1/s": (1e-9, "1e-9 /s"),
+    "USD/s": (1e-12, "1e-12 USD/s"),
+}
 
 
 @dataclass(frozen=True)
@@ -83,16 +91,21 @@ class Dimension:
 
 
 def _quantity(dimension: str, rule: str, accepts: Callable[[float], bool]) -> Any:
+    (smallest, smallest_text), (largest, largest_text) = _SMALLEST[dimension], _LARGEST[dimension]
+    example = units.example(dimension)
+
     def read(value: object, info: ValidationInfo) -> object:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if is_number and not (info.context or {}).get("units"):
             return value
         try:
-            return units.parse(value, dimension)
+            found = units.parse(value, dimension)
         except units.UnitError as error:
             raise PydanticCustomError("unit", "{rule}", {"rule": error.rule, "hint": error.hint}) from None
-
-    largest, largest_text = _LARGEST[dimension]
+        if 0 < found < smallest:
+            least = f"must be {'zero, or ' if accepts(0.0) else ''}at least {smallest_text}"
+            raise PydanticCustomError("range", "{rule}", {"rule": least, "hint": f'as in "{example}"'})
+        return found
 
     def check(value: float) -> float:
         if not accepts(value):
@@ -101,7 +114,6 @@ def _quantity(dimension: str, rule: str, accepts: Callable[[float], bool]) -> An
             raise PydanticCustomError("range", "{rule}", {"rule": f"must be at most {largest_text}", "hint": ""})
         return value
 
-    example = units.example(dimension)
     return (
         Dimension(dimension),
         BeforeValidator(read),

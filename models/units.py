@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class UnitError(ValueError):
 def parse(text: object, dimension: str) -> float:
     """The quantity as a number in the unit of `dimension` ("s", "B", "B/s", "1/s", "USD/s").
 
-    Raises UnitError for a bare number, an unknown or refused unit, another dimension, a value not finite.
+    Raises UnitError for a bare number, an unknown or refused unit, another dimension, a value not finite, or lost
+    next to zero.
 
     >>> parse("0.4 ms", "s")
     0.0004
@@ -63,6 +65,8 @@ def parse(text: object, dimension: str) -> float:
     value = _to_base(float(found[1]), found[2], unit, hint)
     if not math.isfinite(value):
         raise UnitError("must be finite", hint)
+    if abs(value) < sys.float_info.min and re.search("[1-9]", re.split("[eE]", found[1])[0]):
+        raise UnitError("is too small: a number of this machine cannot hold it", hint)
     return value
 
 

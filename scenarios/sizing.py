@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from models.availability.times import mostly_down
 from models.errors import InputError, named
 from models.sizing.answer import Judged, PlanFigures, SizingPlan
 from models.sizing.description import Sizing, sizing_from
@@ -39,6 +40,13 @@ def read_sizing(path: str | Path) -> tuple[SizingProblem, tuple[str, ...]]:
         raise InputError.at("file", path.name, "must end in .toml or .json")
     asked = sizing_from(read_json(path) if path.suffix == ".json" else tables_of(path, "sizing"))
     return problem_of(asked, path.parent)
+
+
+def warnings(problem: SizingProblem) -> list[str]:
+    """Return what is legal and probably not meant: hosts that are down for most of the time."""
+    ways = ("mttf_s", "mtbf_s", "per_day", "per_year", "afr", "log")
+    given = next(name for name in ways if getattr(problem.asked.failures, name) is not None)
+    return [*mostly_down(f"failures.{given.removesuffix('_s')}", problem.mttf_s, problem.mttr_s)]
 
 
 def problem_of(asked: Sizing, folder: Path) -> tuple[SizingProblem, tuple[str, ...]]:

@@ -42,12 +42,14 @@ def availability(
     Exit code 0: answered; 2: bad input; 4: a query misses the target, or bounds leave it open.
     """
     from holdfast import terminal  # noqa: PLC0415
+    from models.availability.description import warnings  # noqa: PLC0415
     from scenarios.availability import answer, document, read_with_doubts  # noqa: PLC0415
     from scenarios.availability_worth import worth as worth_of  # noqa: PLC0415
     from scenarios.write_once import refuse_page, write_text  # noqa: PLC0415
 
     refuse_page(report, force=force)
     asked, doubts = read_with_doubts(file)
+    terminal.warn(warnings(asked))
     found = answer(
         asked, p=p or (), method=method, runs=runs, seed=seed, workers=workers, target=target,
         talk=lambda text: typer.echo(text, err=True),

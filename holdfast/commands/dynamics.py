@@ -36,12 +36,14 @@ def dynamics(
     """
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
+    from models.dynamics.rules import warnings  # noqa: PLC0415
     from scenarios.dynamics import check_format, check_out, read_dynamics, run_dynamics, write_dynamics  # noqa: PLC0415
     from scenarios.report_dynamics import dynamics_page  # noqa: PLC0415
     from scenarios.write_once import refuse_page, refuse_page_within, write_text  # noqa: PLC0415
 
     refuse_page_within(report, out)
     asked, log = read_dynamics(file)
+    terminal.warn(warnings(asked))
     check_format(tables)
     refuse_page(report, force=force)
     if out is not None:

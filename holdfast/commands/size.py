@@ -37,7 +37,7 @@ def size(
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from scenarios.report_sizing import sizing_page  # noqa: PLC0415
-    from scenarios.sizing import EXIT, answer, document  # noqa: PLC0415
+    from scenarios.sizing import EXIT, answer, document, warnings  # noqa: PLC0415
     from scenarios.write_once import refuse_page, write_text  # noqa: PLC0415
 
     refuse_page(report, force=force)
@@ -45,6 +45,7 @@ def size(
         found = answer(
             file, curve=curve, talk=lambda _: talk("going through plans", None)
         )  # one line, not one for each
+    terminal.warn(warnings(found.problem))
     if report is not None:
         write_text(report, sizing_page(found, command=terminal.again()), force=force)
     if as_json:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
+from models.availability.times import mostly_down
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.fields import FROM_FILE, Count, Description, FilePath, PositiveSeconds, ReadOnlyMap, Seconds, Share
 from models.words import faults_of, nearest_if_shown, path_text
@@ -181,6 +182,14 @@ def of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
             yield InputFault(fault.path, fault.value, "must have at least 1 entry")
         elif not fault.rule.startswith("must be a ") or fault.path not in tables:
             yield fault
+
+
+def warnings(asked: Availability) -> Iterator[str]:
+    """Yield what is legal and probably not meant: hosts that are down for most of the time."""
+    if asked.times is not None:
+        yield from mostly_down("times.mttf", asked.times.mttf_s, asked.times.mttr_s)
+    for name, host in asked.own.items():
+        yield from mostly_down(path_text(("hosts", name, "mttf")), host.mttf_s, host.mttr_s)
 
 
 def _context(from_file: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from models.availability.description import named_faults, of_meant_kind
+from models.availability.times import mostly_down
 from models.dynamics.description import Dynamics, Query
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.fields import FROM_FILE
@@ -189,6 +190,18 @@ def _size_faults(asked: Dynamics) -> Iterator[InputFault]:
         if count > _MOST_EVENTS:
             rule = f"makes about {count:.2g} events in all replications: at most {_MOST_EVENTS:.0e} are simulated"
             yield InputFault(path, NO_VALUE, rule, "a shorter duration, or fewer replications")
+
+
+def warnings(asked: Dynamics) -> Iterator[str]:
+    """Yield what is legal and probably not meant: hosts and domains that are down for most of the time."""
+    times = asked.times
+    key = "up" if times.mttf_s is None else "mttf"
+    yield from mostly_down(f"times.{key}", times.mean_up_s, times.mean_down_s)
+    for name in asked.host_names:
+        host = asked.host(name)
+        yield from mostly_down(path_text(("hosts", name, "mttf")), host.mttf_s, host.mttr_s)
+    for name, domain in asked.domains.items():
+        yield from mostly_down(path_text(("domains", name, "mttf")), domain.mttf_s, domain.mttr_s)
 
 
 def _downtime_faults(asked: Dynamics) -> Iterator[InputFault]:

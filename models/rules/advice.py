@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from itertools import chain
 
 from models import units
+from models.availability.times import mostly_down
 from models.checkpoint_traffic import Bottleneck, bottlenecks
-from models.cluster import ScheduledFailures
+from models.cluster import ExponentialFailures, ScheduledFailures
 from models.estimate import rough
 from models.events import HostFailure
 from models.inputs import RunInputs
@@ -43,6 +44,7 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
             _of_memory(scenario, known),
             _of_times(scenario),
             _of_failures(scenario),
+            _of_repairs(scenario),
             _of_checkpoints(scenario, known, inputs),
             _of_hosts(scenario, known),
             _of_elasticity(scenario),
@@ -140,6 +142,15 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
         yield Advice("fault_tolerance", "checkpoints are taken and nothing ever fails")
     if method == "none" and fails:
         yield Advice("fault_tolerance", "hosts fail and nothing is checkpointed: state is lost")
+
+
+def _of_repairs(scenario: Scenario) -> Iterator[Advice]:
+    """Hosts that are up for less time than a repair takes."""
+    for name, group in scenario.hosts.items():
+        if isinstance(group.failures, ExponentialFailures):
+            path = path_text(("hosts", name, "failures", "mtbf"))
+            for said in mostly_down(path, group.failures.mtbf_s, group.failures.repair_s):
+                yield Advice(path, said.removeprefix(f"{path}: "))
 
 
 def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) -> Iterator[Advice]:
