@@ -14,7 +14,7 @@ SEED_RULE = "must be a whole number between 0 and 2^63 - 1"
 def seed_faults(path: str, seed: object) -> Iterator[InputFault]:
     """Yield the fault of a value that is no seed, under the name of its option or key."""
     try:
-        number = -1 if isinstance(seed, bool) else operator.index(seed)  # type: ignore[call-overload]
+        number = -1 if isinstance(seed, bool) else operator.index(seed)  # type: ignore[arg-type]
     except TypeError:
         number = -1
     if not 0 <= number <= MOST_SEED:
