@@ -31,6 +31,11 @@ MACHINE_FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+# how typer says that a path can have no such name -> how people do
+_NO_PATHS = {
+    "embedded null byte": "a path must not hold a null character",
+    "surrogates not allowed": "a path must not hold half of a surrogate pair",
+}
 
 # name -> (module of holdfast.commands, attribute, what it does); imported when the command is used
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -252,6 +257,10 @@ def _print_usage(error: Any) -> None:
     if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
         print(context.get_help(), file=sys.stderr)
         return
-    terminal.error(error.format_message())
+    said = error.format_message()
+    for ending, rule in _NO_PATHS.items():
+        if said.endswith(ending):
+            said = said.partition("Value error, ")[0] + rule
+    terminal.error(said)
     if context is not None:
         print(f"see: {terminal.clean(context.command_path)} --help", file=sys.stderr)

@@ -131,7 +131,11 @@ def in_parts(work: Callable[[P], R], parts: Sequence[P], workers: int) -> list[R
     if workers == 1 or len(parts) == 1:
         return first + [work(part) for part in parts[1:]]
     with ThreadPoolExecutor(min(workers, len(parts), 4 * (os.cpu_count() or 1))) as pool:
-        return first + list(pool.map(work, parts[1:]))
+        try:
+            return first + list(pool.map(work, parts[1:]))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # or Ctrl-C would wait for all that has been submitted
+            raise
 
 
 def seed_of(*parts: object) -> int:

@@ -274,3 +274,27 @@ def test_a_users_own_models_do_not_win_and_are_named_when_they_do(tmp_path: Path
 def test_a_terminal_that_knows_only_ascii_is_no_error(tmp_path: Path) -> None:
     done = in_a_process("show", "mm1", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [("a\0.json", "must not hold a null character"), ("\ud800.json", "must not hold half of a surrogate pair")],
+)
+def test_an_option_for_a_path_that_cannot_be_is_refused_in_plain_words(
+    capsys: pytest.CaptureFixture[str], name: str, rule: str
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["plan", "steps", "problem.json", "--out", name])
+    said = capsys.readouterr().err.splitlines()
+    assert left.value.code == 2
+    assert said == [f"error: Invalid value for '--out': a path {rule}", "see: holdfast plan steps --help"]
+
+
+def test_a_path_that_is_too_long_is_not_said_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["run", "a/" * 3000 + "x.toml"])
+    said = capsys.readouterr().err.splitlines()
+    assert left.value.code == 2
+    assert len(said) == 1
+    assert len(said[0]) < 500
+    assert said[0].endswith("file name too long")

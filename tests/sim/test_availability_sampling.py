@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from models.availability.intervals import at_most, clopper_pearson, effective, w
 from models.availability.law import broken_law
 from models.availability.queries import Failures, Queries, equal_hosts
 from models.errors import InputError
-from sim.availability import BLOCK, arrays_of, sampled
+from sim.availability import BLOCK, arrays_of, in_parts, sampled
 from sim.availability_strata import exactly_down, stratified
 from sim.availability_weights import log_weights, tilted_chances, weighted
 from sim.compiled.outages import add_bits, break_words, draw_words, ones, tell_numbers
@@ -219,3 +220,28 @@ def test_shares_by_hand_are_what_strata_know_of_one_failure() -> None:
     found, by_hand = stratified(queries, failures, runs=2000), broken_by_hand(queries, failures, 0)
     assert found.queries[0].value == pytest.approx(float(by_hand[0]), rel=1e-5)
     assert found.queries[1].interval[0] <= float(by_hand[1]) <= found.queries[1].interval[1]
+
+
+class Interrupted(list[int]):
+    """Parts of which Ctrl-C comes while the last is handed to a thread."""
+
+    def __getitem__(self, which):
+        if not isinstance(which, slice):
+            return super().__getitem__(which)
+        return self._rest()
+
+    def _rest(self):
+        yield from list(self)[1:]
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_does_not_wait_for_parts_that_nobody_has_begun():
+    done = []
+
+    def work(part):
+        time.sleep(0.01)
+        done.append(part)
+
+    with pytest.raises(KeyboardInterrupt):
+        in_parts(work, Interrupted(range(1000)), 2)
+    assert len(done) < 1000
