@@ -12,7 +12,7 @@ from models.availability.description import named_faults, of_meant_kind
 from models.dynamics.description import Dynamics, Query
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.fields import FROM_FILE
-from models.words import faults_of, nearest, path_text
+from models.words import faults_of, nearest_if_shown, path_text
 
 _MOST_EVENTS = 2e7
 
@@ -76,7 +76,7 @@ def _operator_faults(asked: Dynamics) -> Iterator[InputFault]:
         for source in operator.cost_s:
             if source not in asked.sources:
                 path = path_text(("operators", name, "cost", source))
-                yield InputFault(path, NO_VALUE, "is not a source", nearest(source, asked.sources))
+                yield InputFault(path, NO_VALUE, "is not a source", nearest_if_shown(source, asked.sources))
         if not operator.hosts and asked.manager is None:
             path = path_text(("operators", name))
             yield InputFault(path, NO_VALUE, "needs hosts: there is no manager to choose them", 'hosts = ["a"]')
@@ -206,7 +206,7 @@ def recorded_faults(
     for index, (host, down, up) in sorted(enumerate(rows), key=lambda one: (one[1][1], one[0])):
         path = f"{where}[{index + first}]"
         if host not in known:
-            yield InputFault(f"{path}.host", host, "is not a host", nearest(host, hosts))
+            yield InputFault(f"{path}.host", host, "is not a host", nearest_if_shown(host, hosts))
         if not 0 <= down < up:
             yield InputFault(f"{path}.up", up, f"must be after it went down, at {down:g} s")
         before, row = last.get(host, (0.0, 0))
