@@ -12,7 +12,7 @@ from models.events import Event, FailureReplay, HostFailure
 from models.failure_log import STILL_DOWN, US, FailureLog
 from models.fields import FrozenMap
 from models.scenario import Scenario
-from models.words import nearest, path_text
+from models.words import nearest_if_shown, path_text
 from scenarios.failure_logs import read_kept
 
 _MOST = 100_000
@@ -68,9 +68,9 @@ def _numbers(asked: FailureReplay, log: FailureLog, hosts: Mapping[str, object])
     for host, logged in given.items():
         path = path_text(("failures", "hosts", host))
         if host not in hosts:
-            faults.append(InputFault(path, logged, "is not a host of the scenario", nearest(host, hosts)))
+            faults.append(InputFault(path, logged, "is not a host of the scenario", nearest_if_shown(host, hosts)))
         if logged not in place:
-            faults.append(InputFault(path, logged, "is not a host of the log", nearest(logged, place)))
+            faults.append(InputFault(path, logged, "is not a host of the log", nearest_if_shown(logged, place)))
     if not given:
         hint = 'say which fails as which, as in failures.hosts = { worker-0 = "8-157" }'
         faults.append(InputFault("failures.hosts", NO_VALUE, "is missing: no host of the log has a name of ours", hint))

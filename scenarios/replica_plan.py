@@ -14,7 +14,7 @@ from models.fields import FrozenMap
 from models.replication.problem import KIND, checked_instances
 from models.rules import faults, not_simulated
 from models.scenario import Scenario
-from models.words import Step, nearest, path_text
+from models.words import Step, nearest, nearest_if_shown, path_text
 from scenarios.failure_replay import replayed
 from scenarios.planning_files import read_fields
 
@@ -105,7 +105,7 @@ def _faults_of_hosts(scenario: Scenario, asked: ReplicaPlan, chosen: _Chosen, na
     for key, given in (("hosts", asked.hosts or ()), ("spares", asked.spares)):
         for index, host in enumerate(given):
             if host not in known:
-                yield InputFault(_at(key, index), host, "there is no host of this name", nearest(host, known))
+                yield InputFault(_at(key, index), host, "there is no host of this name", nearest_if_shown(host, known))
             elif host in given[:index]:
                 yield InputFault(_at(key, index), host, "is named twice")
             elif host in spare:
@@ -129,7 +129,7 @@ def _faults_of_operators(scenario: Scenario, asked: ReplicaPlan, chosen: _Chosen
         for index, name in enumerate(names):
             if name not in chosen.hosts:
                 path = _at(key, name) if key == "operators" else _at(key, index)
-                yield InputFault(path, name, "is not an operator of the plan", nearest(name, chosen.hosts))
+                yield InputFault(path, name, "is not an operator of the plan", nearest_if_shown(name, chosen.hosts))
     taken: dict[str, str] = {}
     for name, hosts in chosen.hosts.items():
         target, path = _target(asked, name), _at("operators", name)

@@ -12,7 +12,7 @@ from typing import Any
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.replication.problem import Instances, checked_instances
-from models.words import nearest, path_text
+from models.words import nearest_if_shown, path_text
 from scenarios.planning_files import read_fields
 from scenarios.query_files import LoadedQueries
 
@@ -43,7 +43,7 @@ def placed_by_file(found: LoadedQueries, n_hosts: int) -> Instances:
     for name, said in found.asked.placed.items():
         path, where = path_text(("placed", name)), said if isinstance(said, tuple) else (said,)
         if name not in number:
-            faults.append(InputFault(path, name, "is no operator", nearest(name, number)))
+            faults.append(InputFault(path, name, "is no operator", nearest_if_shown(name, number)))
         elif where[0] >= n_hosts:
             rule = f"is not a host for primaries: there are {n_hosts}, counted from 0"
             faults.append(InputFault(path, where[0], rule))

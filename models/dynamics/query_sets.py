@@ -9,7 +9,7 @@ from models.dynamics.description import Dynamics, Operator, Query, Source
 from models.errors import InputFault, raise_if_any
 from models.fields import FrozenMap
 from models.queries.loads import OperatorTable
-from models.words import nearest, path_text
+from models.words import nearest_if_shown, path_text
 
 
 def with_query_set(asked: Dynamics, table: OperatorTable, rates: FloatArray) -> Dynamics:
@@ -44,7 +44,7 @@ def _faults(asked: Dynamics, table: OperatorTable) -> Iterator[InputFault]:
         for name in given:
             if name not in known:
                 rule = f"is not among the {key} of the query set"
-                yield InputFault(path_text((key, name)), name, rule, nearest(name, known))
+                yield InputFault(path_text((key, name)), name, rule, nearest_if_shown(name, known))
     for name in asked.queries:
         if asked.query(name).operators:
             yield InputFault(path_text(("queries", name, "operators")), name, "is what the query set says")

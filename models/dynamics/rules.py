@@ -13,7 +13,7 @@ from models.availability.times import mostly_down
 from models.dynamics.description import Dynamics, Query
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.fields import FROM_FILE
-from models.words import faults_of, nearest, path_text
+from models.words import faults_of, nearest_if_shown, path_text
 
 _MOST_EVENTS = 2e7
 
@@ -77,7 +77,7 @@ def _operator_faults(asked: Dynamics) -> Iterator[InputFault]:
         for source in operator.cost_s:
             if source not in asked.sources:
                 path = path_text(("operators", name, "cost", source))
-                yield InputFault(path, NO_VALUE, "is not a source", nearest(source, asked.sources))
+                yield InputFault(path, NO_VALUE, "is not a source", nearest_if_shown(source, asked.sources))
         if not operator.hosts and asked.manager is None:
             path = path_text(("operators", name))
             yield InputFault(path, NO_VALUE, "needs hosts: there is no manager to choose them", 'hosts = ["a"]')
@@ -211,7 +211,7 @@ def _downtime_faults(asked: Dynamics) -> Iterator[InputFault]:
     for index, column, rule, before in _clashes(rows, asked.host_names):
         path = f"downtimes[{index}]" + (f".{column}" if before is None else "")
         value = rows[index][_COLUMNS.index(column)]
-        hint = nearest(rows[index][0], asked.host_names) if column == "host" and before is None else ""
+        hint = nearest_if_shown(rows[index][0], asked.host_names) if column == "host" and before is None else ""
         yield InputFault(path, value, rule if before is None else f"{rule} downtimes[{before}]", hint)
 
 

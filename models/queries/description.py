@@ -26,7 +26,7 @@ from models.fields import (
     Share,
 )
 from models.queries.operators import KINDS, Kind
-from models.words import faults_of, nearest, path_text
+from models.words import faults_of, nearest_if_shown, path_text
 
 Label = Annotated[str, Field(min_length=1, max_length=64)]
 Text = Annotated[str, Field(max_length=1000)]
@@ -242,7 +242,7 @@ def _faults(found: QuerySet) -> Iterator[InputFault]:
         yield from _template_faults(found.templates)
     for name in found.kinds:
         if name not in KINDS:
-            yield InputFault(path_text(("kinds", name)), name, "is no kind of operator", nearest(name, KINDS))
+            yield InputFault(path_text(("kinds", name)), name, "is no kind of operator", nearest_if_shown(name, KINDS))
 
 
 def _template_faults(made: Templates) -> Iterator[InputFault]:

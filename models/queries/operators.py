@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from models.errors import NO_VALUE, InputFault, raise_if_any
-from models.words import nearest, path_text
+from models.words import nearest_if_shown, path_text
 
 Kind = Literal["source", "projection", "filter", "aggregation", "sequence", "join", "destination"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -97,7 +97,9 @@ class Query:
             yield InputFault(f"{where}.inputs", len(operator.inputs), rule)
         for index, one in enumerate(operator.inputs):
             if one not in self.operators:
-                yield InputFault(f"{where}.inputs[{index}]", one, "is no operator", nearest(one, self.operators))
+                yield InputFault(
+                    f"{where}.inputs[{index}]", one, "is no operator", nearest_if_shown(one, self.operators)
+                )
             elif self.operators[one].kind == "destination":
                 yield InputFault(f"{where}.inputs[{index}]", one, "is a destination, which sends nothing on")
 
@@ -121,7 +123,7 @@ class Query:
 def _own_faults(where: str, operator: Operator) -> Iterator[InputFault]:
     if operator.kind not in KINDS:
         yield InputFault(
-            f"{where}.kind", operator.kind, "must be one of " + ", ".join(KINDS), nearest(operator.kind, KINDS)
+            f"{where}.kind", operator.kind, "must be one of " + ", ".join(KINDS), nearest_if_shown(operator.kind, KINDS)
         )
     if operator.kind == "source" and not operator.predicate:
         yield InputFault(f"{where}.stream", NO_VALUE, "is missing: a source needs one")

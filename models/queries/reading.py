@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.queries.description import KindDefaults, OperatorEntry, QueryEntry, QuerySet
 from models.queries.operators import NO_PREDICATE, Operator, Query
-from models.words import nearest, path_text
+from models.words import nearest_if_shown, path_text
 
 Compile = Callable[[str, str], Mapping[str, OperatorEntry]]  # (path, text of a query) -> its operators
 
@@ -44,7 +44,9 @@ def _stream_faults(path: str, entries: Mapping[str, OperatorEntry], asked: Query
     for name, entry in entries.items():
         where = f"{path}.operators.{name}"
         if entry.kind == "source" and entry.stream and entry.stream not in asked.streams:
-            yield InputFault(f"{where}.stream", entry.stream, "is no stream", nearest(entry.stream, asked.streams))
+            yield InputFault(
+                f"{where}.stream", entry.stream, "is no stream", nearest_if_shown(entry.stream, asked.streams)
+            )
         if entry.stream and entry.kind not in NO_PREDICATE:
             yield InputFault(f"{where}.stream", entry.stream, "is for sources and destinations")
         if entry.predicate and entry.kind in NO_PREDICATE:
