@@ -243,8 +243,8 @@ class QueryPlan(Solution):
     operators: BoolArray | None = None
     used: float | None = None
     price: float | None = None
-    single_value: float = 0.0
-    single_bound: float = 0.0
+    single_value: float | None = None
+    single_bound: float | None = None
     split: FloatArray | None = None
 
     def __post_init__(self) -> None:

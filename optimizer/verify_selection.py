@@ -114,11 +114,15 @@ def recomputed_queries(problem: QuerySelection, plan: QueryPlan) -> Recomputed:
     return Recomputed(found + wrong_bound, problem.objective(queries), 1, evidence, unproven=left)
 
 
-def _single_value(problem: QuerySelection, said: float, queries: BoolArray, operators: BoolArray) -> list[Violation]:
+def _single_value(
+    problem: QuerySelection, said: float | None, queries: BoolArray, operators: BoolArray
+) -> list[Violation]:
     """Return what is wrong with the value of single operators: it is that of some operators that the plan takes.
 
     What was taken alone may also have completed a query, so those that no query needs are the least there may be.
     """
+    if said is None:
+        return []
     if problem.operator_value is None:
         most = least = 0.0
     else:
@@ -140,9 +144,11 @@ def _single_bound(
 
     It holds for what the queries of the plan leave of the capacity: a bit more, so that nothing is lost to rounding.
     """
-    bound = plan.single_bound
-    if bound < plan.single_value - slack(plan.single_value):
-        return [_false_single(bound, plan.single_value, "it has itself")], ()
+    bound, value = plan.single_bound, plan.single_value
+    if bound is None:
+        return [], ()
+    if value is not None and bound < value - slack(value):
+        return [_false_single(bound, value, "it has itself")], ()
     taken = problem.union(queries)
     if problem.operator_value is None or not problem.fits(taken):
         return [], ()

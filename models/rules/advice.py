@@ -164,15 +164,18 @@ def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) ->
 
 def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
     """Return what cannot keep up, with figures, and which interval would do."""
+    size, rate, every = rough(one.bytes_, "B"), rough(one.bytes_per_s, "B/s"), units.show(interval_s, "s")
     others = f" ({one.taken_share:.0%} taken by {_OTHERS[one.does]})" if one.taken_share >= _WORTH_NAMING else ""
-    text = (
-        f"checkpoints cannot keep up: {one.where} {one.does} {rough(one.bytes_, 'B')} of them every "
-        f"{units.show(interval_s, 's')}; over {rough(one.bytes_per_s, 'B/s')}{others} they "
-    )
-    text += "never end" if math.isinf(one.needs_s) else f"take {rough(one.needs_s, 's')}"
+    needs, _ = units.apart(one.needs_s, interval_s)  # what hardly exceeds the interval must not read as equal to it
+    text = f"{one.where} {one.does} {size} of them every {every}; over {rate}{others} they "
+    text += "never end" if math.isinf(one.needs_s) else f"take {needs}"
+    # Writing goes before the tuples that wait: checkpoints may be in time and the tuples are not.
+    late = one.does == "writes" and one.bytes_ <= one.bytes_per_s * interval_s
+    text = f"{'tuples beside checkpoints' if late else 'checkpoints'} cannot keep up: {text}"
     if one.shortest_s is None or one.shortest_s >= duration_s:
         return f"{text}, and no longer interval within the run keeps up"
-    return f"{text}; the shortest interval that keeps up is about {rough(one.shortest_s, 's')}"
+    shortest, _ = units.apart(one.shortest_s, interval_s)
+    return f"{text}; the shortest interval that keeps up is about {shortest}"
 
 
 def _of_elasticity(scenario: Scenario) -> Iterator[Advice]:

@@ -78,6 +78,7 @@ def figures_placed(placed: Placed, interval_s: float, least: float) -> PlanFigur
     found = at_most(placed, interval_s)
     share = problem.asked.target.recovery_share
     uses = placed.uses_per_s()
+    longest_s = _within(placed, interval_s, 1.0)
     return PlanFigures(
         interval_s=interval_s,
         unavailability=found.total * (1 + _ROUNDING),
@@ -85,9 +86,9 @@ def figures_placed(placed: Placed, interval_s: float, least: float) -> PlanFigur
         recovering=found.recovering,
         switching=0.0,
         utilisation=problem.busy(plan, 0) + problem.asked.checkpoints.pause_s / interval_s,
-        worst_recovery_s=_within(placed, interval_s, 1.0),
+        worst_recovery_s=longest_s,
         promised_recovery_s=_within(placed, interval_s, share),
-        mean_recovery_s=placed.mean_recovery_s(interval_s),
+        mean_recovery_s=min(longest_s, placed.mean_recovery_s(interval_s)),
         mean_between_recoveries_s=1 / uses if uses else None,
         unavailability_at_least=least,
     )
