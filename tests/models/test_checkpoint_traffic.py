@@ -182,6 +182,27 @@ def test_the_warning_has_bytes_time_bandwidth_and_the_interval_that_keeps_up() -
     assert not [advice for advice in warnings(made()) if "keep up" in advice.text]
 
 
+def test_tuples_that_have_no_time_beside_checkpoints_are_told_from_checkpoints_that_are_late() -> None:
+    hosts = {"front": {}, "worker": {"count": 2}}
+    slow = tolerance(interval="10 s", guarantee="at-most-once")
+    busy = {"service": {"distribution": "deterministic", "value": "6 ms"}, "parallelism": 1, "serialise": "1 MB/s"}
+    for megabytes, what in ((1.5, "tuples beside checkpoints"), (3.0, "checkpoints")):  # 6 s and 12 s of every 10 s
+        operators = summing(state={"model": "fixed", "bytes": f"{megabytes} MB"}, **busy)
+        scenario = made(hosts=hosts, operators=operators, fault_tolerance=slow)
+        (one,) = [text.text for text in warnings(scenario) if "keep up" in text.text]
+        assert one.startswith(f"{what} cannot keep up: sum-0 writes {4 * megabytes:g} MB of them every 10 s")
+        assert f"(60% taken by services) they take {10 * megabytes:g} s" in one
+
+
+def test_a_time_just_above_the_interval_is_not_shown_as_the_interval() -> None:
+    operators = summing(state={"model": "fixed", "bytes": "5.0003 MB"}, parallelism=1)
+    tolerance = {"method": "checkpoint", "interval": "20 s", "kind": "full", "guarantee": "at-most-once"}
+    quiet = {"in": raw()["workload"]["in"] | {"rate": "0.001 /s"}}
+    scenario = made(operators=operators, fault_tolerance=tolerance, workload=quiet)
+    (one,) = [text.text for text in warnings(scenario) if "keep up" in text.text]
+    assert "every 20 s; over 1 MB/s they take 20.001 s" in one
+
+
 def test_one_warning_stands_for_all_hosts_and_names_what_records_take() -> None:
     workload = {"in": raw()["workload"]["in"] | {"rate": "1000 /s", "tuple": "1 kB"}}
     operators = summing(service={"distribution": "deterministic", "value": "0.1 ms"})

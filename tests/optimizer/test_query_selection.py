@@ -177,6 +177,14 @@ def test_false_claims_about_single_operators_are_found(changes, text):
     assert text in " ".join(map(str, verify_plan(problem, replace(plan, **changes)).violations))
 
 
+def test_a_plan_that_states_nothing_of_single_operators_claims_nothing_of_them():
+    problem = QuerySelection([5.0], [2, 2, 3, 1], [[0, 0]], 6.0, operator_value=[9, 1, 4, 2])
+    plan = replace(solve(problem), single_value=None, single_bound=None)
+    assert verify_plan(problem, plan).ok
+    text = "those that no query needs are worth 6.0"
+    assert text in " ".join(map(str, verify_plan(problem, replace(plan, single_value=0.0)).violations))
+
+
 @pytest.mark.parametrize("share", [1.0, 1e100])
 def test_shares_whose_price_is_beyond_all_numbers_prove_nothing(share):
     problem = QuerySelection([1.0, 2.0], [5e-324, 1.0], [[0, 0], [1, 1]], 1.0)

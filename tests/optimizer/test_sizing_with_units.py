@@ -102,6 +102,13 @@ def test_the_interval_that_is_used_meets_the_targets() -> None:
     assert found.figures.promised_recovery_s <= 25.0 * (1 + 1e-9)
 
 
+def test_the_mean_recovery_is_at_most_the_longest() -> None:
+    found = solve(problem(0.99, target={"availability": 0.99, "recovery_s": 60.0}))
+    judged = [one.at for one in found.judged if one.at is not None]
+    assert judged
+    assert all(one.mean_recovery_s <= one.worst_recovery_s for one in judged)
+
+
 def test_fewer_crews_are_never_better_and_too_many_placements_are_left_open() -> None:
     asked = problem(0.9)
     one, two = (Placed.of(asked, SystemPlan(4, 1, crews)) for crews in (1, 2))
