@@ -131,6 +131,13 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(file: Path, tmp_pat
 
 positive = st.floats(1e-3, 1e6, allow_nan=False)
 counts = st.integers(1, 1000)
+
+
+def from_zero(most: float) -> st.SearchStrategy[float]:
+    """Draw quantities that a file may have: it refuses those next to zero."""
+    return st.one_of(st.just(0.0), st.floats(1e-3, most))
+
+
 words = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=20)
 
 
@@ -146,10 +153,10 @@ services = st.one_of(
     law(distribution="gamma", mean_s=positive, shape=st.floats(0.001, 1e6)),
     law(distribution="erlang", mean_s=positive, shape=counts),
     law(distribution="lognormal", mean_s=positive, cv=st.floats(0.001, 100)),
-    law(distribution="uniform", low_s=st.floats(0, 1), high_s=st.floats(2, 3)),
+    law(distribution="uniform", low_s=from_zero(1), high_s=st.floats(2, 3)),
 )
 rates = st.one_of(
-    law(constant_per_s=st.floats(0, 1e9)),
+    law(constant_per_s=from_zero(1e9)),
     law(ramp=law(start_per_s=positive, end_per_s=positive, over_s=positive)),
     st.lists(positive, min_size=1, max_size=3).map(
         lambda found: {"steps": [{"at_s": float(k), "rate_per_s": rate} for k, rate in enumerate(found)]}
@@ -161,7 +168,7 @@ keys = st.one_of(law(distribution="uniform", count=counts), law(distribution="zi
 states = st.one_of(
     st.none(),
     law(model="per-key", entry_bytes=positive),
-    law(model="fixed", group_bytes=st.floats(0, 1e9)),
+    law(model="fixed", group_bytes=from_zero(1e9)),
     law(model="window", entry_bytes=positive, length_s=positive),
 )
 batches = law(distribution="geometric", mean=st.floats(1, 99))
@@ -183,7 +190,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         "name": draw(words),
         "seed": draw(st.integers(0, 2**63 - 1)),
         "duration_s": duration,
-        "warmup_s": duration * draw(st.floats(0, 0.9)),
+        "warmup_s": duration * draw(from_zero(0.9)),
         "replications": draw(counts),
         "workload": {"a": {"rate": draw(rates), "arrivals": draw(arrivals), "keys": draw(keys),
                            "tuple_bytes": draw(positive), "batch": draw(st.one_of(counts, batches))}},
@@ -199,8 +206,8 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         },
         "hosts": {"worker": {"count": draw(st.integers(2, 9)), "cpu": draw(st.sampled_from(["shared", "dedicated"])),
                              "speed": draw(positive), "memory_bytes": draw(positive), "failures": draw(failures),
-                             "price_per_s": draw(st.floats(0, 9)), "network_bytes_per_s": draw(positive)}},
-        "network": {"latency_s": draw(st.floats(0, 1))},
+                             "price_per_s": draw(from_zero(9)), "network_bytes_per_s": draw(positive)}},
+        "network": {"latency_s": draw(from_zero(1))},
         "placement": draw(st.sampled_from([{}, {"operators": {"c": "worker"}, "tasks": {"c-0": "worker-1"}}])),
         "fault_tolerance": {"method": draw(st.sampled_from(["none", "checkpoint"])), "interval_s": draw(positive),
                             "allocation": draw(st.sampled_from(["even", "exact", "plan.json", {"plan": "a plan"}])),

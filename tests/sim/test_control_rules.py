@@ -175,6 +175,7 @@ def unsent_checkpoint(heartbeat_ms: int, timeout_ms: int, noticed: int) -> None:
     raw = job({"dies": dies(1, 2280)}, store="remote", interval="1 s", remote="60 kB/s")
     raw["operators"]["sum"] |= {"state": {"model": "fixed", "bytes": "20 kB"}, "key_groups": 1, "parallelism": 1}
     raw["hosts"]["h"]["network"] = "100 kB/s"
+    raw["network"] |= {"sharing": "fifo"}
     raw["detector"] = {"heartbeat": f"{heartbeat_ms} ms", "timeout": f"{timeout_ms} ms"}
     del raw["placement"]["tasks"]["sum-1"]
     records = rows(raw, {})
