@@ -1,4 +1,4 @@
-"""Whether checkpoints kept up with their interval, and what it cost if not, from the rows of a run.
+"""Counts of late and skipped checkpoints, and what they cost, from the rows of a run.
 
 The checkpoint of a key group or task is due at every multiple of the interval (later by its share of it where they are
 staggered). It is skipped while the one before is under way: a unit has at most one at a time. It is late if it was

@@ -185,7 +185,7 @@ def forty(size: int, a_host: int, hosts: int) -> Any:
 
 
 def by_loop_s(posed: Any, tried: int) -> float:
-    """What a plain loop over all plans would take, from the first of them."""
+    """Return what a plain loop over all plans would take, from the first of them."""
     each = [(h, *rest) for h in range(5) for rest in [(), *((o,) for o in range(5) if o != h)]]
 
     def loop() -> float:

@@ -60,7 +60,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the plan holds: None where nothing is violated, but not all that it claims is proven."""
+        """Return whether the plan holds: None where nothing is violated, but not all that it claims is proven."""
         return None if self.ok and (not self.checked or self.not_checked) else self.ok
 
 

@@ -79,7 +79,7 @@ def measured(designs: Sequence[Design], measure: str, *, name: str, title: str, 
 
 @dataclass(frozen=True)
 class _Mark:
-    """Where a design stands: its mean and the ends of its bar [s], and how it differs from design 0."""
+    """The position of a design: its mean and the ends of its bar [s], and how it differs from design 0."""
 
     label: str
     verdict: str

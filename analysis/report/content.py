@@ -127,7 +127,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class CheckpointCounts:
-    """What became of the checkpoints of an operator or host; the time is None where it is not known."""
+    """Counts of the checkpoints of an operator or host; the time is None where it is not known."""
 
     name: str
     begun: int
@@ -150,7 +150,7 @@ class RecordDelay:
 
 @dataclass(frozen=True)
 class Uploads:
-    """Whether checkpoints kept up, and what they cost; ages [s] are those of checkpoints that recoveries used.
+    """Late and skipped checkpoints, and what they cost; ages [s] are those of checkpoints that recoveries used.
 
     `over_time` is the mean delay [ms] by host, without `left_out` hosts; `bounded` says whether a link has a bandwidth.
     """

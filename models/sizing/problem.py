@@ -128,7 +128,7 @@ class SizingProblem:
         return standing_s + float(self.recoveries(plan, at, standing_s)[-1, 0])
 
     def survives_loss(self, plan: SystemPlan) -> bool:
-        """Whether the work fits on the hosts that are left when all copies of a task are lost."""
+        """Return whether the work fits on the hosts that are left when all copies of a task are lost."""
         return self.spare(plan) >= plan.copies
 
     def quickest_recovery_s(self, plan: SystemPlan) -> float:

@@ -119,7 +119,7 @@ class _Walk:
         return True
 
     def _cost(self) -> float:
-        """What the replicas so far take, rounded as `Replication.cost` rounds."""
+        """Return what the replicas so far take, rounded as `Replication.cost` rounds."""
         return math.fsum(load * (len(hosts) - 1) for load, hosts in zip(self._load, self._sets, strict=True) if hosts)
 
     def _may(self, placed: int) -> bool:
@@ -188,7 +188,7 @@ class _Room:
         self._later = [each * (1 - _SAME) - self._slack * len(hosts) for each in later]
 
     def fits(self, operator: int, host: int) -> bool:
-        """Whether a host has room for one more instance."""
+        """Return whether a host has room for one more instance."""
         return bool(self.free[host] >= self.load[operator] - self._slack)
 
     def short(self, placed: int) -> bool:
@@ -209,7 +209,7 @@ class _Front:
         self._strict, self._allowed = strict, allowed
 
     def beats(self, cost: float, value: float) -> bool:
-        """Whether some plan costs no more and is no worse, or is wanted more."""
+        """Return whether some plan costs no more and is no worse, or is wanted more."""
         if self._allowed is not None and self._costs:
             enough = next((c for c, v in zip(self._costs, self._values, strict=True) if v <= self._allowed), math.inf)
             least = self._values[-1] * (1 + _SAME) if enough == math.inf else self._allowed
@@ -240,7 +240,7 @@ class _Chances:
         self._known: dict[frozenset[int], float] = {}
 
     def value(self, sets: Sequence[Sequence[int]]) -> float:
-        """What is minimised, over the operators that have hosts: a lower bound while some have none."""
+        """Return what is minimised, over the operators that have hosts: a lower bound while some have none."""
         masks = [sum(1 << host for host in hosts) for hosts in sets]
         broken = [
             self._of(frozenset(masks[o] for o in needed if masks[o])) if any(masks[o] for o in needed) else 0.0

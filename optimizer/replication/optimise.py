@@ -244,7 +244,7 @@ def _most_replicas(problem: Replication) -> int:
 
 
 def _is_better(made: ReplicationPlan, found: Sequence[FrontPoint]) -> bool:
-    """Whether fewer queries are broken than under the last plan."""
+    """Return whether fewer queries are broken than under the last plan."""
     return not found or (made.objective or 0.0) < float(found[-1].plan.objective or 0.0) * (1 - 1e-12)
 
 

@@ -69,7 +69,7 @@ def _lowest(state: State, cover: Sequence[int]) -> list[int]:
 
 
 def fits(state: State, o: int, budget: float) -> bool:
-    """Whether one more replica is within the budget, and within the number of replicas."""
+    """Return whether one more replica is within the budget, and within the number of replicas."""
     most = state.problem.max_replicas
     return (most is None or state.count < most) and bool(state.cost + state.load[o] <= budget + state.problem.slack)
 

@@ -44,7 +44,7 @@ class State:
 
     @property
     def late(self) -> bool:
-        """Whether the deadline, one of time.monotonic, is over: a search then ends with what it has."""
+        """Return whether the deadline, one of time.monotonic, is over: a search then ends with what it has."""
         return time.monotonic() >= self._deadline
 
     @property

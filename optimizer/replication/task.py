@@ -46,12 +46,12 @@ class Clock:
 
     @property
     def struck(self) -> bool:
-        """Whether the time is over."""
+        """Return whether the time is over."""
         return time.monotonic() >= self.deadline
 
     @property
     def left_s(self) -> float:
-        """What is left of the time [s]."""
+        """Return what is left of the time [s]."""
         return max(0.0, self.deadline - time.monotonic())
 
 
@@ -84,7 +84,7 @@ class Task:
         return (self.bounds.base, []) if self.clock.struck else self.bounds.mean(budget)
 
     def proven(self, budget: float) -> tuple[Proof, list[Instances]]:
-        """What the program of the problem proves within the budget, and plans that its solution makes.
+        """Return what the program of the problem proves within the budget, and plans that its solution makes.
 
         Nothing for the worst query, which has no program.
         """
@@ -111,7 +111,7 @@ class Task:
         return State(self.problem, instances, self.clock.deadline)
 
     def proven_cost(self, allowed: float) -> Proof:
-        """What its program proves of the cost for a mean share of broken queries."""
+        """Return what its program proves of the cost for a mean share of broken queries."""
         if self.problem.goal == "worst" or self.clock.struck:
             return Proof()
         return proven(cost_program_of(self.problem, allowed, self.bounds), self.clock.deadline)
@@ -135,11 +135,11 @@ class Task:
         return "; ".join(text for text in (note, STRUCK if self.clock.struck else "") if text)
 
     def improved(self, budget: float, plans: Sequence[Instances]) -> list[State]:
-        """What the search makes of plans."""
+        """Return what the search makes of plans."""
         return [self._improved(self._state(one), self._covers(self._state(one).placed), budget) for one in plans]
 
     def quick(self, budget: float, covers: Sequence[Cover]) -> State:
-        """What comes of the covers of the bound, without exchanging anything."""
+        """Return what comes of the covers of the bound, without exchanging anything."""
         found = []
         for start in self.starts(budget) or [self.start]:
             state = self._state(start.instances)
@@ -182,7 +182,7 @@ class Task:
         return list(found)
 
     def _by_importance(self, start: Placed, budget: float) -> list[Instances]:
-        """What the heuristics would do."""
+        """Return what the heuristics would do."""
         own = replace(self.problem, budget=min(budget, self.problem.capacity))
         found: dict[Instances, None] = {}
         for by, selection in _STARTS:
