@@ -76,7 +76,7 @@ def recoveries_table(summary: Mapping[str, Any]) -> Table:
 
 
 def checkpoints_said(summary: Mapping[str, Any]) -> list[Table | str]:
-    """Whether checkpoints kept up: one line, a table of operators if some were late or skipped, and what they cost."""
+    """Return what to show of checkpoints: a line, a table of operators if some were late or skipped, and their cost."""
     one = summary["checkpoints"]
     shown: list[Table | str] = [
         f"Checkpoints every {seconds(one['interval_s'])}: {one['begun']:,} begun, {one['completed']:,} completed, "

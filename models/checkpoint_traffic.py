@@ -90,7 +90,7 @@ def due_every_ns(scenario: Scenario) -> int:
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """What cannot carry the checkpoints of one interval, by mean rates and with the state at the end of the run."""
+    """A host, task or store that cannot carry the checkpoints of an interval, by mean rates and the last state."""
 
     where: str  # a host, a task, or the remote store
     does: Literal["sends", "writes", "stores"]

@@ -123,7 +123,7 @@ class _Walk:
         return math.fsum(load * (len(hosts) - 1) for load, hosts in zip(self._load, self._sets, strict=True) if hosts)
 
     def _may(self, placed: int) -> bool:
-        """Whether the limits hold so far, and hosts have room for the primaries of the operators that are left."""
+        """Return whether the limits hold so far and hosts have room for the primaries of the operators left."""
         most, moves = self.problem.max_replicas, self.problem.max_moves
         if self._cost() > self._most_cost or any(room.short(placed) for room in self._rooms):
             return False
@@ -176,7 +176,7 @@ class _Walk:
 
 
 class _Room:
-    """What hosts have left of one kind, CPU or network."""
+    """The CPU, or network, that hosts have left."""
 
     def __init__(self, problem: Replication, load: np.ndarray, capacity: np.ndarray, order: Sequence[int]) -> None:
         self.load, self.free = load.tolist(), capacity.tolist()
@@ -192,7 +192,7 @@ class _Room:
         return bool(self.free[host] >= self.load[operator] - self._slack)
 
     def short(self, placed: int) -> bool:
-        """Whether the primaries of the operators that come later take more than all hosts for primaries have left."""
+        """Return whether the primaries of later operators take more than the hosts for primaries have left."""
         return bool(sum(self.free[host] for host in self._hosts) < self._later[placed])
 
 
