@@ -44,12 +44,17 @@ def session_for(given: SparkSession | None, zone: str = "UTC") -> Iterator[Spark
 
 @contextlib.contextmanager
 def spark_errors(path: str) -> Iterator[None]:
-    """What Spark could not do with the input as an InputError: a broken file, a division by zero in SQL."""
+    """Raise what Spark cannot do with the input as an InputError: a broken file, a division by zero in SQL.
+
+    Ctrl-C stays KeyboardInterrupt: it cancels the jobs, and PySpark then raises the error of a cancelled job.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
         text = str(getattr(error, "java_exception", "")) if isinstance(error, Py4JJavaError) else error
         raise InputError.at(path, NO_VALUE, f"the rows cannot be read: {first_line(text)}") from error

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pyspark.errors import PySparkException
 
+from analysis.spark.files import spark_errors
 from analysis.spark.ingest import ingest
 from models.errors import InputError
 from models.key_groups import crc32_group
@@ -409,3 +411,16 @@ def test_large_files_equal_pandas(spark: Any, name: str) -> None:
     profile, bad = ingest([path], key="tailnum", time="sched_dep_ts", key_groups=32, bin_s=3600, spark=spark)
     assert bad.num_rows == 0
     assert_profile(profile, profile_by_pandas(flights, 32, 3600))
+
+
+def test_an_interrupt_is_not_taken_for_an_error_of_the_input() -> None:
+    def cancelled() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise PySparkException("the job was cancelled")
+
+    with pytest.raises(KeyboardInterrupt), spark_errors("ingest"):
+        cancelled()
+    with pytest.raises(InputError, match="the rows cannot be read"), spark_errors("ingest"):
+        raise PySparkException("a broken file")
