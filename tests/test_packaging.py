@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from compiled_probe import in_a_new_process, written
 
+from holdfast.commands import doctor
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("holdfast", "models", "sim", "optimizer", "analysis", "scenarios")
 _HOLDFAST = Path(sys.executable).parent / "holdfast"
@@ -138,3 +140,10 @@ def test_a_shadowed_package_is_named_in_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     assert "models" in done.stderr
     assert "PYTHONSAFEPATH" in done.stderr
+
+
+def test_doctor_looks_for_every_package_that_an_installation_requires() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    required = [line.split()[0] for line in setup["options"]["install_requires"].splitlines() if line.strip()]
+    assert sorted(doctor.NEEDED) == sorted(required)

