@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from holdfast.file_kinds import KINDS, described
 from models import units
 from models.keys import dimension_of, entry_of, fields_of, models_in, options, tag_of_model
-from models.scenario import Scenario
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 _WRITTEN = "This page is written by `python -m holdfast.reference`; change the code, not the page.\n"
@@ -26,41 +26,20 @@ _KINDS = {int: "whole number", float: "number", str: "text", bool: "true or fals
 
 def pages() -> dict[str, str]:
     """File name -> text of every reference page."""
-    return {
-        "scenario.md": scenario_page(),
-        "availability.md": availability_page(),
-        "sizing.md": sizing_page(),
-        "dynamics.md": dynamics_page(),
-        "cli.md": cli_page(),
-        "records.md": records_page(),
-    }
+    keys = {f"{kind}.md": keys_page(kind) for kind in KINDS}
+    return keys | {"cli.md": cli_page(), "records.md": records_page()}
 
 
-def scenario_page() -> str:
-    """Every key of a scenario file with type, unit, default and meaning, section by section."""
-    return _keys_page("Keys of a scenario file", Scenario)
+def keys_page(kind: str) -> str:
+    """Every key of files of a kind with type, unit, default and meaning, section by section; of dynamics its tables."""
+    text = _keys_page(kind)
+    return text if kind != "dynamics" else f"{text}\n{_tables_of_dynamics()}"
 
 
-def availability_page() -> str:
-    """Every key of a file of queries, operators and hosts."""
-    from models.availability.description import Availability  # noqa: PLC0415
-
-    return _keys_page("Keys of an availability file", Availability)
-
-
-def sizing_page() -> str:
-    """Every key of a file that asks for the size of a system."""
-    from models.sizing.description import Sizing  # noqa: PLC0415
-
-    return _keys_page("Keys of a sizing file", Sizing)
-
-
-def dynamics_page() -> str:
-    """Every key of a file of hosts, operators, queries and a manager, and every column of its tables."""
-    from models.dynamics.description import Dynamics  # noqa: PLC0415
+def _tables_of_dynamics() -> str:
     from models.dynamics.records import TABLES  # noqa: PLC0415
 
-    parts = [_keys_page("Keys of a dynamics file", Dynamics), "# Its tables\n"]
+    parts = ["# Its tables\n"]
     parts.append("What `--out` writes, a file for each; before these columns stands the number of the replication.\n")
     for name, columns in TABLES.items():
         parts.append(f"## `{name}`\n\n| column | type | unit | meaning |\n|---|---|---|---|")
@@ -70,14 +49,25 @@ def dynamics_page() -> str:
     return "\n".join(parts)
 
 
-def _keys_page(title_of_page: str, root: type[BaseModel]) -> str:
+_QUANTITIES = """\
+A quantity is text with a unit, such as `"5 s"`; counts are bare numbers. NAME is a name that you choose, [] an \
+entry of a list.
+"""
+_NUMBERS = """\
+Numbers are bare, in the unit that the meaning states. What is null is not given. An NPZ file has an array for each key.
+"""
+
+
+def _keys_page(kind: str) -> str:
+    root = described(kind)
+    of = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+    commands = ", ".join(f"`holdfast {one}`" for one in KINDS[kind].commands)
+    suffixes = " or ".join(KINDS[kind].suffixes)
     parts = [
-        f"# {title_of_page}\n",
+        f"# Keys of {of} file\n",
         _WRITTEN,
-        (
-            'A quantity is text with a unit, such as `"5 s"`; counts are bare numbers. NAME is a name that '
-            "you choose, [] an entry of a list.\n"
-        ),
+        f"Read by {commands}; its name ends in {suffixes}. `holdfast schema {kind}` prints the JSON schema.\n",
+        _NUMBERS if KINDS[kind].module == "models.problem_files" else _QUANTITIES,
     ]
     done: set[str] = set()
     waiting: list[tuple[str, type[BaseModel]]] = [(_WHOLE, root)]
@@ -185,6 +175,8 @@ def _default_text(field: FieldInfo) -> str:
 def _toml(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

@@ -28,8 +28,8 @@ from models.solution import Solution
 
 _SERIES_BELOW = 0.5  # where 1 - exp(-t) and t share digits
 _MOST_STEPS = 200
-_MOST = 1e15  # of times and rates
-_AT_MOST = f", at most {_MOST:g}"
+MOST = 1e15  # of times and rates
+_AT_MOST = f", at most {MOST:g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +91,11 @@ class CheckpointInterval:
 
 
 def _above(value: float | None, least: float) -> bool:
-    return value is None or (_is_number(value) and least < value <= _MOST)
+    return value is None or (_is_number(value) and least < value <= MOST)
 
 
 def _least(value: float | None, least: float) -> bool:
-    return value is None or (_is_number(value) and least <= value <= _MOST)
+    return value is None or (_is_number(value) and least <= value <= MOST)
 
 
 def _between(value: float | None) -> bool:

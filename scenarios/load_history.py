@@ -53,12 +53,13 @@ def problem_of_history(found: Mapping[str, Any], method: str) -> CheckpointAlloc
         check.add("history.theta", theta, "must be a positive number")
     check.faults.extend(seed_faults("history.seed", seed))
     labels = _labels(check, _plain(history.get("group")), groups)
+    outside = history.get("outside")
+    taken = np.zeros(nodes or 0) if outside is None else check.floats("history.outside", outside, (nodes,), low=0.0)
     raise_if_any(check.faults)
-    assert load is not None and speed is not None and host is not None and nodes is not None
+    assert load is not None and speed is not None and host is not None and taken is not None
+    nodes = len(speed)
     if method == EXPECTED:
-        outside = history.get("outside")
-        others_take = np.zeros(nodes) if outside is None else outside
-        return expected_allocation(load, host, speed=speed, outside=others_take, theta=theta, seed=seed, group=labels)
+        return expected_allocation(load, host, speed=speed, outside=taken, theta=theta, seed=seed, group=labels)
     return allocation_from_correlation(pearson(load), load.mean(axis=1), host, nodes, group=labels)
 
 

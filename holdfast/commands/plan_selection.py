@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _EXIT = {"infeasible": 3, "unknown": 4}
 _MOST_ROWS = 200
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="Problem: .json or .npz")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Problem: .json, .toml or .npz")]
 TimeLimit = Annotated[float, typer.Option(help="Seconds after which the best so far is given, a last resort")]
 Seed = Annotated[int, typer.Option(help="Decides the draws of local search: 0 to 2^63 - 1")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
@@ -100,7 +100,9 @@ def steps(
 
 
 def interval(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Problem: .json or .npz; else options")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Problem: .json, .toml or .npz; else options")
+    ] = None,
     checkpoint_s: Annotated[float | None, typer.Option(help="Pause of the work by a checkpoint [s]")] = None,
     mtbf_s: Annotated[float | None, typer.Option(help="Mean time between failures [s]")] = None,
     restart_s: Annotated[float | None, typer.Option(help="From a failure until work goes on [s]; else 0")] = None,

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast import terminal
+from holdfast.file_kinds import KINDS, described
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from models.inputs import RunInputs
     from scenarios.files import LoadedScenario
 
@@ -61,31 +60,15 @@ def show(file: File, settings: Settings = None, as_json: AsJson = False) -> None
 
 
 def schema(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="scenario, availability or sizing")] = "scenario",
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}")] = "scenario",
 ) -> None:
-    """Print the JSON schema of a kind of files, for editors and checkers."""
+    """Print the JSON schema of a kind of files, for editors and checkers.
+
+    docs/reference/KIND.md has the same keys as a table. A schema says what a key may hold, not which keys fit together.
+    """
     from models.schema import schema_of  # noqa: PLC0415
 
-    print(json.dumps(schema_of(_described(kind)), indent=2))
-
-
-def _described(kind: str) -> type[BaseModel]:
-    """What files of a kind hold."""
-    from models.errors import InputError  # noqa: PLC0415
-
-    if kind == "availability":
-        from models.availability.description import Availability  # noqa: PLC0415
-
-        return Availability
-    if kind == "sizing":
-        from models.sizing.description import Sizing  # noqa: PLC0415
-
-        return Sizing
-    if kind != "scenario":
-        raise InputError.at("KIND", kind, "must be scenario, availability or sizing")
-    from models.scenario import Scenario  # noqa: PLC0415
-
-    return Scenario
+    print(json.dumps(schema_of(described(kind)), indent=2))
 
 
 def library(

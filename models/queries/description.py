@@ -98,34 +98,53 @@ class Predicates(Description):
     """How many predicates there are for each kind and input."""
 
     projection: Count = 3
+    """Predicates of a projection on each input."""
     filter: Count = 2
+    """Predicates of a filter on each input."""
     aggregation: Count = 7
+    """Predicates of an aggregation on each input."""
     join: Count = 2
+    """Predicates of a join on each input."""
     sequence: Count = 4
+    """Predicates of a sequence on each input."""
 
 
 class Costs(Description):
     """CPU time of a tuple by kind, before it is spread."""
 
     source: Seconds = 12e-6
+    """CPU time of a tuple in a source."""
     projection: Seconds = 200e-6
+    """CPU time of a tuple in a projection."""
     filter: Seconds = 3e-6
+    """CPU time of a tuple in a filter."""
     aggregation: Seconds = 800e-6
+    """CPU time of a tuple in an aggregation."""
     join: Seconds = 800e-6
+    """CPU time of a tuple in a join."""
     sequence: Seconds = 200e-6
+    """CPU time of a tuple in a sequence."""
     destination: Seconds = 3e-6
+    """CPU time of a tuple in a destination."""
 
 
 class Selectivities(Description):
     """From and to which selectivities are drawn, by kind."""
 
     source: Pair = (1.0, 1.0)
+    """From and to, of a source."""
     projection: Pair = (1.0, 1.0)
+    """From and to, of a projection."""
     filter: Pair = (0.1, 0.5)
+    """From and to, of a filter."""
     aggregation: Pair = (0.02, 0.1)
+    """From and to, of an aggregation."""
     join: Pair = (0.2, 0.6)
+    """From and to, of a join."""
     sequence: Pair = (0.1, 0.4)
+    """From and to, of a sequence."""
     destination: Pair = (1.0, 1.0)
+    """From and to, of a destination."""
 
 
 class Templates(Description):

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from holdfast import reference
+from holdfast.file_kinds import KINDS, described
 from models.keys import fields_of
 from models.records import TABLES
-from models.scenario import Scenario
 from scenarios.parquet import units_of
 from scenarios.run_store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run
 
 
-@pytest.mark.parametrize("name", ["scenario.md", "availability.md", "dynamics.md", "cli.md", "records.md"])
+@pytest.mark.parametrize("name", reference.pages())
 def test_a_page_is_up_to_date(name: str) -> None:
     written = (reference.FOLDER / name).read_text(encoding="utf-8")
     assert written == reference.pages()[name], "run: python -m holdfast.reference"
@@ -24,7 +24,9 @@ def test_a_page_is_up_to_date(name: str) -> None:
 
 def test_every_key_and_every_record_is_on_its_page() -> None:
     pages = reference.pages()
-    assert all(f"| `{key}` |" in pages["scenario.md"] for key in fields_of(Scenario))
+    assert {path.name for path in reference.FOLDER.iterdir()} == set(pages)
+    for kind in KINDS:
+        assert all(f"| `{key}` |" in pages[f"{kind}.md"] for key in fields_of(described(kind))), kind
     assert all(f"### `{name}.parquet`" in pages["records.md"] for name in (*TABLES, *DERIVED))
 
 
@@ -70,6 +72,6 @@ def test_every_row_of_a_table_has_a_meaning() -> None:
 
 
 def test_defaults_are_shown_with_their_units() -> None:
-    page = reference.scenario_page()
+    page = reference.keys_page("scenario")
     assert '| `interval` | quantity, as in `"5 s"` | `"5 s"` |' in page
     assert '| `warmup` | quantity, as in `"5 s"` | `"0 s"` |' in page

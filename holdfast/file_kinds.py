@@ -1,0 +1,51 @@
+"""The kinds of files that users write, and what describes each: for `holdfast schema` and the reference pages.
+
+Every kind has the page docs/reference/KIND.md. CSV files have columns in place of keys; the options and keys that name
+them say which.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from models.errors import InputError
+from models.words import nearest
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+
+class FileKind(NamedTuple):
+    """What describes files of a kind, the commands that read them, and how they may end."""
+
+    module: str
+    model: str
+    commands: tuple[str, ...]
+    suffixes: tuple[str, ...]
+
+
+_TABLES = (".toml", ".json")
+_ARRAYS = (".json", ".toml", ".npz")
+KINDS = {
+    "scenario": FileKind("models.scenario", "Scenario", ("run", "sweep", "study", "show", "validate"), (".toml",)),
+    "availability": FileKind("models.availability.description", "Availability", ("availability",), _TABLES),
+    "dynamics": FileKind("models.dynamics.description", "Dynamics", ("dynamics",), _TABLES),
+    "sizing": FileKind("models.sizing.description", "Sizing", ("size",), _TABLES),
+    "query-set": FileKind("models.queries.description", "QuerySet", ("plan replicas", "dynamics"), (".toml",)),
+    "checkpoints": FileKind("models.problem_files", "CheckpointsFile", ("plan checkpoints",), (".json", ".npz")),
+    "load-history": FileKind("models.problem_files", "LoadHistoryFile", ("plan checkpoints",), (".json", ".npz")),
+    "selection": FileKind("models.problem_files", "SelectionFile", ("plan selection",), _ARRAYS),
+    "queries": FileKind("models.problem_files", "QueriesFile", ("plan queries",), _ARRAYS),
+    "steps": FileKind("models.problem_files", "StepsFile", ("plan steps",), _ARRAYS),
+    "placement": FileKind("models.problem_files", "PlacementFile", ("plan placement",), _ARRAYS),
+    "interval": FileKind("models.problem_files", "IntervalFile", ("plan interval",), _ARRAYS),
+}
+
+
+def described(kind: str) -> type[BaseModel]:
+    """Return what describes files of a kind; raises InputError for one that there is not."""
+    if kind not in KINDS:
+        raise InputError.at("KIND", kind, "must be one of " + ", ".join(KINDS), nearest(kind, KINDS))
+    found: type[BaseModel] = getattr(importlib.import_module(KINDS[kind].module), KINDS[kind].model)
+    return found
