@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.report import text
+from analysis.report.colours import style
 from analysis.report.content import Fact, ReportContent
 from analysis.report.figure import Figure as Drawing
 from analysis.report.figure import Spec
@@ -19,7 +20,6 @@ from scenarios.availability_worth import Worth
 from scenarios.report_content import versions
 
 _MOST_DRAWN, _MOST_SETTINGS, _MOST_FOUND, _MOST = 30, 5, 1000, 60
-_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x")
 _ASSUMPTIONS = (
     "A query runs when each of its operators has an instance on a host that is up; it is broken else.",
     "Hosts fail independently of each other but for what the file says they share.",
@@ -91,7 +91,7 @@ def _drawing(found: Answer) -> list[Drawing]:
     if not ends:
         return []
     shown = [text.label(names[k], 24) for k in order]
-    data = [_marks(line, number, order) for number, line in enumerate(lines)]
+    data = [_marks(line, number, order, names) for number, line in enumerate(lines)]
     if found.target is not None and found.target < 1:
         ends.append(1 - found.target)
         data.append(_target(1 - found.target, len(order)))
@@ -112,7 +112,7 @@ def _drawing(found: Answer) -> list[Drawing]:
     return [Drawing("unavailability", title, caption, data, layout, 130 + 26 * len(order))]
 
 
-def _marks(line: Line, number: int, order: Sequence[int]) -> Spec:
+def _marks(line: Line, number: int, order: Sequence[int], names: Sequence[str]) -> Spec:
     known = [(place, line.queries[k]) for place, k in enumerate(order) if line.queries[k].high > 0]
     at = [one.value or one.high for _, one in known]
     spec: Spec = {
@@ -121,8 +121,9 @@ def _marks(line: Line, number: int, order: Sequence[int]) -> Spec:
         "name": text.label(line.label, 24),
         "x": [float(f"{value:.6g}") for value in at],
         "y": [place for place, _ in known],
-        "marker": {"size": 10, "symbol": _SYMBOLS[number], "color": f"var:--c{number + 1}"},
-        "hovertemplate": "%{x:.4g}",
+        "marker": {"size": 10, "symbol": style(number).symbol, "color": style(number).colour},
+        "text": [text.label(names[order[place]], 24) for place, _ in known],
+        "hovertemplate": "%{text}: broken %{x:.3~p} of the time",
     }
     if any(one.low < one.high for _, one in known):
         spec["error_x"] = {
@@ -131,7 +132,7 @@ def _marks(line: Line, number: int, order: Sequence[int]) -> Spec:
             "array": [float(f"{one.high - value:.4g}") for value, (_, one) in zip(at, known, strict=True)],
             "arrayminus": [float(f"{value - one.low:.4g}") for value, (_, one) in zip(at, known, strict=True)],
             "thickness": 1.5,
-            "color": f"var:--c{number + 1}",
+            "color": style(number).colour,
         }
     return spec
 
@@ -144,7 +145,7 @@ def _target(allowed: float, rows: int) -> Spec:
         "x": [float(f"{allowed:.6g}")] * 2,
         "y": [-0.6, rows - 0.4],
         "line": {"color": "var:--ink", "width": 1.5, "dash": "dash"},
-        "hovertemplate": "%{x:.4g}",
+        "hovertemplate": "%{x:.3~p} of the time",
     }
 
 

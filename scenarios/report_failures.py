@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from analysis.lifetimes import Fit, seen_survival, survival_of, verdict
+from analysis.lifetimes import LAWS, Fit, seen_survival, survival_of, verdict
+from analysis.report.colours import styles
 from analysis.report.content import Fact, ReportContent
-from analysis.report.figure import Figure, Spec, plain_list
+from analysis.report.figure import SHARE, Figure, Spec, header, plain_list
 from analysis.report.page import render_page
 from analysis.report.scales import long_time_ticks
 from analysis.report.section import Section
@@ -130,12 +131,15 @@ def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:
     at, seen = at[chosen], seen[chosen]
     curves = [(fit.law, survival_of(fit, at)) for fit in laws]
     data: list[Spec] = [_line("seen", at, seen, "var:--ink", "solid", "hv")]
-    data += [
-        _line(law, at, share, f"var:--c{index + 1}", _DASHES[index], "linear")
-        for index, (law, share) in enumerate(curves)
-    ]
+    drawn = styles(LAWS)  # in their order, not by which fits best: on both figures a law has the same colour
+    data += [_line(law, at, share, drawn[law].colour, _DASHES[LAWS.index(law)], "linear") for law, share in curves]
     layout: Spec = {
-        "xaxis": {"title": {"text": "time (log scale)"}, "type": "log", **long_time_ticks()},
+        "xaxis": {
+            "title": {"text": "time (log scale)"},
+            "type": "log",
+            **long_time_ticks(),
+            "unifiedhovertitle": header("s"),
+        },
         "yaxis": {"title": {"text": "share that is longer"}, "range": [0, 1.02]},
         "hovermode": "x unified",
     }
@@ -152,7 +156,7 @@ def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:
 def _line(name: str, at: np.ndarray, share: np.ndarray, colour: str, dash: str, shape: str) -> Spec:
     return {
         "type": "scatter", "mode": "lines", "name": name, "x": plain_list(at), "y": plain_list(share),
-        "line": {"color": colour, "width": 2, "dash": dash, "shape": shape},
+        "line": {"color": colour, "width": 2, "dash": dash, "shape": shape}, "hovertemplate": SHARE,
     }  # fmt: skip
 
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from analysis.report import text
+from analysis.report.colours import style
 from analysis.report.content import Fact, ReportContent
-from analysis.report.figure import Figure, Spec
+from analysis.report.figure import SHARE, Figure, Spec, reading
 from analysis.report.page import render_page
 from analysis.report.scales import share_ticks
 from analysis.report.section import Section
@@ -22,7 +23,6 @@ from scenarios.replication import OPTIMISED, OVER, best_of, by_worth, count_of, 
 from scenarios.report_content import versions
 
 _MOST_FOUND, _MOST_CHANCES = 1000, 4
-_SYMBOLS = ("circle", "diamond", "square", "triangle-up")
 _GOALS = {"mean": "broken, mean query", "worst": "broken, worst query"}
 _QUESTION = "Which operators get replicas, where, and what does it buy?"
 _ASSUMPTIONS = (
@@ -172,8 +172,9 @@ def _marks(known: Sequence[tuple[str, ReplicationPlan]], problem: Replication, c
             {
                 "type": "scatter", "mode": "markers", "name": f"p = {p:g}",
                 "x": [float(f"{value:.6g}") for value in at], "y": list(range(len(at))),
-                "marker": {"size": 11, "symbol": _SYMBOLS[k], "color": f"var:--c{k + 1}"},
-                "hovertemplate": "%{x:.4g}",
+                "marker": {"size": 11, "symbol": style(k).symbol, "color": style(k).colour},
+                "text": [text.label(name, 20) for name, one in known if one.broken is not None],
+                "hovertemplate": "%{text}: broken %{x:.3~p} of the time",
             }
         )  # fmt: skip
     bound = next((one.bound for name, one in known if name == OPTIMISED and one.target is None), None)
@@ -183,7 +184,7 @@ def _marks(known: Sequence[tuple[str, ReplicationPlan]], problem: Replication, c
             {
                 "type": "scatter", "mode": "lines", "name": f"no plan is below, p = {chances[0]:g}",
                 "x": [float(f"{bound:.6g}")] * 2, "y": [-0.6, len(known) - 0.4],
-                "line": {"color": "var:--ink", "width": 1.5, "dash": "dash"}, "hovertemplate": "%{x:.4g}",
+                "line": {"color": "var:--ink", "width": 1.5, "dash": "dash"}, "hovertemplate": "%{x:.3~p} of the time",
             }
         )  # fmt: skip
     over = [value for value in values if value > 0]
@@ -300,12 +301,12 @@ def _front(found: Sequence[FrontPoint], problem: Replication, over: str = OVER[0
     by_cpus, unit = over == OVER[0], "CPUs" if over == OVER[0] else "replicas"
     at = [float(f"{plan.cost or 0:.6g}") if by_cpus else float(count_of(plan)) for plan in plans]
     data = [
-        _steps("found", at, [plan.objective for plan in plans], "var:--c1", "solid", "hv", unit),
+        _steps("found", at, [plan.objective for plan in plans], style(0).colour, "solid", "hv", unit),
         _steps(
             "no plan is below",
             [float(f"{one.budget:.6g}") for one in found],
             [plan.bound for plan in plans],
-            "var:--c2",
+            style(1).colour,
             "dash",
             "vh",  # what no plan of a budget is below, none of a smaller one is
             unit,
@@ -349,7 +350,7 @@ def _steps(
         "type": "scatter", "mode": "lines+markers", "name": name, "x": list(at),
         "y": [float(f"{value:.6g}") if value else None for value in values],
         "line": {"color": colour, "width": 2, "dash": dash, "shape": shape}, "marker": {"size": 7, "color": colour},
-        "hovertemplate": f"%{{x:.4g}} {unit}: %{{y:.4g}}",
+        "hovertemplate": f"{reading('x', unit)}: broken {SHARE} of the time",
     }  # fmt: skip
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from analysis.report.colours import style
 from analysis.report.content import Fact, ReportContent
-from analysis.report.figure import Figure, Spec
+from analysis.report.figure import Figure, Spec, reading
 from analysis.report.page import render_page
 from analysis.report.scales import share_ticks
 from analysis.report.section import Section
@@ -147,8 +148,8 @@ def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
     data: list[Spec] = [
         {
             "type": "scatter", "mode": "lines+markers", "name": "cheapest", "x": at, "y": cost,
-            "line": {"color": "var:--c1", "width": 2, "shape": "vh"}, "marker": {"size": 7},
-            "hovertemplate": f"%{{y}} {cost_unit(found.problem)}",
+            "line": {"color": style(0).colour, "width": 2, "shape": "vh"}, "marker": {"size": 7},
+            "hovertemplate": reading("y", cost_unit(found.problem)),
         }
     ]  # fmt: skip
     data += [
@@ -162,7 +163,8 @@ def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
     layout: Spec = {
         "xaxis": {
             "title": {"text": "share of the time that may be down (log scale)"},
-            "type": "log", "autorange": "reversed", "hoverformat": ".3~p", **share_ticks(min(at), max(at)),
+            "type": "log", "autorange": "reversed", **share_ticks(min(at), max(at)),
+            "unifiedhovertitle": {"text": "down %{x:.3~p} of the time"},
         },
         "yaxis": {"title": {"text": f"cost [{cost_unit(found.problem)}]"}, "rangemode": "tozero"},
         "hovermode": "x unified",

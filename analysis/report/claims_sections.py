@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 import numpy as np
 
 from analysis.report import text
+from analysis.report.colours import Style, styles
 from analysis.report.content import ReportContent
-from analysis.report.figure import Figure, Spec, plain_list
+from analysis.report.figure import Figure, Spec, header, plain_list, reading
 from analysis.report.parts import Chart, ClaimRow
 from analysis.report.section import Section
 from analysis.report.tables import Table
 
-_COLOURS = 8
-_DASHES = ("solid", "dash", "dot", "dashdot")
-_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star", "triangle-down")
+_UNIT = re.compile(r"\[(.+)\]$")
 _VERDICTS = {True: "holds", False: "does not hold", None: "not tried"}
 
 
@@ -45,16 +47,21 @@ def _causes(rows: list[ClaimRow]) -> Table:
 
 def charts(content: ReportContent) -> Section | None:
     """The curves."""
-    drawn = [_chart(one) for one in content.charts if one.values.size]
+    drawn_as = styles(name for one in content.charts for name in one.names)
+    drawn = [_chart(one, drawn_as) for one in content.charts if one.values.size]
     return Section("curves", "Curves", "Curves", figures=tuple(drawn)) if drawn else None
 
 
-def _chart(given: Chart) -> Figure:
-    data = [_line(given, k) for k in range(len(given.names))]
+def _chart(given: Chart, drawn_as: Mapping[str, Style]) -> Figure:
+    data = [_line(given, k, drawn_as[name]) for k, name in enumerate(given.names)]
     if given.marks is not None:
-        data += [_marks(given, k) for k in range(len(given.names)) if np.isfinite(given.marks[k]).any()]
+        data += [
+            _marks(given, k, drawn_as[given.names[k]])
+            for k in range(len(given.names))
+            if np.isfinite(given.marks[k]).any()
+        ]
     layout: Spec = {
-        "xaxis": {"title": {"text": text.label(given.x_axis, 60)}},
+        "xaxis": {"title": {"text": text.label(given.x_axis, 60)}, "unifiedhovertitle": header(_unit(given.x_axis))},
         "yaxis": {"title": {"text": text.label(given.y_axis, 60)}},
         "showlegend": True,
         "hovermode": "x unified",
@@ -67,20 +74,27 @@ def _chart(given: Chart) -> Figure:
     return Figure(given.name, given.title, given.caption, data, layout, 420, heads, rows)
 
 
-def _line(given: Chart, k: int) -> Spec:
-    colour = f"var:--c{k % _COLOURS + 1}"
+def _unit(axis: str) -> str:
+    """The unit that an axis ends with, as in "host is down [%]"; empty without one."""
+    found = _UNIT.search(axis)
+    return text.label(found[1], 20) if found else ""
+
+
+def _line(given: Chart, k: int, drawn: Style) -> Spec:
+    colour, dash, symbol = drawn
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": text.label(given.names[k], 28),
         "x": plain_list(given.x),
         "y": plain_list(given.values[k]),
-        "line": {"color": colour, "width": 2.2, "dash": _DASHES[k % len(_DASHES)]},
-        "marker": {"color": colour, "size": 6, "symbol": _SYMBOLS[k % len(_SYMBOLS)]},
+        "line": {"color": colour, "width": 2.2, "dash": dash},
+        "marker": {"color": colour, "size": 6, "symbol": symbol},
+        "hovertemplate": reading("y", _unit(given.y_axis)),
     }
 
 
-def _marks(given: Chart, k: int) -> Spec:
+def _marks(given: Chart, k: int, drawn: Style) -> Spec:
     assert given.marks is not None
     return {
         "type": "scatter",
@@ -88,7 +102,8 @@ def _marks(given: Chart, k: int) -> Spec:
         "name": text.label(f"{given.names[k]}, {given.marked}", 44),
         "x": plain_list(given.x),
         "y": plain_list(given.marks[k]),
-        "marker": {"color": f"var:--c{k % _COLOURS + 1}", "size": 11, "symbol": "circle-open"},
+        "marker": {"color": drawn.colour, "size": 11, "symbol": "circle-open"},
+        "hovertemplate": reading("y", _unit(given.y_axis)),
         "showlegend": False,
     }
 

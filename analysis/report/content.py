@@ -319,3 +319,15 @@ class ReportContent:
     versions: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
     command: str = ""
+
+    @property
+    def operator_order(self) -> tuple[str, ...]:
+        """The operators in the order of the file, which gives each its colour."""
+        boxes = self.topology.operators if self.topology is not None else ()
+        drawn = self.throughput.names if self.throughput is not None else ()
+        return tuple(dict.fromkeys((*(box.name for box in boxes), *drawn)))
+
+    @property
+    def host_order(self) -> tuple[str, ...]:
+        """The hosts in the order of the file, by group."""
+        return tuple(self.topology.placement) if self.topology is not None else ()

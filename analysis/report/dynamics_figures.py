@@ -10,7 +10,8 @@ import numpy as np
 
 from analysis.host_use import used_hosts
 from analysis.report import text
-from analysis.report.figure import Figure, Spec
+from analysis.report.colours import style
+from analysis.report.figure import SHARE, Figure, Spec, header
 from analysis.report.scales import share_ticks
 from analysis.report.spans import NS_PER_S, Layer, Stretch, counted, lanes, unit_of_time
 from models.dynamics.records import DynamicsRecords, Row
@@ -19,7 +20,6 @@ from models.units import duration_text
 
 _MOST_LINES = 6
 _MOST_STEPS = 400
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _MOST_NUMBERS = 240
 
 
@@ -45,7 +45,11 @@ def promises(system: System, one: DynamicsRecords, order: Sequence[str]) -> Figu
             data.append(_allowed(name, k, 1 - promise, end))
     values = [value for line in data for value in line["y"] if value]
     layout: Spec = {
-        "xaxis": {"title": {"text": f"time [{unit}]"}, "range": [0, float(f"{end:.6g}")]},
+        "xaxis": {
+            "title": {"text": f"time [{unit}]"},
+            "range": [0, float(f"{end:.6g}")],
+            "unifiedhovertitle": header(unit),
+        },
         "yaxis": {"title": {"text": "P(broken), log scale"}, "type": "log", **share_ticks(min(values), max(values))},
         "hovermode": "x unified",
         "showlegend": True,
@@ -100,8 +104,8 @@ def _has(name: str, k: int, rows: Sequence[Row], end_ns: int, size: float) -> Sp
         "x": x,
         "y": y,
         "connectgaps": False,
-        "line": {"color": f"var:--c{k + 1}", "width": 2},
-        "hovertemplate": "%{y:.3g}",
+        "line": {"color": style(k).colour, "width": 2},
+        "hovertemplate": f"broken {SHARE} of the time",
     }
 
 
@@ -115,8 +119,8 @@ def _allowed(name: str, k: int, allowed: float, end: float) -> Spec:
         "showlegend": False,
         "x": [float(f"{value:.6g}") for value in at.tolist()],
         "y": [float(f"{allowed:.6g}")] * at.size,
-        "line": {"color": f"var:--c{k + 1}", "width": 1.2, "dash": _DASHES[1 + k % 5]},
-        "hovertemplate": "%{y:.3g}",
+        "line": {"color": style(k).colour, "width": 1.2, "dash": "dot"},
+        "hovertemplate": SHARE,
     }
 
 
@@ -183,7 +187,11 @@ def numbers(system: System, one: DynamicsRecords) -> Figure:
         step = max(1, at.size // (_MOST_NUMBERS // len(series)))
         rows += [(name, _day(when, size), f"{n:,}") for when, n in zip(at[::step], count[::step], strict=True)]
     layout: Spec = {
-        "xaxis": {"title": {"text": f"time [{unit}]"}, "range": [0, _number(one.end_ns, size)]},
+        "xaxis": {
+            "title": {"text": f"time [{unit}]"},
+            "range": [0, _number(one.end_ns, size)],
+            "unifiedhovertitle": header(unit),
+        },
         "yaxis": {"title": {"text": "how many"}, "rangemode": "tozero"},
         "hovermode": "x unified",
         "showlegend": True,
@@ -201,7 +209,7 @@ def _count(name: str, at: Sequence[int], count: Sequence[int], size: float, styl
         "x": [_number(when, size) for when in at],
         "y": list(count),
         "line": {"color": style[0], "width": 2, "dash": style[1], "shape": "hv"},
-        "hovertemplate": "%{y}",
+        "hovertemplate": "%{y:,}",  # the name says of what
     }
 
 

@@ -40,6 +40,20 @@ class Figure:
         return text.for_script({"data": self.data, "layout": self.layout})
 
 
+def reading(axis: str, unit: str = "") -> str:
+    """The part of a hover text that is the value on an axis, four digits of it, with its unit."""
+    return f"%{{{axis}:,.4~r}}" + (f"\u00a0{unit}" if unit else "")
+
+
+def header(unit: str) -> Spec:
+    """The head of a hover text of all lines at once: the value on the axis below, with its unit."""
+    return {"text": f"%{{x:,.6~r}}\u00a0{unit}"}
+
+
+SHARE = "%{y:.3~p}"
+"""The part of a hover text that is a share: three digits, in per cent."""
+
+
 def fit(matrix: np.ndarray, rows: int, columns: int) -> tuple[np.ndarray, int, int]:
     """The matrix with at most that many rows and columns: means of blocks; and the size of a block."""
     down, across = (max(1, math.ceil(have / most)) for have, most in zip(matrix.shape, (rows, columns), strict=True))

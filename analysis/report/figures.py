@@ -8,7 +8,7 @@ import numpy as np
 
 from analysis.report import text
 from analysis.report.content import AllocationRow, Correlation, KeyGroupLoad, Recovery
-from analysis.report.figure import PHASES, Figure, Spec, fit, plain_list, plain_matrix
+from analysis.report.figure import PHASES, Figure, Spec, fit, plain_list, plain_matrix, reading
 
 _MOST_BINS, _MOST_GROUPS, _MOST_BARS = 400, 200, 12
 
@@ -27,7 +27,7 @@ def key_group_load(load: KeyGroupLoad, position: int) -> Figure:
         "y": plain_list(np.arange(shown.shape[0]) * groups_each),
         "colorscale": colour,
         "colorbar": {"title": {"text": "tuples per bin", "side": "right"}},
-        "hovertemplate": f"key group %{{y}}<br>%{{x:.4g}} {unit}<br>%{{z:.4g}} tuples<extra></extra>",
+        "hovertemplate": f"key group %{{y}}, {reading('x', unit)}: {reading('z', 'tuples per bin')}<extra></extra>",
     }
     return Figure(
         name=f"load-{position}",
@@ -79,7 +79,7 @@ def correlation(given: Correlation) -> Figure:
         "zmax": 1,
         "colorscale": [[k / 4, f"var:--cold{k}"] for k in range(5)],
         "colorbar": {"title": {"text": "correlation", "side": "right"}},
-        "hovertemplate": "rows %{y} and %{x}<br>correlation %{z:.2f}<extra></extra>",
+        "hovertemplate": "key groups %{y} and %{x}<br>correlation %{z:.2f}<extra></extra>",
     }
     return Figure(
         name="correlation",
@@ -116,7 +116,7 @@ def allocation(rows: Sequence[AllocationRow]) -> Figure | None:
             "y": names,
             "x": [_percent(getattr(row, key)) for row in known],
             "marker": {"color": f"var:--c{position + 1}"},
-            "hovertemplate": "%{y}: %{x:.1f} %<extra>" + said + "</extra>",
+            "hovertemplate": "%{y}: %{x:.1f}\u00a0%<extra>" + said + "</extra>",
             "texttemplate": "%{x:.0f} %",
             "textposition": "auto",
         }
@@ -167,7 +167,7 @@ def phases(recoveries: Sequence[Recovery]) -> Figure | None:
             "y": names,
             "x": [getattr(one, f"{phase}_s") for one in known],
             "marker": {"color": f"var:--phase-{phase}"},
-            "hovertemplate": said + ": %{x:.4g} s<extra></extra>",
+            "hovertemplate": f"%{{y}}<br>{said}: {reading('x', 's')}<extra></extra>",
         }
         for phase, said in PHASES.items()
     ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from analysis.report import text
 from analysis.report.content import Decision, Migration, Recovery
-from analysis.report.figure import Figure, Spec
+from analysis.report.figure import Figure, Spec, reading
 
 _ROW = 26  # height [px]
 _MOST_MARKS, _MOST_LISTED = 300, 200
@@ -114,7 +114,7 @@ def _trace(row: str, place: int, marks: Sequence[_Mark]) -> Spec:
             "color": colour,
             "line": {"color": colour, "width": 1.5},
         },
-        "hovertemplate": "%{text}",
+        "hovertemplate": f"%{{text}}, at {reading('x', 's')}<extra></extra>",
         "cliponaxis": False,
     }
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from analysis.report import text
-from analysis.report.content import Latency, Lines, Migration, Recovery
-from analysis.report.figure import Figure, Spec, plain_list
+from analysis.report.colours import styles
+from analysis.report.content import Latency, Lines, Recovery
+from analysis.report.figure import Figure, Spec, header, plain_list, reading
+from analysis.report.heat import heat
 from analysis.report.scales import log_ticks
 
 _MOST_ROWS = 240
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-_COLOURS = 8
-_CROWD = 150  # marks on an axis
+_MOST_LINES = 8  # that can be told apart
 
 
 def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery | None = None) -> Figure:
@@ -28,7 +28,7 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
     recoveries = same_replication(recoveries, line.replication)
     at = np.asarray(line.at_s, dtype=np.float64)
     layout: Spec = {
-        "xaxis": {"title": {"text": "time of delivery [s]"}},
+        "xaxis": {"title": {"text": "time of delivery [s]"}, "unifiedhovertitle": header("s")},
         "yaxis": {"title": {"text": "latency (log scale)"}, "type": "log", **log_ticks(line.p50_s, line.max_s)},
         "shapes": _phase_shapes(recoveries),
         "annotations": _crash_marks(recoveries, around),
@@ -44,7 +44,7 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
     layout["xaxis"]["range"] = [begin, end]
     lines = (("max", line.max_s, "var:--c8", 1.2, "dot"), ("p99", line.p99_s, "var:--ink", 2.0, "solid"))
     data = [
-        _line(name, *_steps(at[chosen], np.asarray(values)[chosen], line.interval_s), (colour, width, dash))
+        _line(name, *_steps(at[chosen], np.asarray(values)[chosen], line.interval_s), (colour, width, dash), "s")
         for name, values, colour, width, dash in (*lines, ("median", line.p50_s, "var:--c1", 2.2, "dash"))
     ]
     heads = ("from [s]", "median [s]", "p99 [s]", "max [s]")
@@ -108,6 +108,7 @@ def lines(
     name: str,
     title: str,
     axis: str,
+    unit: str,
     caption: str,
     steps: bool,
     order: Sequence[str] = (),
@@ -115,47 +116,35 @@ def lines(
     """One line per name over time, phases of the recoveries of the same replication shaded.
 
     `steps` draws a value as that of the interval that begins at its time, else of the instant. A name in `order` has
-    the colour of its place there, the same in all figures.
+    the colour of its place there, the same in all figures. More names than lines can tell apart are a heat map.
     """
     recoveries = same_replication(recoveries, given.replication)
+    if len(given.names) > _MOST_LINES:
+        return with_failures(heat(given, name=name, title=title, axis=axis, unit=unit, caption=caption), recoveries)
     at = np.asarray(given.at_s, dtype=np.float64)
     values = np.asarray(given.values, dtype=np.float64)
     data = []
-    known = set(given.names) <= set(order)
+    drawn = styles(given.names, order)
     for row, who in enumerate(given.names):
         x, y = _steps(at, values[row], _spacing(at)) if steps else (at, values[row])
-        k = order.index(who) if known else row
-        style = (f"var:--c{k % _COLOURS + 1}", 1.8, _DASHES[k // _COLOURS % len(_DASHES)])
-        data.append(_line(text.label(who, 24), x, y, style))
+        colour, dash, _ = drawn[who]
+        data.append(_line(text.label(who, 24), x, y, (colour, 1.8, dash), unit))
     layout = {
-        "xaxis": {"title": {"text": "time [s]"}, "rangemode": "tozero"},
+        "xaxis": {"title": {"text": "time [s]"}, "rangemode": "tozero", "unifiedhovertitle": header("s")},
         "yaxis": {"title": {"text": axis}, "rangemode": "tozero"},
         "shapes": _phase_shapes(recoveries),
         "hovermode": "x unified",
         "showlegend": True,  # plotly would leave the name of a single line out
     }
-    height = 340 + 12 * max(0, len(given.names) - _COLOURS)
     heads = ("at [s]", *(text.clip(text.plain(who), 24) for who in given.names))
     rows = _sampled(at, np.ones(at.size, bool), tuple(values))
-    return Figure(name, title, caption, data, layout, height, heads, rows, phases=bool(recoveries))
+    return Figure(name, title, caption, data, layout, 340, heads, rows, phases=bool(recoveries))
 
 
-def with_moves(figure: Figure, moves: Sequence[Migration], replication: int) -> Figure:
-    """The figure with a mark on its axis of time for each move of the replication; one for those close together."""
-    given = [one.requested_s for one in moves if one.replication == replication]
-    crowded = len(given) > _CROWD
-    width = max(given, default=0.0) / _CROWD
-    at = list({round(when / width): when for when in given}.values()) if crowded else given
-    marks = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "moves",
-        "x": at,
-        "y": [0.0] * len(at),
-        "marker": {"symbol": "triangle-up", "size": 5 if crowded else 9, "color": "var:--ink"},
-        "hovertemplate": "%{x:.6g} s",
-    }
-    return replace(figure, data=[*figure.data, marks] if at else figure.data)
+def with_failures(figure: Figure, recoveries: Sequence[Recovery]) -> Figure:
+    """The figure with a line at each failure: on a heat map phases cannot be shaded."""
+    lines = [shape for shape in _phase_shapes(recoveries) if shape["type"] == "line"]
+    return replace(figure, layout={**figure.layout, "shapes": lines}) if lines else figure
 
 
 def same_replication(recoveries: Sequence[Recovery], replication: int) -> list[Recovery]:
@@ -175,7 +164,7 @@ def highest(given: Lines, what: str) -> str:
     return f"Highest: {most} {what} at {who}, {text.number(at, 6)}\u00a0s after the start."  # as on the axis
 
 
-def _line(name: str, at: np.ndarray, values: np.ndarray, style: tuple[str, float, str]) -> Spec:
+def _line(name: str, at: np.ndarray, values: np.ndarray, style: tuple[str, float, str], unit: str) -> Spec:
     colour, width, dash = style
     return {
         "type": "scatter",
@@ -185,7 +174,7 @@ def _line(name: str, at: np.ndarray, values: np.ndarray, style: tuple[str, float
         "y": plain_list(values),
         "line": {"color": colour, "width": width, "dash": dash},
         "connectgaps": False,
-        "hovertemplate": "%{y:.4g}",
+        "hovertemplate": reading("y", unit),
     }
 
 

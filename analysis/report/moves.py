@@ -8,7 +8,7 @@ import numpy as np
 
 from analysis.report import text
 from analysis.report.content import Migration
-from analysis.report.figure import Figure, Spec, plain_list
+from analysis.report.figure import Figure, Spec, header, plain_list
 from analysis.report.parts import Looks
 from analysis.report.scales import is_wide, log_ticks, time_unit
 
@@ -116,7 +116,7 @@ def looks(given: Looks) -> Figure | None:
             "line": {"color": colour, "width": 2, "dash": dash, "shape": "hv"},
             "fill": fill,
             "fillpattern": {"shape": "/" if position == 0 else "", "size": 6, "solidity": 0.15, "fgcolor": colour},
-            "hovertemplate": "%{y}",
+            "hovertemplate": "%{y:,} key groups",
         }
         for position, (name, values, colour, dash, fill) in enumerate(counts)
     ]
@@ -128,7 +128,7 @@ def looks(given: Looks) -> Figure | None:
     crowded = sum(int(np.count_nonzero(count)) for _, count, _, _ in moves) > _MOST_LOOKS
     data += [_asked(at, *one) for one in moves if np.any(one[1]) and not crowded]
     layout = {
-        "xaxis": {"title": {"text": "time [s]"}, "rangemode": "tozero"},
+        "xaxis": {"title": {"text": "time [s]"}, "rangemode": "tozero", "unifiedhovertitle": header("s")},
         "yaxis": {"title": {"text": "key groups"}, "rangemode": "tozero"},
         "hovermode": "x unified",
         "showlegend": True,
@@ -149,7 +149,7 @@ def _asked(at: np.ndarray, name: str, count: np.ndarray, symbol: str, colour: st
         "x": plain_list(at[seen]),
         "y": plain_list(np.asarray(count)[seen]),
         "marker": {"symbol": symbol, "size": 10, "color": colour},
-        "hovertemplate": "%{y}",
+        "hovertemplate": "%{y:,}",  # the name says of what
     }
 
 

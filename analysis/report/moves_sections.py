@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from analysis.report import lines, moves, tables, text
+from analysis.report import lane, lines, moves, tables, text
 from analysis.report.content import ReportContent
 from analysis.report.figure import Figure
+from analysis.report.heat import heat
 from analysis.report.parts import Moved
 from analysis.report.placement import before_after
 from analysis.report.section import Section
@@ -54,7 +55,9 @@ def placement(content: ReportContent) -> Section | None:
         "1 key group is not where it was" if given.moved == 1 else f"{given.moved:,} key groups are not where they were"
     )
     words = f"{who} at the start.{_busiest(given)}"
-    return Section("placement", "Before and after", "Placement", words, placed=before_after(given))
+    return Section(
+        "placement", "Before and after", "Placement", words, placed=before_after(given, content.operator_order)
+    )
 
 
 def _busiest(given: Moved) -> str:
@@ -91,6 +94,7 @@ def cost(content: ReportContent) -> Section | None:
                 name="hosts-used",
                 title="Hosts in use",
                 axis="hosts",
+                unit="hosts",
                 caption=f"At least {least}, at most {most}.",
                 steps=False,
             ),
@@ -105,17 +109,26 @@ def cost(content: ReportContent) -> Section | None:
 
 
 def _hosts(content: ReportContent) -> tuple[Figure, ...]:
-    """How busy hosts were, with the moves."""
+    """How busy hosts were, with what happened to them below."""
     given = content.hosts
     if given is None or not len(given.at_s) or not given.names:
         return ()
-    drawn = lines.lines(
+    idle = len(set(content.host_order) - set(given.names))
+    said = f" {text.number(idle)} hosts never had anything to do and are left out." if idle > 1 else ""
+    said = " One host never had anything to do and is left out." if idle == 1 else said
+    drawn = heat(
         given,
-        content.recoveries,
         name="hosts",
         title="How busy each host is",
         axis="CPU in use [%]",
-        caption=f"{lines.highest(given, '%')} Each mark on the axis is a move that was asked for.".strip(),
-        steps=True,
+        unit="%",
+        caption=f"{lines.highest(given, '%')}{said}".strip(),
     )
-    return (lines.with_moves(drawn, content.migrations, given.replication),)
+    marked = lane.with_lane(
+        lines.with_failures(drawn, lines.same_replication(content.recoveries, given.replication)),
+        recoveries=content.recoveries,
+        moves=content.migrations,
+        decisions=content.decisions,
+        replication=given.replication,
+    )
+    return (marked,)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.report import text
+from analysis.report.colours import COLOURS, number_of
 from analysis.report.parts import Moved, PlacedGroup, PlacedHost
 
-_MOST_HOSTS, _MOST_CHIPS, _COLOURS = 60, 2500, 8
+_MOST_HOSTS, _MOST_CHIPS = 60, 2500
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Chip:
     """A key group as a small box: its number, the colour of its operator, and what became of it."""
 
     number: str
-    colour: int
+    colour: str
     moved: bool
     said: str
 
@@ -37,26 +38,30 @@ class BeforeAfter:
 
     title: str
     rows: tuple[tuple[str, Side, Side], ...]
-    legend: tuple[tuple[str, int], ...]
+    legend: tuple[tuple[str, str], ...]
     note: str
 
 
-def before_after(given: Moved) -> BeforeAfter:
-    """The hosts that have or had key groups, at most 60, with a box for each key group where there is room."""
+def before_after(given: Moved, order: Sequence[str] = ()) -> BeforeAfter:
+    """The hosts that have or had key groups, at most 60, with a box for each key group where there is room.
+
+    An operator has the colour of its place in `order`, as in all figures.
+    """
     hosts = [one for one in given.hosts if one.before or one.after]
     hosts.sort(key=lambda one: not _changed(one))  # those with moves first, else in their order
     shown = hosts[:_MOST_HOSTS]
-    order = {name: k for k, name in enumerate(given.operators)}
+    names = dict.fromkeys((*order, *given.operators))
+    place = {name: k for k, name in enumerate(names)}
     only_moved = sum(len(one.before) + len(one.after) for one in shown) > _MOST_CHIPS
     rows = tuple(
         (
             text.plain(one.name),
-            _side(one.before, one.load_before, order, "went to", only_moved),
-            _side(one.after, one.load_after, order, "came from", only_moved),
+            _side(one.before, one.load_before, place, "went to", only_moved),
+            _side(one.after, one.load_after, place, "came from", only_moved),
         )
         for one in shown
     )
-    legend = tuple((text.plain(name), k % _COLOURS + 1) for name, k in order.items())
+    legend = tuple((text.plain(name), _colour(place[name])) for name in given.operators)
     notes = [f"Boxes are key groups, those that moved are filled. Replication {given.replication}."]
     if given.span_s is not None:
         notes.append(f"Bars are the CPU in use: the mean of the first and of the last {text.seconds(given.span_s)}.")
@@ -70,17 +75,22 @@ def _changed(one: PlacedHost) -> bool:
 
 
 def _side(
-    groups: Sequence[PlacedGroup], load: float | None, order: dict[str, int], verb: str, only_moved: bool
+    groups: Sequence[PlacedGroup], load: float | None, place: dict[str, int], verb: str, only_moved: bool
 ) -> Side:
     kept = [one for one in groups if one.other or not only_moved]
     chips = tuple(
         Chip(
             str(one.key_group),
-            order[one.operator] % _COLOURS + 1,
+            _colour(place[one.operator]),
             bool(one.other),
             f"{text.plain(one.operator)}[{one.key_group}]" + (f" {verb} {text.plain(one.other)}" if one.other else ""),
         )
-        for one in sorted(kept, key=lambda one: (order[one.operator], one.key_group))
+        for one in sorted(kept, key=lambda one: (place[one.operator], one.key_group))
     )
     percent = None if load is None else min(100.0, max(0.0, 100 * load))
     return Side(chips, len(groups) - len(kept), text.share(load), percent)
+
+
+def _colour(place: int) -> str:
+    """The classes of a box: its colour, and that it is not the first operator that has it."""
+    return f"c{number_of(place)}" + (" again" if place >= COLOURS else "")

@@ -34,7 +34,7 @@ def log_ticks(least: Sequence[float] | np.ndarray, most: Sequence[float] | np.nd
 def _tick(decade: int, step: int) -> str:
     """5 x 10^-4 s is 500 µs."""
     unit = min(3, (decade + 9) // 3)
-    return f"{step * 10 ** (decade + 9 - 3 * unit):,} {_TICKS[unit]}".replace(",", "\u202f")
+    return f"{step * 10 ** (decade + 9 - 3 * unit):,} {_TICKS[unit]}"
 
 
 _LONG_TIMES = (

@@ -15,7 +15,14 @@ from analysis.report.uploads import uploads
 
 _SHORT = 0.15  # a recovery below this share of the run gets a figure of its own
 _MOST_HOSTS = 60
-_UNITS = {"places taken [%]": "% of the places", "share of time [%]": "% of the time", "born, not emitted": "tuples"}
+_UNITS = {
+    "tuples per second": ("tuples per second", "tuples/s"),
+    "waiting tuples": ("waiting tuples", "tuples"),
+    "born, not emitted": ("tuples", "tuples"),
+    "places taken [%]": ("% of the places", "%"),
+    "share of time [%]": ("% of the time", "%"),
+}
+"""Axis -> the unit in a sentence, and in a hover text."""
 _LAG = "A source is behind while its host is down, and while bounded queues have no room for what it emits."
 _FILLED = "Of each operator the task whose queue has the fewest places left; under way to it counts as taken."
 _FREE = f"{_FILLED} No task ever had to wait for a place."
@@ -140,9 +147,10 @@ def _flow(content: ReportContent) -> Section | None:
             name=name,
             title=title,
             axis=axis,
-            caption=f"{lines.highest(line, _UNITS.get(axis, axis))} {words}".strip(),
+            unit=_UNITS[axis][1],
+            caption=f"{lines.highest(line, _UNITS[axis][0])} {words}".strip(),
             steps=name in ("throughput", "blocked"),
-            order=content.throughput.names if content.throughput else (),
+            order=content.operator_order,
         )
         for line, name, title, axis, words in given
         if line is not None and len(line.at_s) and line.names
@@ -227,7 +235,7 @@ def _designs(content: ReportContent) -> Section | None:
     by_pause = compared.pareto(
         given, "pause_s", name="pareto-pause", title="What overhead buys in pauses", axis="pause"
     )
-    tail = tails.tail(_numbered(given), "designs-tail")
+    tail = tails.tail(_numbered(given), "designs-tail", order=[_number(*one) for one in enumerate(given)])
     recoveries = compared.recoveries(given)
     made = (latency, recoveries, pause, by_latency, by_pause, tail)
     drawn = [figure for figure in made if figure is not None]
@@ -243,9 +251,11 @@ def _designs(content: ReportContent) -> Section | None:
 
 def _numbered(given: tuple[Design, ...]) -> list[Curve]:
     """The curves of the designs, with the numbers of the table: names alone may be cut."""
-    return [
-        replace(one.tail, name=f"{number} {one.tail.name}") for number, one in enumerate(given) if one.tail is not None
-    ]
+    return [replace(one.tail, name=_number(number, one)) for number, one in enumerate(given) if one.tail is not None]
+
+
+def _number(number: int, one: Design) -> str:
+    return f"{number} {one.label if one.tail is None else one.tail.name}"
 
 
 def _tail(content: ReportContent) -> Section | None:

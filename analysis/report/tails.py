@@ -7,31 +7,34 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.report import text
-from analysis.report.figure import Figure, plain_list
+from analysis.report.colours import styles
+from analysis.report.figure import SHARE, Figure, plain_list, reading
 from analysis.report.parts import Curve
 from analysis.report.scales import log_ticks, share_ticks
 
-_MOST = 12
-_COLOURS = 8
-_DASHES = ("solid", "dash", "dot", "dashdot")
-_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star", "triangle-down")
+_MOST = 8
+_DASHES = ("solid", "dash", "dot", "dashdot")  # each line has its own: where two are one, both are seen
 _LEVELS = (0.5, 0.1, 0.01, 0.001, 0.0001)
 _RARE = 0.001
 
 
-def tail(curves: Sequence[Curve], name: str = "tail", *, whole: bool = False) -> Figure | None:
-    """One line for each curve, at most 12; None where there is nothing to draw.
+def tail(
+    curves: Sequence[Curve], name: str = "tail", *, whole: bool = False, order: Sequence[str] = ()
+) -> Figure | None:
+    """One line for each curve, at most 8; None where there is nothing to draw.
 
-    `whole` says that the first curve is of all that the others are parts of.
+    `whole` says that the first curve is of all that the others are parts of. A name in `order` has the colour of its
+    place there.
     """
     known = [curve for curve in curves if _times(curve).size]
     if not known:
         return None
     shown = known[:_MOST]
+    drawn = styles((curve.name for curve in shown), order)
     data = []
     for k, curve in enumerate(shown):
         times, shares = _times(curve), _shares(curve)
-        colour = f"var:--c{k % _COLOURS + 1}"
+        colour, _, symbol = drawn[curve.name]
         data.append(
             {
                 "type": "scatter",
@@ -40,8 +43,8 @@ def tail(curves: Sequence[Curve], name: str = "tail", *, whole: bool = False) ->
                 "x": plain_list(times),
                 "y": plain_list(shares),
                 "line": {"color": colour, "width": 2.2, "dash": _DASHES[k % len(_DASHES)]},
-                "marker": {"color": colour, "size": 8, "symbol": _SYMBOLS[k % len(_SYMBOLS)]},
-                "hovertemplate": "%{y:.3%} took %{x:.4g} s or more",
+                "marker": {"color": colour, "size": 8, "symbol": symbol},
+                "hovertemplate": f"{SHARE} took {reading('x', 's')} or longer",
             }
         )
     least = min(float(_shares(curve).min()) for curve in shown)

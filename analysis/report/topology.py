@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from analysis.report import text
+from analysis.report.colours import number_of
 from analysis.report.content import Edge, OperatorBox, Topology
 
-_WIDTH, _HEIGHT = 168, 66
+_BOX, _NARROW = (168, 66), (122, 80)  # width and height of a box, left to right, and top to bottom
 _BESIDE, _BELOW = 104, 30  # gaps between layers and within a layer, left to right
-_ROW, _COLUMN = 62, 20  # the same, top to bottom
+_ROW, _COLUMN = 62, 12  # the same, top to bottom
 _MARGIN = 8
-_NAME, _LABEL = 17, 14  # longest texts
+_NAME, _SHORT, _LABEL = 17, 12, 14  # longest texts: names in boxes and in narrow ones, partitioning
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,14 @@ def draw(topology: Topology, *, upright: bool) -> Markup:
     places, width, height = _places(layers, upright)
     boxes = {box.name: box for box in topology.operators}
     parts = [_edge(edge, places, upright) for edge in topology.edges if edge.source in places and edge.target in places]
-    parts += [_box(boxes[name], place) for name, place in places.items()]
+    colour = {box.name: number_of(place) for place, box in enumerate(topology.operators)}  # as in all figures
+    parts += [_box(boxes[name], place, colour[name], upright) for name, place in places.items()]
     way = "upright" if upright else "level"
     said = f"Dataflow of {len(boxes)} operators and {len(topology.edges)} streams"
     return Markup(
-        '<svg class="topology {}" viewBox="0 0 {:.0f} {:.0f}" width="{:.0f}" role="img" aria-label="{}">{}</svg>'
-    ).format(way, width, height, width, said, Markup("").join(parts))
+        '<svg class="topology {}" viewBox="0 0 {:.0f} {:.0f}" width="{:.0f}" style="--width:{:.0f}px" role="img" '
+        'aria-label="{}">{}</svg>'
+    ).format(way, width, height, width, width, said, Markup("").join(parts))
 
 
 def _layers(topology: Topology) -> list[list[str]]:
@@ -91,8 +94,9 @@ def _untangled(layers: list[list[str]], topology: Topology) -> list[list[str]]:
 
 def _places(layers: list[list[str]], upright: bool) -> tuple[dict[str, _Place], float, float]:
     """Name -> top left corner, each layer centred; width and height of the drawing."""
-    along = (_HEIGHT + _ROW) if upright else (_WIDTH + _BESIDE)
-    across = (_WIDTH + _COLUMN) if upright else (_HEIGHT + _BELOW)
+    wide, high = _NARROW if upright else _BOX
+    along = (high + _ROW) if upright else (wide + _BESIDE)
+    across = (wide + _COLUMN) if upright else (high + _BELOW)
     gap, depth = (_COLUMN, _ROW) if upright else (_BELOW, _BESIDE)
     widest = max((len(layer) for layer in layers), default=1) * across - gap
     places = {}
@@ -106,38 +110,43 @@ def _places(layers: list[list[str]], upright: bool) -> tuple[dict[str, _Place], 
     return places, size[0] + 2 * _MARGIN, size[1] + 2 * _MARGIN
 
 
-def _box(box: OperatorBox, place: _Place) -> Markup:
+def _box(box: OperatorBox, place: _Place, colour: int, upright: bool) -> Markup:
     tasks = f"{box.parallelism} task" + ("s" if box.parallelism != 1 else "")
-    groups = f" · {box.key_groups} groups" if box.key_groups else ""
+    groups = f"{box.key_groups} groups" if box.key_groups else ""
+    wide, high = _NARROW if upright else _BOX
+    longest = _SHORT if upright else _NAME
+    third, fourth = (tasks, groups) if upright else (" · ".join(part for part in (tasks, groups) if part), "")
     return Markup(
-        '<g class="box {kind}" transform="translate({x:.1f},{y:.1f})"><title>{full}</title>'
+        '<g class="box c{colour}" transform="translate({x:.1f},{y:.1f})"><title>{full}</title>'
         '<rect width="{w}" height="{h}" rx="9"/>'
         '<path class="band" d="M0 9a9 9 0 0 1 9-9v{h}a9 9 0 0 1-9-9z"/>'
         '<svg x="20" width="{inner}" height="{h}"><text class="name" y="24">{name}</text>'
-        '<text class="kind" y="40">{kind_said}</text><text class="tasks" y="56">{tasks}</text></svg></g>'
+        '<text class="kind" y="40">{kind_said}</text><text class="tasks" y="56">{third}</text>{fourth}</svg></g>'
     ).format(
-        kind=box.kind if box.kind.isalpha() else "other",
+        colour=colour,
         x=place.x,
         y=place.y,
         full=text.plain(box.name),
-        w=_WIDTH,
-        h=_HEIGHT,
-        inner=_WIDTH - 24,
-        name=text.clip(text.plain(box.name), _NAME),
-        kind_said=text.clip(text.plain(box.kind), _NAME),
-        tasks=tasks + groups,
+        w=wide,
+        h=high,
+        inner=wide - 24,
+        name=text.clip(text.plain(box.name), longest),
+        kind_said=text.clip(text.plain(box.kind), longest),
+        third=third,
+        fourth=Markup('<text class="tasks" y="72">{}</text>').format(fourth) if fourth else "",
     )
 
 
 def _edge(edge: Edge, places: dict[str, _Place], upright: bool) -> Markup:
     source, target = places[edge.source], places[edge.target]
+    wide, high = _NARROW if upright else _BOX
     if upright:
-        x1, y1, x2, y2 = source.x + _WIDTH / 2, source.y + _HEIGHT, target.x + _WIDTH / 2, target.y - 5
+        x1, y1, x2, y2 = source.x + wide / 2, source.y + high, target.x + wide / 2, target.y - 5
         bend = max(abs(y2 - y1) / 2, 14)
         curve = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
         at, anchor, shift = _Place((x1 + x2) / 2 + 10, (y1 + y2) / 2), "start", 0.0
     else:
-        x1, y1, x2, y2 = source.x + _WIDTH, source.y + _HEIGHT / 2, target.x - 5, target.y + _HEIGHT / 2
+        x1, y1, x2, y2 = source.x + wide, source.y + high / 2, target.x - 5, target.y + high / 2
         bend = max(abs(x2 - x1) / 2, 14)
         curve = f"M{x1:.1f} {y1:.1f}C{x1 + bend:.1f} {y1:.1f} {x2 - bend:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
         at, anchor, shift = _Place((x1 + x2) / 2, (y1 + y2) / 2 - 6), "middle", 2.0

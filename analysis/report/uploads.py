@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.report import lines, tables, text
-from analysis.report.content import CheckpointCounts, Lines, RecordDelay, Recovery, ReportContent, Uploads
+from analysis.report.content import CheckpointCounts, Lines, RecordDelay, ReportContent, Uploads
 from analysis.report.figure import Figure
 from analysis.report.section import Section
 
@@ -22,7 +22,7 @@ def uploads(content: ReportContent) -> Section | None:
     if given is None:
         return None
     tables_of = (_counts("operator", given.operators), _counts("host", given.hosts), _delays(given.delayed))
-    drawn = _over_time(given.over_time, given.left_out, content.recoveries) if given.over_time else None
+    drawn = _over_time(given.over_time, given.left_out, content) if given.over_time else None
     return Section(
         "uploads",
         "Checkpoints and their uploads",
@@ -34,17 +34,19 @@ def uploads(content: ReportContent) -> Section | None:
     )
 
 
-def _over_time(given: Lines, left_out: int, recoveries: Sequence[Recovery]) -> Figure:
+def _over_time(given: Lines, left_out: int, content: ReportContent) -> Figure:
     """Return the figure of delays by host."""
     some = " Only the hosts whose uploads delayed records most." if left_out else ""
     return lines.lines(
         given,
-        recoveries,
+        content.recoveries,
         name="delays",
         title="By how much uploads delayed records, mean of those delayed",
         axis="delay on the link [ms]",
+        unit="ms",
         caption=f"{lines.highest(given, 'ms')}{some}",
         steps=True,
+        order=content.host_order,
     )
 
 

@@ -19,7 +19,7 @@
     const small = narrow.matches;
     return {
       gridcolor: role("--grid"), linecolor: role("--rule"), zerolinecolor: role("--rule"), tickcolor: role("--rule"),
-      automargin: true, ticks: y ? "" : "outside", fixedrange: small || coarse.matches, ...own,
+      automargin: true, ticks: y ? "" : "outside", fixedrange: small || coarse.matches, separatethousands: true, ...own,
       title: { standoff: small ? 6 : 12, font: { size: small ? 11 : 13, color: role("--soft") }, ...own.title },
     };
   };
@@ -34,11 +34,18 @@
     legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", traceorder: "normal", ...(given.annotations ? { y: 1.06 } : {}) },
     hoverlabel: { bgcolor: role("--card"), bordercolor: role("--rule"), font: { color: role("--ink") }, namelength: -1 },
     dragmode: coarse.matches ? false : "zoom",
-    bargap: 0.35,
+    bargap: 0.35, separators: ".,",
   });
 
   const config = {
     displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: "reset",
+  };
+
+  // A heat map over time says what each column is once; here every cell gets it, and a log scale its logarithms.
+  const heat = (one) => {
+    one.text = one.z.map(() => one.meta.across);
+    one.customdata = one.z;
+    if (one.meta.log) one.z = one.z.map((row) => row.map((value) => (value > 0 ? Math.log10(value) : null)));
   };
 
   const draw = () => {
@@ -48,6 +55,7 @@
         Object.assign(one.colorbar, { outlinewidth: 0, len: 1, thickness: narrow.matches ? 10 : 16 });
         one.colorbar.title.font = { size: narrow.matches ? 11 : 13, color: role("--soft") };
       }
+      for (const one of spec.data) if (one.meta) heat(one);
       Plotly.react(place, spec.data, layoutOf(spec.layout), config);
     }
   };

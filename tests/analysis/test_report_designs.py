@@ -194,8 +194,8 @@ def test_the_tail_of_several_designs_names_the_best_and_the_worst() -> None:
     assert {one["mode"] for one in figure.data} == {"lines+markers"}
     many = tail([curve(str(k), 1.0) for k in range(15)])
     assert many is not None
-    assert len(many.data) == 12
-    assert "The first 12 of 15 are drawn." in many.caption
+    assert len(many.data) == 8
+    assert "The first 8 of 15 are drawn." in many.caption
 
 
 def test_a_level_is_reached_at_the_longest_time_that_so_many_took() -> None:

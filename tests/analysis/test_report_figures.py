@@ -10,9 +10,14 @@ import pytest
 from pages import Page, full
 
 from analysis.report import ReportContent, render_report
+from analysis.report.colours import style, styles
 from analysis.report.content import Edge, Latency, Lines, OperatorBox, Recovery, Topology
 from analysis.report.figure import fit
+from analysis.report.heat import heat
 from analysis.report.lines import lines as line_figure
+from analysis.report.parts import Moved, PlacedGroup, PlacedHost
+from analysis.report.sections import sections_of
+from analysis.report.topology import draw
 
 pytestmark = pytest.mark.usefixtures("small_script")
 
@@ -63,12 +68,19 @@ def test_the_caption_of_latency_says_when_nothing_came_during_the_recovery_or_be
     assert latency_caption(p99, (early,)).endswith("During the recovery the p99 reaches 10\u00a0ms.")
 
 
-def test_the_upright_drawing_is_never_scaled_down_and_its_letters_are_legible():
+def test_the_upright_drawing_is_scaled_to_four_fifths_at_most_and_its_letters_are_legible():
     html = render_report(full())
-    assert re.search(r"\.topology\.upright \{ display: block; max-width: none; \}", html)
+    assert ".topology.upright { display: none; min-width: calc(.8 * var(--width)); }" in html
     rules = re.findall(r"\.(?:box|edge)[^{}]*\{[^}]*font-size: ([\d.]+)px", html)
     assert len(rules) == 3
-    assert min(map(float, rules)) >= 11
+    assert min(map(float, rules)) * 0.8 >= 9
+
+
+def test_three_operators_beside_each_other_fit_on_a_phone():
+    boxes = tuple(OperatorBox(name, "aggregate", 16, 32) for name in ("delays", "airtime", "sampled"))
+    upright = str(draw(Topology(boxes, (), {}), upright=True))
+    width = float(re.search(r'width="(\d+)"', upright)[1])
+    assert 0.8 * width <= 390 - 2 * (16 + 12 + 1)  # paddings and borders around it
 
 
 def test_gaps_stay_gaps():
@@ -89,9 +101,17 @@ def test_long_series_are_drawn_as_means_of_blocks():
 
 
 def test_more_operators_than_colours_differ_in_dashes():
-    given = Lines(np.arange(3.0), tuple(f"o{k}" for k in range(20)), np.ones((20, 3)))
-    figure = line_figure(given, (), name="n", title="t", axis="a", caption="", steps=False)
-    assert len({(one["line"]["color"], one["line"]["dash"]) for one in figure.data}) == 20
+    found = styles(f"o{k}" for k in range(48))
+    assert len({(one.colour, one.dash) for one in found.values()}) == 48
+    assert [found[f"o{k}"].colour for k in (0, 7, 8)] == ["var:--c1", "var:--c8", "var:--c1"]
+    assert found["o0"].dash != found["o8"].dash
+    assert found["o0"].symbol != found["o8"].symbol
+
+
+def test_a_name_has_the_colour_of_its_place_in_the_file_whatever_else_is_drawn():
+    order = ("a", "b", "c")
+    assert styles(("c", "b"), order) == styles(order)
+    assert styles(("new", "a"), order)["new"] == style(3)
 
 
 def test_a_line_has_its_name_even_alone_and_the_same_colour_in_all_figures():
@@ -110,6 +130,89 @@ def test_a_line_has_its_name_even_alone_and_the_same_colour_in_all_figures():
     }
     assert len(colours) == 3
     assert all(specs[f"spec-{name}"]["layout"]["showlegend"] for name in ("filled", "lag"))
+
+
+def test_an_operator_has_the_same_colour_in_figures_boxes_and_the_drawing():
+    at = np.arange(60.0)
+    boxes = tuple(OperatorBox(name, "map", 1) for name in ("in", "a", "b"))
+    groups = (PlacedGroup("b", 0, "h2"), PlacedGroup("a", 1))
+    content = replace(
+        full(),
+        topology=Topology(boxes, (), {}),
+        throughput=Lines(at, ("b", "a"), np.ones((2, 60))),
+        moved=Moved((PlacedHost("h1", groups, ()),), ("b", "a"), 1),
+    )
+    read = Page(render_report(content))
+    lines = {one["name"]: one["line"]["color"] for one in read.specs()["spec-throughput"]["data"]}
+    assert lines == {"a": "var:--c2", "b": "var:--c3"}
+    classes = [attributes.get("class", "") for _, attributes in read.tags]
+    assert [one for one in classes if one.startswith("box ")] == ["box c1", "box c2", "box c3"] * 2
+    assert [one for one in classes if one.startswith("chip ")] == [
+        "chip c3 key",
+        "chip c2 key",
+        "chip c2",
+        "chip c3 moved",
+    ]
+
+
+@pytest.mark.parametrize("hosts", [2, 20, 200, 1000])
+def test_how_busy_hosts_are_is_a_heat_map_of_bounded_height(hosts):
+    at = np.arange(500) * 0.5
+    busy = np.tile(np.linspace(0, 100, hosts)[:, None], (1, 500))
+    names = tuple(f"host-{k}" for k in range(hosts))
+    content = replace(full(), hosts=Lines(at, names, busy), topology=Topology((), (), dict.fromkeys(names, ())))
+    figure = next(
+        one for section in sections_of(content) for one in section.figures if one.title == "How busy each host is"
+    )
+    (trace, *marks) = figure.data
+    rows = min(hosts, 200)
+    assert trace["type"] == "heatmap"
+    assert (len(trace["z"]), len(trace["y"]), len(set(trace["y"]))) == (rows, rows, rows)
+    assert len(trace["z"][0]) == len(trace["meta"]["across"]) == len(trace["x"]) - 1 <= 240
+    assert (trace["zmin"], trace["zmax"]) == (0, 100)
+    assert trace["z"][-1][0] == 100.0  # of a block the busiest
+    assert trace["meta"]["across"][0] == "0–1.5\u00a0s"
+    assert trace["hovertemplate"] == "%{y}, %{text}: %{customdata:,.4~r}\u00a0%<extra></extra>"
+    assert figure.height < 800
+    assert {one["name"] for one in marks} == {"failures", "hosts come, go", "assisted moves", "direct moves"}
+    assert len(figure.rows) == hosts
+    assert figure.rows[-1] == (f"host-{hosts - 1}", "100", "100", "0")
+
+
+def test_more_operators_than_lines_can_tell_apart_are_a_heat_map():
+    at = np.arange(3.0)
+    many = tuple(f"o{k}" for k in range(9))
+    values = np.arange(27.0).reshape(9, 3)
+    drawn = {"name": "n", "title": "t", "axis": "a", "unit": "tuples", "caption": "", "steps": False}
+    figure = line_figure(Lines(at, many, values), [Recovery("h", 1.0, 1.0, None, None, None, None)], **drawn)
+    assert [one["type"] for one in figure.data] == ["heatmap"]
+    assert [one["x0"] for one in figure.layout["shapes"]] == [1.0]  # where the host fails
+    few = line_figure(Lines(at, many[:8], values[:8]), [], **drawn)
+    assert [one["type"] for one in few.data] == ["scatter"] * 8
+
+
+def test_a_heat_map_of_values_far_apart_has_a_log_scale_and_shows_the_values_themselves():
+    values = np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0], [0.0, 90_000.0, 7.0]])
+    figure = heat(
+        Lines(np.arange(3.0), ("a", "a", "c"), values), name="n", title="t", axis="a", unit="tuples", caption="Said."
+    )
+    (trace,) = figure.data
+    assert trace["meta"]["log"]
+    assert trace["z"] == values.tolist()
+    assert (trace["zmin"], trace["zmax"]) == (0, 5)
+    assert trace["colorbar"]["ticktext"] == ["1", "10", "100", "1,000", "10,000", "100,000"]
+    assert trace["y"] == ["a", "a (1)", "c"]
+    assert figure.caption == "Said. A cell without colour is 0."
+
+
+def test_every_hover_text_is_written_and_says_a_unit_a_share_or_a_count():
+    for name, spec in Page(render_report(full())).specs().items():
+        for trace in spec["data"]:
+            said = trace.get("hovertemplate", "")
+            has_unit = re.search(
+                r"\u00a0\S|%\}|of the time|tuples|key groups|correlation|%\{text\}|%\{customdata\}", said
+            )
+            assert has_unit or said == "%{y:,}", (name, trace["name"], said)
 
 
 def test_bounded_queues_that_held_nobody_back_say_so_and_have_no_empty_figure():
@@ -133,7 +236,7 @@ def test_a_log_scale_of_few_decades_has_ticks_between_them(low, high, shown, not
     assert not set(not_shown) & set(ticks)
     size = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
     for said, value in ticks.items():
-        number, unit = said.replace("\u202f", "").split()
+        number, unit = said.replace(",", "").split()
         assert float(number) * size[unit] == pytest.approx(value)
 
 
