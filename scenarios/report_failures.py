@@ -140,7 +140,7 @@ def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:
             **long_time_ticks(),
             "unifiedhovertitle": header("s"),
         },
-        "yaxis": {"title": {"text": "share that is longer"}, "range": [0, 1.02]},
+        "yaxis": {"title": {"text": "share that is longer"}, "range": [0, 1.02], "tickformat": ".0%"},
         "hovermode": "x unified",
     }
     few = np.unique(np.linspace(0, at.size - 1, min(at.size, 24)).astype(int)).tolist()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.report import text
+from analysis.report.colours import style
 from analysis.report.figure import PHASES, Figure, Spec
 from analysis.report.parts import Design
 from analysis.report.scales import is_wide, log_ticks, rate_unit, time_unit
@@ -279,24 +280,38 @@ def _spots(
     said: str,
     good: bool,
 ) -> Spec:
-    """Numbered spots; those that are good are filled and joined by steps."""
+    """Numbered spots in the colours of the designs; those that are good are filled and joined by steps.
+
+    Designs with the same two means are one spot, with how many more there are beside the first number.
+    """
     (right, size), (above, length) = across, up
-    filled = {"color": "var:--accent", "size": 24, "symbol": "circle"}
-    hollow = {"color": "var:--card", "size": 22, "symbol": "circle", "line": {"color": "var:--soft", "width": 1.5}}
+    together: dict[tuple[float, float], list[int]] = {}
+    for k in chosen:
+        at = _short((designs[k].of(right).mean or 0.0) / size), _short((designs[k].of(above).mean or 0.0) / length)
+        together.setdefault(at, []).append(k)
+    spots = list(together.values())
+    colours = [style(own[0]).colour for own in spots]
+    marker: Spec = {"size": [24 if len(own) == 1 else 34 for own in spots], "symbol": "circle"}
+    marker |= {"color": colours} if good else {"color": "var:--card", "line": {"color": colours, "width": 2}}
+    said_of = {
+        k: f"{k} {text.label(designs[k].label, 40)}: {_bytes(designs[k].of(right).mean)}, "
+        f"{text.seconds(designs[k].of(above).mean)}"
+        for k in chosen
+    }
     return {
         "type": "scatter",
         "mode": "lines+markers+text" if good else "markers+text",
         "name": said,
-        "x": [_short((designs[k].of(right).mean or 0.0) / size) for k in chosen],
-        "y": [_short((designs[k].of(above).mean or 0.0) / length) for k in chosen],
+        "x": [x for x, _ in together],
+        "y": [y for _, y in together],
         "line": {"color": "var:--accent", "width": 1.2, "dash": "dot", "shape": "hv"},
-        "marker": filled if good else hollow,
-        "text": [str(k) for k in chosen],
+        "marker": marker,
+        "text": [str(own[0]) if len(own) == 1 else f"{own[0]}+{len(own) - 1}" for own in spots],
         "textfont": {"color": "var:--paper" if good else "var:--ink", "size": 11},
         "customdata": [
-            f"{text.label(designs[k].label, 40)}: {_bytes(designs[k].of(right).mean)}, "
-            f"{text.seconds(designs[k].of(above).mean)}"
-            for k in chosen
+            "<br>".join(said_of[k] for k in own[:_MOST_NAMED])
+            + (f"<br>and {len(own) - _MOST_NAMED} more" if len(own) > _MOST_NAMED else "")
+            for own in spots
         ],
         "hovertemplate": "%{customdata}<extra></extra>",
         "cliponaxis": False,

@@ -11,9 +11,11 @@ import numpy as np
 from analysis.report import text
 from analysis.report.content import Lines
 from analysis.report.figure import Figure, Spec, fit, plain_list, plain_matrix
+from analysis.report.scales import is_wide
 
 _MOST_ROWS, _MOST_COLUMNS = 200, 240
 _ROW, _LEAST, _MOST = 24, 60, 560  # heights [px]: of a row, and of all rows
+_FEW = 40  # rows that have a line between them
 _DECADES = 5  # that a log scale of colours shows
 _FULL = 100.0
 
@@ -34,7 +36,7 @@ def heat(given: Lines, *, name: str, title: str, axis: str, unit: str, caption: 
         shown = np.fmax.reduceat(shown, np.arange(0, len(names), down), axis=0)
         names = [f"{part[0]} to {part[-1]}" for part in (names[k : k + down] for k in range(0, len(names), down))]
     edges = np.append(edges[:-1][::across], edges[-1])
-    log = unit != "%" and _is_wide(values)
+    log = unit != "%" and is_wide(_highest(values))
     trace: Spec = {
         "type": "heatmap",
         "z": plain_matrix(shown),
@@ -42,11 +44,12 @@ def heat(given: Lines, *, name: str, title: str, axis: str, unit: str, caption: 
         "y": names,
         # The script of the page makes of it what a cell is called, and takes logarithms: here each is said once.
         "meta": {"across": _spans(edges), "log": log},
+        "ygap": 1 if len(names) <= _FEW else 0,
         "colorscale": [[k / 4, f"var:--heat{k}"] for k in range(5)],
         "colorbar": {"title": {"text": axis, "side": "right"}},
         "hovertemplate": f"%{{y}}, %{{text}}: %{{customdata:,.4~r}}\u00a0{unit}<extra></extra>",
     }
-    trace |= {"zmin": 0, "zmax": _FULL} if unit == "%" else {}
+    trace |= {"zmin": 0} | ({"zmax": _FULL} if unit == "%" else {})
     if log:
         trace |= _log_scale(trace, values)
     layout: Spec = {
@@ -60,7 +63,7 @@ def heat(given: Lines, *, name: str, title: str, axis: str, unit: str, caption: 
         "A cell without colour is 0." if log else "",
     )
     height = 90 + min(_MOST, max(_LEAST, _ROW * len(names)))
-    heads = ("", f"mean [{unit}]", f"highest [{unit}]", "at [s]")
+    heads = ("name", f"mean [{unit}]", f"highest [{unit}]", "at [s]")
     said = " ".join(part for part in parts if part)
     return Figure(name, title, said, [trace], layout, height, heads, _rows(given.names, at, values))
 
@@ -80,11 +83,11 @@ def _spans(edges: np.ndarray) -> list[str]:
     return [f"{begin}–{end}\u00a0s" for begin, end in itertools.pairwise(said)]
 
 
-def _is_wide(values: np.ndarray) -> bool:
-    """Whether the highest values of the names are so far apart that on one scale most would have no colour."""
+def _highest(values: np.ndarray) -> list[float]:
+    """The highest value of each name that has one above zero."""
     highest = np.nanmax(np.nan_to_num(values), axis=1, initial=0.0)
-    some = highest[highest > 0]
-    return bool(some.size) and float(some.max()) > 10 * float(np.median(some))
+    found: list[float] = highest[highest > 0].tolist()
+    return found
 
 
 def _log_scale(trace: Spec, values: np.ndarray) -> Spec:

@@ -19,7 +19,7 @@
     const small = narrow.matches;
     return {
       gridcolor: role("--grid"), linecolor: role("--rule"), zerolinecolor: role("--rule"), tickcolor: role("--rule"),
-      automargin: true, ticks: y ? "" : "outside", fixedrange: small || coarse.matches, separatethousands: true, ...own,
+      automargin: true, ticks: y ? "" : "outside", fixedrange: small || coarse.matches, separatethousands: true, exponentformat: "none", ...own,
       title: { standoff: small ? 6 : 12, font: { size: small ? 11 : 13, color: role("--soft") }, ...own.title },
     };
   };
@@ -52,7 +52,7 @@
     for (const place of plots) {
       const spec = paint(JSON.parse(document.getElementById(place.dataset.plot).textContent));
       for (const one of spec.data) if (one.colorbar) {
-        Object.assign(one.colorbar, { outlinewidth: 0, len: 1, thickness: narrow.matches ? 10 : 16 });
+        Object.assign(one.colorbar, { outlinewidth: 0, len: 1, separatethousands: true, exponentformat: "none", thickness: narrow.matches ? 10 : 16 });
         one.colorbar.title.font = { size: narrow.matches ? 11 : 13, color: role("--soft") };
       }
       for (const one of spec.data) if (one.meta) heat(one);

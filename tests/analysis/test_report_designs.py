@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from analysis.report import ReportContent
 from analysis.report.compared import front, measured, pareto, recoveries
 from analysis.report.parts import Change, Curve, Design, Interval
 from analysis.report.scales import is_wide, rate_unit, share_ticks, time_unit
+from analysis.report.sections import sections_of
 from analysis.report.tables import designs as table
 from analysis.report.tables import efforts, with_interval
 from analysis.report.tails import reached, tail
@@ -56,6 +58,26 @@ def test_what_is_not_beaten_is_filled_numbered_and_named() -> None:
     assert (best["x"], best["y"]) == ([1.0, 3.0], [3.0, 1.0])
     assert figure.layout["xaxis"]["title"]["text"] == "checkpoints and moves [kB/s]"
     assert "Of 3 designs, 0 (a) and 1 (b) are filled" in figure.caption
+
+
+def test_designs_in_the_same_place_are_one_spot_that_says_so() -> None:
+    given = [design(name, 1.0, 1000.0) for name in "abcdef"] + [design("z", 2.0, 500.0)]
+    figure = pareto(given, UP, name="n", title="t", axis="p99")
+    assert figure is not None
+    (best,) = figure.data
+    assert best["text"] == ["6", "0+5"]
+    assert best["marker"]["color"] == ["var:--c7", "var:--c1"]  # as the designs have in the figure of tails
+    assert best["customdata"][1].split("<br>")[0] == "0 a: 1\u00a0kB/s, 1\u00a0s"
+    assert best["customdata"][1].split("<br>")[4] == "and 2 more"
+
+
+def test_a_design_has_the_colour_of_its_number_also_where_another_has_no_tail() -> None:
+    curve = Curve("c", np.array([0.1, 1.0]), np.array([0.5, 0.01]))
+    given = (design("a", 1.0, 1000.0), replace(design("c", 2.0, 500.0), tail=curve))
+    (drawn,) = [
+        one for one in sections_of(ReportContent("t", "q", designs=given))[0].figures if one.name == "designs-tail"
+    ]
+    assert [(one["name"], one["line"]["color"]) for one in drawn.data] == [("1 c", "var:--c2")]
 
 
 def test_of_very_many_designs_none_that_is_not_beaten_is_left_out() -> None:
