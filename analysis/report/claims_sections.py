@@ -37,7 +37,7 @@ def _claims(rows: tuple[ClaimRow, ...]) -> Table:
         words = (row.claim, _VERDICTS[row.holds], row.text, row.paper, row.ours or text.NONE, row.tolerance)
         cells.append(tuple(map(text.plain, words)))
     heads = ("claim", "verdict", "what it says", "paper", "here", "accepted")
-    return Table("claims", "Claims and what came out", heads, tuple(cells), (False,) * len(heads), prose=2, also=(4,))
+    return Table("claims", "Claims and what came out", heads, tuple(cells), (False,) * len(heads), prose=2, also=(4, 5))
 
 
 def _causes(rows: list[ClaimRow]) -> Table:

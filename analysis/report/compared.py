@@ -93,15 +93,15 @@ class _Mark:
 def _mark(number: int, one: Design, measure: str, base: float | None) -> _Mark:
     mean, change = one.of(measure).mean, one.changes.get(measure)
     assert mean is not None
-    at, label = mean, _label(number, one)
+    at, label, said = mean, _label(number, one), f"{_name(number, one)}: {text.seconds(mean)}"
     if not number:
-        return _Mark(label, "design 0", at, at, at, text.seconds(at))
+        return _Mark(label, "design 0", at, at, at, said)
     if change is None or base is None or change.difference.mean is None:
-        return _Mark(label, "not compared", at, at, at, text.seconds(at))
+        return _Mark(label, "not compared", at, at, at, said)
     difference = change.difference
     at = base + change.difference.mean  # where runs failed, that of the runs that both designs have
     low, high = (at if edge is None else base + edge for edge in (difference.low, difference.high))
-    said = f"{text.seconds(mean)}, to design 0: {change.relative} {change.shown}"
+    said += f", to design 0: {change.relative} {change.shown}"
     return _Mark(label, change.shown, at, max(0.0, low), high, said)  # an interval may reach below zero, a time not
 
 
@@ -151,6 +151,11 @@ def _label(number: int, one: Design) -> str:
     return f"{number} " + "<br>".join(text.label(part, _LINE) for part in parts[:3])
 
 
+def _name(number: int, one: Design) -> str:
+    """Return number and name in one line, for hover texts."""
+    return f"{number} {text.label(one.label, 40)}"
+
+
 def _verdicts(known: Sequence[tuple[int, Design]], measure: str, first: str = "design 0") -> str:
     """Say which mean is the lowest and how many designs differ from design 0."""
     number, best = min(known, key=lambda pair: pair[1].of(measure).mean or 0.0)
@@ -185,7 +190,9 @@ def recoveries(designs: Sequence[Design]) -> Figure | None:
             "y": [_label(number, one) for number, one in shown],
             "x": [_short(_phase(one, phase) / size) for _, one in shown],
             "marker": {"color": f"var:--phase-{phase}"},
-            "text": [f"{said}: {text.seconds(one.of(f'{phase}_s').mean)}" for _, one in shown],
+            "text": [
+                f"{_name(number, one)}<br>{said}: {text.seconds(one.of(f'{phase}_s').mean)}" for number, one in shown
+            ],
             "textposition": "none",
             "hovertemplate": "%{text}<extra></extra>",
         }
@@ -294,8 +301,7 @@ def _spots(
     marker: Spec = {"size": [24 if len(own) == 1 else 34 for own in spots], "symbol": "circle"}
     marker |= {"color": colours} if good else {"color": "var:--card", "line": {"color": colours, "width": 2}}
     said_of = {
-        k: f"{k} {text.label(designs[k].label, 40)}: {_bytes(designs[k].of(right).mean)}, "
-        f"{text.seconds(designs[k].of(above).mean)}"
+        k: f"{_name(k, designs[k])}: {_bytes(designs[k].of(right).mean)}, {text.seconds(designs[k].of(above).mean)}"
         for k in chosen
     }
     return {

@@ -47,7 +47,7 @@ def heat(given: Lines, *, name: str, title: str, axis: str, unit: str, caption: 
         "ygap": 1 if len(names) <= _FEW else 0,
         "colorscale": [[k / 4, f"var:--heat{k}"] for k in range(5)],
         "colorbar": {"title": {"text": axis, "side": "right"}},
-        "hovertemplate": f"%{{y}}, %{{text}}: %{{customdata:,.4~r}}\u00a0{unit}<extra></extra>",
+        "hovertemplate": f"%{{y}}, %{{text}}: %{{customdata:,.3~r}}\u00a0{unit}<extra></extra>",
     }
     trace |= {"zmin": 0} | ({"zmax": _FULL} if unit == "%" else {})
     if log:

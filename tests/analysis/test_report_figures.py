@@ -172,7 +172,7 @@ def test_how_busy_hosts_are_is_a_heat_map_of_bounded_height(hosts):
     assert (trace["zmin"], trace["zmax"]) == (0, 100)
     assert trace["z"][-1][0] == 100.0  # of a block the busiest
     assert trace["meta"]["across"][0] == "0–1.5\u00a0s"
-    assert trace["hovertemplate"] == "%{y}, %{text}: %{customdata:,.4~r}\u00a0%<extra></extra>"
+    assert trace["hovertemplate"] == "%{y}, %{text}: %{customdata:,.3~r}\u00a0%<extra></extra>"
     assert figure.height < 800
     assert {one["name"] for one in marks} == {"failures", "hosts come, go", "assisted moves", "direct moves"}
     assert len(figure.rows) == hosts
