@@ -298,7 +298,7 @@ def _spots(
         together.setdefault(at, []).append(k)
     spots = list(together.values())
     colours = [style(own[0]).colour for own in spots]
-    marker: Spec = {"size": [24 if len(own) == 1 else 34 for own in spots], "symbol": "circle"}
+    marker: Spec = {"size": [24 if len(own) == 1 else 34 for own in spots], "symbol": "circle", "opacity": 1}
     marker |= {"color": colours} if good else {"color": "var:--card", "line": {"color": colours, "width": 2}}
     said_of = {
         k: f"{_name(k, designs[k])}: {_bytes(designs[k].of(right).mean)}, {text.seconds(designs[k].of(above).mean)}"

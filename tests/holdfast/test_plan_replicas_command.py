@@ -358,7 +358,7 @@ def test_a_front_over_replicas_has_a_plan_for_each_number(capsys: pytest.Capture
     page = tmp_path / "page.html"
     code, out, _ = run(capsys, "plan", "replicas", EXAMPLE, "--front", 3, "--over", "replicas", "--report", page)
     assert (code, "replicas" in out) == (0, True)
-    assert "%{x:.4g} replicas" in page.read_text()
+    assert "%{x:,.4~r}\\u00a0replicas: broken" in page.read_text()
 
 
 @pytest.mark.parametrize("words", [("--optimise",), ("--target", 0.9), ("--front", 4)])
