@@ -1,0 +1,163 @@
+"""Quantities as text: they keep their order, read back within their rounding, and never need an exponent."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models import display
+from models.display import Form
+
+FIXED = settings(derandomize=True, deadline=None, max_examples=80)
+POSITIVE = st.floats(min_value=5e-324, max_value=1.7e308)
+USUAL = st.floats(min_value=1e-7, max_value=1e12)
+YEAR = 31_557_600
+UNITS = {
+    "years": YEAR, "d": 86_400, "h": 3600, "min": 60, "s": 1, "ms": Fraction(1, 10**3), "µs": Fraction(1, 10**6),
+    "ns": Fraction(1, 10**9), "EB": 10**18, "PB": 10**15, "TB": 10**12, "GB": 10**9, "MB": 10**6, "kB": 10**3, "B": 1,
+    "/s": 1, "/min": Fraction(1, 60), "/h": Fraction(1, 3600), "/d": Fraction(1, 86_400), "/year": Fraction(1, YEAR),
+    "%": Fraction(1, 100), "": 1,
+}  # fmt: skip
+FORMS: list[Form] = [
+    display.number,
+    display.duration,
+    display.instant,
+    display.size,
+    display.byte_rate,
+    display.rate,
+    display.share,
+    display.money,
+]
+BY_NAME = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+
+
+def read(text: str) -> Fraction:
+    """The quantity that a text says, in its base unit."""
+    found = re.fullmatch(r"(-?[0-9,.]+)?(?: × )?(?:10\^(-?\d+))? ?([a-zµA-Z/%]*)", text.removeprefix(">"))
+    assert found, text
+    unit = found[3] if found[3] in UNITS else found[3].removesuffix("/s")
+    return Fraction((found[1] or "1").replace(",", "")) * Fraction(10) ** int(found[2] or 0) * UNITS[unit]
+
+
+@BY_NAME
+@FIXED
+@given(value=POSITIVE | USUAL)
+def test_what_is_shown_reads_back_within_its_rounding(form: Form, value: float) -> None:
+    shown = form(value)
+    if math.isinf(100 * value) and "%" in shown:
+        return
+    given = Fraction(repr(value))
+    near_all = Fraction(1, 10**12) if form is display.share else 0
+    assert abs(read(shown) - given) <= max(given * Fraction(5, 1000), near_all)
+
+
+@BY_NAME
+@FIXED
+@given(one=POSITIVE | USUAL, other=POSITIVE | USUAL)
+def test_of_two_values_the_larger_never_reads_as_the_smaller(form: Form, one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    if math.isinf(100 * high):
+        return
+    assert read(form(low)) <= read(form(high))
+
+
+@BY_NAME
+@FIXED
+@given(value=POSITIVE | USUAL, negative=st.booleans(), digits=st.integers(1, 6))
+def test_a_text_is_short_and_has_no_exponent(form: Form, value: float, negative: bool, digits: int) -> None:
+    shown = form(-value if negative else value, digits)
+    assert not re.search(r"\d[eE]", shown)
+    assert len(shown) <= 30
+    assert "," in shown or not re.search(r"\d{4}", shown.partition(".")[0].partition("^")[0])
+
+
+@BY_NAME
+@FIXED
+@given(value=POSITIVE | USUAL)
+def test_a_bound_that_is_rounded_still_holds(form: Form, value: float) -> None:
+    if math.isinf(100 * value):
+        return
+    given = Fraction(repr(value))
+    at_most, at_least = display.at_most(value, form), display.at_least(value, form)
+    assert at_most.startswith("≤ ")
+    assert at_least.startswith("≥ ")
+    within = Fraction(1, 10**12) if form is display.share else 0  # nearer to 100 % than digits are shown
+    assert read(at_least[2:]) - within <= given <= read(at_most[2:]) + within
+
+
+@FIXED
+@given(POSITIVE | USUAL)
+def test_every_digit_of_a_number_reads_back_as_the_same_number(value: float) -> None:
+    assert float(read(display.exact(value))) == value
+
+
+@FIXED
+@given(st.integers(1, 11), st.integers(1, 9))
+def test_a_share_near_all_or_nothing_shows_how_near(nines: int, digit: int) -> None:
+    left = digit * 10.0**-nines
+    assert (display.share(left) == "0 %") is False
+    assert (display.share(1 - left) == "100 %") is False
+    assert float(1 - read(display.share(1 - left))) == pytest.approx(left, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "text"),
+    [
+        (display.number, 20_000.0, "20,000"),
+        (display.number, 2.0345e4, "20,345"),
+        (display.number, 999.96, "1,000"),
+        (display.number, np.float64(0.3), "0.3"),
+        (display.number, np.int64(7_760_807), "7,760,807"),
+        (display.number, 10**18, "10^18"),
+        (display.duration, 1.33e-6, "1.33 µs"),
+        (display.duration, 0.9999, "1 s"),
+        (display.duration, 100.0, "100 s"),
+        (display.duration, 119.97, "2 min"),
+        (display.duration, 10 * YEAR, "10 years"),
+        (display.duration, 0.0, "0 s"),
+        (display.duration, math.inf, "no bound"),
+        (display.size, 2.0**32, "4.29 GB"),
+        (display.size, 999_999.0, "1 MB"),
+        (display.rate, 4883.2, "4,883 /s"),
+        (display.rate, 0.1, "0.1 /s"),
+        (display.rate, 1 / 60, "1 /min"),
+        (display.share, 0.0, "0 %"),
+        (display.share, 1e-6, "0.0001 %"),
+        (display.share, 0.80195, "80.2 %"),
+        (display.share, 0.999999, "99.9999 %"),
+        (display.share, 1.0000000000000002, "100 %"),
+        (display.share, 1 - 1e-13, ">99.9999999999 %"),
+        (display.share, 1.2345, "123.5 %"),
+        (display.share, -0.5, "-50 %"),
+        (display.money, 12.599999999999998, "12.6"),
+    ],
+)
+def test_values_read_as_people_write_them(form: Callable[[float], str], value: float, text: str) -> None:
+    assert form(value) == text
+
+
+@BY_NAME
+def test_what_is_unknown_is_a_dash(form: Form) -> None:
+    assert form(None) == form(math.nan) == display.NONE == display.at_most(None, form) == display.at_least(None, form)
+
+
+def test_ranges_are_rounded_outwards_and_say_one_bound_where_the_other_is_unknown() -> None:
+    assert display.between(24.31, 26.31) == "24.3 s to 26.4 s"
+    assert display.between(None, 26.31) == "≤ 26.4 s"
+    assert display.between(24.39, None) == "≥ 24.3 s"
+    assert display.between(24.39, 24.39) == "24.4 s"
+
+
+def test_values_that_differ_are_told_apart() -> None:
+    assert display.apart(60.04, 60.0) == ("60.04 s", "60 s")
+    assert display.apart(5400.0, 26.3) == ("90 min", "26.3 s")
+    assert display.apart(26.298, 26.298) == ("26.3 s", "26.3 s")
+    assert len(set(display.apart(100.0, 100.0 * (1 + 1e-12), 100.0 * (1 + 1e-11)))) == 3
+    assert display.apart(4.0e9, 4.0001e9, form=display.size) == ("4 GB", "4.0001 GB")
