@@ -108,13 +108,13 @@ def count(value: float | None, noun: str = "", nouns: str = "") -> str:
 
 
 def duration(value: float | None, digits: int = 3, *, rounding: Rounding = "nearest") -> str:
-    """Return a time [s] in the unit that suits it, from ns to years; one without an end is `no bound`.
+    """Return a time [s] in the unit that suits it, from ns to years; one without an end is `unbounded`.
 
     >>> duration(5400.0), duration(86_400.0 * 40), duration(1.33e-6), duration(734.0), duration(1e9), duration(None)
     ('90 min', '40 d', '1.33 µs', '12.2 min', '31.7 years', '–')
     """
     if value is not None and math.isinf(value):
-        return "no bound"
+        return "unbounded"
     return "0 s" if value == 0 else _in_unit(value, _TIMES, digits, rounding)
 
 
@@ -176,6 +176,21 @@ def share(value: float | None, digits: int = 3, *, rounding: Rounding = "nearest
     return f"{_plain(_round(percent, max(1, digits - 1 - near.adjusted()), rounding))} %"
 
 
+def availability(unavailability: float | None, digits: int = 3, *, rounding: Rounding = "nearest") -> str:
+    """Return an availability as files say it, with all its nines: `digits` digits of the unavailability are kept.
+
+    `rounding` is that of the unavailability: up for what the availability is at least.
+
+    >>> availability(0.000346), availability(1e-5), availability(2.5e-11), availability(0.00012345, rounding="up")
+    ('0.999654', '0.99999', '0.999999999975', '0.999876')
+    """
+    if unavailability is None or not math.isfinite(unavailability):
+        return NONE
+    left = _decimal(unavailability)
+    left = _round(left, digits - 1 - left.adjusted(), rounding) if left else left
+    return _plain(_EXACTLY.subtract(1, left))
+
+
 def change(value: float | None, digits: int = 3) -> str:
     """Return a relative difference with its sign, in percent.
 
@@ -217,25 +232,31 @@ def between(low: float | None, high: float | None, form: Form = duration, digits
     """Return a range that holds both ends; the value where they are equal, and one bound where the other is unknown.
 
     >>> between(24.31, 26.31), between(None, 26.3), between(5.0, 5.0)
-    ('24.3 s to 26.4 s', '≤ 26.3 s', '5 s')
+    ('24.3–26.4 s', '≤ 26.3 s', '5 s')
     """
     if low is None or high is None:
         return at_most(high, form, digits) if low is None else at_least(low, form, digits)
     if low == high:
         return form(low, digits)
-    return f"{form(low, digits, rounding='down')} to {form(high, digits, rounding='up')}"
+    least, most = form(low, digits, rounding="down"), form(high, digits, rounding="up")
+    (first, _, unit), (_, _, other) = least.partition(" "), most.partition(" ")
+    return f"{first}–{most}" if unit == other and low >= 0 else f"{least} to {most}"
 
 
-def apart(*values: float, form: Form = duration) -> tuple[str, ...]:
+def apart(*values: float, form: Form = duration, rounding: Sequence[Rounding] = ()) -> tuple[str, ...]:
     """Return the values as text, all with as many digits as show that those that differ do differ.
+
+    `rounding` is that of each, for those that are bounds.
 
     >>> apart(60.04, 60.0), apart(5400.0, 26.3), apart(12.0000001, 12.0, form=number)
     (('60.04 s', '60 s'), ('90 min', '26.3 s'), ('12.0000001', '12'))
     """
+    ways: list[Rounding] = [*rounding, *["nearest"] * (len(values) - len(rounding))]  # type: ignore[list-item]
     said: tuple[str, ...] = ()
     for digits in range(3, 18):
-        said = tuple(form(one, digits) for one in values)
-        if len(set(said)) == len(set(values)):
+        said = tuple(form(one, digits, rounding=way) for one, way in zip(values, ways, strict=True))
+        plain = {form(one, digits) for one in values}
+        if len(set(said)) == len(plain) == len(set(values)):  # rounding apart alone may turn their order around
             break
     return said
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # dimension -> (unit that code uses, units that files are written with, an example for hints)
 _DIMENSIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "s": ("second", ("d", "h", "min", "s", "ms", "us", "ns"), "5 s"),
-    "B": ("byte", ("TiB", "GiB", "MiB", "KiB", "GB", "MB", "kB", "B"), "8 GiB"),
+    "B": ("byte", ("TiB", "GiB", "MiB", "KiB", "GB", "MB", "kB", "B"), "8 GB"),
     "B/s": ("byte / second", ("Gbit/s", "Mbit/s", "GB/s", "MB/s", "kB/s", "B/s"), "1 Gbit/s"),
     "1/s": ("1 / second", ("/s", "/min", "/h", "/d"), "100 /s"),
     "USD/s": ("USD / second", ("USD/h", "USD/s"), "0.12 USD/h"),
@@ -126,48 +126,44 @@ def show(value: float, dimension: str) -> str:
         return f"0 {_base_unit(dimension)}"
     smallest = units[-1]
     for unit in units:
-        number = value / _factor("1" + unit if unit.startswith("/") else unit, _DIMENSIONS[dimension][0])
-        text = f"{number:.6g} {unit}"
-        if (abs(number) >= 1 or unit == smallest or _short(number, unit)) and parse(text, dimension) == value:
+        number = _count_of(value, dimension, unit)
+        text = f"{_digits(number, 6)} {unit}"
+        if (abs(number) >= 1 or unit == smallest or _short(number, unit)) and _reads_as(text, dimension, value):
             return text
     return f"{value!r} {_base_unit(dimension)}"
 
 
-def duration_text(seconds: float | None, digits: int = 3) -> str:
-    """A time with three digits, or more, in a unit that reads well; a dash for none; `no bound` where it is infinite.
+def in_unit(value: float, dimension: str, unit: str) -> float:
+    """Return the number of that unit with the fewest digits that reads as the value: a price as somebody wrote it.
 
-    >>> duration_text(5400.0), duration_text(86_400.0 * 40), duration_text(None)
-    ('1.5 h', '40 d', '-')
+    >>> 18 * (0.7 / 3600) * 3600, 18 * in_unit(0.7 / 3600, "USD/s", "USD/h")
+    (12.599999999999998, 12.6)
     """
-    if seconds is None:
-        return "-"
-    if math.isinf(seconds):
-        return "no bound"
-    for unit, length in (("y", 365.25 * 86_400), ("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 1.5 * length:
-            return f"{seconds / length:.{digits}g} {unit}"
-    return f"{seconds:.{digits}g} s"
+    number = _count_of(value, dimension, unit)
+    shown = (_digits(number, digits) for digits in range(1, 18))
+    return next((float(text) for text in shown if _reads_as(f"{text} {unit}", dimension, value)), number)
 
 
-def apart(*seconds: float) -> tuple[str, ...]:
-    """Return the times as text, all with as many digits as show that those that differ do differ.
+def _count_of(value: float, dimension: str, unit: str) -> float:
+    return value / _factor("1" + unit if unit.startswith("/") else unit, _DIMENSIONS[dimension][0])
 
-    >>> apart(60.04, 60.0), apart(5400.0, 26.3)
-    (('60.04 s', '60 s'), ('1.5 h', '26.3 s'))
-    """
-    said: tuple[str, ...] = ()
-    for digits in range(3, 18):
-        said = tuple(duration_text(one, digits) for one in seconds)
-        if len(set(said)) == len(set(seconds)):
-            break
-    return said
+
+def _digits(number: float, digits: int) -> str:
+    return f"{number:.{digits}g}"  # as parse reads it back, so with an exponent where it needs one
+
+
+def _reads_as(text: str, dimension: str, value: float) -> bool:
+    try:
+        return parse(text, dimension) == value
+    except UnitError:
+        return False  # no number of that unit is this value
 
 
 def _short(number: float, unit: str) -> bool:
     """Whether a fraction reads well: 0.4 ms and 0.12 USD/h do, 0.5 h and 0.1 kB do not."""
     if unit == "USD/h":
         return abs(number) >= 0.001
-    return unit in ("s", "ms") and abs(number) >= 0.1 and len(f"{number:.6g}") <= 4
+    return unit in ("s", "ms") and abs(number) >= 0.1 and len(_digits(number, 6)) <= 4
 
 
 def _base_unit(dimension: str) -> str:

@@ -12,8 +12,8 @@ from analysis.report.page import render_page
 from analysis.report.scales import share_ticks
 from analysis.report.section import Section
 from analysis.report.tables import Table
+from models import display
 from models.availability.times import downtime_s
-from models.units import duration_text
 from scenarios.availability import Answer, Figure, Line
 from scenarios.availability_worth import Worth
 from scenarios.report_content import versions
@@ -247,7 +247,7 @@ def between(low: float, high: float) -> str:
 def month(figure: Figure) -> str:
     """Time broken in a month; the upper end where there are only bounds, or nothing was seen."""
     value = None if figure.estimate == 0 else figure.value
-    return ("≤ " if value is None else "") + duration_text(downtime_s(figure.high if value is None else value))
+    return ("≤ " if value is None else "") + display.duration(downtime_s(figure.high if value is None else value))
 
 
 def _left(rows: int, most: int) -> str:

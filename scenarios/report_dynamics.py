@@ -8,8 +8,8 @@ from analysis.report import text
 from analysis.report.content import Fact, ReportContent
 from analysis.report.page import render_page
 from analysis.report.section import Section
+from models import display
 from models.dynamics.promises import keeps
-from models.units import duration_text
 from scenarios.dynamics import DynamicsResult
 from scenarios.report_content import versions
 
@@ -33,11 +33,11 @@ def dynamics_page(result: DynamicsResult, *, command: str = "") -> str:
         title=asked.name or "Queries on hosts that fail",
         question=f"Who is broken for how long{', and what is done about it' if managed else ''}?",
         facts=(
-            Fact("replications", f"{summary['replications']} of {duration_text(summary['duration_s'])}"),
+            Fact("replications", f"{summary['replications']} of {display.duration(summary['duration_s'])}"),
             Fact("hosts", f"{len(system.hosts):,}"),
             Fact("operators", f"{len(system.operators):,}"),
             Fact("queries", f"{len(system.queries):,}"),
-            *((Fact("counted from", duration_text(summary["warmup_s"])),) if summary["warmup_s"] else ()),
+            *((Fact("counted from", display.duration(summary["warmup_s"])),) if summary["warmup_s"] else ()),
             *((Fact("spare room is for", asked.manager.spare),) if asked.manager is not None else ()),
         ),
         headline=_headline(result),
@@ -63,7 +63,7 @@ def _headline(result: DynamicsResult) -> tuple[Fact, ...]:
         whole = kept == len(promised)
         found.append(Fact("promises", f"{kept} of {len(promised)}", good=whole, note="kept by every placement"))
     worst = summary["queries"][0]
-    longest = f"{text.clip(worst['query'], 24)}, at most {duration_text(worst['longest_s'])}"
+    longest = f"{text.clip(worst['query'], 24)}, at most {display.duration(worst['longest_s'])}"
     found.append(
         Fact("worst query, broken [%]", text.share(worst["broken_share"]).removesuffix("\u00a0%"), note=longest)
     )
@@ -71,7 +71,7 @@ def _headline(result: DynamicsResult) -> tuple[Fact, ...]:
     moves = sum(one["count"] for one in summary["decisions"] if (one["action"], one["verdict"]) == ("move", "done"))
     if result.system.asked.manager is not None:
         found.append(Fact("moves", f"{moves:,}", note=f"{refused:,} changes refused"))
-        found.append(Fact("overloaded", duration_text(summary["overloaded_host_s"]), note="hosts, all replications"))
+        found.append(Fact("overloaded", display.duration(summary["overloaded_host_s"]), note="hosts, all replications"))
     used = summary["hosts_in_use"]
     cost = "" if used["cost_usd"] is None else f", {text.number(used['cost_usd'], 4)} USD"
     found.append(Fact("hosts in use", text.number(used["mean"]), note=f"on average{cost}"))

@@ -14,8 +14,8 @@ from analysis.report.scales import long_time_ticks
 from analysis.report.section import Section
 from analysis.report.tables import Table
 from analysis.report.text import plain
+from models import display
 from models.failure_log import Spans
-from models.units import duration_text
 from scenarios.failure_logs import FailureAnswer, document
 from scenarios.report_content import versions
 
@@ -56,10 +56,10 @@ def failures_page(found: FailureAnswer, *, command: str = "") -> str:
         headline=(
             Fact(
                 "mean up time (MTTF)",
-                duration_text(found.mttf_s),
-                note=f"95 %: {duration_text(low)} to {duration_text(high)}",
+                display.duration(found.mttf_s),
+                note=f"95 %: {display.duration(low)} to {display.duration(high)}",
             ),
-            Fact("mean repair (MTTR)", duration_text(found.mttr_s), note=_interval(said["mttr_interval_s"])),
+            Fact("mean repair (MTTR)", display.duration(found.mttr_s), note=_interval(said["mttr_interval_s"])),
             Fact("unavailability", f"{found.unavailability:.4g}", note=f"{_year(found.unavailability)} a year"),
             Fact(
                 "failures",
@@ -87,11 +87,11 @@ def hosts_differ(found: FailureAnswer) -> str:
 
 
 def _interval(ends: Sequence[float] | None) -> str:
-    return "" if ends is None else f"95 %: {duration_text(ends[0])} to {duration_text(ends[1])}"
+    return "" if ends is None else f"95 %: {display.duration(ends[0])} to {display.duration(ends[1])}"
 
 
 def _year(share: float) -> str:
-    return duration_text(share * 365.25 * 86_400)
+    return display.duration(share * 365.25 * 86_400)
 
 
 def _causes(count: Mapping[str, int]) -> str:
@@ -107,7 +107,7 @@ def _laws(name: str, title: str, words: str, spans: Spans, laws: Sequence[Fit]) 
         (
             fit.law,
             ", ".join(_parameter(*pair) for pair in fit.parameters.items()),
-            duration_text(fit.mean_s),
+            display.duration(fit.mean_s),
             f"{fit.aic:.1f}",
             f"{fit.distance:.4f}",
             "–" if fit.p is None else f"{fit.p:.2g}",
@@ -120,7 +120,7 @@ def _laws(name: str, title: str, words: str, spans: Spans, laws: Sequence[Fit]) 
 
 
 def _parameter(name: str, value: float) -> str:
-    return f"{name.removesuffix('_s')} {duration_text(value) if name.endswith('_s') else f'{value:.3g}'}"
+    return f"{name.removesuffix('_s')} {display.duration(value) if name.endswith('_s') else f'{value:.3g}'}"
 
 
 def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:
@@ -141,7 +141,7 @@ def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:
     }
     few = np.unique(np.linspace(0, at.size - 1, min(at.size, 24)).astype(int)).tolist()
     rows = tuple(
-        (duration_text(float(at[k])), f"{seen[k]:.4f}", *(f"{share[k]:.4f}" for _, share in curves)) for k in few
+        (display.duration(float(at[k])), f"{seen[k]:.4f}", *(f"{share[k]:.4f}" for _, share in curves)) for k in few
     )
     heads = ("longer than", "seen", *(law for law, _ in curves))
     return Figure(
@@ -163,8 +163,8 @@ def _hosts(found: FailureAnswer) -> Table:
         (
             plain(log.hosts[host]),
             f"{int(log.failures_of[host]):,}",
-            duration_text(float(log.down_s_of[host])),
-            duration_text(float(log.up_s_of[host])),
+            display.duration(float(log.down_s_of[host])),
+            display.duration(float(log.up_s_of[host])),
         )
         for host in order[:_MOST_HOSTS]
     )

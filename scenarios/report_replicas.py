@@ -14,9 +14,9 @@ from analysis.report.page import render_page
 from analysis.report.scales import share_ticks
 from analysis.report.section import Section
 from analysis.report.tables import Table
+from models import display
 from models.availability.times import downtime_s
 from models.replication.problem import Replication, ReplicationPlan
-from models.units import duration_text
 from optimizer.replication.optimise import FrontPoint
 from scenarios.replication import OPTIMISED, OVER, best_of, by_worth, count_of, worth_of
 from scenarios.report_content import versions
@@ -236,7 +236,7 @@ def _queries(plan: ReplicationPlan, problem: Replication, queries: Sequence[str]
         (
             text.plain(queries[q]),
             *(share(value) for value in plan.broken[:_MOST_CHANCES, q].tolist()),
-            duration_text(downtime_s(float(plan.broken[0, q]))),
+            display.duration(downtime_s(float(plan.broken[0, q]))),
             f"{sum(len(plan.instances[op]) > 1 for op in problem.operators[q])} of {len(problem.operators[q])}",
             f"{problem.weights[q]:g}",
         )
@@ -362,4 +362,4 @@ def share(value: float | None) -> str:
 
 
 def _a_month(value: float | None) -> str:
-    return text.NONE if value is None else f"{duration_text(downtime_s(value))} a month"
+    return text.NONE if value is None else f"{display.duration(downtime_s(value))} a month"

@@ -8,9 +8,9 @@ from typing import Any
 from analysis.report import text
 from analysis.report.spans import NS_PER_S
 from analysis.report.tables import Table, cut_table
+from models import display
 from models.dynamics.records import DynamicsRecords
 from models.dynamics.system import System
-from models.units import duration_text
 
 _MOST = 60
 _VERDICTS = ("begun", "done", "refused", "aborted")
@@ -31,9 +31,9 @@ def queries(summary: Mapping[str, Any]) -> Table:
                 _chance(one["exact_worst"]),
                 _chance(one["broken_share"]),
                 _interval(one["ci95"] if one["breaks"] else None),  # of zeros alone there is none
-                duration_text(one["broken_s"]),
+                display.duration(one["broken_s"]),
                 f"{one['breaks']:,}",
-                duration_text(one["longest_s"]),
+                display.duration(one["longest_s"]),
                 text.share(used),
             )
         )
@@ -54,7 +54,7 @@ def outages(system: System, records: Sequence[DynamicsRecords]) -> Table | None:
             text.plain(name),
             str(one.replication),
             _at(begin),
-            duration_text(length / NS_PER_S),
+            display.duration(length / NS_PER_S),
             _down(system, one, name, begin),
         )
         for length, one, name, begin, _ in found[:_MOST]
@@ -141,7 +141,7 @@ def overloads(records: Sequence[DynamicsRecords]) -> Table | None:
         return None
     order = sorted(lengths, key=lambda host: (-sum(lengths[host]), host))
     rows = [
-        (text.plain(host), f"{len(spans):,}", *(duration_text(f(spans) / NS_PER_S) for f in (sum, max)))
+        (text.plain(host), f"{len(spans):,}", *(display.duration(f(spans) / NS_PER_S) for f in (sum, max)))
         for host in order
         for spans in [lengths[host]]
     ]
@@ -158,13 +158,13 @@ def cost(summary: Mapping[str, Any]) -> Table:
     rows = [
         (
             text.plain(one["host"]),
-            duration_text(one["used_s"]),
+            display.duration(one["used_s"]),
             text.share(one["used_s"] / length_s),
             *((text.number(one["cost_usd"], 5),) if priced else ()),
         )
         for one in used["by_host"]
     ]
-    total = ("together", duration_text(used["used_s"]), text.share(used["mean"] / max(1, len(rows))))
+    total = ("together", display.duration(used["used_s"]), text.share(used["mean"] / max(1, len(rows))))
     rows = [(*total, *((text.number(used["cost_usd"], 5),) if priced else ())), *rows]
     return cut_table("cost", "Hosts in use, mean of the replications", heads, rows, words=1, marked=0)
 

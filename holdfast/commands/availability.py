@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from models import display
 from models.availability.times import downtime_s
-from models.units import duration_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -155,10 +155,10 @@ def _between(one: Element | Replica) -> str:
 def _notes(found: Answer) -> list[str]:
     notes, times = [], found.asked.times
     if times is not None and times.mttf_s is not None:
-        down = "" if times.mttr_s is None else f", down {duration_text(times.mttr_s)}"
-        notes.append(f"Hosts fail after {duration_text(times.mttf_s)}{down}.")
+        down = "" if times.mttr_s is None else f", down {display.duration(times.mttr_s)}"
+        notes.append(f"Hosts fail after {display.duration(times.mttf_s)}{down}.")
     if found.target is not None:
-        notes.append(f"{_percent(found.target)} allows {duration_text(downtime_s(1 - found.target))} a month.")
+        notes.append(f"{_percent(found.target)} allows {display.duration(downtime_s(1 - found.target))} a month.")
     shown_of = _MOST_COLUMNS - 2 * any(one.low < one.high for one in found.lines[-1].queries)
     if len(found.lines) > shown_of:
         notes.append(f"By query the last {shown_of} of {len(found.lines)} settings; --json has all.")
@@ -196,7 +196,7 @@ def _bounds(low: float, high: float) -> str:
 def _span(figure: Figure) -> str:
     """Time down in a month; the upper end where there are only bounds, or nothing was seen."""
     value = None if figure.estimate == 0 else figure.value
-    return ("<" if value is None else "") + duration_text(downtime_s(figure.high if value is None else value))
+    return ("<" if value is None else "") + display.duration(downtime_s(figure.high if value is None else value))
 
 
 def _percent(share: float | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from models.units import duration_text
+from models import display
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -114,8 +114,8 @@ def _by_query(summary: dict[str, Any]) -> Table:
     columns = ["query", "broken", "exact", "down", "breaks", "longest"] + (["budget"] if promises else [])
     rows = []
     for one in shown:
-        row = [one["query"], _share(one["broken_share"]), _share(one["exact"]), duration_text(one["broken_s"])]
-        row += [one["breaks"], duration_text(one["longest_s"])]
+        row = [one["query"], _share(one["broken_share"]), _share(one["exact"]), display.duration(one["broken_s"])]
+        row += [one["breaks"], display.duration(one["longest_s"])]
         rows.append(row + ([_percent(one["budget_used"])] if promises else []))
     total = len(summary["queries"])
     more = f"the worst {len(shown)} of {total}" if len(shown) < total else "worst first"
@@ -136,7 +136,7 @@ def _decisions(summary: dict[str, Any]) -> Table:
 
 def _notes(result: DynamicsResult) -> list[str]:
     summary = result.summary
-    length, gap = duration_text(summary["duration_s"]), duration_text(summary["longest_gap_s"])
+    length, gap = display.duration(summary["duration_s"]), display.duration(summary["longest_gap_s"])
     notes = [
         f"{summary['replications']} x {length}: {summary['host_failures']} outages of hosts, "
         f"{summary['take_overs']} take-overs.",
@@ -145,7 +145,7 @@ def _notes(result: DynamicsResult) -> list[str]:
     if result.system.asked.manager is not None or summary["hosts_in_use"]["cost_usd"] is not None:
         notes.append(_use(summary["hosts_in_use"]))
     if summary["overloaded_host_s"]:
-        notes.append(f"Hosts were overloaded for {duration_text(summary['overloaded_host_s'])} together.")
+        notes.append(f"Hosts were overloaded for {display.duration(summary['overloaded_host_s'])} together.")
     if summary["exact_refused"]:
         notes.append(f"Nothing exact beside it: {summary['exact_refused']}.")
     return notes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from models.units import duration_text
+from models import display
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -83,14 +83,14 @@ def _facts(found: FailureAnswer) -> list[str]:
     records = said["records"]
     bad = ", ".join(f"{n} {why}" for why, n in records["bad"].items()) or "none"
     low, high = said["mttf_interval_s"]
-    interval = f"{duration_text(low)} .. {duration_text(high)}"
+    interval = f"{display.duration(low)} .. {display.duration(high)}"
     lines = [
         ("window", f"{said['window']['begin']} .. {said['window']['end']}"),
         ("hosts", f"{said['hosts']}, {said['hosts_without_failure']} of them without a failure"),
         ("records", f"{records['used']} of {records['read']} used; {records['merged_into_others']} overlap or touch"),
         ("bad records", bad),
         ("failures", f"{log.failures}, {said['failures_per_host_year']:.4g} a year and host"),
-        ("mean up time (MTTF)", f"{duration_text(said['mttf_s'])}, 95 % {interval} if failures are Poisson"),
+        ("mean up time (MTTF)", f"{display.duration(said['mttf_s'])}, 95 % {interval} if failures are Poisson"),
         ("mean repair (MTTR)", _mean(said["mttr_s"], said["mttr_interval_s"])),
         ("unavailability", f"{said['unavailability']:.4g}"),
     ]
@@ -103,8 +103,12 @@ def _facts(found: FailureAnswer) -> list[str]:
 
 
 def _mean(value: float | None, interval: Sequence[float] | None) -> str:
-    shown = duration_text(value)
-    return shown if interval is None else f"{shown}, 95 % {duration_text(interval[0])} .. {duration_text(interval[1])}"
+    shown = display.duration(value)
+    return (
+        shown
+        if interval is None
+        else f"{shown}, 95 % {display.duration(interval[0])} .. {display.duration(interval[1])}"
+    )
 
 
 def _tables(found: FailureAnswer) -> list[Table]:
@@ -121,8 +125,8 @@ def _tables(found: FailureAnswer) -> list[Table]:
         (
             log.hosts[host],
             int(log.failures_of[host]),
-            duration_text(log.down_s_of[host]),
-            duration_text(log.up_s_of[host]),
+            display.duration(log.down_s_of[host]),
+            display.duration(log.up_s_of[host]),
         )
         for host in order
     ]
@@ -135,7 +139,7 @@ def _law_rows(laws: Sequence[Fit]) -> list[tuple[str, ...]]:
         (
             fit.law,
             ", ".join(f"{_parameter(name, value)}" for name, value in fit.parameters.items()),
-            duration_text(fit.mean_s),
+            display.duration(fit.mean_s),
             f"{fit.aic:.1f}",
             f"{fit.distance:.3f}",
             "-" if fit.p is None else f"{fit.p:.2g}",
@@ -146,7 +150,7 @@ def _law_rows(laws: Sequence[Fit]) -> list[tuple[str, ...]]:
 
 
 def _parameter(name: str, value: float) -> str:
-    return f"{name.removesuffix('_s')} {duration_text(value) if name.endswith('_s') else f'{value:.3g}'}"
+    return f"{name.removesuffix('_s')} {display.duration(value) if name.endswith('_s') else f'{value:.3g}'}"
 
 
 def _verdicts(found: FailureAnswer) -> list[str]:

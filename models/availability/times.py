@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from decimal import Decimal
 
 import numpy as np
 
@@ -69,12 +68,3 @@ def day_average_rule(mttf_s: float, day_s: float = DAY_S) -> tuple[FloatArray, F
 def downtime_s(unavailability: float, span_s: float = MONTH_S) -> float:
     """Seconds down in a span, by default a month of 30.44 days: 99.9 % are 43.8 min."""
     return unavailability * span_s
-
-
-def availability_text(unavailability: float, digits: int = 3) -> str:
-    """Return the availability with as many nines as it has: that many digits of the unavailability are kept.
-
-    >>> availability_text(0.000346), availability_text(1e-5), availability_text(2.5e-11)
-    ('0.999654', '0.99999', '0.999999999975')
-    """
-    return f"{(1 - Decimal(f'{unavailability:.{digits}g}')).normalize():f}"

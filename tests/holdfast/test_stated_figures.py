@@ -13,8 +13,8 @@ from pages import StatedFigures
 
 from analysis.report import page
 from holdfast.cli import main
+from models import display
 from models.availability.times import MONTH_S
-from models.units import duration_text
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Views = tuple[dict[str, Any], str, StatedFigures]
@@ -50,13 +50,13 @@ def test_availability_states_one_figure_for_a_query_in_a_setting(tmp_path: Path)
     for line, row in zip(settings, read.tables["table-settings"][1:], strict=True):
         mean = line["mean"]
         assert mean["down_s_per_month"] == mean["unavailability"] * MONTH_S
-        share, month = f"{mean['unavailability']:.4g}", duration_text(mean["down_s_per_month"])
+        share, month = f"{mean['unavailability']:.4g}", display.duration(mean["down_s_per_month"])
         assert row[:4] == [line["label"], share, "exact", month]
         assert f"{line['label']} {row[1]} {row[3]} {line['some_broken']['unavailability']:.4g}" in terminal
     for name, *cells in read.tables["table-queries"][1:]:
         figures = [line["queries"][name]["unavailability"] for line in settings]
         assert cells[:2] == [f"{one:.4g}" for one in figures]
-        assert cells[2] == duration_text(last["queries"][name]["down_s_per_month"])
+        assert cells[2] == display.duration(last["queries"][name]["down_s_per_month"])
         assert f"{name} {cells[0]} {cells[1]}" in terminal
 
 
@@ -102,7 +102,7 @@ def test_dynamics_states_the_figures_of_each_query_and_over_what_they_are_summed
     for one in document["queries"]:
         row = rows[one["query"]]
         assert row[4] == f"{one['broken_share']:.3g}"
-        assert row[6:9] == [duration_text(one["broken_s"]), str(one["breaks"]), duration_text(one["longest_s"])]
+        assert row[6:9] == [display.duration(one["broken_s"]), str(one["breaks"]), display.duration(one["longest_s"])]
         assert f"{one['query']} {row[4]} {row[2]} {row[6]} {row[7]} {row[8]}" in terminal
     assert "down, breaks and longest of all 2 replications" in terminal
     assert "down, breaks and longest of all 2 replications" in (tmp_path / "page.html").read_text()

@@ -122,7 +122,7 @@ def test_a_share_near_all_or_nothing_shows_how_near(nines: int, digit: int) -> N
         (display.duration, 119.97, "2 min"),
         (display.duration, 10 * YEAR, "10 years"),
         (display.duration, 0.0, "0 s"),
-        (display.duration, math.inf, "no bound"),
+        (display.duration, math.inf, "unbounded"),
         (display.size, 2.0**32, "4.29 GB"),
         (display.size, 999_999.0, "1 MB"),
         (display.rate, 4883.2, "4,883 /s"),
@@ -149,15 +149,26 @@ def test_what_is_unknown_is_a_dash(form: Form) -> None:
 
 
 def test_ranges_are_rounded_outwards_and_say_one_bound_where_the_other_is_unknown() -> None:
-    assert display.between(24.31, 26.31) == "24.3 s to 26.4 s"
+    assert display.between(24.31, 26.31) == "24.3–26.4 s"
     assert display.between(None, 26.31) == "≤ 26.4 s"
     assert display.between(24.39, None) == "≥ 24.3 s"
+    assert display.between(50.0, 200.0) == "50 s to 3.34 min"
+    assert display.between(-1.0, 2.0) == "-1 s to 2 s"
     assert display.between(24.39, 24.39) == "24.4 s"
 
 
 def test_values_that_differ_are_told_apart() -> None:
     assert display.apart(60.04, 60.0) == ("60.04 s", "60 s")
     assert display.apart(5400.0, 26.3) == ("90 min", "26.3 s")
+    assert display.apart(17.86, 17.85, rounding=("down",)) == ("17.86 s", "17.85 s")
+    assert display.apart(17.88, 17.86, rounding=("down",)) == ("17.88 s", "17.86 s")
     assert display.apart(26.298, 26.298) == ("26.3 s", "26.3 s")
     assert len(set(display.apart(100.0, 100.0 * (1 + 1e-12), 100.0 * (1 + 1e-11)))) == 3
     assert display.apart(4.0e9, 4.0001e9, form=display.size) == ("4 GB", "4.0001 GB")
+
+
+def test_an_availability_keeps_all_its_nines() -> None:
+    texts = [display.availability(one) for one in (0.0, 1.0, 0.25, 0.000346, 1e-5, 1.04e-5, 2.5e-11)]
+    assert texts == ["1", "0", "0.75", "0.999654", "0.99999", "0.9999896", "0.999999999975"]
+    assert display.availability(float(f"{1 - 0.99995678:.10g}"), 10) == "0.99995678"
+    assert display.availability(1.0401e-5, rounding="up") == "0.9999895"  # at least that
