@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.statistics import seconds
 from analysis.timelines import Series
-from models import layout
+from models import display, layout
 from models.records import NEVER, RunRecords
 from models.scenario import Scenario
 
@@ -124,7 +124,7 @@ def changes_of_hosts(records: Sequence[RunRecords]) -> list[tuple[str, str, str]
     """(when, decision, reason) of hosts that were acquired or released, in the first replication."""
     table = records[0].tables["decisions"]
     return [
-        (f"{at / _NS:.6g} s", what, why)
+        (display.duration(at / _NS, 6), what, why)
         for at, what, why in zip(*(table[name].tolist() for name in ("at_ns", "what", "why")), strict=True)
         if what.endswith((" is acquired", " is released"))
     ]

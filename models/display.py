@@ -56,6 +56,10 @@ _RATES: tuple[_Unit, ...] = (
     ("/d", "86400", "1"),
     ("/year", "31557600", "0"),
 )
+_SIZES = {unit: Decimal(size) for unit, size, _ in (*_TIMES, *_BYTES)}
+_SIZES |= {f"{unit}/s": Decimal(size) for unit, size, _ in _BYTES}
+_SIZES |= {unit: 1 / Decimal(size) for unit, size, _ in _RATES}
+_SIZES |= {"%": Decimal("0.01"), "": Decimal(1)}
 _CERTAIN = Decimal("1e-12")  # percent by which floats miss 100 %
 _NEAREST = Decimal("1e-10")  # percent that a share may be from 100 % and have its digits shown
 
@@ -105,6 +109,18 @@ def count(value: float | None, noun: str = "", nouns: str = "") -> str:
     """
     said = number(None if value is None else round(value) if math.isfinite(value) else value)
     return f"{said} {noun if value == 1 else nouns or noun + 's'}" if noun else said
+
+
+def about(value: float | None, digits: int = 2) -> str:
+    """Return a number that is only known roughly, rounded also before the point.
+
+    >>> about(47_304_123), about(1234.5), about(0.0123)
+    ('47,000,000', '1,200', '0.012')
+    """
+    if value is None or not math.isfinite(value) or not value:
+        return number(value)
+    given = _decimal(value)
+    return number(_round(given, digits - 1 - given.adjusted(), "nearest"), digits)
 
 
 def duration(value: float | None, digits: int = 3, *, rounding: Rounding = "nearest") -> str:
@@ -241,6 +257,20 @@ def between(low: float | None, high: float | None, form: Form = duration, digits
     least, most = form(low, digits, rounding="down"), form(high, digits, rounding="up")
     (first, _, unit), (_, _, other) = least.partition(" "), most.partition(" ")
     return f"{first}–{most}" if unit == other and low >= 0 else f"{least} to {most}"
+
+
+def plus_minus(mean: float | None, half: float | None, form: Form = number, digits: int = 3) -> str:
+    """Return a mean and half of its interval in one unit; the mean alone where no interval is known.
+
+    >>> plus_minus(0.0123, 0.00041, duration), plus_minus(0.42, 0.0312, share), plus_minus(1234.5, None)
+    ('12.3 ± 0.41 ms', '42 ± 3.1 %', '1,235')
+    """
+    if mean is None or half is None or not math.isfinite(half):
+        return form(mean, digits)
+    unit = form(mean or half, digits).partition(" ")[2]
+    one = _SIZES[unit]
+    of_mean, of_half = (_EXACTLY.divide(_decimal(value), one) for value in (mean, half))
+    return f"{number(of_mean, digits)} ± {number(of_half, 2)} {unit}".rstrip()
 
 
 def apart(*values: float, form: Form = duration, rounding: Sequence[Rounding] = ()) -> tuple[str, ...]:

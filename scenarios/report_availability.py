@@ -63,7 +63,7 @@ def _headline(found: Answer, last: Line) -> tuple[Fact, ...]:
         facts.append(Fact("at least one is broken", chance(last.some), note=f"{last.some.method}, {last.label}"))
     if found.target is not None:
         missed, of = len(found.missed), len(names)
-        note = f"of {of} have {100 * found.target:.10g} %{every_setting(found)}"
+        note = f"of {of} have {display.share(found.target, 10)}{every_setting(found)}"
         facts.append(Fact("target", f"{of - missed}", good=not missed, note=note))
     return tuple(facts)
 
@@ -184,7 +184,7 @@ def _settings(found: Answer) -> Section:
     if lines:
         shares = list(lines[0].short)
         fewer = tuple((line.label, *(f"{chance(one)}{_open(one)}" for one in line.short.values())) for line in lines)
-        said = ("setting", *(f"fewer than {100 * share:g} % run" for share in shares))
+        said = ("setting", *(f"fewer than {display.share(share, 6)} run" for share in shares))
         made.append(Table("fewer", "How likely it is that fewer queries run", said, fewer, (False, *(True,) * 3)))
     return Section("settings", "All queries together", "Settings", tables=tuple(made))
 
@@ -224,11 +224,9 @@ def _worth(found: Sequence[Worth]) -> list[Section]:
 
 
 def chance(figure: Figure) -> str:
-    """A probability with four digits; `<` where only the upper end is known."""
-    value = figure.value
-    if value is None:
-        return f"≤ {figure.high:.4g}"
-    return f"< {figure.high:.2g}" if figure.estimate == 0 else f"{value:.4g}"
+    """A share of the time; `≤` where only the upper end is known."""
+    value = None if figure.estimate == 0 else figure.value
+    return display.at_most(figure.high, display.share) if value is None else display.share(value)
 
 
 def span(figure: Figure) -> str:
@@ -237,17 +235,14 @@ def span(figure: Figure) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """Both ends with as many digits as show that they differ."""
-    if low == high:
-        return f"{low:.4g}"
-    texts = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(2, 7)]
-    return " .. ".join(next((pair for pair in texts if pair[0] != pair[1]), texts[-1]))
+    """Both ends, rounded so that they hold."""
+    return display.between(low, high, display.share)
 
 
 def month(figure: Figure) -> str:
     """Time broken in a month; the upper end where there are only bounds, or nothing was seen."""
     value = None if figure.estimate == 0 else figure.value
-    return ("≤ " if value is None else "") + display.duration(downtime_s(figure.high if value is None else value))
+    return display.at_most(downtime_s(figure.high)) if value is None else display.duration(downtime_s(value))
 
 
 def _left(rows: int, most: int) -> str:

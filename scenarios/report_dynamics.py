@@ -51,7 +51,7 @@ def dynamics_page(result: DynamicsResult, *, command: str = "") -> str:
 
 def _inexact(result: DynamicsResult) -> tuple[str, ...]:
     why = result.summary["exact_refused"]
-    return (f"Nothing exact stands beside what was simulated: {why}.",) if why else ()
+    return (f"No exact figures stand beside the simulated ones: {why}.",) if why else ()
 
 
 def _headline(result: DynamicsResult) -> tuple[Fact, ...]:
@@ -64,16 +64,14 @@ def _headline(result: DynamicsResult) -> tuple[Fact, ...]:
         found.append(Fact("promises", f"{kept} of {len(promised)}", good=whole, note="kept by every placement"))
     worst = summary["queries"][0]
     longest = f"{text.clip(worst['query'], 24)}, at most {display.duration(worst['longest_s'])}"
-    found.append(
-        Fact("worst query, broken [%]", text.share(worst["broken_share"]).removesuffix("\u00a0%"), note=longest)
-    )
+    found.append(Fact("worst query, broken", text.share(worst["broken_share"]), note=longest))
     refused = sum(one["count"] for one in summary["refused_for"])
     moves = sum(one["count"] for one in summary["decisions"] if (one["action"], one["verdict"]) == ("move", "done"))
     if result.system.asked.manager is not None:
-        found.append(Fact("moves", f"{moves:,}", note=f"{refused:,} changes refused"))
+        found.append(Fact("moves", f"{moves:,}", note=f"{display.count(refused, 'change')} refused"))
         found.append(Fact("overloaded", display.duration(summary["overloaded_host_s"]), note="hosts, all replications"))
     used = summary["hosts_in_use"]
-    cost = "" if used["cost_usd"] is None else f", {text.number(used['cost_usd'], 4)} USD"
+    cost = "" if used["cost_usd"] is None else f", {display.money(used['cost_usd'])} USD"
     found.append(Fact("hosts in use", text.number(used["mean"]), note=f"on average{cost}"))
     return tuple(found)
 
@@ -84,8 +82,8 @@ def _running(result: DynamicsResult) -> Fact:
     if mean["mean"] is None:
         return Fact("queries that run", text.NONE)
     ends = mean["ci95"]
-    note = "" if ends is None else f"95 %: {100 * ends[0]:.6g} to {100 * ends[1]:.6g}"
-    return Fact("queries that run [%]", f"{100 * mean['mean']:.6g}", note=note)
+    note = "" if ends is None else f"95 %: {display.between(ends[0], ends[1], display.share, 4)}"
+    return Fact("queries that run", display.share(mean["mean"], 4), note=note)
 
 
 def _order(result: DynamicsResult) -> list[str]:

@@ -20,6 +20,7 @@ from scenarios.failure_logs import FailureAnswer, document
 from scenarios.report_content import versions
 
 _POINTS = 300
+_TINY = 1e-12  # chances below are not told apart
 _MOST_HOSTS = 1000
 DOUBTFUL = 0.01  # p below which hosts are said to differ
 _DASHES = ("dash", "dot", "dashdot", "longdash")
@@ -57,14 +58,14 @@ def failures_page(found: FailureAnswer, *, command: str = "") -> str:
             Fact(
                 "mean up time (MTTF)",
                 display.duration(found.mttf_s),
-                note=f"95 %: {display.duration(low)} to {display.duration(high)}",
+                note=f"95 %: {display.between(low, high)}",
             ),
             Fact("mean repair (MTTR)", display.duration(found.mttr_s), note=_interval(said["mttr_interval_s"])),
-            Fact("unavailability", f"{found.unavailability:.4g}", note=f"{_year(found.unavailability)} a year"),
+            Fact("unavailability", display.share(found.unavailability), note=f"{_year(found.unavailability)} a year"),
             Fact(
                 "failures",
                 f"{found.log.failures:,}",
-                note=f"{said['failures_per_host_year']:.3g} a year and host",
+                note=f"{display.number(said['failures_per_host_year'])} a year and host",
             ),
         ),
         assumptions=_ASSUMPTIONS,
@@ -79,15 +80,15 @@ def hosts_differ(found: FailureAnswer) -> str:
     spread = found.spread
     if spread.p is None or spread.p >= DOUBTFUL:
         return ""
-    chance = "< 1e-12" if spread.p < 1e-12 else f"= {spread.p:.1g}"
+    chance = f"= {display.number(spread.p, 1)}" if spread.p >= _TINY else f"< {display.number(_TINY)}"
     return (
-        f"Hosts differ: failures by host spread {spread.ratio:.3g} times as much as equal hosts would let them "
-        f"(p {chance}), so one MTTF for all is a mean, and its interval too narrow."
+        f"Hosts differ: failures by host spread {display.number(spread.ratio)} times as much as they would with equal "
+        f"hosts (p {chance}), so one MTTF for all is a mean, and its interval too narrow."
     )
 
 
 def _interval(ends: Sequence[float] | None) -> str:
-    return "" if ends is None else f"95 %: {display.duration(ends[0])} to {display.duration(ends[1])}"
+    return "" if ends is None else f"95 %: {display.between(ends[0], ends[1])}"
 
 
 def _year(share: float) -> str:
@@ -108,10 +109,10 @@ def _laws(name: str, title: str, words: str, spans: Spans, laws: Sequence[Fit]) 
             fit.law,
             ", ".join(_parameter(*pair) for pair in fit.parameters.items()),
             display.duration(fit.mean_s),
-            f"{fit.aic:.1f}",
-            f"{fit.distance:.4f}",
-            "–" if fit.p is None else f"{fit.p:.2g}",
-            {True: "rejected", False: "not rejected", None: "–"}[fit.rejected],
+            display.number(fit.aic, 6),
+            display.share(fit.distance),
+            display.number(fit.p, 2),
+            {True: "rejected", False: "not rejected", None: display.NONE}[fit.rejected],
         )
         for fit in laws
     )
@@ -120,7 +121,7 @@ def _laws(name: str, title: str, words: str, spans: Spans, laws: Sequence[Fit]) 
 
 
 def _parameter(name: str, value: float) -> str:
-    return f"{name.removesuffix('_s')} {display.duration(value) if name.endswith('_s') else f'{value:.3g}'}"
+    return f"{name.removesuffix('_s')} {(display.duration if name.endswith('_s') else display.number)(value)}"
 
 
 def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:

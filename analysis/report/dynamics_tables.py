@@ -26,7 +26,7 @@ def queries(summary: Mapping[str, Any]) -> Table:
         rows.append(
             (
                 text.plain(one["query"]),
-                text.NONE if one["promise"] is None else percent(one["promise"]),
+                percent(one["promise"]),
                 _chance(one["exact"]),
                 _chance(one["exact_worst"]),
                 _chance(one["broken_share"]),
@@ -160,29 +160,29 @@ def cost(summary: Mapping[str, Any]) -> Table:
             text.plain(one["host"]),
             display.duration(one["used_s"]),
             text.share(one["used_s"] / length_s),
-            *((text.number(one["cost_usd"], 5),) if priced else ()),
+            *((display.money(one["cost_usd"]),) if priced else ()),
         )
         for one in used["by_host"]
     ]
     total = ("together", display.duration(used["used_s"]), text.share(used["mean"] / max(1, len(rows))))
-    rows = [(*total, *((text.number(used["cost_usd"], 5),) if priced else ())), *rows]
+    rows = [(*total, *((display.money(used["cost_usd"]),) if priced else ())), *rows]
     return cut_table("cost", "Hosts in use, mean of the replications", heads, rows, words=1, marked=0)
 
 
 # -- cells
 
 
-def percent(share: float) -> str:
-    """An availability in per cent, with all the nines that were written."""
-    return f"{100 * share:.10g}\u00a0%"
+def percent(share: float | None) -> str:
+    """An availability in percent, with all the nines that were written."""
+    return display.share(share, 10)
 
 
 def _chance(value: float | None) -> str:
-    return text.NONE if value is None else f"{value:.3g}"
+    return display.share(value)
 
 
 def _interval(ends: Sequence[float] | None) -> str:
-    return text.NONE if ends is None else f"{max(0.0, ends[0]):.2g} .. {ends[1]:.2g}"
+    return text.NONE if ends is None else display.between(max(0.0, ends[0]), ends[1], display.share)
 
 
 def _at(when_ns: int) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from holdfast import terminal
+from models import display
 
 NEEDED = (
     "simpy", "networkx", "numba", "numpy", "scipy", "ortools", "pyarrow",
@@ -102,9 +103,7 @@ def _memory_bytes() -> int | None:
 
 
 def _show(found: dict[str, Any]) -> None:
-    from models.estimate import rough  # noqa: PLC0415
-
-    memory = "unknown" if found["memory_bytes"] is None else rough(found["memory_bytes"], "B")
+    memory = "unknown" if found["memory_bytes"] is None else display.size(found["memory_bytes"])
     rows = [
         ("holdfast", found["holdfast"]),
         ("Python", f"{found['python']} ({found['executable']})"),

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from models import display
+
 
 def ingest(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trace: .csv, .csv.gz or .parquet")],
@@ -88,9 +90,9 @@ def _show(summary: dict[str, Any]) -> None:
         (
             name,
             rate["rows"],
-            f"{summary['selectivity'][name]:.1%}",
-            f"{rate['mean_per_s']:.4g}",
-            f"{rate['peak_per_s']:.4g}",
+            display.share(summary["selectivity"][name]),
+            display.number(rate["mean_per_s"], 4),
+            display.number(rate["peak_per_s"], 4),
             f"{summary['correlation']['between_groups'][name][name]:.2f}",
         )
         for name, rate in summary["rates"].items()
@@ -101,7 +103,7 @@ def _show(summary: dict[str, Any]) -> None:
         ("kept / dropped / bad", " / ".join(str(totals[f"rows_{fate}"]) for fate in _FATES)),
         ("key groups", f"{summary['key_groups']} ({summary['hash']} of {summary['keys']} keys)"),
         *([("copies", f"{summary['copies']}, each with key groups of its own")] if summary["copies"] > 1 else []),
-        ("bins", f"{summary['bins']} of {summary['bin_s']:g} s from {summary['start']}"),
+        ("bins", f"{summary['bins']} of {display.duration(summary['bin_s'], 6)} from {summary['start']}"),
         ("most frequent keys", top),
     ]
     if air:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from models import display
+
 if TYPE_CHECKING:
     from scenarios.files import LoadedScenario
     from scenarios.runs import RunResult
@@ -58,8 +60,14 @@ def run(
     for name in result.missed:
         verdict = result.summary["targets"][name]
         limit, value = verdict["limit"], verdict["value"]
-        reached = f"{value:.4g}" if value is not None else "did not end" if verdict["met"] is False else "nothing seen"
-        typer.echo(f"target missed: {name}: {reached}, must be at most {limit:.4g}", err=True)
+        reached = (
+            display.number(value, 4)
+            if value is not None
+            else "did not end"
+            if verdict["met"] is False
+            else "nothing seen"
+        )
+        typer.echo(f"target missed: {name}: {reached}, must be at most {display.number(limit, 4)}", err=True)
     if result.missed:
         raise typer.Exit(_TARGET_MISSED)
 

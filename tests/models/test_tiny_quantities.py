@@ -64,8 +64,8 @@ def test_a_number_that_is_too_large_is_refused(key: str, number: str) -> None:
         ("size", "1e-6 B", "0.001 B"),
         ("state", "1e-200 GiB", "0.001 B"),
         ("speed", "1e-9 B/s", "0.001 B/s"),
-        ("rate", "1e-10 /s", "1e-9 /s"),
-        ("price", "1e-16 USD/s", "1e-12 USD/s"),
+        ("rate", "1e-10 /s", "0.000000001 /s"),
+        ("price", "1e-16 USD/s", "0.000000000001 USD/s"),
     ],
 )
 def test_a_quantity_below_what_is_told_apart_is_refused_with_the_least(key: str, text: str, least: str) -> None:
