@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,6 +57,6 @@ def use_of_hosts(system: System, records: Sequence[DynamicsRecords]) -> dict[str
     return {
         "used_s": used_s,
         "mean": used_s / length_s,
-        "cost_usd": sum(costs) if costs else None,
+        "cost_usd": math.fsum(costs) if costs else None,
         "by_host": rows,
     }

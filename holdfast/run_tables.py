@@ -253,7 +253,7 @@ def guarantee_line(summary: Mapping[str, Any]) -> str:
     """What was lost or duplicated, in one sentence."""
     counts = summary["guarantee"]
     if counts["lost"] is None:
-        return "Nothing is said of loss: no sink, or each is behind a window or timer."
+        return "Loss was not counted: there is no sink, or every one follows a window or timer."
     return (
         f"Tuples at the sinks: {counts['lost']:,} lost, {counts['duplicated']:,} duplicated; "
         f"in state: {counts['state_lost'] or 0:,} lost, {counts['state_duplicated'] or 0:,} duplicated."

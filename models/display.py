@@ -60,6 +60,8 @@ _SIZES = {unit: Decimal(size) for unit, size, _ in (*_TIMES, *_BYTES)}
 _SIZES |= {f"{unit}/s": Decimal(size) for unit, size, _ in _BYTES}
 _SIZES |= {unit: 1 / Decimal(size) for unit, size, _ in _RATES}
 _SIZES |= {"%": Decimal("0.01"), "": Decimal(1)}
+_ONE = ("h", "d")  # one of them reads better than 60 min, or 24 h
+_MOST_DIGITS = 9  # of both ends of a range
 _CERTAIN = Decimal("1e-12")  # percent by which floats miss 100 %
 _NEAREST = Decimal("1e-10")  # percent that a share may be from 100 % and have its digits shown
 
@@ -254,6 +256,8 @@ def between(low: float | None, high: float | None, form: Form = duration, digits
         return at_most(high, form, digits) if low is None else at_least(low, form, digits)
     if low == high:
         return form(low, digits)
+    enough = (many for many in range(digits, _MOST_DIGITS) if form(low, many) != form(high, many))
+    digits = next(enough, _MOST_DIGITS)  # ends that are close have as many as show that they differ
     least, most = form(low, digits, rounding="down"), form(high, digits, rounding="up")
     (first, _, unit), (_, _, other) = least.partition(" "), most.partition(" ")
     return f"{first}–{most}" if unit == other and low >= 0 else f"{least} to {most}"
@@ -302,7 +306,8 @@ def _in_unit(value: float | None, units: Sequence[_Unit], digits: int, rounding:
     given = _decimal(value)
     for unit, length, least in units:
         found = (_EXACTLY.multiply if per else _EXACTLY.divide)(given, Decimal(length))
-        if abs(_round(found, digits - 1 - found.adjusted(), rounding)) >= Decimal(least):
+        rounded = abs(_round(found, digits - 1 - found.adjusted(), rounding))
+        if rounded >= Decimal(least) or (unit in _ONE and rounded == 1):
             return f"{number(found, digits, rounding=rounding)} {unit}"
     raise AssertionError("the last unit takes every value")
 

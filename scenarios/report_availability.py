@@ -104,7 +104,7 @@ def _drawing(found: Answer) -> list[Drawing]:
     }
     caption = "Further left is better."
     if any(line.queries[k].low < line.queries[k].high for line in lines for k in order):
-        caption += " A line is what is left open: bounds, or the interval of what was sampled."
+        caption += " A line spans what is not known exactly: bounds, or the interval of a sample."
     zero = sum(not line.queries[k].high for line in lines for k in order)
     caption += f" {zero} that are never broken have no mark." if zero else ""
     caption += f" The {len(order)} worst of {len(names)} queries." if len(order) < len(names) else ""

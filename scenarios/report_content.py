@@ -144,7 +144,7 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
         facts.append(Fact("fault tolerance", tolerance.method))
     if any(group.price_per_s for group in hosts.values()):
         per_hour = sum((group.price_per_s or 0.0) * 3600 for group in hosts.values())
-        facts.append(Fact("price of the cluster", f"{per_hour:.2f} USD/h"))
+        facts.append(Fact("price of the cluster", f"{display.money(per_hour)} USD/h"))
     return tuple(facts)
 
 

@@ -19,7 +19,7 @@ _ASSUMPTIONS = (
     "A promise is about that P(broken): bad luck may break a query for longer than it allows, and no reconfiguration "
     "may make it likelier.",
     "A host is in use from when it is acquired until it is empty again, up or down.",
-    "Hosts are either up or down. Overload breaks nothing; how long it lasted is said.",
+    "Hosts are either up or down. Overload breaks nothing; its duration is reported.",
     "Moves take `manager.move`, and an instance counts where it was until it is live; pauses of moves are left out.",
 )
 

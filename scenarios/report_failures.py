@@ -142,7 +142,8 @@ def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:
     }
     few = np.unique(np.linspace(0, at.size - 1, min(at.size, 24)).astype(int)).tolist()
     rows = tuple(
-        (display.duration(float(at[k])), f"{seen[k]:.4f}", *(f"{share[k]:.4f}" for _, share in curves)) for k in few
+        (display.duration(float(at[k])), display.share(seen[k]), *(display.share(share[k]) for _, share in curves))
+        for k in few
     )
     heads = ("longer than", "seen", *(law for law, _ in curves))
     return Figure(

@@ -113,6 +113,6 @@ def _show(found: dict[str, Any]) -> None:
         ("Java", found["java"] or "none"),
         *((name, version or "missing") for name, version in found["packages"].items()),
     ]
-    terminal.show(terminal.table("What is there", ("what", "which"), rows, text_columns=2))
+    terminal.show(terminal.table("Environment", ("what", "which"), rows, text_columns=2))
     terminal.show(*(f"problem: {text}" for text in found["problems"]), *(f"note: {text}" for text in found["notes"]))
-    terminal.show("All that is needed is there." if found["ok"] else "Something that is needed is missing.")
+    terminal.show("Everything required is installed." if found["ok"] else "Something required is missing.")

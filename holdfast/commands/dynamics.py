@@ -30,7 +30,7 @@ def dynamics(
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out, or --report")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON document")] = False,
 ) -> None:
-    """Simulate hosts that fail under queries that come and go: who is broken for how long, what is decided and refused.
+    """Simulate hosts that fail under queries that come and go: which break, how long, and what is decided.
 
     Exit code 0: done; 2: bad input; 3: a promise that cannot be kept at the start, with the best that is possible.
     """

@@ -21,7 +21,7 @@ _MOST_HOSTS = 10
 
 def failures(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Logs: .csv, .csv.gz or .parquet")],
-    zone: Annotated[str, typer.Option(help="Zone of times without one")] = "UTC",
+    zone: Annotated[str, typer.Option(help="Time zone of times that name none")] = "UTC",
     begin: Annotated[str | None, typer.Option(help="Begin of the window, ISO 8601; else what the log tells")] = None,
     end: Annotated[str | None, typer.Option(help="End of the window; else what the log tells")] = None,
     hosts: Annotated[int | None, typer.Option(help="How many hosts there were, with those that never failed")] = None,
@@ -30,7 +30,7 @@ def failures(
     refuse_overlaps: Annotated[
         bool, typer.Option("--refuse-overlaps", help="Records of a host that overlap are an error")
     ] = False,
-    max_bad_share: Annotated[float, typer.Option(help="Share of bad records above which nothing is said")] = 0.05,
+    max_bad_share: Annotated[float, typer.Option(help="Share of bad records above which the log is refused")] = 0.05,
     engine: Annotated[str, typer.Option(help="plain, spark (needs Java), or auto: Spark above 64 MB")] = "auto",
     draws: Annotated[int | None, typer.Option(help="Bootstrap draws for each law, 0 for none; else 99 or 19")] = None,
     seed: Annotated[int, typer.Option(help="Decides these draws: 0 to 2^63 - 1")] = 1,

@@ -89,7 +89,7 @@ def _show(summary: dict[str, Any]) -> None:
     streams = [
         (
             name,
-            rate["rows"],
+            display.count(rate["rows"]),
             display.share(summary["selectivity"][name]),
             display.number(rate["mean_per_s"], 4),
             display.number(rate["peak_per_s"], 4),
@@ -97,17 +97,19 @@ def _show(summary: dict[str, Any]) -> None:
         )
         for name, rate in summary["rates"].items()
     ]
-    top = ", ".join(f"{pair['key'][:_LONGEST_KEY]} ({pair['rows']})" for pair in summary["top_keys"][:3])
+    top = ", ".join(f"{pair['key'][:_LONGEST_KEY]} ({display.count(pair['rows'])})" for pair in summary["top_keys"][:3])
     facts = [
-        ("rows read", totals["rows_read"]),
-        ("kept / dropped / bad", " / ".join(str(totals[f"rows_{fate}"]) for fate in _FATES)),
-        ("key groups", f"{summary['key_groups']} ({summary['hash']} of {summary['keys']} keys)"),
+        ("rows read", display.count(totals["rows_read"])),
+        ("kept / dropped / bad", " / ".join(display.count(totals[f"rows_{fate}"]) for fate in _FATES)),
+        ("key groups", f"{summary['key_groups']} ({summary['hash']} of {display.count(summary['keys'], 'key')})"),
         *([("copies", f"{summary['copies']}, each with key groups of its own")] if summary["copies"] > 1 else []),
-        ("bins", f"{summary['bins']} of {display.duration(summary['bin_s'], 6)} from {summary['start']}"),
+        ("bins", f"{display.count(summary['bins'])} of {display.duration(summary['bin_s'])} from {summary['start']}"),
         ("most frequent keys", top),
     ]
     if air:
-        facts.append(("minutes in the air", f"{air['total']:.0f}, {air['mean']:.1f} on average"))
+        facts.append(
+            ("minutes in the air", f"{display.count(air['total'])}, {display.number(air['mean'], 4)} on average")
+        )
     title = f"{', '.join(summary['sources'])} by {summary['key']}"
     headings = ("stream", "rows", "share", "rows/s", "peak rows/s", "r of groups")
     show(table(title, headings, streams), *(f"{name:<22}{value}" for name, value in facts))

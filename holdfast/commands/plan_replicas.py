@@ -33,7 +33,7 @@ _ALONE = "one of --optimise, --target and --front"
 def replicas(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Queries, or templates, and hosts: .toml")],
     importance: Annotated[
-        list[str] | None, typer.Option(help="degree, utilisation, product, gain, random; repeatable; all without")
+        list[str] | None, typer.Option(help="degree, utilisation, product, gain, random; repeatable; all by default")
     ] = None,
     selection: Annotated[str, typer.Option(help="stepwise, direct, knapsack, queries")] = "stepwise",
     placement: Annotated[str, typer.Option(help="first-fit, coloured")] = "first-fit",
@@ -57,10 +57,11 @@ def replicas(
         typer.Option("--from", metavar="PLAN", help="What runs: a plan that --out wrote; its replicas stay"),
     ] = None,
     moves: Annotated[
-        int | None, typer.Option(help="How many replicas that run may leave their hosts; all without")
+        int | None, typer.Option(help="Most running replicas that may leave their hosts; all by default")
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option(help="Seconds after which the best plan and bound so far are given; all without")
+        float | None,
+        typer.Option(help="Seconds after which the best plan and bound so far are the answer"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Decides ties, and importance by chance: 0 to 2^63 - 1")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document: the best plan")] = False,
@@ -263,7 +264,7 @@ def _show(
         if plan.broken is None or plan.levels is None or plan.cost is None:
             continue
         running = [display.share(1 - value, 4) for value in (plan.broken @ problem.shares).tolist()]
-        worst = display.share(1 - float(plan.broken[0].max()))
+        worst = display.share(1 - float(plan.broken[0].max()), 4)
         last = plan.moves if problem.running else plan.left_out
         rows.append((name, *running, worst, str(int((plan.levels > 0).sum())), display.number(plan.cost, 4), str(last)))
     if not rows:

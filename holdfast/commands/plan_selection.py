@@ -22,7 +22,7 @@ _EXIT = {"infeasible": 3, "unknown": 4}
 _MOST_ROWS = 200
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Problem: .json or .npz")]
-TimeLimit = Annotated[float, typer.Option(help="Seconds after which the best so far is given, a last resort")]
+TimeLimit = Annotated[float, typer.Option(help="Seconds after which the best plan so far is the answer")]
 Seed = Annotated[int, typer.Option(help="Decides the draws of local search: 0 to 2^63 - 1")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
 Reasons = Annotated[bool, typer.Option("--reasons", help="Say of each why it is chosen, or not")]

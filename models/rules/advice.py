@@ -51,6 +51,12 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
     )
 
 
+def causes_of_backlog(scenario: Scenario, inputs: RunInputs | None = None) -> list[Advice]:
+    """Return what cannot keep up, by expected values: tasks, hosts, links, and the writing of checkpoints."""
+    load = expected_load(scenario, inputs)
+    return [*_of_load(scenario, load), *_of_checkpoints(scenario, load, inputs)]
+
+
 def _of_memory(scenario: Scenario, load: Load) -> Iterator[Advice]:
     """State beyond the memory of a host: the simulator does not stop there."""
     placed = placement(scenario)

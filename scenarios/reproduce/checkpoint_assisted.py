@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from models import display
 from models.checkpoint_allocation import CheckpointAllocation
 from models.correlation import pearson
 from models.solution import Status
@@ -76,7 +75,7 @@ def _anti_correlated() -> dict[str, Finding]:
         ("anti-worst", "worst", 0.0),
     ):
         shares = [anti_correlated.run(allocation, work).useable_share for work in (0.2, 0.4, 0.7)]  # type: ignore[arg-type]
-        found[name] = Finding(display.share(shares[0]), all(share == paper for share in shares))
+        found[name] = Finding(f"{100 * shares[0]:.0f} %", all(share == paper for share in shares))
     return found
 
 
@@ -111,10 +110,10 @@ def _replay(moves: Mapping[tuple[str, float], replay.Moved], ages: Sequence[floa
     grows = all(one.completion_s < other.completion_s for one, other in pairwise(cpal))
     return {
         "replay-cpa": Finding(
-            f"at most {display.share(off)} off l + R (m/(U B) + p), R to {cpa[-1].replayed:,}", off < 0.02
+            f"at most {100 * off:.2f} % off l + R (m/(U B) + p), R to {cpa[-1].replayed:,}", off < 0.02
         ),
         "replay-cpal-latency": Finding(
-            f"{display.number(1e3 * max(pauses), 2)} ms at the most",
+            f"{1e3 * max(pauses):.2g} ms at the most",
             max(pauses) < 0.01 and max(pauses) - min(pauses) <= 0.1 * max(pauses),
         ),
         "replay-cpal-completion": Finding(
@@ -138,7 +137,7 @@ def _direct(cpa: _Moves, cpal: _Moves, direct: _Moves) -> Finding:
     near = all(abs(one / replay.BREAK_EVEN - 1) < 0.1 for one in even.values())
     crossings = ", ".join(f"{name} {one:,.0f}" for name, one in even.items())
     return Finding(
-        f"at most {display.share(apart)} off the closed form; break-even at {crossings} tuples, by the form "
+        f"at most {100 * apart:.2f} % off the closed form; break-even at {crossings} tuples, by the form "
         f"{replay.BREAK_EVEN:,.0f}; {'below before it, above beyond' if sides else 'not on both sides of it'}",
         apart < 0.03 and near and sides,
     )

@@ -29,7 +29,7 @@ def test_bounded_queues_have_a_table_of_places_and_lag(capsys: pytest.CaptureFix
     out = shown(capsys, "backpressure", "--set", "duration=50 s")
     table = out.split("Bounded queues")[1]
     rows = {line.split()[0]: line.split() for line in table.splitlines() if line.strip() and "%" in line}
-    assert rows["enrich"][1:4] == ["50", "100.0", "%"]
+    assert rows["enrich"][1:4] == ["50", "100", "%"]
     assert int(rows["orders"][-1].replace(",", "")) > 1000
     assert "Bounded queues" not in shown(capsys, "mm1", "--set", "duration=20 s")
 

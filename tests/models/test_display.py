@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -120,6 +122,9 @@ def test_a_share_near_all_or_nothing_shows_how_near(nines: int, digit: int) -> N
         (display.duration, 0.9999, "1 s"),
         (display.duration, 100.0, "100 s"),
         (display.duration, 119.97, "2 min"),
+        (display.duration, 3600.0, "1 h"),
+        (display.duration, 5400.0, "90 min"),
+        (display.duration, 86_400.0, "1 d"),
         (display.duration, 10 * YEAR, "10 years"),
         (display.duration, 0.0, "0 s"),
         (display.duration, math.inf, "unbounded"),
@@ -154,6 +159,7 @@ def test_ranges_are_rounded_outwards_and_say_one_bound_where_the_other_is_unknow
     assert display.between(24.39, None) == "≥ 24.3 s"
     assert display.between(50.0, 200.0) == "50 s to 3.34 min"
     assert display.between(-1.0, 2.0) == "-1 s to 2 s"
+    assert display.between(0.1, 0.1000001, display.share) == "10–10.00001 %"
     assert display.between(24.39, 24.39) == "24.4 s"
 
 
@@ -172,3 +178,38 @@ def test_an_availability_keeps_all_its_nines() -> None:
     assert texts == ["1", "0", "0.75", "0.999654", "0.99999", "0.9999896", "0.999999999975"]
     assert display.availability(float(f"{1 - 0.99995678:.10g}"), 10) == "0.99995678"
     assert display.availability(1.0401e-5, rounding="up") == "0.9999895"  # at least that
+
+
+# Who may write numbers with a format that can have an exponent, and why.
+WRITES_EXPONENTS = {
+    "models/units.py": "files: what parse reads back",
+    "scenarios/availability.py": "keys of JSON documents",
+    "scenarios/reproduce/replay.py": "a scenario, as a file would have it",
+    "scenarios/reproduce/checkpoint_assisted.py": "names of files",
+}
+CHARTS = "analysis/report/"  # their hover texts are formats of plotly, and their numbers are data
+
+
+def test_no_other_module_says_numbers_in_a_format_that_may_have_an_exponent() -> None:
+    root = Path(__file__).parents[2]
+    found: dict[str, list[int]] = {}
+    for folder in ("holdfast", "scenarios", "analysis", "models", "optimizer", "sim"):
+        for path in sorted((root / folder).rglob("*.py")):
+            text = path.read_text()
+            if re.search(r"[geEG]\}", text):
+                found[str(path.relative_to(root))] = list(lines_with_exponents(ast.parse(text)))
+    said = {name: lines for name, lines in found.items() if lines and not name.startswith(CHARTS)}
+    assert sorted(said) == sorted(WRITES_EXPONENTS), said
+
+
+def lines_with_exponents(tree: ast.AST) -> list[int]:
+    """Lines of formats such as `:.3g`, but of those that only round: float(f"{x:.6g}")."""
+    rounding = {
+        id(node.args[0])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float" and node.args
+    }
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) and id(node) not in rounding]
+    values = [part for text in texts for part in text.values if isinstance(part, ast.FormattedValue)]
+    specs = [(one.lineno, ast.unparse(one.format_spec)) for one in values if one.format_spec is not None]
+    return [line for line, spec in specs if re.search(r"[geEG]['\"]$", spec)]
