@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from analysis.timelines import Series
 from models import display, layout
 from models.records import NEVER, RunRecords
 from models.scenario import Scenario
+from models.units import cost_of
 
 _NS = 1e9
 
@@ -92,10 +94,10 @@ def hosts_in_use(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str,
         for host, since, until in zip(table["host"], table["from_ns"], table["until_ns"], strict=True):
             used[one.hosts[host]] += float(until - since) / _NS / len(records)
     prices = {name: group.price_per_s for name, group in layout.hosts(scenario).items()}
-    cost = sum(used[name] * price for name, price in prices.items() if price is not None)
+    cost = cost_of((price, used[name]) for name, price in prices.items() if price is not None)
     return {
         "seconds": used,
-        "total_s": sum(used.values()),
+        "total_s": math.fsum(used.values()),
         "cost_usd": cost if any(price is not None for price in prices.values()) else None,
     }
 

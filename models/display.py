@@ -56,6 +56,8 @@ _RATES: tuple[_Unit, ...] = (
     ("/d", "86400", "1"),
     ("/year", "31557600", "0"),
 )
+_HALF = {unit: 0.5 * float(size) * (float(least) >= 1) for unit, size, least in (*_TIMES, *_BYTES)}
+_HALF |= {unit: 0.5 * (float(least) >= 1) for unit, _, least in _RATES}
 _SIZES = {unit: Decimal(size) for unit, size, _ in (*_TIMES, *_BYTES)}
 _SIZES |= {f"{unit}/s": Decimal(size) for unit, size, _ in _BYTES}
 _SIZES |= {unit: 1 / Decimal(size) for unit, size, _ in _RATES}
@@ -216,7 +218,7 @@ def change(value: float | None, digits: int = 3) -> str:
     ('+12.3 %', '-4.56 %', '0 %')
     """
     said = share(value, digits)
-    return f"+{said}" if value is not None and value > 0 else said
+    return f"+{said}" if value and value > 0 else said
 
 
 def money(value: float | None, digits: int = 6, *, rounding: Rounding = "nearest") -> str:
@@ -263,18 +265,22 @@ def between(low: float | None, high: float | None, form: Form = duration, digits
     return f"{first}–{most}" if unit == other and low >= 0 else f"{least} to {most}"
 
 
-def plus_minus(mean: float | None, half: float | None, form: Form = number, digits: int = 3) -> str:
-    """Return a mean and half of its interval in one unit; the mean alone where no interval is known.
+def plus_minus(mean: float | None, half: float | None, form: Form = number, *, signed: bool = False) -> str:
+    """Return a mean and half of its interval in one unit, both to the second digit of the half.
+
+    The mean stands alone where no interval is known. `signed`: more than nothing has a plus.
 
     >>> plus_minus(0.0123, 0.00041, duration), plus_minus(0.42, 0.0312, share), plus_minus(1234.5, None)
     ('12.3 ± 0.41 ms', '42 ± 3.1 %', '1,235')
     """
-    if mean is None or half is None or not math.isfinite(half):
-        return form(mean, digits)
-    unit = form(mean or half, digits).partition(" ")[2]
-    one = _SIZES[unit]
-    of_mean, of_half = (_EXACTLY.divide(_decimal(value), one) for value in (mean, half))
-    return f"{number(of_mean, digits)} ± {number(of_half, 2)} {unit}".rstrip()
+    if mean is None or not half or not math.isfinite(half):
+        said = form(mean)
+    else:
+        unit = form(mean or half).partition(" ")[2]
+        middle, width = (_EXACTLY.divide(_decimal(value), _SIZES[unit]) for value in (mean, half))
+        places = max(0, min(1 - width.adjusted(), _MOST_DIGITS - 1 - middle.adjusted()))
+        said = f"{_plain(_round(middle, places, 'nearest'))} ± {number(width, 2)} {unit}".rstrip()
+    return f"+{said}" if signed and mean and mean > 0 and not said.startswith("0 ") else said
 
 
 def apart(*values: float, form: Form = duration, rounding: Sequence[Rounding] = ()) -> tuple[str, ...]:
@@ -303,8 +309,10 @@ def _in_unit(value: float | None, units: Sequence[_Unit], digits: int, rounding:
     if value is None or not math.isfinite(value):
         said = number(value)
         return said if said == NONE else f"{said} {units[0][0]}"
-    given = _decimal(value)
+    given, rough = _decimal(value), abs(value)
     for unit, length, least in units:
+        if _HALF[unit] > (rough if not per else rough * float(length)):
+            continue  # no rounding makes enough of it
         found = (_EXACTLY.multiply if per else _EXACTLY.divide)(given, Decimal(length))
         rounded = abs(_round(found, digits - 1 - found.adjusted(), rounding))
         if rounded >= Decimal(least) or (unit in _ONE and rounded == 1):

@@ -10,6 +10,9 @@ import functools
 import math
 import re
 import sys
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 # dimension -> (unit that code uses, units that files are written with, an example for hints)
 _DIMENSIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "s": ("second", ("d", "h", "min", "s", "ms", "us", "ns"), "5 s"),
-    "B": ("byte", ("TiB", "GiB", "MiB", "KiB", "GB", "MB", "kB", "B"), "8 GB"),
+    "B": ("byte", ("TB", "GB", "MB", "kB", "B", "TiB", "GiB", "MiB", "KiB"), "8 GB"),
     "B/s": ("byte / second", ("Gbit/s", "Mbit/s", "GB/s", "MB/s", "kB/s", "B/s"), "1 Gbit/s"),
     "1/s": ("1 / second", ("/s", "/min", "/h", "/d"), "100 /s"),
     "USD/s": ("USD / second", ("USD/h", "USD/s"), "0.12 USD/h"),
@@ -118,19 +121,23 @@ def _registry() -> pint.UnitRegistry:  # type: ignore[type-arg]
 def show(value: float, dimension: str) -> str:
     """The quantity as text in the largest unit that reads exactly, so that `parse(show(x)) == x`.
 
-    >>> show(300.0, "s"), show(0.0004, "s"), show(125000000.0, "B/s"), show(100.0, "1/s")
-    ('5 min', '0.4 ms', '1 Gbit/s', '100 /s')
+    Bytes are in the unit that takes the fewest characters: GB or GiB, whichever somebody wrote.
+
+    >>> show(300.0, "s"), show(0.0004, "s"), show(125000000.0, "B/s"), show(1e6, "1/s"), show(4e9, "B")
+    ('5 min', '0.4 ms', '1 Gbit/s', '1000000 /s', '4 GB')
     """
     _, units, _ = _DIMENSIONS[dimension]
     if value == 0:
         return f"0 {_base_unit(dimension)}"
-    smallest = units[-1]
-    for unit in units:
-        number = _count_of(value, dimension, unit)
-        text = f"{_digits(number, 6)} {unit}"
-        if (abs(number) >= 1 or unit == smallest or _short(number, unit)) and _reads_as(text, dimension, value):
-            return text
-    return f"{value!r} {_base_unit(dimension)}"
+    counts = [(_count_of(value, dimension, unit), unit) for unit in units]
+    texts = (
+        f"{_digits(number, 6)} {unit}"
+        for number, unit in counts
+        if abs(number) >= 1 or unit in ("ns", "B", "B/s", "/d", "USD/s") or _short(number, unit)
+    )
+    exact = (text for text in texts if _reads_as(text, dimension, value))
+    plain = f"{value!r} {_base_unit(dimension)}"
+    return min(exact, key=len, default=plain) if dimension == "B" else next(exact, plain)
 
 
 def in_unit(value: float, dimension: str, unit: str) -> float:
@@ -144,12 +151,23 @@ def in_unit(value: float, dimension: str, unit: str) -> float:
     return next((float(text) for text in shown if _reads_as(f"{text} {unit}", dimension, value)), number)
 
 
+def cost_of(uses: Iterable[tuple[float, float]]) -> float:
+    """Return what (price [USD/s], time [s]) cost together [USD]: exactly, of the prices and times as they are written.
+
+    >>> cost_of([(0.36 / 3600, 70.0), (0.1 / 3600, 36.0)])
+    0.008
+    """
+    exact = (Fraction(repr(in_unit(price, "USD/s", "USD/h"))) * Fraction(repr(float(time))) for price, time in uses)
+    return float(sum(exact, Fraction()) / 3600)
+
+
 def _count_of(value: float, dimension: str, unit: str) -> float:
     return value / _factor("1" + unit if unit.startswith("/") else unit, _DIMENSIONS[dimension][0])
 
 
 def _digits(number: float, digits: int) -> str:
-    return f"{number:.{digits}g}"  # as parse reads it back, so with an exponent where it needs one
+    text = f"{number:.{digits}g}"  # with an exponent only where nobody counts zeros
+    return f"{Decimal(text):f}" if "e" in text and 1e-13 <= abs(number) < 1e15 else text
 
 
 def _reads_as(text: str, dimension: str, value: float) -> bool:

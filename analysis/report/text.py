@@ -51,24 +51,24 @@ def for_script(value: object) -> str:
 
 def number(value: float | None, digits: int = 3) -> str:
     """The number with three digits or more, as `models.display` says it."""
-    return _together(display.number(value, digits))
+    return together(display.number(value, digits))
 
 
 def seconds(value: float | None) -> str:
     """A time with the unit that suits it: 12.3 ms, 4.56 s, 12 min; a dash for one without an end."""
-    return NONE if value is None or math.isinf(value) else _together(display.duration(value))
+    return NONE if value is None or math.isinf(value) else together(display.duration(value))
 
 
 def rate(value: float | None) -> str:
     """Tuples per second: 850 /s, 12,346 /s."""
-    return NONE if value is None or math.isinf(value) else _together(display.rate(value))
+    return NONE if value is None or math.isinf(value) else together(display.rate(value))
 
 
 def share(value: float | None) -> str:
     """A share in percent."""
-    return NONE if value is None or math.isinf(value) else _together(display.share(value))
+    return NONE if value is None or math.isinf(value) else together(display.share(value))
 
 
-def _together(quantity: str) -> str:
+def together(quantity: str) -> str:
     """The quantity with a space before its unit at which no line ends."""
     return quantity.replace(" ", "\u00a0")

@@ -24,7 +24,7 @@ from scenarios.designs import Comparison, Design
         ("latency_s.mean", 0.0, 0.0, "0 ± 0 s"),
         ("latency_s.mean", 0.0, 0.002, "0 ± 2 ms"),
         ("latency_s.mean", -0.0125, 0.0005, "-12.5 ± 0.5 ms"),
-        ("latency_s.mean", 250.0, 1.5, "4.17 ± 0.025 min"),
+        ("latency_s.mean", 250.0, 1.5, "4.167 ± 0.025 min"),
         ("latency_s.count", 1000.0, 0.0, "1,000 ± 0"),
         ("guarantee.lost", 2.5, 0.25, "2.5 ± 0.25"),
     ],

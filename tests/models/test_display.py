@@ -213,3 +213,12 @@ def lines_with_exponents(tree: ast.AST) -> list[int]:
     values = [part for text in texts for part in text.values if isinstance(part, ast.FormattedValue)]
     specs = [(one.lineno, ast.unparse(one.format_spec)) for one in values if one.format_spec is not None]
     return [line for line, spec in specs if re.search(r"[geEG]['\"]$", spec)]
+
+
+def test_a_mean_and_its_interval_have_one_unit_and_end_at_the_same_digit() -> None:
+    assert display.plus_minus(0.44082, 0.0123, display.duration) == "441 ± 12 ms"
+    assert display.plus_minus(0.007, 0.019, display.share, signed=True) == "+0.7 ± 1.9 %"
+    assert display.plus_minus(0.0, 0.002, display.duration, signed=True) == "0 ± 2 ms"
+    assert display.plus_minus(12345.0, 120.0) == "12,345 ± 120"
+    assert display.plus_minus(3.9e6, 1234.0, display.byte_rate) == "3.9 ± 0.0012 MB/s"
+    assert display.plus_minus(0.5, None, display.duration) == "500 ms"
