@@ -67,8 +67,8 @@ class Difference:
         relative = self.relative_to_first
         if relative.mean is None:
             return ""
-        half = (relative.ci95[1] - relative.ci95[0]) / 2 if relative.ci95 else None
-        return display.plus_minus(relative.mean, half, display.share, signed=True)
+        half = (relative.ci95[1] - relative.ci95[0]) / 2 if relative.ci95 else 0.0
+        return display.plus_minus(relative.mean, half or None, display.share, signed=True)
 
     def significant_among(self, comparisons: int) -> bool:
         """Return whether the interval excludes zero also with Bonferroni's correction for so many comparisons."""

@@ -273,8 +273,11 @@ def plus_minus(mean: float | None, half: float | None, form: Form = number, *, s
     >>> plus_minus(0.0123, 0.00041, duration), plus_minus(0.42, 0.0312, share), plus_minus(1234.5, None)
     ('12.3 ± 0.41 ms', '42 ± 3.1 %', '1,235')
     """
-    if mean is None or not half or not math.isfinite(half):
+    if mean is None or half is None or not math.isfinite(half):
         said = form(mean)
+    elif not half:
+        number_of, _, unit = form(mean).partition(" ")
+        said = f"{number_of} ± 0 {unit}".rstrip()
     else:
         unit = form(mean or half).partition(" ")[2]
         middle, width = (_EXACTLY.divide(_decimal(value), _SIZES[unit]) for value in (mean, half))

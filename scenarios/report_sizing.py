@@ -137,7 +137,7 @@ def _plan(found: SizingAnswer) -> tuple[Table, ...]:
     heads = ("cause", "meaning", "share of the time", "a month")
     return (
         Table("down", "Time down", heads, (*down, total), (False, False, True, True), marked=len(down), prose=1),
-        Table("recovery", "Recovery of a system that was whole", ("loss", "recovery", "figure", "time"),
+        Table("recovery", "Recovery with all hosts up before", ("loss", "recovery", "figure", "time"),
               tuple(recovery), (False, False, False, True), note=asked, prose=1),
     )  # fmt: skip
 

@@ -186,7 +186,7 @@ def _guarantee(content: ReportContent) -> Section | None:
         words += (
             "Nothing was lost and nothing was duplicated."
             if not any(counts)
-            else "Counted against what follows from the tuples that the sources gave."
+            else "Compared with what must follow from the tuples that the sources emitted."
         )
     elif given.lost is None:
         words += "Loss at sinks was not counted: there is none, or every one follows a window or a timer."

@@ -19,7 +19,7 @@ from holdfast import study_tables
         (study_tables._percent, 0.4211, 0.0512, "42.1 ± 5.1 %"),
         (study_tables._bytes_per_s, 3.9e6, 1234.0, "3.9 ± 0.0012 MB/s"),
         (study_tables._number, 12345.0, 120.0, "12,345 ± 120"),
-        (study_tables._money, 0.5227, None, "0.523 USD"),
+        (study_tables._money, 0.5227, None, "0.5227 USD"),
         (study_tables._money, None, None, "–"),
     ],
 )

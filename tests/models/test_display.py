@@ -221,4 +221,5 @@ def test_a_mean_and_its_interval_have_one_unit_and_end_at_the_same_digit() -> No
     assert display.plus_minus(0.0, 0.002, display.duration, signed=True) == "0 ± 2 ms"
     assert display.plus_minus(12345.0, 120.0) == "12,345 ± 120"
     assert display.plus_minus(3.9e6, 1234.0, display.byte_rate) == "3.9 ± 0.0012 MB/s"
+    assert display.plus_minus(1.0, 0.0, display.duration) == "1 ± 0 s"
     assert display.plus_minus(0.5, None, display.duration) == "500 ms"
