@@ -14,6 +14,7 @@ from statistics import fmean, variance
 
 from analysis.metrics import Metrics
 from analysis.statistics import Mean, mean_of, student_t95
+from models import display
 
 Replications = Mapping[int, Metrics]  # number of the replication -> metrics
 
@@ -67,9 +68,7 @@ class Difference:
         if relative.mean is None:
             return ""
         half = (relative.ci95[1] - relative.ci95[0]) / 2 if relative.ci95 else 0.0
-        places = 1 if half == 0 else min(6, max(1, 1 - math.floor(math.log10(100 * half))))  # two digits of it
-        width = f" ± {100 * half:.{places}f}" if half else ""
-        return f"{100 * relative.mean:+.{places}f}{width}\u00a0%" if relative.mean else f"0{width}\u00a0%"
+        return display.plus_minus(relative.mean, half or None, display.share, signed=True)
 
     def significant_among(self, comparisons: int) -> bool:
         """Return whether the interval excludes zero also with Bonferroni's correction for so many comparisons."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 
 from analysis.statistics import seconds
 from analysis.timelines import Series
-from models import layout
+from models import display, layout
 from models.records import NEVER, RunRecords
 from models.scenario import Scenario
+from models.units import cost_of
 
 _NS = 1e9
 
@@ -92,10 +94,10 @@ def hosts_in_use(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str,
         for host, since, until in zip(table["host"], table["from_ns"], table["until_ns"], strict=True):
             used[one.hosts[host]] += float(until - since) / _NS / len(records)
     prices = {name: group.price_per_s for name, group in layout.hosts(scenario).items()}
-    cost = sum(used[name] * price for name, price in prices.items() if price is not None)
+    cost = cost_of((price, used[name]) for name, price in prices.items() if price is not None)
     return {
         "seconds": used,
-        "total_s": sum(used.values()),
+        "total_s": math.fsum(used.values()),
         "cost_usd": cost if any(price is not None for price in prices.values()) else None,
     }
 
@@ -124,7 +126,7 @@ def changes_of_hosts(records: Sequence[RunRecords]) -> list[tuple[str, str, str]
     """(when, decision, reason) of hosts that were acquired or released, in the first replication."""
     table = records[0].tables["decisions"]
     return [
-        (f"{at / _NS:.6g} s", what, why)
+        (display.duration(at / _NS, 6), what, why)
         for at, what, why in zip(*(table[name].tolist() for name in ("at_ns", "what", "why")), strict=True)
         if what.endswith((" is acquired", " is released"))
     ]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import IntArray
 from models.errors import NO_VALUE, InputError, InputFault, header_hint, raise_if_any
 from models.failure_log import STILL_DOWN, FailureLog, within
@@ -192,7 +193,7 @@ def _check(records: Records, question: LogQuestion) -> None:
     bad = sum(records.bad.values())
     if records.read and bad / records.read > question.max_bad_share:
         shown = "; ".join(f"{why}: {count}" for why, count in records.bad.items())
-        rule = f"{bad} of {records.read} records ({bad / records.read:.1%}) cannot be used ({shown})"
+        rule = f"{bad} of {records.read} records ({display.share(bad / records.read)}) cannot be used ({shown})"
         hint = f"the first of them is in {records.first_bad}" if records.first_bad else ""
         raise InputError.at("--max-bad-share", question.max_bad_share, rule, hint)
     if not records.host:

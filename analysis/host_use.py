@@ -8,7 +8,7 @@ from typing import Any
 from analysis.statistics import NS_PER_S
 from models.dynamics.records import DynamicsRecords
 from models.dynamics.system import System
-from models.units import to_ns
+from models.units import cost_of, to_ns
 
 Stretch = tuple[int, int]  # from and to [ns]
 
@@ -50,12 +50,12 @@ def use_of_hosts(system: System, records: Sequence[DynamicsRecords]) -> dict[str
     for name, price in zip(system.hosts, prices, strict=True):
         used = sum(end - begin for one in records for begin, end in used_hosts(system, one, from_ns)[name])
         used_s = used / NS_PER_S / len(records)
-        rows.append({"host": name, "used_s": used_s, "cost_usd": None if price is None else price * used_s})
+        rows.append({"host": name, "used_s": used_s, "cost_usd": None if price is None else cost_of([(price, used_s)])})
     used_s = sum(row["used_s"] for row in rows)
-    costs = [row["cost_usd"] for row in rows if row["cost_usd"] is not None]
+    costs = [(price, row["used_s"]) for price, row in zip(prices, rows, strict=True) if price is not None]
     return {
         "used_s": used_s,
         "mean": used_s / length_s,
-        "cost_usd": sum(costs) if costs else None,
+        "cost_usd": cost_of(costs) if costs else None,
         "by_host": rows,
     }

@@ -101,7 +101,7 @@ def verdict(noun: str, laws: Sequence[Fit]) -> str:
         return f"{noun}: too few were seen to their end to fit a law."
     best = f"best by AIC is {laws[0].law}"
     if laws[0].p is None:
-        return f"{noun}: {best}; how well laws fit was not asked."
+        return f"{noun}: {best}; goodness of fit was not tested."
     kept = [fit.law for fit in laws if not fit.rejected]
     if not kept:
         return f"{noun}: every law is rejected at 5 %; {best}."

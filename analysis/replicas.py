@@ -88,7 +88,7 @@ def _in_step_ns(one: RunRecords) -> int:
 
 
 def broken(records: Sequence[RunRecords]) -> dict[str, object] | None:
-    """How long some key group or task had nobody who answers for it; None where no host failed.
+    """How long some key group or task had no live owner; None where no host failed.
 
     From the failure of a host until what was on it is restored, or taken over, by somebody who lives: that something
     is broken is not noticed at once. Times in which several are broken count once. `share` is of the whole time of all

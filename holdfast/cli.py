@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "show": ("scenario", "show", "Show a scenario: topology, placement, expected load, size."),
     "schema": ("scenario", "schema", "Print the JSON schema of a kind of files."),
     "library": ("scenario", "library", "List the scenarios that come with holdfast, or print one."),
-    "doctor": ("doctor", "doctor", "Say whether everything needed is there."),
+    "doctor": ("doctor", "doctor", "Check that everything required is installed."),
 }
 
 

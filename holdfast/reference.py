@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from holdfast.file_kinds import KINDS, described
-from models import units
+from models import display, units
 from models.keys import dimension_of, entry_of, fields_of, models_in, options, tag_of_model
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -256,7 +256,7 @@ def records_page() -> str:
     from scenarios.run_store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run  # noqa: PLC0415
 
     interval_s = inspect.signature(write_run).parameters["interval_ns"].default / 1e9
-    parts = ["# Records of a run\n", _WRITTEN, _RECORDS, f"An interval is {interval_s:g} s.\n"]
+    parts = ["# Records of a run\n", _WRITTEN, _RECORDS, f"An interval is {display.duration(interval_s, 6)}.\n"]
     schemas = _schemas_of_a_run()
     for title, names in (
         ("Always there", (*DERIVED, *STORED)),

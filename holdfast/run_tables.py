@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.terminal import table
+from models import display
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,32 +17,17 @@ if TYPE_CHECKING:
 _MOST_REPLICAS = 24  # that took over, were lost or made anew, one by one
 
 
-def seconds(value: float | None) -> str:
-    """A time with three digits and a fitting unit."""
-    if value is None:
-        return "-"
-    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= factor:
-            return f"{value / factor:.3g} {unit}" if value < 1000 * factor else f"{value / factor:,.0f} {unit}"
-    return f"{value * 1e9:.3g} ns" if value else "0"
-
-
-def percent(value: float | None) -> str:
-    """A share in percent."""
-    return "-" if value is None else f"{100 * value:.1f} %"
-
-
 def operators_table(summary: Mapping[str, Any]) -> Table:
     """One row per operator: tuples, wait, time in the operator, queue, utilisation."""
     rows = [
         (
             name,
-            "-" if one["processed"] is None else f"{one['processed']:,}",
-            seconds(one["wait_s"]["mean"]),
-            seconds(one["wait_s"]["p99"]),
-            seconds(one["sojourn_s"]["p99"]),
-            "-" if one["queue_mean"] is None else f"{one['queue_mean']:.3g}",
-            percent(one["utilisation"]),
+            display.count(one["processed"]),
+            display.duration(one["wait_s"]["mean"]),
+            display.duration(one["wait_s"]["p99"]),
+            display.duration(one["sojourn_s"]["p99"]),
+            display.number(one["queue_mean"]),
+            display.share(one["utilisation"]),
         )
         for name, one in summary["operators"].items()
     ]
@@ -53,7 +39,7 @@ def latency_table(summary: Mapping[str, Any]) -> Table:
     latency = summary["latency_s"]
     columns = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
     title = f"Latency, birth to sink ({latency['count']:,} tuples)"
-    return table(title, columns, [[seconds(latency[column]) for column in columns]], text_columns=0)
+    return table(title, columns, [[display.duration(latency[column]) for column in columns]], text_columns=0)
 
 
 def recoveries_table(summary: Mapping[str, Any]) -> Table:
@@ -63,8 +49,8 @@ def recoveries_table(summary: Mapping[str, Any]) -> Table:
         (
             one["host"] + ("*" if one["cause"] == "suspicion" else ""),
             one["replication"],
-            f"{one['failed_s']:.4g} s",
-            *(seconds(one[key]) for key in keys),
+            display.instant(one["failed_s"]),
+            *(display.duration(one[key]) for key in keys),
         )
         for one in summary["recoveries"]
     ]
@@ -79,9 +65,10 @@ def checkpoints_said(summary: Mapping[str, Any]) -> list[Table | str]:
     """Return what to show of checkpoints: a line, a table of operators if some were late or skipped, and their cost."""
     one = summary["checkpoints"]
     shown: list[Table | str] = [
-        f"Checkpoints every {seconds(one['interval_s'])}: {one['begun']:,} begun, {one['completed']:,} completed, "
+        f"Checkpoints every {display.duration(one['interval_s'])}: "
+        f"{one['begun']:,} begun, {one['completed']:,} completed, "
         f"{one['late']:,} of them late, {one['skipped']:,} skipped because the one before was under way; "
-        f"at most {seconds(one['longest_between_s'])} without a completed one."
+        f"at most {display.duration(one['longest_between_s'])} without a completed one."
     ]
     if one["late"] or one["skipped"]:
         columns = ("operator", "begun", "completed", "late", "skipped", "longest without")
@@ -89,14 +76,14 @@ def checkpoints_said(summary: Mapping[str, Any]) -> list[Table | str]:
     age, delayed = one["age_at_failure_s"], one["delayed"]
     if age["max"] is not None:
         shown.append(
-            f"State that was recovered: the checkpoint was {seconds(age['mean'])} old on average, "
-            f"{seconds(age['max'])} at most; what was processed since was replayed."
+            f"State that was recovered: the checkpoint was {display.duration(age['mean'])} old on average, "
+            f"{display.duration(age['max'])} at most; what was processed since was replayed."
         )
     if delayed is not None:
         shown.append(
             f"Uploads delayed records: {delayed['records']:,} of the {delayed['carried']:,} that "
-            f"{len(delayed['hosts']):,} {'host' if len(delayed['hosts']) == 1 else 'hosts'} sent left later, by "
-            f"{seconds(delayed['mean_s'])} on average, {seconds(delayed['max_s'])} at most."
+            f"{display.count(len(delayed['hosts']), 'host')} sent left later, by "
+            f"{display.duration(delayed['mean_s'])} on average, {display.duration(delayed['max_s'])} at most."
         )
     return shown
 
@@ -106,7 +93,7 @@ def _late_checkpoints(operators: Mapping[str, Any]) -> list[tuple[str, ...]]:
         (
             name,
             *(f"{one[key]:,}" for key in ("begun", "completed", "late", "skipped")),
-            seconds(one["longest_between_s"]),
+            display.duration(one["longest_between_s"]),
         )
         for name, one in operators.items()
         if one["late"] or one["skipped"]
@@ -122,9 +109,9 @@ def migrations_table(summary: Mapping[str, Any]) -> Table:
             one["protocol"],
             one["to"],
             *((one["cause"],) if by_themselves else ()),
-            seconds(one["pause_s"]),
-            seconds(one["completion_s"]),
-            seconds(one["worst_s"]),
+            display.duration(one["pause_s"]),
+            display.duration(one["completion_s"]),
+            display.duration(one["worst_s"]),
             *(() if by_themselves else (f"{one['replayed']:,}",)),
         )
         for one in summary["migrations"]
@@ -144,28 +131,27 @@ def replicas_table(summary: Mapping[str, Any]) -> Table:
             still[key] = still.get(key, 0) + 1
         else:
             name = f"{found['operator']}[{found['key_group']}]"
-            begin, end = (_at(found[key]) for key in ("from_s", "until_s"))
-            rows.append((name, found["host"], begin, end, found["end"] or "in step", seconds(found["pause_s"])))
-    kept = [(f"{operator} ({count:,})", host, "0 s", "-", "in step", "-") for (operator, host), count in still.items()]
-    title = f"Active replicas (one was in step {percent(one['protected_share'])} of the time)"
+            begin, end = (display.instant(found[key]) for key in ("from_s", "until_s"))
+            pause = display.duration(found["pause_s"])
+            rows.append((name, found["host"], begin, end, found["end"] or "in step", pause))
+    none = display.NONE
+    kept = [
+        (f"{operator} ({count:,})", host, "0 s", none, "in step", none) for (operator, host), count in still.items()
+    ]
+    title = f"Active replicas (one was in step {display.share(one['protected_share'])} of the time)"
     more = [(f"{len(rows) - _MOST_REPLICAS:,} more", "", "", "", "", "")] if len(rows) > _MOST_REPLICAS else []
     columns = ("of", "host", "from", "until", "end", "pause")
     return table(title, columns, [*kept, *rows[:_MOST_REPLICAS], *more], text_columns=2)
 
 
-def _at(instant_s: float | None) -> str:
-    return "-" if instant_s is None else f"{instant_s:.5g} s"
-
-
 def broken_line(summary: Mapping[str, Any]) -> str:
-    """How long something had nobody who answers for it."""
+    """Return how often and how long some key group or task had no live owner."""
     one = summary["broken"]
     if not one["times"]:
-        return "Broken: never."
-    times = "once" if one["times"] == 1 else f"{one['times']:,} times"
+        return "Outages: none, every key group and task had a live owner all the time."
     return (
-        f"Broken: {times}, {one['share']:.3%} of the time, at most {seconds(one['longest_s'])} on end "
-        "(something had nobody who answers for it)."
+        f"Outages: {display.count(one['times'])}, {display.share(one['share'])} of the time, the longest "
+        f"{display.duration(one['longest_s'])} (some key group or task had no live owner)."
     )
 
 
@@ -174,11 +160,11 @@ def rescales_table(summary: Mapping[str, Any]) -> Table:
     rows = [
         (
             one["operator"],
-            f"{one['requested_s']:.4g} s",
+            display.instant(one["requested_s"]),
             f"{one['before']}",
             f"{one['after']}",
             f"{one['moves']}",
-            seconds(one["completion_s"]),
+            display.duration(one["completion_s"]),
         )
         for one in summary["rescales"]
     ]
@@ -191,9 +177,9 @@ def elasticity_table(summary: Mapping[str, Any]) -> Table:
     counts = (f"{one[key]:,}" for key in ("looks", "assisted", "direct", "drained", "unplaced"))
     row = (
         *counts,
-        percent(one["useable_share"]),
-        percent(one["assisted_share"]),
-        f"{summary['hosts']['total_s']:,.0f} s",
+        display.share(one["useable_share"]),
+        display.share(one["assisted_share"]),
+        display.duration(summary["hosts"]["total_s"]),
     )
     columns = ("looks", "assisted", "direct", "drained", "unplaced", "useable", "assisted share", "hosts in use")
     return table("Moves by themselves", columns, [row], text_columns=0)
@@ -206,11 +192,11 @@ def maintenance_table(summary: Mapping[str, Any]) -> Table:
     rows = [
         (
             *((f"{found['replication']}",) if several else ()),
-            f"{found['at_s']:.4g} s",
-            *(f"{found[key]:.4g}" for key in ("current", "fresh", "left")),
+            display.instant(found["at_s"]),
+            *(display.number(found[key], 4) for key in ("current", "fresh", "left")),
             f"{found['moved']:,}",
             f"{found['stored']:,}",
-            f"{found['bytes'] / 1e6:,.3g} MB",
+            display.size(found["bytes"]),
         )
         for found in one["rounds"]
     ]
@@ -229,11 +215,11 @@ def backpressure_table(found: Mapping[str, Held]) -> Table:
     rows = [
         (
             name,
-            "-" if one.places is None else f"{one.places:,}",
-            percent(one.fullest),
-            percent(one.held_back),
-            "-" if one.lag_mean is None else f"{one.lag_mean:,.3g}" if one.lag_mean < 1000 else f"{one.lag_mean:,.0f}",
-            "-" if one.lag_max is None else f"{one.lag_max:,}",
+            display.count(one.places),
+            display.share(one.fullest),
+            display.share(one.held_back),
+            display.number(one.lag_mean),
+            display.count(one.lag_max),
         )
         for name, one in found.items()
     ]
@@ -258,16 +244,16 @@ def targets_table(summary: Mapping[str, Any]) -> Table:
 
 def target(name: str, value: float | None) -> str:
     """A target or what it is held against, in its unit."""
-    if value is None:
-        return "-"
-    return seconds(value) if name.endswith("_s") else percent(value) if name == "utilisation" else f"{value:,.0f}"
+    if name.endswith("_s"):
+        return display.duration(value)
+    return display.share(value) if name == "utilisation" else display.count(value)
 
 
 def guarantee_line(summary: Mapping[str, Any]) -> str:
     """What was lost or duplicated, in one sentence."""
     counts = summary["guarantee"]
     if counts["lost"] is None:
-        return "Nothing is said of loss: no sink, or each is behind a window or timer."
+        return "Loss was not counted: there is no sink, or every one follows a window or timer."
     return (
         f"Tuples at the sinks: {counts['lost']:,} lost, {counts['duplicated']:,} duplicated; "
         f"in state: {counts['state_lost'] or 0:,} lost, {counts['state_duplicated'] or 0:,} duplicated."

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from holdfast import terminal
-from models import units
+from models import display, units
 from models.checkpoint_traffic import link_sharing
-from models.estimate import estimate, rough
+from models.estimate import estimate
 from models.inputs import RunInputs
 from models.layout import downstream
 from models.load import Load, OperatorLoad, expected_load
@@ -65,8 +65,9 @@ def tables(scenario: Scenario, inputs: RunInputs | None) -> Iterator[Any]:
         yield f"Sharing of links: {link_sharing(scenario)}."
     size = estimate(scenario, *((inputs.rates, inputs.shares) if inputs else ()))
     yield (
-        f"Expected size: {size.tuples:,.0f} tuples born, {size.steps:,.0f} steps, {size.events:,.0f} events; "
-        f"about {rough(size.memory_bytes, 'B')} and {rough(size.time_s, 's')} of one core."
+        f"Expected size: {display.about(size.tuples, 4)} tuples born, {display.about(size.steps, 4)} steps, "
+        f"{display.about(size.events, 4)} events; "
+        f"about {display.size(size.memory_bytes)} and {display.duration(size.time_s)} of one core."
     )
     yield from (f"warning: {one}" for one in warnings(scenario, inputs, load))
     yield from (f"assumed: {text}" for text in load.assumptions)
@@ -82,8 +83,8 @@ def _topology(scenario: Scenario) -> Any:
     rows = []
     for name, operator in scenario.operators.items():
         to = ", ".join(f"{other} by {scenario.operators[other].inputs[name]}" for other in readers[name])
-        groups = str(operator.groups) if operator.keyed else "-"
-        rows.append((name, operator.kind, to or "-", operator.parallelism, groups))
+        groups = str(operator.groups) if operator.keyed else display.NONE
+        rows.append((name, operator.kind, to or display.NONE, operator.parallelism, groups))
     return terminal.table(
         "Topology", ("operator", "kind", "read by", "tasks", "key groups"), _cut(rows, 5), text_columns=3
     )
@@ -94,12 +95,14 @@ def _operators(scenario: Scenario, load: Load) -> Any:
     rows = [
         (
             name,
-            f"{one.flow.rate_in.mean_per_s:,.4g}",
-            f"{one.flow.rate_in.peak_per_s:,.4g}",
-            f"{one.flow.rate_out.mean_per_s:,.4g}",
-            _percent(float(one.utilisation.max(initial=0.0))) if scenario.operators[name].service else "-",
-            _percent(one.peak_utilisation) if scenario.operators[name].service else "-",
-            rough(one.state_bytes, "B") if one.state_bytes else "-",
+            display.number(one.flow.rate_in.mean_per_s, 4),
+            display.number(one.flow.rate_in.peak_per_s, 4),
+            display.number(one.flow.rate_out.mean_per_s, 4),
+            display.share(float(one.utilisation.max(initial=0.0)))
+            if scenario.operators[name].service
+            else display.NONE,
+            display.share(one.peak_utilisation) if scenario.operators[name].service else display.NONE,
+            display.size(one.state_bytes) if one.state_bytes else display.NONE,
         )
         for name, one in load.operators.items()
     ]
@@ -112,11 +115,11 @@ def _hosts(load: Load) -> Any:
         (
             name,
             ", ".join(host.tasks[:8]) + (f" and {len(host.tasks) - 8} more" if len(host.tasks) > 8 else ""),
-            _percent(host.utilisation),
-            _percent(host.peak_utilisation),
-            rough(host.sent_bytes_per_s, "B"),
-            rough(host.received_bytes_per_s, "B"),
-            "-" if host.link_utilisation is None else _percent(host.link_utilisation),
+            display.share(host.utilisation),
+            display.share(host.peak_utilisation),
+            display.size(host.sent_bytes_per_s),
+            display.size(host.received_bytes_per_s),
+            display.share(host.link_utilisation),
         )
         for name, host in load.hosts.items()
     ]
@@ -127,7 +130,3 @@ def _cut(rows: list[Any], columns: int) -> list[Any]:
     if len(rows) <= _MOST_ROWS:
         return rows
     return [*rows[:_MOST_ROWS], (f"and {len(rows) - _MOST_ROWS} more", *[""] * (columns - 1))]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from holdfast.run_tables import percent
 from holdfast.terminal import table
+from models import display
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,10 +26,10 @@ def plans_table(study: Study) -> Table:
         (
             one.method,
             one.plan.status,
-            f"{one.plan.objective:.4f}",
-            percent(one.plan.gap),
-            percent(one.useable.useable_share),
-            percent(one.useable.assisted_share),
+            display.number(one.plan.objective, 5),
+            display.share(one.plan.gap),
+            display.share(one.useable.useable_share),
+            display.share(one.useable.assisted_share),
         )
         for one in study.planned
     ]
@@ -87,7 +87,7 @@ def gains_table(study: Study) -> Table | None:
 
 
 def _gain(name: str, one: Difference, write: Write) -> tuple[str, ...]:
-    relative = "" if one.relative is None else f"{100 * one.relative:+.0f}%"
+    relative = "" if one.relative is None else display.change(one.relative)
     plain = [write(one.metric, _alone(mean)) for mean in (one.first, one.second)]
     return (name, *plain, write(one.metric, one.difference), relative, one.shown)
 
@@ -117,42 +117,27 @@ def _named(design: StudyDesign) -> str:
 
 
 def _number(_: str, mean: Mean) -> str:
-    return _with_half(mean, 1.0, "")
+    return _with_half(mean)
 
 
 def _percent(_: str, mean: Mean) -> str:
-    return _with_half(mean, 0.01, " %")
+    return _with_half(mean, display.share)
 
 
 def _money(_: str, mean: Mean) -> str:
-    return _with_half(mean, 1.0, " USD")
+    said = _with_half(mean, display.money)
+    return said if said == display.NONE else f"{said} USD"
 
 
 def _seconds(_: str, mean: Mean) -> str:
-    return _in_units(mean, (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)))
+    return _with_half(mean, display.duration)
 
 
 def _bytes_per_s(_: str, mean: Mean) -> str:
-    return _in_units(mean, (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0)))
+    return _with_half(mean, display.byte_rate)
 
 
-def _in_units(mean: Mean, units: Sequence[tuple[str, float]]) -> str:
-    """In the largest of the units of which the mean is at least one."""
-    size = abs(mean.mean or 0.0)
-    unit, factor = next((one for one in units if size >= one[1]), units[-1])
-    return _with_half(mean, factor, f" {unit}") if size else _with_half(mean, 1.0, "")
-
-
-def _with_half(mean: Mean, factor: float, unit: str) -> str:
-    """The mean and half of its interval, in the unit, short enough for four of them in a line."""
-    if mean.mean is None:
-        return "-"
-    text = _short(mean.mean / factor, 3)
-    if mean.ci95 is not None and not math.isclose(*mean.ci95, rel_tol=1e-9, abs_tol=1e-12):
-        text += f" ± {_short((mean.ci95[1] - mean.ci95[0]) / 2 / factor, 2)}"
-    return text + unit
-
-
-def _short(value: float, digits: int) -> str:
-    """So many digits, of large numbers all that are whole."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}g}"
+def _with_half(mean: Mean, form: display.Form = display.number) -> str:
+    """The mean and half of its interval, short enough for four of them in a line."""
+    known = mean.ci95 is not None and not math.isclose(*mean.ci95, rel_tol=1e-9, abs_tol=1e-12)
+    return display.plus_minus(mean.mean, (mean.ci95[1] - mean.ci95[0]) / 2 if mean.ci95 and known else None, form)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.run_tables import seconds
 from holdfast.terminal import table
+from models import display
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,39 +20,21 @@ _VERDICTS = (
     "lower or higher if the interval excludes zero, equal if no run differs, else unclear. Each interval is for one "
     "comparison: of twenty without a difference, one excludes zero by chance."
 )
-_FACTORS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def quantity(metric: str, value: float | None) -> str:
     """The value of a metric in its unit."""
-    if value is None:
-        return "-"
-    if _is_time(metric):
-        return f"-{seconds(-value)}" if value < 0 else seconds(value)
-    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
+    return display.duration(value) if _is_time(metric) else display.number(value)
 
 
 def with_interval(metric: str, mean: Mean) -> str:
     """The mean and half of its 95 % interval, in one unit."""
-    text = quantity(metric, mean.mean)
-    if mean.mean is None or mean.ci95 is None:
-        return text
-    half = (mean.ci95[1] - mean.ci95[0]) / 2
-    if not _is_time(metric):
-        return f"{text} ± {quantity(metric, half)}"
-    unit = text.partition(" ")[2] or seconds(half).partition(" ")[2] or "s"  # zero has none of its own
-    return f"{_three(mean.mean / _FACTORS[unit])} ± {_three(half / _FACTORS[unit])} {unit}"
+    form = display.duration if _is_time(metric) else display.number
+    return display.plus_minus(mean.mean, None if mean.ci95 is None else (mean.ci95[1] - mean.ci95[0]) / 2, form)
 
 
 def _is_time(metric: str) -> bool:
     return any(part.endswith("_s") for part in metric.split(".")) and not metric.endswith(".count")
-
-
-def _three(value: float) -> str:
-    """Three digits, zeros too, so that both sides of an interval show as many: 1.00, 12.3, 0.202."""
-    if value == 0:
-        return "0"
-    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:#.3g}" if abs(value) >= 1e-4 else f"{value:.3g}"
 
 
 def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
@@ -75,10 +57,6 @@ def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
     return made
 
 
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def explained(result: SweepResult) -> str:
     """Say what the differences in the tables are; nothing for one design, or with less than two runs of design 0."""
     if len(result.plan.points) < 2 or len(result.replications(0)) < 2:
@@ -91,7 +69,7 @@ def explained(result: SweepResult) -> str:
 
 def sweep_line(result: SweepResult) -> str:
     """How many runs there are and where."""
-    many = (_many(len(result.plan.points), "design"), _many(len(result.rows), "run"))
+    many = (display.count(len(result.plan.points), "design"), display.count(len(result.rows), "run"))
     text = f"{', '.join(many)} in {result.directory}"
     return f"{text}; digest {result.digest[:12]}"
 
@@ -104,7 +82,7 @@ def comparison_table(found: Sequence[Difference]) -> Table:
             quantity(one.metric, one.first.mean),
             quantity(one.metric, one.second.mean),
             with_interval(one.metric, one.difference),
-            "-" if one.relative is None else f"{100 * one.relative:+.1f}%",
+            display.change(one.relative),
             one.shown,
         )
         for one in found

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models import display
 from models.errors import NO_VALUE, InputFault
 
 FloatArray = npt.NDArray[np.float64]
@@ -47,10 +48,10 @@ class CheckedArrays:
             array = array.astype(np.float64, copy=False)
         if not _within(array, most):
             bad = ~(np.abs(array) <= most)
-            self._element(path, array, bad, f"must be a finite number of magnitude at most {most:g}")
+            self._element(path, array, bad, f"must be a finite number of magnitude at most {display.number(most, 6)}")
             return None
         if low is not None and (array < low).any():
-            self._element(path, array, array < low, f"must be at least {low:g}")
+            self._element(path, array, array < low, f"must be at least {display.number(low, 6)}")
             return None
         return frozen(array)
 

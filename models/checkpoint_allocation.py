@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, frozen
 from models.errors import raise_if_any
 from models.solution import Solution
@@ -75,7 +76,9 @@ class CheckpointAllocation:
         low, high = found["capacity_min"], found["capacity"]
         if low is not None and high is not None and low.shape == high.shape and (low > high).any():
             at = int(np.argmax(low > high))
-            check.add(f"capacity_min[{at}]", float(low[at]), f"must not exceed capacity[{at}] = {high[at]:g}")
+            check.add(
+                f"capacity_min[{at}]", float(low[at]), f"must not exceed capacity[{at}] = {display.number(high[at], 6)}"
+            )
         found["forbidden"] = check.indices("forbidden", self.forbidden, (None, 2), (j, n))
         found["apart"] = check.indices("apart", self.apart, (None, 2), (j, j))
         if found["apart"] is not None and (found["apart"][:, 0] == found["apart"][:, 1]).any():

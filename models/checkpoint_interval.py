@@ -23,13 +23,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from models import display
 from models.errors import NO_VALUE, InputFault, raise_if_any
 from models.solution import Solution
 
 _SERIES_BELOW = 0.5  # where 1 - exp(-t) and t share digits
 _MOST_STEPS = 200
 MOST = 1e15  # of times and rates
-_AT_MOST = f", at most {MOST:g}"
+_AT_MOST = f", at most {display.number(MOST, 6)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,13 +76,17 @@ class CheckpointInterval:
         ]
         if not faults:
             if self.complete_s is not None and not _least(self.complete_s, self.checkpoint_s):
-                rule = f"must be at least the pause, {self.checkpoint_s:g} s"
+                rule = f"must be at least the pause, {display.duration(self.checkpoint_s, 6)}"
                 faults.append(InputFault("complete_s", self.complete_s, rule))
             if self.recovery_target_s is not None and self.utilisation is None:
                 faults.append(InputFault("utilisation", NO_VALUE, "is missing: a recovery target needs it"))
             for name, value in (("restart_s", self.restart_s), ("checkpoint_s", self.checkpoint_s)):
                 if value > 500 * self.mtbf_s:
-                    faults.append(InputFault(name, value, f"must be at most 500 times the mtbf of {self.mtbf_s:g} s"))
+                    faults.append(
+                        InputFault(
+                            name, value, f"must be at most 500 times the mtbf of {display.duration(self.mtbf_s, 6)}"
+                        )
+                    )
         raise_if_any(faults)
 
     @property

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from models import display
+
 MACHINE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a full or broken disk: not the fault of what the user gave."""
 _LONGEST_VALUE = 80
@@ -110,6 +112,8 @@ def header_hint(columns: Sequence[str]) -> str:
 def _shorten(value: object) -> str:
     try:
         text = value if isinstance(value, str) else repr(value)
+        if isinstance(value, float) and "e" in text:
+            text = display.exact(value)  # 0.00009 and not 9e-05
     except ValueError:  # Python does not write integers of many thousand digits
         text = "a number with thousands of digits"
     text = text if text.isprintable() else repr(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from models import units
+from models import display, units
 from models.active_replicas import replicated_groups
 from models.backlog import backlog, queues_only
 from models.cluster import ExponentialFailures
@@ -204,25 +204,16 @@ def check_limits(scenario: Scenario, estimated: Estimate) -> None:
     faults = list(estimated.faults)
     if estimated.steps > limits.steps:
         faults.append(
-            InputFault("limits.steps", limits.steps, f"the run needs about {estimated.steps:.3g} steps", hint)
+            InputFault(
+                "limits.steps", limits.steps, f"the run needs about {display.about(estimated.steps, 3)} steps", hint
+            )
         )
     if estimated.memory_bytes > limits.memory_bytes:
-        rule = f"the run needs about {rough(estimated.memory_bytes, 'B')}"
+        needed, most = display.apart(estimated.memory_bytes, limits.memory_bytes, form=display.size)
+        rule = f"the run needs about {needed}, {most} is allowed"
         faults.append(InputFault("limits.memory", units.show(limits.memory_bytes, "B"), rule, hint))
     if estimated.time_s > limits.time_s:
-        rule = f"the run needs about {rough(estimated.time_s, 's')}"
+        needed, most = display.apart(estimated.time_s, limits.time_s)
+        rule = f"the run needs about {needed}, {most} is allowed"
         faults.append(InputFault("limits.time", units.show(limits.time_s, "s"), rule, hint))
     raise_if_any(faults)
-
-
-def rough(value: float, dimension: str) -> str:
-    """The quantity with two or three digits, for people: "1.35 GB", "76 s"."""
-    scale = {"s": _TIMES, "B": _BYTES, "B/s": tuple((f"{name}/s", factor) for name, factor in _BYTES)}[dimension]
-    for name, factor in scale:
-        if abs(value) >= factor:
-            return f"{value / factor:.3g} {name}"
-    return f"{value / scale[-1][1]:.3g} {scale[-1][0]}" if value else f"0 {dimension}"
-
-
-_TIMES = (("d", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
-_BYTES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))

@@ -132,7 +132,7 @@ class Limits(Description):
 
     steps: Count = 1_000_000_000
     """Tuples times operators they pass, over all replications."""
-    memory_bytes: PositiveBytes = Field(default=4.0 * 2**30, alias="memory")
+    memory_bytes: PositiveBytes = Field(default=4e9, alias="memory")
     """Memory for the records."""
     time_s: PositiveSeconds = Field(default=1800.0, alias="time")
     """Time of the computation."""

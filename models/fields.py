@@ -69,17 +69,17 @@ class Description(BaseModel):
 _LARGEST = {
     "s": (36_500 * 86_400.0, "36500 d"),
     "B": (2.0**50, "1024 TiB"),
-    "B/s": (1e15, "8e6 Gbit/s"),
-    "1/s": (1e9, "1e9 /s"),
-    "USD/s": (1e9, "1e9 USD/s"),
+    "B/s": (1e15, "8,000,000 Gbit/s"),
+    "1/s": (1e9, "1,000,000,000 /s"),
+    "USD/s": (1e9, "1,000,000,000 USD/s"),
 }
-# Smallest value above zero of a file: the clock counts nanoseconds, and rates have gaps that it can count.
+# Smallest value above zero: the clock counts nanoseconds, and rates have gaps that it can count.
 _SMALLEST = {
     "s": (1e-9, "1 ns"),
     "B": (0.001, "0.001 B"),
     "B/s": (0.001, "0.001 B/s"),
-    "1/s": (1e-9, "1e-9 /s"),
-    "USD/s": (1e-12, "1e-12 USD/s"),
+    "1/s": (1e-9, "0.000000001 /s"),
+    "USD/s": (1e-12, "0.000000000001 USD/s"),
 }
 
 
@@ -102,14 +102,14 @@ def _quantity(dimension: str, rule: str, accepts: Callable[[float], bool]) -> An
             found = units.parse(value, dimension)
         except units.UnitError as error:
             raise PydanticCustomError("unit", "{rule}", {"rule": error.rule, "hint": error.hint}) from None
-        if 0 < found < smallest:
-            least = f"must be {'zero, or ' if accepts(0.0) else ''}at least {smallest_text}"
-            raise PydanticCustomError("range", "{rule}", {"rule": least, "hint": f'as in "{example}"'})
         return found
 
     def check(value: float) -> float:
         if not accepts(value):
             raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": ""})
+        if 0 < value < smallest:
+            least = f"must be {'zero, or ' if accepts(0.0) else ''}at least {smallest_text}"
+            raise PydanticCustomError("range", "{rule}", {"rule": least, "hint": f'as in "{example}"'})
         if value > largest:
             raise PydanticCustomError("range", "{rule}", {"rule": f"must be at most {largest_text}", "hint": ""})
         return value

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import LARGEST, CheckedArrays, FloatArray, IntArray, frozen
 from models.errors import raise_if_any
 from models.solution import Solution
@@ -84,7 +85,11 @@ class MigrationSteps:
             takes = sizes / links[moves].min(axis=1)
         if (takes > LARGEST).any():
             at = int(np.argmax(takes > LARGEST))
-            check.add(f"size_bytes[{at}]", float(sizes[at]), f"takes more than {LARGEST:g} s on the links of its hosts")
+            check.add(
+                f"size_bytes[{at}]",
+                float(sizes[at]),
+                f"takes more than {display.duration(LARGEST, 6)} on the links of its hosts",
+            )
 
     @property
     def n_moves(self) -> int:

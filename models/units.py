@@ -10,6 +10,9 @@ import functools
 import math
 import re
 import sys
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 # dimension -> (unit that code uses, units that files are written with, an example for hints)
 _DIMENSIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "s": ("second", ("d", "h", "min", "s", "ms", "us", "ns"), "5 s"),
-    "B": ("byte", ("TiB", "GiB", "MiB", "KiB", "GB", "MB", "kB", "B"), "8 GiB"),
+    "B": ("byte", ("TB", "GB", "MB", "kB", "B", "TiB", "GiB", "MiB", "KiB"), "8 GB"),
     "B/s": ("byte / second", ("Gbit/s", "Mbit/s", "GB/s", "MB/s", "kB/s", "B/s"), "1 Gbit/s"),
     "1/s": ("1 / second", ("/s", "/min", "/h", "/d"), "100 /s"),
     "USD/s": ("USD / second", ("USD/h", "USD/s"), "0.12 USD/h"),
@@ -118,56 +121,67 @@ def _registry() -> pint.UnitRegistry:  # type: ignore[type-arg]
 def show(value: float, dimension: str) -> str:
     """The quantity as text in the largest unit that reads exactly, so that `parse(show(x)) == x`.
 
-    >>> show(300.0, "s"), show(0.0004, "s"), show(125000000.0, "B/s"), show(100.0, "1/s")
-    ('5 min', '0.4 ms', '1 Gbit/s', '100 /s')
+    Bytes are in the unit that takes the fewest characters: GB or GiB, whichever somebody wrote.
+
+    >>> show(300.0, "s"), show(0.0004, "s"), show(125000000.0, "B/s"), show(1e6, "1/s"), show(4e9, "B")
+    ('5 min', '0.4 ms', '1 Gbit/s', '1000000 /s', '4 GB')
     """
     _, units, _ = _DIMENSIONS[dimension]
     if value == 0:
         return f"0 {_base_unit(dimension)}"
-    smallest = units[-1]
-    for unit in units:
-        number = value / _factor("1" + unit if unit.startswith("/") else unit, _DIMENSIONS[dimension][0])
-        text = f"{number:.6g} {unit}"
-        if (abs(number) >= 1 or unit == smallest or _short(number, unit)) and parse(text, dimension) == value:
-            return text
-    return f"{value!r} {_base_unit(dimension)}"
+    counts = [(_count_of(value, dimension, unit), unit) for unit in units]
+    texts = (
+        f"{_digits(number, 6)} {unit}"
+        for number, unit in counts
+        if abs(number) >= 1 or unit in ("ns", "B", "B/s", "/d", "USD/s") or _short(number, unit)
+    )
+    exact = (text for text in texts if _reads_as(text, dimension, value))
+    plain = f"{value!r} {_base_unit(dimension)}"
+    return min(exact, key=len, default=plain) if dimension == "B" else next(exact, plain)
 
 
-def duration_text(seconds: float | None, digits: int = 3) -> str:
-    """A time with three digits, or more, in a unit that reads well; a dash for none; `no bound` where it is infinite.
+def in_unit(value: float, dimension: str, unit: str) -> float:
+    """Return the number of that unit with the fewest digits that reads as the value: a price as somebody wrote it.
 
-    >>> duration_text(5400.0), duration_text(86_400.0 * 40), duration_text(None)
-    ('1.5 h', '40 d', '-')
+    >>> 18 * (0.7 / 3600) * 3600, 18 * in_unit(0.7 / 3600, "USD/s", "USD/h")
+    (12.599999999999998, 12.6)
     """
-    if seconds is None:
-        return "-"
-    if math.isinf(seconds):
-        return "no bound"
-    for unit, length in (("y", 365.25 * 86_400), ("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 1.5 * length:
-            return f"{seconds / length:.{digits}g} {unit}"
-    return f"{seconds:.{digits}g} s"
+    number = _count_of(value, dimension, unit)
+    shown = (_digits(number, digits) for digits in range(1, 18))
+    return next((float(text) for text in shown if _reads_as(f"{text} {unit}", dimension, value)), number)
 
 
-def apart(*seconds: float) -> tuple[str, ...]:
-    """Return the times as text, all with as many digits as show that those that differ do differ.
+def cost_of(uses: Iterable[tuple[float, float]]) -> float:
+    """Return what (price [USD/s], time [s]) cost together [USD]: exactly, of the prices and times as they are written.
 
-    >>> apart(60.04, 60.0), apart(5400.0, 26.3)
-    (('60.04 s', '60 s'), ('1.5 h', '26.3 s'))
+    >>> cost_of([(0.36 / 3600, 70.0), (0.1 / 3600, 36.0)])
+    0.008
     """
-    said: tuple[str, ...] = ()
-    for digits in range(3, 18):
-        said = tuple(duration_text(one, digits) for one in seconds)
-        if len(set(said)) == len(set(seconds)):
-            break
-    return said
+    exact = (Fraction(repr(in_unit(price, "USD/s", "USD/h"))) * Fraction(repr(float(time))) for price, time in uses)
+    return float(sum(exact, Fraction()) / 3600)
+
+
+def _count_of(value: float, dimension: str, unit: str) -> float:
+    return value / _factor("1" + unit if unit.startswith("/") else unit, _DIMENSIONS[dimension][0])
+
+
+def _digits(number: float, digits: int) -> str:
+    text = f"{number:.{digits}g}"  # with an exponent only where nobody counts zeros
+    return f"{Decimal(text):f}" if "e" in text and 1e-13 <= abs(number) < 1e15 else text
+
+
+def _reads_as(text: str, dimension: str, value: float) -> bool:
+    try:
+        return parse(text, dimension) == value
+    except UnitError:
+        return False  # no number of that unit is this value
 
 
 def _short(number: float, unit: str) -> bool:
     """Whether a fraction reads well: 0.4 ms and 0.12 USD/h do, 0.5 h and 0.1 kB do not."""
     if unit == "USD/h":
         return abs(number) >= 0.001
-    return unit in ("s", "ms") and abs(number) >= 0.1 and len(f"{number:.6g}") <= 4
+    return unit in ("s", "ms") and abs(number) >= 0.1 and len(_digits(number, 6)) <= 4
 
 
 def _base_unit(dimension: str) -> str:

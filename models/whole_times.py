@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from models import layout, units
+from models import display, layout, units
 from models.cluster import ExponentialFailures, HostGroup, ScheduledFailures
 from models.distributions import BatchSize, Deterministic, TimeDistribution, Uniform
 from models.errors import InputFault
@@ -131,7 +131,7 @@ def _of_services(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
             key, shown_s = _shown(law)
             longer = 0.0 if isinstance(law, Deterministic) else TAIL * law.scv
             where = path_text(("operators", name, "service", key))
-            what = f"all services of {name} at speed {slowest:g} take"
+            what = f"all services of {name} at speed {display.number(slowest, 6)} take"
             yield from _too_long(where, units.show(shown_s, "s"), what, law.mean_s * (tuples + longer) / slowest, hint)
     if duplicate_s:
         slowest = min(group.speed for group in scenario.hosts.values())
@@ -172,7 +172,7 @@ def _of_links(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
 def _over(where: str, group: HostGroup, size: float, hint: str) -> Iterator[InputFault]:
     rate = group.network_bytes_per_s
     if rate is not None:
-        what = f"all that is sent, about {size:.3g} B, takes"
+        what = f"all that is sent, about {display.size(size)}, takes"
         yield from _too_long(where, units.show(rate, "B/s"), what, size / rate, hint)
 
 
@@ -187,7 +187,7 @@ def _of_state(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
         ):
             if rate is not None:
                 where = path_text(("operators", name, key))
-                what = f"all state of {name}, about {size:.3g} B, takes"
+                what = f"all state of {name}, about {display.size(size)}, takes"
                 yield from _too_long(where, units.show(rate, "B/s"), what, size * times / rate / slowest, hint)
         if size > MOST_BYTES and operator.state is not None:
             state = operator.state
@@ -199,9 +199,11 @@ def _of_state(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
 def _too_long(where: str, value: str, what: str, takes_s: float, hint: str) -> Iterator[InputFault]:
     years = takes_s / YEAR_S
     if not years <= MOST_YEARS:
-        yield InputFault(where, value, f"{what} up to {years:.3g} years, must be at most {MOST_YEARS} years", hint)
+        yield InputFault(
+            where, value, f"{what} up to {display.number(years)} years, must be at most {MOST_YEARS} years", hint
+        )
 
 
 def _too_many(where: str, value: str, what: str, size: float) -> InputFault:
-    rule = f"{what} up to {size:.3g} B together, must be at most {MOST_BYTES:.3g} B"
+    rule = f"{what} up to {display.size(size)} together, must be at most {display.size(MOST_BYTES)}"
     return InputFault(where, value, rule, "take a smaller size, or a shorter run")

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from models import display
 from models.errors import NO_VALUE, InputFault, LazyHint
 
 _SCALAR_BRANCH = {"literal_error", "int_type", "int_from_float", "string_type"}
@@ -208,7 +209,7 @@ def _bound(value: object) -> object:
         exponent = value.bit_length()
         if value + 1 == 2**exponent:
             return f"2^{exponent} - 1"
-    return f"{value:g}" if isinstance(value, (int, float)) else value
+    return display.number(value, 6) if isinstance(value, (int, float)) else value
 
 
 _WORDS = {

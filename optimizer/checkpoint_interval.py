@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 
+from models import display
 from models.checkpoint_interval import (
     CheckpointInterval,
     IntervalPlan,
@@ -55,7 +56,9 @@ def _unsteady(problem: CheckpointInterval, steady_s: float, began: float) -> Int
     if not math.isfinite(objective):
         return _endless(began)
     bound = slowdown(steady_s - delta, delta, problem.mtbf_s, problem.restart_s) * (1 - _ROUNDING)
-    note = f"intervals up to {steady_s:.6g} s leave too little time for the work; this one recovers soonest"
+    note = (
+        f"intervals up to {display.duration(steady_s, 6)} leave too little time for the work; this one recovers soonest"
+    )
     return _plan(problem, Status.FEASIBLE, interval, objective, bound, note, (steady_s, math.inf), began)
 
 
@@ -68,8 +71,8 @@ def _infeasible(problem: CheckpointInterval, began: float) -> IntervalPlan:
     interval = quickest_recovery_interval_s(problem)
     possible = worst_recovery_s(problem, interval)
     note = (
-        f"no interval recovers within {problem.recovery_target_s:.6g} s: "
-        f"the best that is possible is {possible:.6g} s, every {interval:.6g} s"
+        f"no interval recovers within {display.duration(problem.recovery_target_s, 6)}: "
+        f"the best that is possible is {display.duration(possible, 6)}, every {display.duration(interval, 6)}"
     )
     return _plan(problem, Status.INFEASIBLE, interval, None, None, note, None, began)
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import FloatArray, IntArray
 from models.errors import raise_if_any
 from models.migration_steps import MigrationSteps, StepsPlan
@@ -212,7 +213,7 @@ def reason_of_bound(problem: MigrationSteps, bound: float, nodes: tuple[int, ...
     durations = problem.durations_s
     if nodes is None:
         _, nodes = busiest(problem.ends, np.ones(problem.n_moves) if durations is None else durations)
-    amount = f"{int(bound)} steps" if durations is None else f"{bound:.6g} s"
+    amount = f"{int(bound)} steps" if durations is None else display.duration(bound, 6)
     if not nodes:
         return "there is nothing to move"
     if len(nodes) > 1:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 
@@ -67,10 +68,10 @@ def _why_not(problem: CheckpointAllocation, plan: CheckpointPlan, loads: FloatAr
         return "chosen by chance"
     more = float(problem.cost[j, n]) - float(problem.cost[j, plan.assignment[j]])
     if more > 0:
-        return f"costs more by {more:.6g}"
+        return f"costs more by {display.number(more, 6)}"
     if more == 0:
         return "costs the same"
-    return f"cheaper by {-more:.6g}, not found by {plan.method or 'the method'}"
+    return f"cheaper by {display.number(-more, 6)}, not found by {plan.method or 'the method'}"
 
 
 def _rule_against(problem: CheckpointAllocation, assignment: IntArray, loads: FloatArray, j: int, n: int) -> str:
@@ -82,10 +83,11 @@ def _rule_against(problem: CheckpointAllocation, assignment: IntArray, loads: Fl
             return f"apart from checkpoint {other}, which is there"
     with_it = float(loads[n] + problem.weights[j, n])
     if problem.capacity is not None and with_it > problem.upper[n]:
-        return f"would overload: {with_it:.6g} of capacity {problem.capacity[n]:.6g}"
+        return f"would overload: {display.number(with_it, 6)} of capacity {display.number(problem.capacity[n], 6)}"
     left = float(loads[here] - problem.weights[j, here])
     if problem.capacity_min is not None and left < problem.lower[here]:
-        return f"node {here} would fall to {left:.6g}, below its minimum {problem.capacity_min[here]:.6g}"
+        least = display.number(problem.capacity_min[here], 6)
+        return f"node {here} would fall to {display.number(left, 6)}, below its minimum {least}"
     stays = problem.current is not None and here == problem.current[j]
     if stays and problem.max_moves is not None and problem.moves(assignment) >= problem.max_moves:
         return f"all {problem.max_moves} moves are used"

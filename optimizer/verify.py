@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.solution import OPTIMAL_GAP, Solution, Status
@@ -154,7 +155,11 @@ def _pair_violations(problem: CheckpointAllocation, assignment: IntArray) -> lis
 
 def _load_violations(problem: CheckpointAllocation, assignment: IntArray) -> list[Violation]:
     found = [
-        Violation("capacity", f"node {over.node} stores {over.load:.12g}, its capacity is {over.capacity:.12g}")
+        Violation(
+            "capacity",
+            f"node {over.node} stores {display.number(over.load, 12)}, "
+            f"its capacity is {display.number(over.capacity, 12)}",
+        )
         for over in problem.overloads(assignment)[:_MOST_LISTED]
     ]
     if problem.capacity_min is None:
@@ -163,7 +168,8 @@ def _load_violations(problem: CheckpointAllocation, assignment: IntArray) -> lis
     return found + [
         Violation(
             "capacity_min",
-            f"node {n} stores {loads[n]:.12g}, at least {problem.capacity_min[n]:.12g} is asked",
+            f"node {n} stores {display.number(loads[n], 12)}, "
+            f"at least {display.number(problem.capacity_min[n], 12)} is asked",
         )
         for n in np.flatnonzero(loads < problem.lower)[:_MOST_LISTED].tolist()
     ]
@@ -189,7 +195,7 @@ def _claim_violations(
     if not broken and objective is not None and plan.bound is not None and not plan.bound <= objective + slack:
         found.append(f"says bound {plan.bound!r}, above the recomputed objective {objective!r}")
     if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
-        found.append(f"says optimal with gap {plan.gap}, at most {OPTIMAL_GAP:g} is a proof")
+        found.append(f"says optimal with gap {plan.gap}, at most {display.number(OPTIMAL_GAP, 6)} is a proof")
     return [Violation("claim", text) for text in found]
 
 
@@ -225,7 +231,12 @@ def _node_load_violations(loads: FloatArray, said: FloatArray) -> list[Violation
     if said.shape != loads.shape:
         return [Violation("claim", f"says loads of {len(said)} nodes, there are {len(loads)}")]
     wrong = np.flatnonzero(~(np.abs(said - loads) <= VALUE_TOLERANCE * loads))[:_MOST_LISTED]
-    return [Violation("claim", f"says node {n} stores {said[n]:.12g}, recomputed {loads[n]:.12g}") for n in wrong]
+    return [
+        Violation(
+            "claim", f"says node {n} stores {display.number(said[n], 12)}, recomputed {display.number(loads[n], 12)}"
+        )
+        for n in wrong
+    ]
 
 
 def _example(problem: CheckpointAllocation, own: IntArray | None, all_tried: IntArray | None) -> _Example | None:
@@ -276,5 +287,5 @@ def _not_checked(plan: CheckpointPlan, proof: Proof | None, *, proven: bool) -> 
         return ["the infeasibility, which takes a solver"]
     if plan.bound is None or proven:
         return []
-    less = "" if proof is None or not proof.how else f": {proof.how} prove {proof.value:.12g}"
+    less = "" if proof is None or not proof.how else f": {proof.how} prove {display.number(proof.value, 12)}"
     return [f"the bound{and_so(plan)}, which takes a solver{less}"]

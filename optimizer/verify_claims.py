@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from models import display
 from models.solution import OPTIMAL_GAP, Solution, Status
 from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation, and_so, gap_claims
 
@@ -20,7 +21,7 @@ class Better:
     answer: tuple[float, ...]
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{each:g}" for each in self.answer[:_SHOWN])
+        shown = ", ".join(display.number(each, 6) for each in self.answer[:_SHOWN])
         return f"[{shown}{', ...' if len(self.answer) > _SHOWN else ''}]"
 
 
@@ -85,7 +86,7 @@ def unproven(plan: Solution, evidence: Evidence) -> str:
     """Return which claim is not proven, and what is."""
     known = evidence.bound is not None and math.isfinite(evidence.bound)
     return f"the bound{and_so(plan)}, which takes a solver" + (
-        f": {evidence.how} prove {evidence.bound:.12g}" if known else ""
+        f": {evidence.how} prove {display.number(evidence.bound, 12)}" if known else ""
     )
 
 
@@ -117,7 +118,7 @@ def _claims(plan: Solution, known: Recomputed, gap: float | None) -> list[str]:
     if passed and not known.found:
         found.append(f"says bound {plan.bound!r}, which the recomputed objective {objective!r} passes")
     if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
-        found.append(f"says optimal with gap {plan.gap}, at most {OPTIMAL_GAP:g} is a proof")
+        found.append(f"says optimal with gap {plan.gap}, at most {display.number(OPTIMAL_GAP, 6)} is a proof")
     return found + gap_claims(plan, gap)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import IntArray, frozen
 from models.placement import Placement, PlacementPlan
 from models.solution import OPTIMAL_GAP, Status
@@ -123,7 +124,7 @@ def _claims(problem: Placement, plan: PlacementPlan, objective: float | None, ga
         if two and plan.hosts_bound != counts["hosts"]:
             yield f"says optimal with {counts['hosts']} hosts and a bound of {plan.hosts_bound}"
     if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
-        yield f"says optimal with gap {plan.gap}, at most {OPTIMAL_GAP:g} is a proof"
+        yield f"says optimal with gap {plan.gap}, at most {display.number(OPTIMAL_GAP, 6)} is a proof"
     yield from gap_claims(plan, gap)
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import LARGEST, FloatArray, IntArray
 from models.checkpoint_interval import (
     CheckpointInterval,
@@ -121,7 +122,9 @@ def _interval(problem: CheckpointInterval, plan: IntervalPlan) -> Recomputed:
     delta, rho = problem.checkpoint_s, problem.utilisation
     if allowed is None:
         quickest = worst_recovery_s(problem, quickest_recovery_interval_s(problem))
-        how = f"the shortest recovery is {quickest:.6g} s, {problem.recovery_target_s:.6g} s is asked"
+        assert problem.recovery_target_s is not None
+        takes, asked = display.apart(quickest, problem.recovery_target_s)
+        how = f"the shortest recovery is {takes}, {asked} is asked"
         beyond = problem.recovery_target_s is not None and quickest > problem.recovery_target_s * (1 - 1e-9)
         found = _said("interval_s", plan.interval_s, quickest_recovery_interval_s(problem)) + _beside(problem, plan)
         return Recomputed(found, None, -1, no_answer=how if beyond else "")
@@ -139,7 +142,8 @@ def _interval(problem: CheckpointInterval, plan: IntervalPlan) -> Recomputed:
             found.append(Violation("interval", f"is {interval!r} s, at least {least!r} s are needed: {what}"))
     recovery = worst_recovery_s(problem, interval) if rho is not None and interval > 0 else 0.0
     if problem.recovery_target_s is not None and not recovery <= problem.recovery_target_s * (1 + 1e-9):
-        text = f"a failure may take {recovery:.12g} s to be worked off, {problem.recovery_target_s:.12g} s is asked"
+        takes, asked = display.apart(recovery, problem.recovery_target_s)
+        text = f"a failure may take {takes} to be worked off, {asked} is asked"
         found.append(Violation("recovery", text))
     found += _beside(problem, plan)
     found += _said("most_interval_s", plan.most_interval_s, allowed[1])

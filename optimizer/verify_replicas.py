@@ -12,6 +12,7 @@ from functools import cache
 
 import numpy as np
 
+from models import display
 from models.replication.problem import Replication, ReplicationPlan
 from models.selection import QuerySelection
 from models.solution import OPTIMAL_GAP, Status
@@ -178,7 +179,9 @@ def _certified(problem: Replication, plan: ReplicationPlan, bound: float) -> tup
         return ["the bound, from its certificate"], []
     if least <= 0:
         return [], [f"the bound{and_so(plan)}, which takes a solver: its certificate proves nothing"]
-    return [f"that nothing is below {least:.6g}"], [f"that nothing is below {bound:.6g}, which takes a solver"]
+    return [f"that nothing is below {display.number(least, 6)}"], [
+        f"that nothing is below {display.number(bound, 6)}, which takes a solver"
+    ]
 
 
 def _claims(problem: Replication, plan: ReplicationPlan, objective: float | None, gap: float | None) -> list[str]:
@@ -199,7 +202,7 @@ def _claims(problem: Replication, plan: ReplicationPlan, objective: float | None
     if plan.bound is not None and objective is not None and plan.bound > objective * (1 + VALUE_TOLERANCE):
         found.append(f"says bound {plan.bound!r}, which the recomputed objective {objective!r} is below")
     if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
-        found.append(f"says optimal with gap {plan.gap}, at most {OPTIMAL_GAP:g} is a proof")
+        found.append(f"says optimal with gap {plan.gap}, at most {display.number(OPTIMAL_GAP, 6)} is a proof")
     return found + gap_claims(plan, gap)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.comparison import Difference, Replications, common_metrics, compare
+from models import display
 from models.errors import NO_VALUE, InputError
 from models.words import nearest
 from scenarios.execute import Progress
@@ -61,7 +62,9 @@ class Comparison:
         gain = next((one.narrower for one in self.differences if one.narrower is not None), math.nan)
         if not _CLEARLY < gain < math.inf:
             return text + "."
-        return f"{text}: the interval of the first metric that varies is {gain:.1f} times as narrow for it."
+        return (
+            f"{text}: the interval of the first metric that varies is {display.number(gain, 2)} times as narrow for it."
+        )
 
     def document(self) -> dict[str, Any]:
         """The comparison for JSON."""

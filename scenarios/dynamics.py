@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.dynamics import dynamics_summary
+from models import display
 from models.dynamics.description import Dynamics
 from models.dynamics.promises import keeps
 from models.dynamics.query_sets import with_query_set
@@ -31,7 +32,7 @@ FORMATS = ("parquet", "csv")
 SUMMARY = "summary.json"
 PAGE = "report.html"
 _MOST_REPLICATIONS = 100_000
-_LARGEST_LOG = 64 * 2**20
+_LARGEST_LOG = 64_000_000
 
 Progress = Callable[[float], None]
 
@@ -85,7 +86,7 @@ def read_downtimes(path: Path, hosts: Sequence[str]) -> Downtimes:
     """The rows of a CSV file with the columns host, down and up [s]; raises InputError with all its faults."""
     try:
         if path.stat().st_size > _LARGEST_LOG:
-            raise InputError.at("log", str(path), f"is larger than {_LARGEST_LOG // 2**20} MiB")
+            raise InputError.at("log", str(path), f"is larger than {display.size(_LARGEST_LOG)}")
         with path.open(newline="", encoding="utf-8-sig") as file:
             table = csv.DictReader(file)
             columns = table.fieldnames or ()

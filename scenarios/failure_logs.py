@@ -27,7 +27,7 @@ from scenarios.write_once import write_text
 ENGINES = ("auto", "plain", "spark")
 FORMAT = "holdfast failures 1"
 YEAR_S = 365.25 * 86_400
-_SMALL_BYTES = 64 * 2**20  # what auto reads without Spark
+_SMALL_BYTES = 64_000_000  # what auto reads without Spark
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -82,7 +82,7 @@ def read_failures(
 ) -> FailureAnswer:
     """What the logs in the files say; raises InputError with all faults, and MissingTool for Spark without Java.
 
-    `engine`: plain, spark, or auto, which takes Spark for more than 64 MiB; all say the same. `draws` of the
+    `engine`: plain, spark, or auto, which takes Spark for more than 64 MB; all say the same. `draws` of the
     bootstrap (`analysis.lifetimes.fits`).
     """
     question = question or LogQuestion()

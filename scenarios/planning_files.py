@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from analysis.expected_useable import EXPECTED
+from models import display
 from models.checked_arrays import FloatArray
 from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
@@ -43,7 +44,7 @@ _COMPRESSED = 50_000_000  # bytes of costs up to which an archive is compressed
 _VALUES = ("objective", "bound", "gap")
 LARGEST_FIGURE = 1e210
 """The largest number of a plan: sums and ratios of those of its problem, which are at most 1e100."""
-FIGURE = f"a finite number of magnitude at most {LARGEST_FIGURE:g}"
+FIGURE = f"a finite number of magnitude at most {display.number(LARGEST_FIGURE, 6)}"
 
 
 def read_problem(path: str | Path, method: str = "exact", *, memory_bytes: float | None = None) -> CheckpointAllocation:

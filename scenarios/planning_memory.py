@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from models import display
 from models.errors import InputError
-from models.estimate import rough
 
 _ZIP = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error)
 _HEAD = (SyntaxError, tokenize.TokenError, TypeError)  # numpy reads the head of an array as Python
@@ -67,7 +67,7 @@ def refuse_too_large(path: Path, memory_bytes: float | None = None, kind: str = 
     limit = machine_memory() if memory_bytes is None else memory_bytes
     needed = needed_bytes(path, kind)
     if needed > limit:
-        rule = f"needs about {rough(needed, 'B')} of memory, {rough(limit, 'B')} may be taken"
+        rule = "needs about {} of memory, {} may be taken".format(*display.apart(needed, limit, form=display.size))
         smaller = "write cost as float32 into an .npz file" if kind == "checkpoints" else "write an .npz file"
         hint = f"{smaller}, or allow more with --memory"
         raise InputError.at("file", path.name, rule, hint)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from models import display
 from models.errors import InputError, InputFault, header_hint, named, raise_if_any
 from models.inputs import RateSeries
 from models.layout import topological
@@ -135,6 +136,6 @@ def _value(path: str, rate: SeriesRate, text: str | None, line: int) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value <= _MOST_TUPLES:
-        rule = f"line {line}: {rate.value} must be a number between 0 and {_MOST_TUPLES:g}"
+        rule = f"line {line}: {rate.value} must be a number between 0 and {display.number(_MOST_TUPLES, 6)}"
         raise InputError.at(path, rate.series, rule, "it counts the tuples of one step")
     return value

@@ -13,8 +13,8 @@ from analysis.report.page import render_page
 from analysis.report.scales import share_ticks
 from analysis.report.section import Section
 from analysis.report.tables import Table
+from models import display
 from models.availability.times import downtime_s
-from models.units import duration_text
 from scenarios.availability import Answer, Figure, Line
 from scenarios.availability_worth import Worth
 from scenarios.report_content import versions
@@ -63,7 +63,7 @@ def _headline(found: Answer, last: Line) -> tuple[Fact, ...]:
         facts.append(Fact("at least one is broken", chance(last.some), note=f"{last.some.method}, {last.label}"))
     if found.target is not None:
         missed, of = len(found.missed), len(names)
-        note = f"of {of} have {100 * found.target:.10g} %{every_setting(found)}"
+        note = f"of {of} have {display.share(found.target, 10)}{every_setting(found)}"
         facts.append(Fact("target", f"{of - missed}", good=not missed, note=note))
     return tuple(facts)
 
@@ -104,7 +104,7 @@ def _drawing(found: Answer) -> list[Drawing]:
     }
     caption = "Further left is better."
     if any(line.queries[k].low < line.queries[k].high for line in lines for k in order):
-        caption += " A line is what is left open: bounds, or the interval of what was sampled."
+        caption += " A line spans what is not known exactly: bounds, or the interval of a sample."
     zero = sum(not line.queries[k].high for line in lines for k in order)
     caption += f" {zero} that are never broken have no mark." if zero else ""
     caption += f" The {len(order)} worst of {len(names)} queries." if len(order) < len(names) else ""
@@ -185,7 +185,7 @@ def _settings(found: Answer) -> Section:
     if lines:
         shares = list(lines[0].short)
         fewer = tuple((line.label, *(f"{chance(one)}{_open(one)}" for one in line.short.values())) for line in lines)
-        said = ("setting", *(f"fewer than {100 * share:g} % run" for share in shares))
+        said = ("setting", *(f"fewer than {display.share(share, 6)} run" for share in shares))
         made.append(Table("fewer", "How likely it is that fewer queries run", said, fewer, (False, *(True,) * 3)))
     return Section("settings", "All queries together", "Settings", tables=tuple(made))
 
@@ -225,11 +225,9 @@ def _worth(found: Sequence[Worth]) -> list[Section]:
 
 
 def chance(figure: Figure) -> str:
-    """A probability with four digits; `<` where only the upper end is known."""
-    value = figure.value
-    if value is None:
-        return f"≤ {figure.high:.4g}"
-    return f"< {figure.high:.2g}" if figure.estimate == 0 else f"{value:.4g}"
+    """A share of the time; `≤` where only the upper end is known."""
+    value = None if figure.estimate == 0 else figure.value
+    return display.at_most(figure.high, display.share) if value is None else display.share(value)
 
 
 def span(figure: Figure) -> str:
@@ -238,17 +236,14 @@ def span(figure: Figure) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """Both ends with as many digits as show that they differ."""
-    if low == high:
-        return f"{low:.4g}"
-    texts = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(2, 7)]
-    return " .. ".join(next((pair for pair in texts if pair[0] != pair[1]), texts[-1]))
+    """Both ends, rounded so that they hold."""
+    return display.between(low, high, display.share)
 
 
 def month(figure: Figure) -> str:
     """Time broken in a month; the upper end where there are only bounds, or nothing was seen."""
     value = None if figure.estimate == 0 else figure.value
-    return ("≤ " if value is None else "") + duration_text(downtime_s(figure.high if value is None else value))
+    return display.at_most(downtime_s(figure.high)) if value is None else display.duration(downtime_s(value))
 
 
 def _left(rows: int, most: int) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from analysis.report.content import Fact, ReportContent
 from analysis.report.parts import Chart, ClaimRow, Grid
+from models import display
 from models.queries.description import Templates
 from scenarios.report_content import versions
 from scenarios.reproduce.query_workloads import CHANCES, RUNS
@@ -86,7 +87,7 @@ def assumptions(found: Results) -> tuple[str, ...]:
     """What the paper leaves open and is assumed here."""
     made = Templates()
     hosts = fmean(one.hosts for one in found.base)
-    weights = ", ".join(f"{weight:g}" for weight in made.weights)
+    weights = ", ".join(display.number(weight, 6) for weight in made.weights)
     return (
         "The paper gives neither its templates nor its costs: six templates with the likelihoods " + weights + ".",
         f"Queries are added until operators load 100 CPUs, {fmean(one.queries for one in found.base):.0f} of them "

@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis.report import text
 from analysis.report.content import Edge, Fact, KeyGroupLoad, OperatorBox, ReportContent, Topology
-from models import layout
+from models import display, layout
 from models.checkpoint_traffic import link_sharing
 from models.events import HostFailure, Migrate, Rescale
 from models.fault_tolerance import Detector
@@ -105,7 +105,7 @@ def _question(scenario: Scenario) -> str:
         return "How long do tuples take, and how busy is each operator?"
     if len(crashes) > _MOST_CRASHES:
         return f"What happens if hosts die ({len(crashes):,} failures)?"
-    hosts = ", ".join(f"{event.host} at {event.at_s:g} s" for event in crashes)
+    hosts = ", ".join(f"{event.host} at {display.instant(event.at_s, 6)}" for event in crashes)
     return f"What happens if a host dies ({hosts})?"
 
 
@@ -113,7 +113,10 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
     tolerance, warmup = scenario.fault_tolerance, scenario.warmup_s
     hosts = layout.hosts(scenario)
     facts = [
-        Fact("simulated time", f"{scenario.duration_s:g} s" + (f", warm-up {warmup:g} s" if warmup else "")),
+        Fact(
+            "simulated time",
+            display.duration(scenario.duration_s, 6) + (f", warm-up {display.duration(warmup, 6)}" if warmup else ""),
+        ),
         Fact("replications", str(scenario.replications)),
         Fact("hosts", ", ".join(f"{group.count} {name}" for name, group in scenario.hosts.items())),
         Fact("operators", str(len(scenario.operators))),
@@ -126,16 +129,22 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
     if bounds:
         facts.append(Fact("places per queue", ", ".join(bounds)))
     if tolerance.method == "checkpoint":
-        facts.append(Fact("checkpoints", f"{tolerance.kind}, every {tolerance.interval_s:g} s, {tolerance.guarantee}"))
+        facts.append(
+            Fact(
+                "checkpoints",
+                f"{tolerance.kind}, every {display.duration(tolerance.interval_s, 6)}, {tolerance.guarantee}",
+            )
+        )
         kept = tolerance.maintenance
         if kept is not None:
-            text = f"{kept.method}, from {kept.begin_s:g} s on every {kept.every_s:g} s, theta {kept.theta:g}"
+            times = f"from {display.instant(kept.begin_s)} on every {display.duration(kept.every_s)}"
+            text = f"{kept.method}, {times}, theta {display.exact(kept.theta)}"
             facts.append(Fact("maintenance of the allocation", text))
     else:
         facts.append(Fact("fault tolerance", tolerance.method))
     if any(group.price_per_s for group in hosts.values()):
         per_hour = sum((group.price_per_s or 0.0) * 3600 for group in hosts.values())
-        facts.append(Fact("price of the cluster", f"{per_hour:.2f} USD/h"))
+        facts.append(Fact("price of the cluster", f"{display.money(per_hour)} USD/h"))
     return tuple(facts)
 
 
@@ -185,9 +194,9 @@ def _topology(scenario: Scenario, inputs: RunInputs) -> Topology:
 
 
 def _detector(detector: Detector) -> str:
-    lost = f", {100 * detector.loss:.3g} % of heartbeats lost" if detector.loss else ""
+    lost = f", {display.share(detector.loss)} of heartbeats lost" if detector.loss else ""
     late = f", {_seconds(detector.delay.mean_s)} late on average" if detector.delay else ""
-    return f"silent for {detector.timeout_s:g} s{lost}{late}"
+    return f"silent for {display.duration(detector.timeout_s, 6)}{lost}{late}"
 
 
 def _seconds(value: float | None) -> str:

@@ -8,8 +8,8 @@ from analysis.report import text
 from analysis.report.content import Fact, ReportContent
 from analysis.report.page import render_page
 from analysis.report.section import Section
+from models import display
 from models.dynamics.promises import keeps
-from models.units import duration_text
 from scenarios.dynamics import DynamicsResult
 from scenarios.report_content import versions
 
@@ -19,7 +19,7 @@ _ASSUMPTIONS = (
     "A promise is about that P(broken): bad luck may break a query for longer than it allows, and no reconfiguration "
     "may make it likelier.",
     "A host is in use from when it is acquired until it is empty again, up or down.",
-    "Hosts are either up or down. Overload breaks nothing; how long it lasted is said.",
+    "Hosts are either up or down. Overload breaks nothing; its duration is reported.",
     "Moves take `manager.move`, and an instance counts where it was until it is live; pauses of moves are left out.",
 )
 
@@ -33,11 +33,11 @@ def dynamics_page(result: DynamicsResult, *, command: str = "") -> str:
         title=asked.name or "Queries on hosts that fail",
         question=f"Who is broken for how long{', and what is done about it' if managed else ''}?",
         facts=(
-            Fact("replications", f"{summary['replications']} of {duration_text(summary['duration_s'])}"),
+            Fact("replications", f"{summary['replications']} of {display.duration(summary['duration_s'])}"),
             Fact("hosts", f"{len(system.hosts):,}"),
             Fact("operators", f"{len(system.operators):,}"),
             Fact("queries", f"{len(system.queries):,}"),
-            *((Fact("counted from", duration_text(summary["warmup_s"])),) if summary["warmup_s"] else ()),
+            *((Fact("counted from", display.duration(summary["warmup_s"])),) if summary["warmup_s"] else ()),
             *((Fact("spare room is for", asked.manager.spare),) if asked.manager is not None else ()),
         ),
         headline=_headline(result),
@@ -51,7 +51,7 @@ def dynamics_page(result: DynamicsResult, *, command: str = "") -> str:
 
 def _inexact(result: DynamicsResult) -> tuple[str, ...]:
     why = result.summary["exact_refused"]
-    return (f"Nothing exact stands beside what was simulated: {why}.",) if why else ()
+    return (f"No exact figures stand beside the simulated ones: {why}.",) if why else ()
 
 
 def _headline(result: DynamicsResult) -> tuple[Fact, ...]:
@@ -63,17 +63,15 @@ def _headline(result: DynamicsResult) -> tuple[Fact, ...]:
         whole = kept == len(promised)
         found.append(Fact("promises", f"{kept} of {len(promised)}", good=whole, note="kept by every placement"))
     worst = summary["queries"][0]
-    longest = f"{text.clip(worst['query'], 24)}, at most {duration_text(worst['longest_s'])}"
-    found.append(
-        Fact("worst query, broken [%]", text.share(worst["broken_share"]).removesuffix("\u00a0%"), note=longest)
-    )
+    longest = f"{text.clip(worst['query'], 24)}, at most {display.duration(worst['longest_s'])}"
+    found.append(Fact("worst query, broken", text.share(worst["broken_share"]), note=longest))
     refused = sum(one["count"] for one in summary["refused_for"])
     moves = sum(one["count"] for one in summary["decisions"] if (one["action"], one["verdict"]) == ("move", "done"))
     if result.system.asked.manager is not None:
-        found.append(Fact("moves", f"{moves:,}", note=f"{refused:,} changes refused"))
-        found.append(Fact("overloaded", duration_text(summary["overloaded_host_s"]), note="hosts, all replications"))
+        found.append(Fact("moves", f"{moves:,}", note=f"{display.count(refused, 'change')} refused"))
+        found.append(Fact("overloaded", display.duration(summary["overloaded_host_s"]), note="hosts, all replications"))
     used = summary["hosts_in_use"]
-    cost = "" if used["cost_usd"] is None else f", {text.number(used['cost_usd'], 4)} USD"
+    cost = "" if used["cost_usd"] is None else f", {display.money(used['cost_usd'])} USD"
     found.append(Fact("hosts in use", text.number(used["mean"]), note=f"on average{cost}"))
     return tuple(found)
 
@@ -84,8 +82,8 @@ def _running(result: DynamicsResult) -> Fact:
     if mean["mean"] is None:
         return Fact("queries that run", text.NONE)
     ends = mean["ci95"]
-    note = "" if ends is None else f"95 %: {100 * ends[0]:.6g} to {100 * ends[1]:.6g}"
-    return Fact("queries that run [%]", f"{100 * mean['mean']:.6g}", note=note)
+    note = "" if ends is None else f"95 %: {display.between(ends[0], ends[1], display.share, 4)}"
+    return Fact("queries that run", display.share(mean["mean"], 4), note=note)
 
 
 def _order(result: DynamicsResult) -> list[str]:

@@ -15,12 +15,13 @@ from analysis.report.scales import long_time_ticks
 from analysis.report.section import Section
 from analysis.report.tables import Table
 from analysis.report.text import plain
+from models import display
 from models.failure_log import Spans
-from models.units import duration_text
 from scenarios.failure_logs import FailureAnswer, document
 from scenarios.report_content import versions
 
 _POINTS = 300
+_TINY = 1e-12  # chances below are not told apart
 _MOST_HOSTS = 1000
 DOUBTFUL = 0.01  # p below which hosts are said to differ
 _DASHES = ("dash", "dot", "dashdot", "longdash")
@@ -57,15 +58,15 @@ def failures_page(found: FailureAnswer, *, command: str = "") -> str:
         headline=(
             Fact(
                 "mean up time (MTTF)",
-                duration_text(found.mttf_s),
-                note=f"95 %: {duration_text(low)} to {duration_text(high)}",
+                display.duration(found.mttf_s),
+                note=f"95 %: {display.between(low, high)}",
             ),
-            Fact("mean repair (MTTR)", duration_text(found.mttr_s), note=_interval(said["mttr_interval_s"])),
-            Fact("unavailability", f"{found.unavailability:.4g}", note=f"{_year(found.unavailability)} a year"),
+            Fact("mean repair (MTTR)", display.duration(found.mttr_s), note=_interval(said["mttr_interval_s"])),
+            Fact("unavailability", display.share(found.unavailability), note=f"{_year(found.unavailability)} a year"),
             Fact(
                 "failures",
                 f"{found.log.failures:,}",
-                note=f"{said['failures_per_host_year']:.3g} a year and host",
+                note=f"{display.number(said['failures_per_host_year'])} a year and host",
             ),
         ),
         assumptions=_ASSUMPTIONS,
@@ -80,19 +81,19 @@ def hosts_differ(found: FailureAnswer) -> str:
     spread = found.spread
     if spread.p is None or spread.p >= DOUBTFUL:
         return ""
-    chance = "< 1e-12" if spread.p < 1e-12 else f"= {spread.p:.1g}"
+    chance = f"= {display.number(spread.p, 1)}" if spread.p >= _TINY else f"< {display.number(_TINY)}"
     return (
-        f"Hosts differ: failures by host spread {spread.ratio:.3g} times as much as equal hosts would let them "
-        f"(p {chance}), so one MTTF for all is a mean, and its interval too narrow."
+        f"Hosts differ: failures by host spread {display.number(spread.ratio)} times as much as they would with equal "
+        f"hosts (p {chance}), so one MTTF for all is a mean, and its interval too narrow."
     )
 
 
 def _interval(ends: Sequence[float] | None) -> str:
-    return "" if ends is None else f"95 %: {duration_text(ends[0])} to {duration_text(ends[1])}"
+    return "" if ends is None else f"95 %: {display.between(ends[0], ends[1])}"
 
 
 def _year(share: float) -> str:
-    return duration_text(share * 365.25 * 86_400)
+    return display.duration(share * 365.25 * 86_400)
 
 
 def _causes(count: Mapping[str, int]) -> str:
@@ -108,11 +109,11 @@ def _laws(name: str, title: str, words: str, spans: Spans, laws: Sequence[Fit]) 
         (
             fit.law,
             ", ".join(_parameter(*pair) for pair in fit.parameters.items()),
-            duration_text(fit.mean_s),
-            f"{fit.aic:.1f}",
-            f"{fit.distance:.4f}",
-            "–" if fit.p is None else f"{fit.p:.2g}",
-            {True: "rejected", False: "not rejected", None: "–"}[fit.rejected],
+            display.duration(fit.mean_s),
+            display.number(fit.aic, 6),
+            display.share(fit.distance),
+            display.number(fit.p, 2),
+            {True: "rejected", False: "not rejected", None: display.NONE}[fit.rejected],
         )
         for fit in laws
     )
@@ -121,7 +122,7 @@ def _laws(name: str, title: str, words: str, spans: Spans, laws: Sequence[Fit]) 
 
 
 def _parameter(name: str, value: float) -> str:
-    return f"{name.removesuffix('_s')} {duration_text(value) if name.endswith('_s') else f'{value:.3g}'}"
+    return f"{name.removesuffix('_s')} {(display.duration if name.endswith('_s') else display.number)(value)}"
 
 
 def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:
@@ -145,7 +146,8 @@ def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:
     }
     few = np.unique(np.linspace(0, at.size - 1, min(at.size, 24)).astype(int)).tolist()
     rows = tuple(
-        (duration_text(float(at[k])), f"{seen[k]:.4f}", *(f"{share[k]:.4f}" for _, share in curves)) for k in few
+        (display.duration(float(at[k])), display.share(seen[k]), *(display.share(share[k]) for _, share in curves))
+        for k in few
     )
     heads = ("longer than", "seen", *(law for law, _ in curves))
     return Figure(
@@ -167,8 +169,8 @@ def _hosts(found: FailureAnswer) -> Table:
         (
             plain(log.hosts[host]),
             f"{int(log.failures_of[host]):,}",
-            duration_text(float(log.down_s_of[host])),
-            duration_text(float(log.up_s_of[host])),
+            display.duration(float(log.down_s_of[host])),
+            display.duration(float(log.up_s_of[host])),
         )
         for host in order[:_MOST_HOSTS]
     )

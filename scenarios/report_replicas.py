@@ -15,9 +15,9 @@ from analysis.report.page import render_page
 from analysis.report.scales import share_ticks
 from analysis.report.section import Section
 from analysis.report.tables import Table
+from models import display
 from models.availability.times import downtime_s
 from models.replication.problem import Replication, ReplicationPlan
-from models.units import duration_text
 from optimizer.replication.optimise import FrontPoint
 from scenarios.replication import OPTIMISED, OVER, best_of, by_worth, count_of, worth_of
 from scenarios.report_content import versions
@@ -98,9 +98,9 @@ def _facts(problem: Replication, chances: Sequence[float]) -> tuple[Fact, ...]:
         Fact("queries", f"{problem.n_queries:,}"),
         Fact("operators", f"{problem.n_operators:,}"),
         Fact("hosts", f"{problem.n_hosts:,}"),
-        Fact("replicas may take", f"{problem.capacity:.6g} CPUs"),
+        Fact("replicas may take", f"{display.number(problem.capacity, 6)} CPUs"),
         *(() if problem.max_replicas is None else (Fact("replicas, at most", f"{problem.max_replicas:,}"),)),
-        Fact("host is down with", ", ".join(f"{p:g}" for p in chances)),
+        Fact("host is down with", ", ".join(display.number(p, 6) for p in chances)),
         Fact("goal", {"mean": "mean query", "worst": "worst query"}[problem.goal]),
     )
 
@@ -108,7 +108,7 @@ def _facts(problem: Replication, chances: Sequence[float]) -> tuple[Fact, ...]:
 def _headline(best: ReplicationPlan, problem: Replication, name: str) -> tuple[Fact, ...]:
     if best.broken is None or best.levels is None:
         return (Fact("plan", "there is none", good=False, note=best.status.value),)
-    at = f", p = {problem.down[0].max():g}" if len(problem.down) > 1 else ""
+    at = f", p = {display.number(problem.down[0].max(), 6)}" if len(problem.down) > 1 else ""
     mean, worst = float(best.broken[0] @ problem.shares), float(best.broken[0].max())
     bare = np.array([1 - math.prod(1 - p for p in _hosts_of(needed, best, problem)) for needed in problem.operators])
     without = float(bare @ problem.shares)
@@ -116,7 +116,9 @@ def _headline(best: ReplicationPlan, problem: Replication, name: str) -> tuple[F
         Fact(f"mean query is broken{at}", share(mean), note=f"{_a_month(mean)}; without its replicas {share(without)}"),
         Fact(f"worst query{at}", share(worst), note=_a_month(worst)),
         Fact("operators with replicas", f"{int((best.levels > 0).sum())}", note=f"of {problem.n_operators}"),
-        Fact("replicas take [CPUs]", f"{best.cost or 0:.4g}", note=f"of {problem.capacity:.4g}"),
+        Fact(
+            "replicas take [CPUs]", display.number(best.cost or 0, 4), note=f"of {display.number(problem.capacity, 4)}"
+        ),
     ]
     if best.moves is not None:
         total = sum(map(len, problem.running))
@@ -126,7 +128,7 @@ def _headline(best: ReplicationPlan, problem: Replication, name: str) -> tuple[F
     if best.bound is not None and best.target is None:
         facts.append(Fact("no plan is below", share(best.bound), note=proof))
     elif best.bound is not None:
-        facts.append(Fact("no plan takes less than [CPUs]", f"{best.bound:.4g}", note=f"{best.status}"))
+        facts.append(Fact("no plan takes less than [CPUs]", display.number(best.bound, 4), note=f"{best.status}"))
     else:
         facts.append(Fact("chosen by", name, note="a heuristic: no bound"))
     return tuple(facts)
@@ -152,10 +154,17 @@ def _compared(found: Mapping[str, ReplicationPlan], problem: Replication, chance
         figures = [share(value) for value in (one.broken @ problem.shares).tolist()]
         worst = share(float(one.broken[0].max()))
         rows.append(
-            (name, *figures, worst, f"{int((one.levels > 0).sum()):,}", f"{one.cost or 0:.4g}", str(one.left_out))
+            (
+                name,
+                *figures,
+                worst,
+                f"{int((one.levels > 0).sum()):,}",
+                display.number(one.cost or 0, 4),
+                str(one.left_out),
+            )
         )
-    heads = ("importance", *(f"broken, p = {p:g}" for p in chances))
-    heads = (*heads, f"worst query, p = {chances[0]:g}", "operators", "CPUs", "found no host")
+    heads = ("importance", *(f"broken, p = {display.number(p, 6)}" for p in chances))
+    heads = (*heads, f"worst query, p = {display.number(chances[0], 6)}", "operators", "CPUs", "found no host")
     best = next(k for k, (name, _) in enumerate(known) if name == best_of(found))
     table = Table("plans", "Plans", heads, tuple(rows), (False, *(True,) * (len(heads) - 1)), marked=best)
     drawn = (_marks(known, problem, chances),) if len(known) > 1 else ()
@@ -170,7 +179,7 @@ def _marks(known: Sequence[tuple[str, ReplicationPlan]], problem: Replication, c
         values += at
         data.append(
             {
-                "type": "scatter", "mode": "markers", "name": f"p = {p:g}",
+                "type": "scatter", "mode": "markers", "name": f"p = {display.number(p, 6)}",
                 "x": [float(f"{value:.6g}") for value in at], "y": list(range(len(at))),
                 "marker": {"size": 11, "symbol": style(k).symbol, "color": style(k).colour},
                 "text": [text.label(name, 20) for name, one in known if one.broken is not None],
@@ -182,7 +191,7 @@ def _marks(known: Sequence[tuple[str, ReplicationPlan]], problem: Replication, c
         values.append(bound)
         data.append(
             {
-                "type": "scatter", "mode": "lines", "name": f"no plan is below, p = {chances[0]:g}",
+                "type": "scatter", "mode": "lines", "name": f"no plan is below, p = {display.number(chances[0], 6)}",
                 "x": [float(f"{bound:.6g}")] * 2, "y": [-0.6, len(known) - 0.4],
                 "line": {"color": "var:--ink", "width": 1.5, "dash": "dash"}, "hovertemplate": "%{x:.3~p} of the time",
             }
@@ -214,7 +223,7 @@ def _operators(plan: ReplicationPlan, problem: Replication, names: Sequence[str]
             text.plain(names[op]),
             f"{len(plan.instances[op]) - 1}",
             share(worth[op]) if op in worth else text.NONE,
-            f"{problem.load[op]:.4g}",
+            display.number(problem.load[op], 4),
             f"{int(problem.degree[op]):,}",
             f"host {plan.instances[op][0]}",
             ", ".join(f"host {host}" for host in plan.instances[op][1:]) or text.NONE,
@@ -237,14 +246,14 @@ def _queries(plan: ReplicationPlan, problem: Replication, queries: Sequence[str]
         (
             text.plain(queries[q]),
             *(share(value) for value in plan.broken[:_MOST_CHANCES, q].tolist()),
-            duration_text(downtime_s(float(plan.broken[0, q]))),
+            display.duration(downtime_s(float(plan.broken[0, q]))),
             f"{sum(len(plan.instances[op]) > 1 for op in problem.operators[q])} of {len(problem.operators[q])}",
-            f"{problem.weights[q]:g}",
+            display.number(problem.weights[q], 6),
         )
         for q in order[:_MOST_FOUND]
     )
-    heads = ("query", *(f"broken, p = {p:g}" for p in chances[:_MOST_CHANCES]))
-    heads = (*heads, f"a month, p = {chances[0]:g}", "operators with replicas", "weight")
+    heads = ("query", *(f"broken, p = {display.number(p, 6)}" for p in chances[:_MOST_CHANCES]))
+    heads = (*heads, f"a month, p = {display.number(chances[0], 6)}", "operators with replicas", "weight")
     note = "" if len(order) <= _MOST_FOUND else f"The first {_MOST_FOUND:,} of {len(order):,} rows."
     numbers = (False, *(True,) * (len(heads) - 1))
     return Table(
@@ -263,8 +272,10 @@ def _hosts(plan: ReplicationPlan, problem: Replication, names: Sequence[str]) ->
     rows = tuple(
         (
             f"host {host}",
-            f"{math.fsum(problem.load[op] for op in (*primaries.get(host, ()), *replicas.get(host, ()))):.4g}",
-            f"{problem.host_cpu[host]:.4g}",
+            display.number(
+                math.fsum(problem.load[op] for op in (*primaries.get(host, ()), *replicas.get(host, ()))), 4
+            ),
+            display.number(problem.host_cpu[host], 4),
             _listed(primaries.get(host, ()), names),
             _listed(replicas.get(host, ()), names),
         )
@@ -325,7 +336,7 @@ def _front(found: Sequence[FrontPoint], problem: Replication, over: str = OVER[0
     }  # fmt: skip
     rows = tuple(
         (
-            f"{plan.cost or 0:.6g}",
+            display.number(plan.cost or 0, 6),
             f"{count_of(plan):,}",
             share(plan.objective),
             share(plan.bound),
@@ -359,8 +370,8 @@ def _steps(
 
 def share(value: float | None) -> str:
     """A small share in per cent, with four digits."""
-    return text.NONE if value is None else f"{100 * value:.4g}\u00a0%"
+    return display.share(value, 4)
 
 
 def _a_month(value: float | None) -> str:
-    return text.NONE if value is None else f"{duration_text(downtime_s(value))} a month"
+    return text.NONE if value is None else f"{display.duration(downtime_s(value))} a month"

@@ -8,6 +8,7 @@ from typing import Any
 from analysis.move_kinds import move_kinds
 from analysis.report import text
 from analysis.report.content import Decision, Guarantee, Migration, OperatorRow, Recovery, ReplicaRow, TargetRow
+from models import display
 from models.records import RunRecords
 from models.scenario import Scenario
 
@@ -103,7 +104,7 @@ def replicas_said(summary: Mapping[str, Any]) -> str:
         said += f"; at most {text.seconds(one['pause_max_s'])} passed from a failure until the replica answered"
     said += f". A replica was in step {text.share(one['protected_share'])} of the time."
     broken = summary.get("broken")
-    return said + (f" Something had nobody who answers for it {text.share(broken['share'])} of it." if broken else "")
+    return said + (f" Some key group or task had no live owner {text.share(broken['share'])} of it." if broken else "")
 
 
 def guarantee(scenario: Scenario, summary: Mapping[str, Any]) -> Guarantee:
@@ -119,10 +120,10 @@ def targets(summary: Mapping[str, Any]) -> tuple[TargetRow, ...]:
 
     def said(name: str, value: float | None) -> str:
         if value is None:
-            return "–"
+            return display.NONE
         if name.endswith("_s"):
             return text.seconds(value)
-        return f"{100 * value:.3g} %" if name == "utilisation" else f"{value:g}"
+        return display.share(value) if name == "utilisation" else display.count(value)
 
     return tuple(
         TargetRow(

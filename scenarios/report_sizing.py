@@ -13,13 +13,24 @@ from analysis.report.scales import share_ticks
 from analysis.report.section import Section
 from analysis.report.tables import Table
 from analysis.report.text import NONE, plain
-from models.availability.times import availability_text, downtime_s
+from models import display
+from models.availability.times import downtime_s
 from models.sizing.answer import CurvePoint, Judged
 from models.sizing.problem import SizingProblem, SystemPlan
 from models.solution import Status
-from models.units import duration_text
 from scenarios.report_content import versions
-from scenarios.sizing import SizingAnswer, causes, cost_unit, down_text, recovery_asked, recovery_figures, scale_of
+from scenarios.sizing import (
+    SizingAnswer,
+    amount,
+    causes,
+    cost_text,
+    cost_unit,
+    down_text,
+    part_text,
+    recovery_asked,
+    recovery_figures,
+    serving_text,
+)
 
 _MOST_ROWS = 1000
 _INTERVALS = (
@@ -58,8 +69,8 @@ def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
         facts=(
             Fact("availability asked", _asked(problem)),
             Fact("recovery asked", recovery_asked(problem)),
-            Fact("a host fails after", duration_text(problem.mttf_s)),
-            Fact("and is down for", duration_text(problem.mttr_s)),
+            Fact("a host fails after", display.duration(problem.mttf_s)),
+            Fact("and is down for", display.duration(problem.mttr_s)),
         ),
         headline=_headline(found),
         assumptions=(*_ASSUMPTIONS, *units, *found.notes),
@@ -77,7 +88,7 @@ def _proof(found: SizingAnswer) -> tuple[str, str]:
 
 
 def _asked(problem: SizingProblem) -> str:
-    return f"{problem.asked.target.availability:.10g}"
+    return display.exact(problem.asked.target.availability)
 
 
 def _headline(found: SizingAnswer) -> tuple[Fact, ...]:
@@ -88,18 +99,17 @@ def _headline(found: SizingAnswer) -> tuple[Fact, ...]:
         if plan.status is Status.UNKNOWN:
             nothing = "nothing is certain to meet the target"
         return (Fact("plan", nothing, good=False, note=why or plan.note),)
-    at_least = "" if at.down_at_least_s is None else "≥ "
     recovery = recovery_figures(problem, plan.chosen.plan, at)[-1]
-    down = f"down {down_text(at, '≤ ')} a month, {duration_text(problem.allowed_down_s)} allowed"
+    down = f"down {down_text(at)} a month, {display.duration(problem.allowed_down_s)} allowed"
     return (
         Fact("plan", _together(plan.chosen.plan), good=True, note=f"{plan.status}: {plan.note}"),
-        Fact("checkpoint every", duration_text(at.interval_s), note=plan.interval_note),
+        Fact("checkpoint every", display.duration(at.interval_s), note=plan.interval_note),
         Fact("cost", _cost(found, plan.objective)),
-        Fact("availability", at_least + availability_text(at.unavailability), note=down),
+        Fact("availability", serving_text(at), note=down),
         Fact(
             f"recovery, {recovery.loss}",
-            duration_text(at.promised_recovery_s),
-            note=f"{100 * problem.asked.target.recovery_share:.6g} % within that, {recovery.by}",
+            display.duration(at.promised_recovery_s),
+            note=f"{display.share(problem.asked.target.recovery_share, 6)} within that, {recovery.by}",
         ),
     )
 
@@ -114,28 +124,27 @@ def _plan(found: SizingAnswer) -> tuple[Table, ...]:
     plan, at, problem = found.plan, found.plan.figures, found.problem
     if plan.chosen is None or at is None:
         return ()
-    mark = "" if at.down_at_least_s is None else "≤ "
     down = [
-        (cause, _MEANING[cause], f"{mark}{share:.3g}", f"{mark}{duration_text(downtime_s(share))}")
+        (cause, _MEANING[cause], part_text(at, share, display.share), part_text(at, downtime_s(share)))
         for cause, share in causes(problem, at)
         if share
     ]
-    total = ("in all", "", f"{mark}{at.unavailability:.3g}", down_text(at, mark))
+    total = ("in all", "", part_text(at, at.unavailability, display.share), down_text(at))
     recovery = [
-        (one.loss, one.by, one.figure, duration_text(one.seconds))
+        (one.loss, one.by, one.figure, display.duration(one.seconds))
         for one in recovery_figures(problem, plan.chosen.plan, at)
     ]
     asked = "" if problem.asked.target.recovery_s is None else f"Asked: {recovery_asked(problem)}."
     heads = ("cause", "meaning", "share of the time", "a month")
     return (
         Table("down", "Time down", heads, (*down, total), (False, False, True, True), marked=len(down), prose=1),
-        Table("recovery", "Recovery of a system that was whole", ("loss", "recovery", "figure", "time"),
+        Table("recovery", "Recovery with all hosts up before", ("loss", "recovery", "figure", "time"),
               tuple(recovery), (False, False, False, True), note=asked, prose=1),
     )  # fmt: skip
 
 
 def _cost(found: SizingAnswer, cost: float | None) -> str:
-    return NONE if cost is None else f"{cost * scale_of(found.problem):.6g} {cost_unit(found.problem)}"
+    return NONE if cost is None else f"{cost_text(found.problem, cost)} {cost_unit(found.problem)}"
 
 
 def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
@@ -183,7 +192,7 @@ def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
 
 
 def _number(found: SizingAnswer, point: CurvePoint) -> float:
-    return float(f"{(point.cost or 0) * scale_of(found.problem):.6g}")
+    return amount(found.problem, point.cost) or 0.0
 
 
 def _caption(found: SizingAnswer) -> str:
@@ -199,11 +208,11 @@ def _caption(found: SizingAnswer) -> str:
 def _curve_row(found: SizingAnswer, point: CurvePoint) -> tuple[str, ...]:
     at = point.at
     return (
-        availability_text(point.allowed, 10),
-        duration_text(point.allowed_down_s),
+        display.availability(point.allowed, 10),
+        display.duration(point.allowed_down_s),
         NONE if point.plan is None else point.plan.text,
-        NONE if at is None else duration_text(at.interval_s),
-        NONE if at is None else down_text(at, "≤ "),
+        NONE if at is None else display.duration(at.interval_s),
+        NONE if at is None else down_text(at),
         _cost(found, point.cost),
         NONE if point.bound is None else f"≥ {_cost(found, point.bound)}",
     )
@@ -226,13 +235,17 @@ def _table(found: SizingAnswer, name: str, title: str, judged: Sequence[Judged])
             one.verdict.value,
             plain(one.why),
             _cost(found, one.cost),
-            NONE if one.at is None else duration_text(one.at.interval_s),
-            NONE if one.at is None else down_text(one.at, "≤ "),
-            NONE if one.least_down_s is None else f"≥ {duration_text(one.least_down_s)}",
+            NONE if one.at is None else display.duration(one.at.interval_s),
+            NONE if one.at is None else down_text(one.at),
+            display.at_least(one.least_down_s),
         )
         for one in judged[:_MOST_ROWS]
     )
     note = _INTERVALS if name == "judged" else ""
-    note += f" The first {_MOST_ROWS:,} of {len(judged):,} rows." if len(judged) > _MOST_ROWS else ""
+    note += (
+        f" The first {display.count(_MOST_ROWS)} of {display.count(len(judged), 'row')}."
+        if len(judged) > _MOST_ROWS
+        else ""
+    )
     return Table(name, title, heads, rows, (False, False, False, True, True, True, True), note=note.strip(), prose=2,
                  facet="verdict", facets=tuple(one.verdict.value for one in judged[:_MOST_ROWS]))  # fmt: skip

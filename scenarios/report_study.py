@@ -5,6 +5,7 @@ from __future__ import annotations
 from analysis.comparison import mean_over
 from analysis.report import text
 from analysis.report.content import AllocationRow, Correlation, Fact, Reason
+from models import display
 from models.correlation import pearson
 from models.workload import ProfileRate
 from optimizer.reasons import reasons
@@ -111,13 +112,15 @@ def study_assumptions(study: Study) -> tuple[str, ...]:
     if rate.begin_s:
         known = f"the {loads.training} windows before the run"
     return (
-        f"{volume} of the recorded volume: the year of flights is mapped onto {rate.span_s:g} s, and each flight "
-        f"stands for {weight:.3g} tuples. The run begins at {rate.begin_s:g} s and takes {scenario.duration_s:g} s.",
+        f"{volume} of the recorded volume: the year of flights is mapped onto {display.duration(rate.span_s)}, and "
+        f"each flight stands for {display.number(weight)} tuples. The run begins at {display.instant(rate.begin_s)} "
+        f"and takes {display.duration(scenario.duration_s)}.",
         "A tuple is late, or has been in the air, with the probability measured over the whole year; in the load "
         "statistics that plans are made of, each hour and key group has its own counts.",
-        f"Correlations and loads come from {known}, of {loads.window_s:.3g} s each; useable and assisted shares of a "
+        f"Correlations and loads come from {known}, of {display.duration(loads.window_s)} each; useable and assisted "
+        f"shares of a "
         "plan are judged on the rest, from the same placement in every window, with a threshold of "
-        f"{scenario.elasticity.high:g}.",
+        f"{display.number(scenario.elasticity.high, 6)}.",
         "A checkpoint is useable if its key group is on an overloaded host and would fit on the checkpoint's host."
         + ("" if scenario.migrates else " Key groups are not moved during the run: only a crash moves them."),
         "Operator 4 reads samples at a constant rate, whatever the load of the flights.",

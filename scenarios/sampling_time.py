@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from models import display
 from models.errors import InputError
-from models.estimate import rough
 
 MEASURED = 100_000_000  # runs of all settings, from which on a batch is timed: fewer take seconds
 BATCH = 1_000_000
@@ -38,9 +38,9 @@ class SamplingTime:
         each_s = (self._clock() - begun) / batch * self._settings
         expected_s = each_s * self._runs
         several = f" for each of {self._settings} settings" if self._settings > 1 else ""
-        said = f"sampling {self._runs:.3g} runs{several} takes about {rough(expected_s, 's')}"
+        said = f"sampling {display.count(self._runs, 'run')}{several} takes about {display.duration(expected_s)}"
         if expected_s > _LONGEST_S:
-            fitting = f"{_LONGEST_S / each_s:.1g}"
+            fitting = display.about(_LONGEST_S / each_s, 1)
             hint = f"about {fitting} runs take a day; strata and weights need fewer for what is rare"
             raise InputError.at("--runs", self._runs, f"{said}: at most a day", hint)
         self._talk(said)

@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from models import display
 from models.availability.times import mostly_down
 from models.errors import InputError, named
 from models.sizing.answer import Judged, PlanFigures, SizingPlan
 from models.sizing.description import Sizing, sizing_from
 from models.sizing.problem import SizingProblem, SystemPlan
 from models.solution import Status
-from models.units import duration_text
+from models.units import in_unit
 from optimizer.sizing import solve
 from scenarios.failure_logs import read_kept
 from scenarios.files import tables_of
@@ -63,7 +64,8 @@ def problem_of(asked: Sizing, folder: Path) -> tuple[SizingProblem, tuple[str, .
     if mttr_s is None:
         raise InputError.at("failures.log", said.log, "has no repair that ended", "say failures.mttr beside it")
     if mttf_s < _SHORTEST_UP * mttr_s:
-        raise InputError.at("failures.mttr", mttr_s, f"must be at most {1 / _SHORTEST_UP:g} times the MTTF")
+        most = display.number(1 / _SHORTEST_UP)
+        raise InputError.at("failures.mttr", mttr_s, f"must be at most {most} times the MTTF")
     return SizingProblem(asked, mttf_s, mttr_s), tuple(notes)
 
 
@@ -81,8 +83,8 @@ def document(found: SizingAnswer) -> dict[str, Any]:
     return {
         "name": problem.asked.name,
         "status": plan.status.value,
-        "cost": _cost(problem, plan.objective),
-        "bound": _cost(problem, plan.bound),
+        "cost": amount(problem, plan.objective),
+        "bound": amount(problem, plan.bound),
         "cost_unit": cost_unit(problem),
         "note": plan.note,
         "notes": list(found.notes),
@@ -105,8 +107,8 @@ def document(found: SizingAnswer) -> dict[str, Any]:
             {
                 "allowed_unavailability": point.allowed,
                 "allowed_s_per_month": point.allowed_down_s,
-                "cost": _cost(problem, point.cost),
-                "bound": _cost(problem, point.bound),
+                "cost": amount(problem, point.cost),
+                "bound": amount(problem, point.bound),
                 "plan": None if point.plan is None else asdict(point.plan),
                 "at": _figures(point.at),
             }
@@ -130,7 +132,7 @@ def _figures(at: PlanFigures | None) -> dict[str, Any] | None:
 def _judged(problem: SizingProblem, one: Judged) -> dict[str, Any]:
     return {
         "plan": asdict(one.plan),
-        "cost": _cost(problem, one.cost),
+        "cost": amount(problem, one.cost),
         "verdict": one.verdict.value,
         "why": one.why,
         "least": one.least,
@@ -140,9 +142,26 @@ def _judged(problem: SizingProblem, one: Judged) -> dict[str, Any]:
     }
 
 
-def down_text(at: PlanFigures, at_most: str = "<") -> str:
-    """Return the time down in a month; `at_most` stands before it where it is an upper bound."""
-    return f"{'' if at.down_at_least_s is None else at_most}{duration_text(at.down_s)}"
+def down_text(at: PlanFigures) -> str:
+    """Return the time down in a month: both proven ends where it is not known exactly."""
+    return display.duration(at.down_s) if at.down_at_least_s is None else display.between(at.down_at_least_s, at.down_s)
+
+
+def serving_text(at: PlanFigures) -> str:
+    """Return the availability; where it is not known exactly, what it is at least."""
+    if at.unavailability_at_least is None:
+        return display.availability(at.unavailability)
+    return f"≥ {display.availability(at.unavailability, rounding='up')}"
+
+
+def part_text(at: PlanFigures, value: float, form: display.Form = display.duration) -> str:
+    """Return one of the figures that are upper bounds where the time down is one."""
+    return form(value) if at.down_at_least_s is None else display.at_most(value, form)
+
+
+def cost_text(problem: SizingProblem, cost: float | None) -> str:
+    """Return a cost as a number of `cost_unit`."""
+    return display.money(amount(problem, cost))
 
 
 def causes(problem: SizingProblem, at: PlanFigures) -> tuple[tuple[str, float], ...]:
@@ -153,7 +172,10 @@ def causes(problem: SizingProblem, at: PlanFigures) -> tuple[tuple[str, float], 
 
 @dataclass(frozen=True)
 class RecoveryFigure:
-    """One time of recovery [s] (infinite: no bound): after which loss, by what, and which figure of its law it is."""
+    """One time of recovery [s]: after which loss, by what, and which figure of its law it is.
+
+    It is infinite where the work may have to wait for a repair, however long that takes.
+    """
 
     loss: str
     by: str
@@ -165,11 +187,11 @@ def recovery_figures(problem: SizingProblem, plan: SystemPlan, at: PlanFigures) 
     """Return the times of recovery of a system that was whole; the target is asked of the loss named last."""
     copies, share = problem.asked.copies, problem.asked.target.recovery_share
     lost = "one host lost" if plan.copies == 1 else "all copies lost"
-    times = {"mean": at.mean_recovery_s, f"{100 * share:.6g} % within": at.promised_recovery_s}
-    times |= {"all within": at.worst_recovery_s}
+    times = {"mean": at.mean_recovery_s, f"{display.share(share, 6)} within": at.promised_recovery_s}
+    times |= {"longest": at.worst_recovery_s}
     found = [RecoveryFigure(lost, "from the checkpoint", *one) for one in times.items() if one[0] != "100 % within"]
     if plan.copies > 1:
-        by = f"take-over, {100 * copies.coverage:.6g} % of cases"
+        by = f"take-over, {display.share(copies.coverage, 6)} of cases"
         found.insert(0, RecoveryFigure("one host lost", by, "mean", copies.take_over_s))
     return tuple(found)
 
@@ -177,7 +199,7 @@ def recovery_figures(problem: SizingProblem, plan: SystemPlan, at: PlanFigures) 
 def recovery_asked(problem: SizingProblem) -> str:
     """Return the recovery target as text; a dash where there is none."""
     target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
-    return duration_text(target) + ("" if share == 1 or target is None else f" for {100 * share:.6g} %")
+    return display.duration(target) + ("" if share == 1 or target is None else f" for {display.share(share, 6)}")
 
 
 def cost_unit(problem: SizingProblem) -> str:
@@ -185,10 +207,8 @@ def cost_unit(problem: SizingProblem) -> str:
     return "hosts" if problem.asked.hosts.price_per_s is None else "USD/h"
 
 
-def _cost(problem: SizingProblem, value: float | None) -> float | None:
-    return None if value is None else value * scale_of(problem)
-
-
-def scale_of(problem: SizingProblem) -> float:
-    """What a cost is multiplied with to be in `cost_unit`."""
-    return 1.0 if problem.asked.hosts.price_per_s is None else 3600.0
+def amount(problem: SizingProblem, cost: float | None) -> float | None:
+    """Return a cost in `cost_unit`: the sum of the prices as they are written, without what floats add to it."""
+    if cost is None or problem.asked.hosts.price_per_s is None:
+        return cost
+    return in_unit(cost, "USD/s", "USD/h")

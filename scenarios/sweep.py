@@ -15,6 +15,7 @@ from typing import Literal
 
 from analysis.comparison import Replications
 from analysis.metrics import Metrics
+from models import display
 from models.errors import NO_VALUE, InputError, WorkerLost
 from scenarios.files import LoadedScenario
 from scenarios.guard import Answer
@@ -86,7 +87,9 @@ def sweep(
     """
     low, high = _LIMITS_S
     if time_limit_s is not None and not low <= time_limit_s <= high:
-        raise InputError.at("--time-limit", time_limit_s, f"must be between {low:g} s and {high:g} s")
+        raise InputError.at(
+            "--time-limit", time_limit_s, f"must be between {display.duration(low, 6)} and {display.duration(high, 6)}"
+        )
     directory = _resolved(out)
     store = SweepStore(directory)
     with _machine_faults(directory):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from analysis.metrics import metrics_of
 from analysis.summary import summarise
+from models import display
 from models.errors import InputError, raise_if_any
 from models.estimate import check_limits, estimate
 from models.fields import FrozenMap
@@ -170,7 +171,9 @@ class Chunks:
                 answer = {"status": status, "stage": stages[-1], "message": message, "metrics": {}}
                 if status == "timeout":
                     late = stages[-1] in ("simulation", "summary")
-                    answer["message"] = f"more than {self._cpu_s:g} s of CPU time" if late else "it never began"
+                    answer["message"] = (
+                        f"more than {display.duration(self._cpu_s, 6)} of CPU time" if late else "it never began"
+                    )
             rows.append(Row(point, replication, **answer, run_s=time.perf_counter() - began))
             note({"runs": number + 1, "done": 0.0})
         return self._store.commit(chunk, rows)

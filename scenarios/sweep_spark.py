@@ -64,7 +64,7 @@ def each_on_spark(
         try:
             made: list[_Made] = session.sparkContext.parallelize(list(items), len(items)).map(make).collect()
         except Exception as error:
-            text = "Spark gave up; what is done is stored: give the same command to go on"
+            text = "Spark gave up; finished runs are stored, and the same command continues"
             raise WorkerLost(f"{text} ({_first_line(error)})") from error
     return made
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from models import display
 from models.units import to_ns
 from sim import adaptation
 from sim.adaptation import ANYWHERE, Group, Host, Proposal, Round, Rules
@@ -264,4 +265,4 @@ class Elasticity:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+    return display.share(share)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from models import display
 from models.cluster import ExponentialFailures, ScheduledFailures
 from models.events import HostFailure
 from models.records import NEVER
@@ -203,7 +204,10 @@ class Failures:
         control, now = self.control, self.control.clock.now_ns()
         if not control.cluster.host_alive[host]:
             return
-        name, silent = control.plan.host_names[host], f"it was silent for {self.scenario.detector.timeout_s:g} s"
+        name, silent = (
+            control.plan.host_names[host],
+            f"it was silent for {display.duration(self.scenario.detector.timeout_s, 6)}",
+        )
         control.recorder.decision(now, f"{name} is fenced", silent)
         lost = self._lose(host)
         row = self._row(host, sum(map(control.cluster.counts, lost)), SUSPICION)

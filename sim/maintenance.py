@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.maintenance import Comparison, LoadHistory, Planner, Relocation, compare
 from models.records import NEVER
@@ -180,10 +181,11 @@ class Maintenance:
         owner = cluster.owner_of(unit)
         self.control.plan_holder(owner, move.target)
         self._sent.append(_Sent(len(self._rounds) - 1, unit, move.target, now))
-        scores = f"the score is {found.current:.6g}, that of a fresh allocation {found.fresh:.6g}"
+        current, fresh = (display.number(one, 6) for one in (found.current, found.fresh))
+        scores = f"the score is {current}, that of a fresh allocation {fresh}"
         self._say(
             f"{cluster.unit_name(unit)} stores its checkpoints on {names[move.target]}",
-            f"{scores}; {move.gain:.6g} better than on {names[move.origin]}",
+            f"{scores}; {display.number(move.gain, 6)} better than on {names[move.origin]}",
         )
 
     def _say(self, what: str, why: str) -> None:

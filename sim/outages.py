@@ -1,4 +1,4 @@
-"""Which key groups and tasks have nobody who answers for them because a host died, and for how long."""
+"""Which key groups and tasks have no live owner because a host died, and for how long."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from analysis.report.figure import Figure, Spec, header, plain_list, reading
 from analysis.report.parts import Chart, ClaimRow
 from analysis.report.section import Section
 from analysis.report.tables import Table
+from models import display
 
 _UNIT = re.compile(r"\[(.+)\]$")
 _VERDICTS = {True: "holds", False: "does not hold", None: "not tried"}
@@ -67,7 +68,7 @@ def _chart(given: Chart, drawn_as: Mapping[str, Style]) -> Figure:
         "hovermode": "x unified",
     }
     rows = tuple(
-        (f"{at:g}", *(text.NONE if not np.isfinite(v) else f"{v:.2f}" for v in column))
+        (display.number(at, 6), *(text.NONE if not np.isfinite(v) else f"{v:.2f}" for v in column))
         for at, column in zip(given.x.tolist(), given.values.T.tolist(), strict=True)
     )
     heads = (text.plain(given.x_axis), *map(text.plain, given.names))

@@ -14,9 +14,9 @@ from analysis.report.colours import style
 from analysis.report.figure import SHARE, Figure, Spec, header
 from analysis.report.scales import share_ticks
 from analysis.report.spans import NS_PER_S, Layer, Stretch, counted, lanes, unit_of_time
+from models import display
 from models.dynamics.records import DynamicsRecords, Row
 from models.dynamics.system import System
-from models.units import duration_text
 
 _MOST_LINES = 6
 _MOST_STEPS = 400
@@ -82,7 +82,7 @@ def _promises_caption(system: System, one: DynamicsRecords, shown: Sequence[str]
 
 
 def _part(end_ns: int) -> str:
-    return duration_text(end_ns / NS_PER_S / _MOST_STEPS)
+    return display.duration(end_ns / NS_PER_S / _MOST_STEPS)
 
 
 def _has(name: str, k: int, rows: Sequence[Row], end_ns: int, size: float) -> Spec:
@@ -147,7 +147,8 @@ def comings(one: DynamicsRecords, order: Sequence[str]) -> Figure:
         Layer("broken", "var:--bad", 16, broken),
     )
     times, lasted = sum(map(len, broken.values())), sum(end - begin for row in broken.values() for begin, end in row)
-    said = f"{times:,} times broken, for {duration_text(lasted / NS_PER_S)} together." if times else "None was broken."
+    lasted_text = display.duration(lasted / NS_PER_S)
+    said = f"{display.count(times, 'outage')}, {lasted_text} together." if times else "None was broken."
     said += " A mark is as wide as it has to be to be seen." if times else ""
     return lanes("queries", "Queries that come and go, and break", said, order, layers, one.end_ns)
 

@@ -8,9 +8,9 @@ from typing import Any
 from analysis.report import text
 from analysis.report.spans import NS_PER_S
 from analysis.report.tables import Table, cut_table
+from models import display
 from models.dynamics.records import DynamicsRecords
 from models.dynamics.system import System
-from models.units import duration_text
 
 _MOST = 60
 _VERDICTS = ("begun", "done", "refused", "aborted")
@@ -26,14 +26,14 @@ def queries(summary: Mapping[str, Any]) -> Table:
         rows.append(
             (
                 text.plain(one["query"]),
-                text.NONE if one["promise"] is None else percent(one["promise"]),
+                percent(one["promise"]),
                 _chance(one["exact"]),
                 _chance(one["exact_worst"]),
                 _chance(one["broken_share"]),
                 _interval(one["ci95"] if one["breaks"] else None),  # of zeros alone there is none
-                duration_text(one["broken_s"]),
+                display.duration(one["broken_s"]),
                 f"{one['breaks']:,}",
-                duration_text(one["longest_s"]),
+                display.duration(one["longest_s"]),
                 text.share(used),
             )
         )
@@ -54,7 +54,7 @@ def outages(system: System, records: Sequence[DynamicsRecords]) -> Table | None:
             text.plain(name),
             str(one.replication),
             _at(begin),
-            duration_text(length / NS_PER_S),
+            display.duration(length / NS_PER_S),
             _down(system, one, name, begin),
         )
         for length, one, name, begin, _ in found[:_MOST]
@@ -141,7 +141,7 @@ def overloads(records: Sequence[DynamicsRecords]) -> Table | None:
         return None
     order = sorted(lengths, key=lambda host: (-sum(lengths[host]), host))
     rows = [
-        (text.plain(host), f"{len(spans):,}", *(duration_text(f(spans) / NS_PER_S) for f in (sum, max)))
+        (text.plain(host), f"{len(spans):,}", *(display.duration(f(spans) / NS_PER_S) for f in (sum, max)))
         for host in order
         for spans in [lengths[host]]
     ]
@@ -158,31 +158,31 @@ def cost(summary: Mapping[str, Any]) -> Table:
     rows = [
         (
             text.plain(one["host"]),
-            duration_text(one["used_s"]),
+            display.duration(one["used_s"]),
             text.share(one["used_s"] / length_s),
-            *((text.number(one["cost_usd"], 5),) if priced else ()),
+            *((display.money(one["cost_usd"]),) if priced else ()),
         )
         for one in used["by_host"]
     ]
-    total = ("together", duration_text(used["used_s"]), text.share(used["mean"] / max(1, len(rows))))
-    rows = [(*total, *((text.number(used["cost_usd"], 5),) if priced else ())), *rows]
+    total = ("together", display.duration(used["used_s"]), text.share(used["mean"] / max(1, len(rows))))
+    rows = [(*total, *((display.money(used["cost_usd"]),) if priced else ())), *rows]
     return cut_table("cost", "Hosts in use, mean of the replications", heads, rows, words=1, marked=0)
 
 
 # -- cells
 
 
-def percent(share: float) -> str:
-    """An availability in per cent, with all the nines that were written."""
-    return f"{100 * share:.10g}\u00a0%"
+def percent(share: float | None) -> str:
+    """An availability in percent, with all the nines that were written."""
+    return display.share(share, 10)
 
 
 def _chance(value: float | None) -> str:
-    return text.NONE if value is None else f"{value:.3g}"
+    return display.share(value)
 
 
 def _interval(ends: Sequence[float] | None) -> str:
-    return text.NONE if ends is None else f"{max(0.0, ends[0]):.2g} .. {ends[1]:.2g}"
+    return text.NONE if ends is None else display.between(max(0.0, ends[0]), ends[1], display.share)
 
 
 def _at(when_ns: int) -> str:

@@ -194,10 +194,10 @@ def _guarantee(content: ReportContent) -> Section | None:
         words += (
             "Nothing was lost and nothing was duplicated."
             if not any(counts)
-            else "Counted against what follows from the tuples that the sources gave."
+            else "Compared with what must follow from the tuples that the sources emitted."
         )
     elif given.lost is None:
-        words += "Nothing is said of the sinks: there is none, or each is behind a window or a timer."
+        words += "Loss at sinks was not counted: there is none, or every one follows a window or a timer."
     return Section("guarantee", "Lost and duplicated", "Guarantee", words, tables=(tables.guarantee(given),))
 
 

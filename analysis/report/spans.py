@@ -9,8 +9,8 @@ import numpy as np
 
 from analysis.report import text
 from analysis.report.figure import Figure, Spec
+from models import display
 from models.checked_arrays import IntArray
-from models.units import duration_text
 
 NS_PER_S = 1e9
 MOST_ROWS = 40
@@ -69,7 +69,7 @@ def _trace(layer: Layer, shown: Sequence[str], end_ns: int, size: float) -> Spec
             x += [_at(begin, size), _at(end, size), None]
             y += [row, row, None]
             words = f"{text.label(who, 30)}: {layer.name}"
-            words += f" {duration_text((end - begin) / NS_PER_S)}" if count == 1 else f", {count} times"
+            words += f" {display.duration((end - begin) / NS_PER_S)}" if count == 1 else f", {count} times"
             said += [words, words, ""]
     return {
         "type": "scatter",

@@ -18,7 +18,7 @@ from analysis.report.content import (
     TargetRow,
 )
 from analysis.report.parts import Cost, Design, Interval, MoveKind
-from analysis.report.scales import rate_unit, time_unit
+from models import display
 
 MEANING = {
     "detection": "from the failure until the detector notices it",
@@ -114,7 +114,7 @@ def migrations(rows: Sequence[Migration]) -> Table:
             row.kind or text.NONE,
             *(text.plain(word) for word in (row.protocol, row.origin, row.target, row.cause)),
             str(row.replication),
-            f"{text.number(row.requested_s, 6)} s",
+            display.instant(row.requested_s),
             text.seconds(row.pause_s),
             text.seconds(row.completion_s),
             text.seconds(row.worst_s),
@@ -129,8 +129,7 @@ def migrations(rows: Sequence[Migration]) -> Table:
 def decisions(rows: Sequence[Decision]) -> Table:
     """What control decided about moves and hosts, and why."""
     cells = [
-        (text.plain(row.what), text.plain(row.why), str(row.replication), f"{text.number(row.at_s, 6)} s")
-        for row in rows
+        (text.plain(row.what), text.plain(row.why), str(row.replication), display.instant(row.at_s)) for row in rows
     ]
     heads = ("decision", "reason", "replication", "at")
     facets = [text.plain(row.about) for row in rows]
@@ -209,13 +208,13 @@ def costs(given: Cost) -> Table:
             text.plain(row.hosts),
             str(row.count),
             text.seconds(row.used_s),
-            text.number(row.price_per_h),
-            text.number(row.cost),
+            display.money(row.price_per_h),
+            display.money(row.cost),
         )
         for row in given.rows
     ]
     cells.append(("all", str(sum(row.count for row in given.rows)), text.seconds(sum(r.used_s for r in given.rows)),
-                  text.NONE, text.number(given.total)))  # fmt: skip
+                  text.NONE, display.money(given.total)))  # fmt: skip
     money = given.currency
     heads = ("hosts", "how many", "in use, together", f"price [{money}/h]", f"cost [{money}]")
     return cut_table("costs", "What the hosts cost", heads, cells, words=1, marked=len(cells) - 1)
@@ -225,15 +224,12 @@ def with_interval(value: Interval) -> str:
     """A time with half the width of its interval."""
     if value.mean is None or value.low is None or value.high is None:
         return text.seconds(value.mean)
-    unit, size = time_unit([value.mean])
-    half = (value.high - value.low) / 2
-    return f"{text.number(value.mean / size)} ± {text.number(half / size, 2)}\u00a0{unit}"
+    return text.together(display.plus_minus(value.mean, (value.high - value.low) / 2, display.duration))
 
 
 def rate_of_bytes(value: float | None) -> str:
     """Bytes per second with the unit that suits them."""
-    unit, size = rate_unit([value])
-    return text.NONE if value is None else f"{text.number(value / size)}\u00a0{unit}"
+    return text.together(display.byte_rate(value))
 
 
 def recoveries(rows: Sequence[Recovery]) -> Table:
@@ -243,7 +239,7 @@ def recoveries(rows: Sequence[Recovery]) -> Table:
         (
             text.plain(row.host) + (" (suspected)" if row.suspected else ""),
             str(row.replication),
-            f"{text.number(row.failed_s, 6)} s",
+            display.instant(row.failed_s),
             *(
                 text.seconds(value)
                 for value in (row.detect_s, row.restore_s, row.replay_s, row.catch_up_s, row.total_s)
@@ -263,7 +259,7 @@ def replicas(rows: Sequence[ReplicaRow]) -> Table:
             text.plain(row.host),
             row.end,
             str(row.replication),
-            *("–" if at is None else f"{text.number(at, 6)} s" for at in (row.from_s, row.until_s)),
+            *(display.instant(at) for at in (row.from_s, row.until_s)),
             "–" if row.pause_s is None else text.seconds(row.pause_s),
         )
         for row in rows

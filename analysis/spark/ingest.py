@@ -20,6 +20,7 @@ from analysis.spark.rows import read_all
 from analysis.spark.schema import INTEGERS, parse_schema, type_faults
 from analysis.spark.sources import Source, check_columns, check_types, open_sources
 from analysis.spark.sql import condition
+from models import display
 from models.correlation import pearson
 from models.errors import NO_VALUE, InputError, raise_if_any
 from models.key_groups import PLAIN, SALTED
@@ -182,7 +183,7 @@ def _seen(question: Question, counted: pa.Table, marked: DataFrame, links: Mappi
     if seen[_BAD] / read > limit:
         bad = _quarantine(marked, links, most=3).to_pylist()
         shown = "; ".join(dict.fromkeys(f"{row['file']}: {row['why']}" for row in bad))
-        rule = f"{seen[_BAD]} of {read} rows ({seen[_BAD] / read:.1%}) cannot be used, such as {shown}"
+        rule = f"{seen[_BAD]} of {read} rows ({display.share(seen[_BAD] / read)}) cannot be used, such as {shown}"
         hint = "with --max-bad-share 1 the bad rows are kept in quarantine.parquet of the profile"
         raise InputError.at("ingest.max_bad_share", limit, rule, hint)
     if not seen[_KEPT]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from models import display
 from models.availability.times import downtime_s
-from models.units import duration_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -149,55 +149,49 @@ def _worth_tables(found: Sequence[Worth]) -> list[Table]:
 
 
 def _between(one: Element | Replica) -> str:
-    return f"{one.low:.4g}" if one.low == one.high else _bounds(one.low, one.high)
+    return display.between(one.low, one.high, display.share, 4)
 
 
 def _notes(found: Answer) -> list[str]:
     notes, times = [], found.asked.times
     if times is not None and times.mttf_s is not None:
-        down = "" if times.mttr_s is None else f", down {duration_text(times.mttr_s)}"
-        notes.append(f"Hosts fail after {duration_text(times.mttf_s)}{down}.")
+        down = "" if times.mttr_s is None else f", down {display.duration(times.mttr_s)}"
+        notes.append(f"Hosts fail after {display.duration(times.mttf_s)}{down}.")
     if found.target is not None:
-        notes.append(f"{_percent(found.target)} allows {duration_text(downtime_s(1 - found.target))} a month.")
+        notes.append(f"{_percent(found.target)} allows {display.duration(downtime_s(1 - found.target))} a month.")
     shown_of = _MOST_COLUMNS - 2 * any(one.low < one.high for one in found.lines[-1].queries)
     if len(found.lines) > shown_of:
         notes.append(f"By query the last {shown_of} of {len(found.lines)} settings; --json has all.")
     shown = [one for line in found.lines for one in (*line.queries, line.mean, line.some, *line.short.values()) if one]
     if any(one.estimate is not None for one in shown):
-        notes.append("~ and < are sampled; intervals hold with 95 %, and --json has all of them.")
+        notes.append("~: sampled; an interval or a ≤ of such a value holds with 95 %, and --json has all of them.")
     if any(one.value is None for one in shown):
-        notes.append("LOW..HIGH are bounds: the exact value lies between them.")
+        notes.append("LOW–HIGH: the exact value lies between these bounds.")
     return notes
 
 
 def _number(figure: Figure | None) -> str:
     if figure is None:
-        return "-"
+        return display.NONE
     value = figure.value
     if value is None:
-        return _bounds(figure.low, figure.high)
+        return display.between(figure.low, figure.high, display.share)
     if figure.estimate == 0:
-        return f"<{figure.high:.2g}"
-    return f"{'~' if figure.estimate is not None else ''}{value:.4g}"
+        return display.at_most(figure.high, display.share)
+    return f"{'~' if figure.estimate is not None else ''}{display.share(value)}"
 
 
 def _ends(figure: Figure | None) -> str:
     if figure is None:
-        return "-"
-    return "exact" if figure.low == figure.high else _bounds(figure.low, figure.high)
-
-
-def _bounds(low: float, high: float) -> str:
-    """Both ends with as many digits as show that they differ."""
-    texts = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(3, 7)]
-    return "..".join(next((pair for pair in texts if pair[0] != pair[1]), texts[-1]))
+        return display.NONE
+    return "exact" if figure.low == figure.high else display.between(figure.low, figure.high, display.share)
 
 
 def _span(figure: Figure) -> str:
     """Time down in a month; the upper end where there are only bounds, or nothing was seen."""
     value = None if figure.estimate == 0 else figure.value
-    return ("<" if value is None else "") + duration_text(downtime_s(figure.high if value is None else value))
+    return display.at_most(downtime_s(figure.high)) if value is None else display.duration(downtime_s(value))
 
 
 def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.10g} %"
+    return "" if share is None else display.share(share, 10)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from holdfast import terminal
+from models import display
 
 NEEDED = (
     "simpy", "networkx", "numba", "numpy", "scipy", "ortools", "pyarrow",
@@ -102,9 +103,7 @@ def _memory_bytes() -> int | None:
 
 
 def _show(found: dict[str, Any]) -> None:
-    from models.estimate import rough  # noqa: PLC0415
-
-    memory = "unknown" if found["memory_bytes"] is None else rough(found["memory_bytes"], "B")
+    memory = "unknown" if found["memory_bytes"] is None else display.size(found["memory_bytes"])
     rows = [
         ("holdfast", found["holdfast"]),
         ("Python", f"{found['python']} ({found['executable']})"),
@@ -114,6 +113,6 @@ def _show(found: dict[str, Any]) -> None:
         ("Java", found["java"] or "none"),
         *((name, version or "missing") for name, version in found["packages"].items()),
     ]
-    terminal.show(terminal.table("What is there", ("what", "which"), rows, text_columns=2))
+    terminal.show(terminal.table("Environment", ("what", "which"), rows, text_columns=2))
     terminal.show(*(f"problem: {text}" for text in found["problems"]), *(f"note: {text}" for text in found["notes"]))
-    terminal.show("All that is needed is there." if found["ok"] else "Something that is needed is missing.")
+    terminal.show("Everything required is installed." if found["ok"] else "Something required is missing.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from models.units import duration_text
+from models import display
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,7 +30,7 @@ def dynamics(
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out, or --report")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON document")] = False,
 ) -> None:
-    """Simulate hosts that fail under queries that come and go: who is broken for how long, what is decided and refused.
+    """Simulate hosts that fail under queries that come and go: which break, how long, and what is decided.
 
     Exit code 0: done; 2: bad input; 3: a promise that cannot be kept at the start, with the best that is possible.
     """
@@ -79,7 +79,13 @@ def _say_unkept(result: DynamicsResult, as_json: bool) -> None:
     if as_json:
         terminal.print_json({"status": "infeasible", "unkept": [one.document() for one in unkept]})
     else:
-        rows = [[one.query, f"{1 - one.promise:.4g}", f"{one.broken:.4g}", f"{one.least_broken:.4g}"] for one in unkept]
+        rows = [
+            [
+                one.query,
+                *display.apart(1 - one.promise, one.broken, one.least_broken, form=display.share),
+            ]
+            for one in unkept
+        ]
         columns = ["query", "allowed", "broken", "at best"]
         terminal.show(terminal.table("Promises that cannot be kept at the start (unavailability)", columns, rows))
     typer.echo(f"{len(unkept)} of {promises} promises cannot be kept at the start", err=True)
@@ -95,7 +101,7 @@ def _tables(result: DynamicsResult) -> list[Table]:
         ["end of day", *_with_interval(running["end_of_day"])],
     ]
     if running["exact"] is not None:
-        rows.append(["exact", f"{running['exact']:.6g}", "-"])
+        rows.append(["exact", display.share(running["exact"], 4), display.NONE])
     found = [terminal.table("Share of queries that run", ["", "share", "95 % interval"], rows), _by_query(summary)]
     if summary["decisions"]:
         found.append(_decisions(summary))
@@ -114,9 +120,14 @@ def _by_query(summary: dict[str, Any]) -> Table:
     columns = ["query", "broken", "exact", "down", "breaks", "longest"] + (["budget"] if promises else [])
     rows = []
     for one in shown:
-        row = [one["query"], _share(one["broken_share"]), _share(one["exact"]), duration_text(one["broken_s"])]
-        row += [one["breaks"], duration_text(one["longest_s"])]
-        rows.append(row + ([_percent(one["budget_used"])] if promises else []))
+        row = [
+            one["query"],
+            display.share(one["broken_share"]),
+            display.share(one["exact"]),
+            display.duration(one["broken_s"]),
+        ]
+        row += [one["breaks"], display.duration(one["longest_s"])]
+        rows.append(row + ([display.share(one["budget_used"])] if promises else []))
     total = len(summary["queries"])
     more = f"the worst {len(shown)} of {total}" if len(shown) < total else "worst first"
     times = summary["replications"]
@@ -136,38 +147,30 @@ def _decisions(summary: dict[str, Any]) -> Table:
 
 def _notes(result: DynamicsResult) -> list[str]:
     summary = result.summary
-    length, gap = duration_text(summary["duration_s"]), duration_text(summary["longest_gap_s"])
+    length, gap = display.duration(summary["duration_s"]), display.duration(summary["longest_gap_s"])
     notes = [
-        f"{summary['replications']} x {length}: {summary['host_failures']} outages of hosts, "
-        f"{summary['take_overs']} take-overs.",
+        f"{summary['replications']} × {length}: {display.count(summary['host_failures'], 'outage')} of hosts, "
+        f"{display.count(summary['take_overs'], 'take-over')}.",
         f"At most {gap} went by until another instance took over.",
     ]
     if result.system.asked.manager is not None or summary["hosts_in_use"]["cost_usd"] is not None:
         notes.append(_use(summary["hosts_in_use"]))
     if summary["overloaded_host_s"]:
-        notes.append(f"Hosts were overloaded for {duration_text(summary['overloaded_host_s'])} together.")
+        notes.append(f"Hosts were overloaded for {display.duration(summary['overloaded_host_s'])} together.")
     if summary["exact_refused"]:
-        notes.append(f"Nothing exact beside it: {summary['exact_refused']}.")
+        notes.append(f"No exact figures beside it: {summary['exact_refused']}.")
     return notes
 
 
 def _use(used: dict[str, Any]) -> str:
-    cost = "" if used["cost_usd"] is None else f", {used['cost_usd']:.4g} USD a replication"
-    return f"{used['mean']:.3g} hosts were in use on average{cost}."
+    cost = "" if used["cost_usd"] is None else f", {display.money(used['cost_usd'])} USD a replication"
+    return f"{display.number(used['mean'])} hosts were in use on average{cost}."
 
 
 def _with_interval(mean: dict[str, Any]) -> tuple[str, str]:
     if mean["mean"] is None:
-        return "-", "-"
+        return display.NONE, display.NONE
     interval = mean["ci95"]
     if interval is None or interval[0] == interval[1]:  # replications that are all alike say nothing of chance
-        return f"{mean['mean']:.6g}", "-"
-    return f"{mean['mean']:.6g}", f"{interval[0]:.6g} .. {interval[1]:.6g}"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.3g} %"
+        return display.share(mean["mean"], 4), display.NONE
+    return display.share(mean["mean"], 4), display.between(interval[0], interval[1], display.share, 4)

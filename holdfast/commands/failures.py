@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from models.units import duration_text
+from models import display
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,7 +21,7 @@ _MOST_HOSTS = 10
 
 def failures(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Logs: .csv, .csv.gz or .parquet")],
-    zone: Annotated[str, typer.Option(help="Zone of times without one")] = "UTC",
+    zone: Annotated[str, typer.Option(help="Time zone of times that name none")] = "UTC",
     begin: Annotated[str | None, typer.Option(help="Begin of the window, ISO 8601; else what the log tells")] = None,
     end: Annotated[str | None, typer.Option(help="End of the window; else what the log tells")] = None,
     hosts: Annotated[int | None, typer.Option(help="How many hosts there were, with those that never failed")] = None,
@@ -30,8 +30,8 @@ def failures(
     refuse_overlaps: Annotated[
         bool, typer.Option("--refuse-overlaps", help="Records of a host that overlap are an error")
     ] = False,
-    max_bad_share: Annotated[float, typer.Option(help="Share of bad records above which nothing is said")] = 0.05,
-    engine: Annotated[str, typer.Option(help="plain, spark (needs Java), or auto: Spark above 64 MiB")] = "auto",
+    max_bad_share: Annotated[float, typer.Option(help="Share of bad records above which the log is refused")] = 0.05,
+    engine: Annotated[str, typer.Option(help="plain, spark (needs Java), or auto: Spark above 64 MB")] = "auto",
     draws: Annotated[int | None, typer.Option(help="Bootstrap draws for each law, 0 for none; else 99 or 19")] = None,
     seed: Annotated[int, typer.Option(help="Decides these draws: 0 to 2^63 - 1")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write a .json that run, availability and size take")] = None,
@@ -83,16 +83,19 @@ def _facts(found: FailureAnswer) -> list[str]:
     records = said["records"]
     bad = ", ".join(f"{n} {why}" for why, n in records["bad"].items()) or "none"
     low, high = said["mttf_interval_s"]
-    interval = f"{duration_text(low)} .. {duration_text(high)}"
+    interval = display.between(low, high)
     lines = [
-        ("window", f"{said['window']['begin']} .. {said['window']['end']}"),
+        ("window", f"{said['window']['begin']} to {said['window']['end']}"),
         ("hosts", f"{said['hosts']}, {said['hosts_without_failure']} of them without a failure"),
         ("records", f"{records['used']} of {records['read']} used; {records['merged_into_others']} overlap or touch"),
         ("bad records", bad),
-        ("failures", f"{log.failures}, {said['failures_per_host_year']:.4g} a year and host"),
-        ("mean up time (MTTF)", f"{duration_text(said['mttf_s'])}, 95 % {interval} if failures are Poisson"),
+        (
+            "failures",
+            f"{display.count(log.failures)}, {display.number(said['failures_per_host_year'], 4)} a year and host",
+        ),
+        ("mean up time (MTTF)", f"{display.duration(said['mttf_s'])}, 95 % {interval} if failures are Poisson"),
         ("mean repair (MTTR)", _mean(said["mttr_s"], said["mttr_interval_s"])),
-        ("unavailability", f"{said['unavailability']:.4g}"),
+        ("unavailability", display.share(said["unavailability"])),
     ]
     if said["causes"] and set(said["causes"]) != {"not given"}:
         shown = sorted(said["causes"].items(), key=lambda pair: (-pair[1], pair[0]))
@@ -103,8 +106,8 @@ def _facts(found: FailureAnswer) -> list[str]:
 
 
 def _mean(value: float | None, interval: Sequence[float] | None) -> str:
-    shown = duration_text(value)
-    return shown if interval is None else f"{shown}, 95 % {duration_text(interval[0])} .. {duration_text(interval[1])}"
+    shown = display.duration(value)
+    return shown if interval is None else f"{shown}, 95 % {display.between(interval[0], interval[1])}"
 
 
 def _tables(found: FailureAnswer) -> list[Table]:
@@ -121,8 +124,8 @@ def _tables(found: FailureAnswer) -> list[Table]:
         (
             log.hosts[host],
             int(log.failures_of[host]),
-            duration_text(log.down_s_of[host]),
-            duration_text(log.up_s_of[host]),
+            display.duration(log.down_s_of[host]),
+            display.duration(log.up_s_of[host]),
         )
         for host in order
     ]
@@ -135,10 +138,10 @@ def _law_rows(laws: Sequence[Fit]) -> list[tuple[str, ...]]:
         (
             fit.law,
             ", ".join(f"{_parameter(name, value)}" for name, value in fit.parameters.items()),
-            duration_text(fit.mean_s),
-            f"{fit.aic:.1f}",
-            f"{fit.distance:.3f}",
-            "-" if fit.p is None else f"{fit.p:.2g}",
+            display.duration(fit.mean_s),
+            display.number(fit.aic, 6),
+            display.share(fit.distance),
+            display.number(fit.p, 2),
             {True: "rejected", False: "", None: ""}[fit.rejected],
         )
         for fit in laws
@@ -146,7 +149,7 @@ def _law_rows(laws: Sequence[Fit]) -> list[tuple[str, ...]]:
 
 
 def _parameter(name: str, value: float) -> str:
-    return f"{name.removesuffix('_s')} {duration_text(value) if name.endswith('_s') else f'{value:.3g}'}"
+    return f"{name.removesuffix('_s')} {(display.duration if name.endswith('_s') else display.number)(value)}"
 
 
 def _verdicts(found: FailureAnswer) -> list[str]:

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from models import display
+
 
 def ingest(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trace: .csv, .csv.gz or .parquet")],
@@ -87,25 +89,27 @@ def _show(summary: dict[str, Any]) -> None:
     streams = [
         (
             name,
-            rate["rows"],
-            f"{summary['selectivity'][name]:.1%}",
-            f"{rate['mean_per_s']:.4g}",
-            f"{rate['peak_per_s']:.4g}",
+            display.count(rate["rows"]),
+            display.share(summary["selectivity"][name]),
+            display.number(rate["mean_per_s"], 4),
+            display.number(rate["peak_per_s"], 4),
             f"{summary['correlation']['between_groups'][name][name]:.2f}",
         )
         for name, rate in summary["rates"].items()
     ]
-    top = ", ".join(f"{pair['key'][:_LONGEST_KEY]} ({pair['rows']})" for pair in summary["top_keys"][:3])
+    top = ", ".join(f"{pair['key'][:_LONGEST_KEY]} ({display.count(pair['rows'])})" for pair in summary["top_keys"][:3])
     facts = [
-        ("rows read", totals["rows_read"]),
-        ("kept / dropped / bad", " / ".join(str(totals[f"rows_{fate}"]) for fate in _FATES)),
-        ("key groups", f"{summary['key_groups']} ({summary['hash']} of {summary['keys']} keys)"),
+        ("rows read", display.count(totals["rows_read"])),
+        ("kept / dropped / bad", " / ".join(display.count(totals[f"rows_{fate}"]) for fate in _FATES)),
+        ("key groups", f"{summary['key_groups']} ({summary['hash']} of {display.count(summary['keys'], 'key')})"),
         *([("copies", f"{summary['copies']}, each with key groups of its own")] if summary["copies"] > 1 else []),
-        ("bins", f"{summary['bins']} of {summary['bin_s']:g} s from {summary['start']}"),
+        ("bins", f"{display.count(summary['bins'])} of {display.duration(summary['bin_s'])} from {summary['start']}"),
         ("most frequent keys", top),
     ]
     if air:
-        facts.append(("minutes in the air", f"{air['total']:.0f}, {air['mean']:.1f} on average"))
+        facts.append(
+            ("minutes in the air", f"{display.count(air['total'])}, {display.number(air['mean'], 4)} on average")
+        )
     title = f"{', '.join(summary['sources'])} by {summary['key']}"
     headings = ("stream", "rows", "share", "rows/s", "peak rows/s", "r of groups")
     show(table(title, headings, streams), *(f"{name:<22}{value}" for name, value in facts))

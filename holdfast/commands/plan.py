@@ -11,6 +11,7 @@ import typer
 
 from holdfast.commands import plan_placement, plan_replicas, plan_selection
 from holdfast.commands.options import bytes_of, refuse_limits, refuse_method
+from models import display
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -149,4 +150,4 @@ def _listed(items: list[int]) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
+    return "" if value is None else display.number(value, 6)

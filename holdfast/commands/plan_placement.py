@@ -13,6 +13,7 @@ import typer
 from holdfast import terminal
 from holdfast.commands.options import bytes_of, refuse_limits, refuse_method
 from holdfast.commands.plan_selection import Memory
+from models import display
 
 if TYPE_CHECKING:
     from models.placement import Placement, PlacementPlan
@@ -130,14 +131,14 @@ def _hosts_table(problem: Placement, plan: PlacementPlan) -> Any:
         amounts = [(problem.cpu, problem.host_cpu)]
         if problem.network is not None and problem.host_network is not None:
             amounts.append((problem.network, problem.host_network))
-        shares = [f"{load[here].sum():.6g} of {has[h]:.6g}" for load, has in amounts]
+        shares = [f"{display.number(load[here].sum(), 6)} of {display.number(has[h], 6)}" for load, has in amounts]
         cells.append((str(h), *shares, str(colours[h]), _listed(here.tolist())))
     columns = ("host", *problem.resources, "colours", "instances")
     return terminal.table("Hosts", columns, cells, text_columns=len(columns))
 
 
 def _text(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return display.number(value, 6) if isinstance(value, float) else str(value)
 
 
 def _listed(items: list[int]) -> str:

@@ -14,6 +14,7 @@ import typer
 
 from holdfast import terminal
 from holdfast.commands.options import refuse_limits
+from models import display
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,7 @@ _ALONE = "one of --optimise, --target and --front"
 def replicas(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Queries, or templates, and hosts: .toml")],
     importance: Annotated[
-        list[str] | None, typer.Option(help="degree, utilisation, product, gain, random; repeatable; all without")
+        list[str] | None, typer.Option(help="degree, utilisation, product, gain, random; repeatable; all by default")
     ] = None,
     selection: Annotated[str, typer.Option(help="stepwise, direct, knapsack, queries")] = "stepwise",
     placement: Annotated[str, typer.Option(help="first-fit, coloured")] = "first-fit",
@@ -56,10 +57,11 @@ def replicas(
         typer.Option("--from", metavar="PLAN", help="What runs: a plan that --out wrote; its replicas stay"),
     ] = None,
     moves: Annotated[
-        int | None, typer.Option(help="How many replicas that run may leave their hosts; all without")
+        int | None, typer.Option(help="Most running replicas that may leave their hosts; all by default")
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option(help="Seconds after which the best plan and bound so far are given; all without")
+        float | None,
+        typer.Option(help="Seconds after which the best plan and bound so far are the answer"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Decides ties, and importance by chance: 0 to 2^63 - 1")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document: the best plan")] = False,
@@ -208,7 +210,7 @@ def _print_front(
         return
     cells = [
         (
-            f"{one.plan.cost:.6g}",
+            display.number(one.plan.cost, 6),
             f"{count_of(one.plan)}",
             _running(one.plan.objective),
             _running(one.plan.bound),
@@ -222,7 +224,7 @@ def _print_front(
 
 
 def _running(broken: float | None) -> str:
-    return "-" if broken is None else f"{100 * (1 - broken):.5f} %"
+    return display.NONE if broken is None else display.share(1 - broken, 4)
 
 
 def _no_room(problem: Replication) -> Exception:
@@ -261,26 +263,37 @@ def _show(
     for name, plan in found.items():
         if plan.broken is None or plan.levels is None or plan.cost is None:
             continue
-        running = [f"{100 * (1 - value):.4f} %" for value in (plan.broken @ problem.shares).tolist()]
-        worst = f"{100 * (1 - float(plan.broken[0].max())):.3f} %"
+        running = [display.share(1 - value, 4) for value in (plan.broken @ problem.shares).tolist()]
+        worst = display.share(1 - float(plan.broken[0].max()), 4)
         last = plan.moves if problem.running else plan.left_out
-        rows.append((name, *running, worst, str(int((plan.levels > 0).sum())), f"{plan.cost:.4g}", str(last)))
+        rows.append((name, *running, worst, str(int((plan.levels > 0).sum())), display.number(plan.cost, 4), str(last)))
     if not rows:
         return
-    columns = ("importance", *(f"p = {value:g}" for value in chances), "worst query", "operators", "CPUs")
+    columns = (
+        "importance",
+        *(f"p = {display.exact(value)}" for value in chances),
+        "worst query",
+        "operators",
+        "CPUs",
+    )
     columns += ("moves" if problem.running else "left out",)
     title = f"Queries that run, of {problem.n_queries} on {problem.n_operators} operators"
     colours = found[best].colours
     most = "" if problem.max_replicas is None else f", and be {problem.max_replicas} at most"
-    notes = [f"Replicas may take {problem.capacity:.6g} CPUs{most}. Best at p = {chances[0]:g}: {best}."]
+    notes = [
+        f"Replicas may take {display.number(problem.capacity, 6)} CPUs{most}. "
+        f"Best at p = {display.exact(chances[0])}: {best}."
+    ]
     notes += [f"The time limit struck before: {', '.join(skipped)}."] if skipped else []
     notes += [f"The search was cut short: {found[best].note}."] if found[best].note.endswith(STRUCK) else []
     bound = found[best].bound
     if bound is not None and found[best].target is None:
         which = "The worst query of no plan runs" if problem.goal == "worst" else "With no plan the mean query runs"
-        notes.append(f"{which} more than {100 * (1 - bound):.6f} % of the time ({found[best].status}).")
+        highest = display.share(1 - bound, 4, rounding="up")
+        notes.append(f"{which} more than {highest} of the time ({found[best].status}).")
     elif bound is not None:
-        notes.append(f"No plan for the target takes less than {bound:.6g} CPUs ({found[best].status}).")
+        least = display.number(bound, 6, rounding="down")
+        notes.append(f"No plan for the target takes less than {least} CPUs ({found[best].status}).")
     notes += [] if colours is None else [f"At most {colours} different operators on a host."]
     compared = terminal.table(title, columns, rows, whole_columns=1)
     notes += _moved(found[best], problem, names)
@@ -318,9 +331,9 @@ def _which(plan: ReplicationPlan, problem: Replication, names: Sequence[str], na
             names[op],
             f"{plan.instances[op][0]}",
             ", ".join(map(str, plan.instances[op][1:])),
-            f"{problem.load[op]:.4g}",
+            display.number(problem.load[op], 4),
             f"{int(problem.degree[op])}",
-            f"{100 * worth[op]:.4f} %" if op in worth else "-",
+            display.share(worth[op]) if op in worth else display.NONE,
         )
         for op in chosen[:_MOST_ROWS]
     ]

@@ -12,6 +12,7 @@ import typer
 
 from holdfast import terminal
 from holdfast.commands.options import as_options, bytes_of, option_names, refuse_limits
+from models import display
 
 if TYPE_CHECKING:
     from models.solution import Solution
@@ -21,7 +22,7 @@ _EXIT = {"infeasible": 3, "unknown": 4}
 _MOST_ROWS = 200
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Problem: .json, .toml or .npz")]
-TimeLimit = Annotated[float, typer.Option(help="Seconds after which the best so far is given, a last resort")]
+TimeLimit = Annotated[float, typer.Option(help="Seconds after which the best plan so far is the answer")]
 Seed = Annotated[int, typer.Option(help="Decides the draws of local search: 0 to 2^63 - 1")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
 Reasons = Annotated[bool, typer.Option("--reasons", help="Say of each why it is chosen, or not")]
@@ -185,7 +186,10 @@ def _show(document: dict[str, Any], rows: list[SelectionReason] | None) -> None:
     width = max(len(name) for name, _ in shown)
     terminal.show(*(f"{name:<{width}}  {text}" for name, text in shown if text))
     if rows:
-        cells = [(str(row.index), str(row.level), f"{row.value:.6g}", f"{row.weight:.6g}", row.why) for row in rows]
+        cells = [
+            (str(row.index), str(row.level), display.number(row.value, 6), display.number(row.weight, 6), row.why)
+            for row in rows
+        ]
         columns = ("", "level", "value", "weight", "why")
         terminal.show(terminal.table("Reasons", columns, cells[:_MOST_ROWS], text_columns=5))
 
@@ -195,9 +199,9 @@ def _text(name: str, value: Any) -> str:
         return _listed([k for k, chosen in enumerate(value) if chosen])
     if isinstance(value, list):
         return _listed(value)
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "" if value is None else display.number(value, 6) if isinstance(value, float) else str(value)
 
 
 def _listed(items: list[Any]) -> str:
-    shown = " ".join(f"{item:.6g}" for item in items[:12])
+    shown = " ".join(display.number(item, 6) for item in items[:12])
     return shown if len(items) <= 12 else f"{shown} and {len(items) - 12} more"

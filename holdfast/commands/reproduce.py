@@ -15,12 +15,10 @@ _CLAIM_FAILS = 4
 
 
 def reproduce(
-    studies: Annotated[list[str] | None, typer.Argument(metavar="[STUDY]...", help="Studies; all without")] = None,
+    studies: Annotated[list[str] | None, typer.Argument(metavar="[STUDY]...", help="Studies; all by default")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 4 if a claim that was tried fails")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Directory in which results are kept; what is there is not made again")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Directory in which results are kept and reused")] = None,
     engine: Annotated[Literal["local", "spark"], typer.Option(help="Processes of this machine, or Spark")] = "local",
     workers: Annotated[int, typer.Option(min=1, help="Processes, or threads of Spark on this machine")] = 1,
     master: Annotated[str | None, typer.Option(help="Master URL of a Spark cluster that sees --out")] = None,

@@ -55,13 +55,27 @@ def run(
         print(json.dumps(result.summary, allow_nan=False))
     else:
         _show(result)
+    _say_causes(result, loaded)
+    from holdfast.run_tables import target  # noqa: PLC0415
+
     for name in result.missed:
         verdict = result.summary["targets"][name]
         limit, value = verdict["limit"], verdict["value"]
-        reached = f"{value:.4g}" if value is not None else "did not end" if verdict["met"] is False else "nothing seen"
-        typer.echo(f"target missed: {name}: {reached}, must be at most {limit:.4g}", err=True)
+        unknown = "did not end" if verdict["met"] is False else "nothing seen"
+        reached = unknown if value is None else target(name, value)
+        typer.echo(f"target missed: {name}: {reached}, must be at most {target(name, limit)}", err=True)
     if result.missed:
         raise typer.Exit(_TARGET_MISSED)
+
+
+def _say_causes(result: RunResult, loaded: LoadedScenario) -> None:
+    """Say on stderr what cannot keep up and so makes a backlog, in the words of `validate`."""
+    from holdfast import terminal  # noqa: PLC0415
+    from models.rules import causes_of_backlog  # noqa: PLC0415
+    from scenarios.inputs import inputs_of  # noqa: PLC0415
+
+    inputs = inputs_of(result.scenario, loaded.folder, holders={})
+    terminal.warn(map(str, causes_of_backlog(result.scenario, inputs)))
 
 
 def _command(file: str, settings: list[str]) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from models.availability.times import availability_text, downtime_s
-from models.units import duration_text
+from models import display
+from models.availability.times import downtime_s
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -66,44 +66,43 @@ def _parts(found: SizingAnswer) -> list[Table | str]:
     if plan.curve:
         parts.append(_curve(found))
         if any(point.bound != point.cost for point in plan.curve if point.plan is not None):
-            parts.append("LOW..HIGH: the plan costs HIGH; nothing cheaper than LOW will do.")
+            parts.append("LOW–HIGH: the plan costs HIGH; no plan below LOW meets the availability.")
     return [*parts, *found.notes]
 
 
 def _less(judged: tuple[Judged, ...]) -> str:
     said = "One unit less, and why each fails"
-    return said if all(one.verdict == "fails" for one in judged) else said + " or is not certain to do"
+    return said if all(one.verdict == "fails" for one in judged) else said + " or may fail"
 
 
 def _chosen(found: SizingAnswer) -> list[str]:
     from holdfast.terminal import facts  # noqa: PLC0415
-    from scenarios.sizing import cost_unit  # noqa: PLC0415
+    from scenarios.sizing import cost_text, cost_unit, down_text, part_text, serving_text  # noqa: PLC0415
 
     plan, problem, at = found.plan, found.problem, found.plan.figures
     assert plan.chosen is not None
     assert at is not None
-    cost, bound = (f"{_cost(found, one)} {cost_unit(problem)}" for one in (plan.objective, plan.bound))
-    least, most = ("", "") if at.down_at_least_s is None else ("at least ", "at most ")
-    proof = "no cheaper one does" if plan.status == "optimal" else f"none below {bound} does"
+    cost, bound = (f"{cost_text(problem, one)} {cost_unit(problem)}" for one in (plan.objective, plan.bound))
+    proof = "the least that meets the target" if plan.status == "optimal" else f"no plan below {bound} does"
     lines = [
-        ("plan", f"{plan.chosen.plan.text}, a checkpoint every {duration_text(at.interval_s)}"),
-        ("cost", f"{cost}; {proof}: {plan.note}"),
-        ("availability", f"{least}{availability_text(at.unavailability)}, asked {_asked(problem)}"),
-        ("down a month", f"{_down(at)} of {duration_text(problem.allowed_down_s)} allowed"),
-        ("of that", most + _causes(problem, at)),
+        ("plan", f"{plan.chosen.plan.text}, a checkpoint every {display.duration(at.interval_s)}"),
+        ("cost", f"{cost}, {proof}: {plan.note}"),
+        ("availability", f"{serving_text(at)}, asked {_asked(problem)}"),
+        ("down a month", f"{down_text(at)} of {display.duration(problem.allowed_down_s)} allowed"),
+        ("of that", _causes(problem, at)),
         *_recoveries(found, plan.chosen.plan, at),
         ("interval", plan.interval_note),
-        ("hosts busy", f"{at.utilisation:.1%} of the time, checkpoints included"),
-        ("hosts", f"fail after {duration_text(problem.mttf_s)}, down {duration_text(problem.mttr_s)}"),
+        ("hosts busy", f"{part_text(at, at.utilisation, display.share)} of the time, checkpoints included"),
+        ("hosts", f"fail after {display.duration(problem.mttf_s)}, down {display.duration(problem.mttr_s)}"),
     ]
     return facts(lines, 17)
 
 
 def _causes(problem: SizingProblem, at: PlanFigures) -> str:
-    from scenarios.sizing import causes  # noqa: PLC0415
+    from scenarios.sizing import causes, part_text  # noqa: PLC0415
 
     shown = [one for one in causes(problem, at) if one[1] > _NEGLIGIBLE * at.unavailability]
-    return ", ".join(f"{cause} {duration_text(downtime_s(share))}" for cause, share in shown)
+    return ", ".join(f"{cause} {part_text(at, downtime_s(share))}" for cause, share in shown)
 
 
 def _recoveries(found: SizingAnswer, plan: SystemPlan, at: PlanFigures) -> list[tuple[str, str]]:
@@ -112,7 +111,7 @@ def _recoveries(found: SizingAnswer, plan: SystemPlan, at: PlanFigures) -> list[
 
     said: dict[tuple[str, str], list[str]] = {}
     for one in recovery_figures(found.problem, plan, at):
-        said.setdefault((one.loss, one.by), []).append(f"{one.figure} {duration_text(one.seconds)}")
+        said.setdefault((one.loss, one.by), []).append(f"{one.figure} {display.duration(one.seconds)}")
     lines = [(loss, f"{by}: {', '.join(times)}") for (loss, by), times in said.items()]
     if found.problem.asked.target.recovery_s is None:
         return lines
@@ -121,20 +120,15 @@ def _recoveries(found: SizingAnswer, plan: SystemPlan, at: PlanFigures) -> list[
 
 
 def _asked(problem: SizingProblem) -> str:
-    return f"{problem.asked.target.availability:.10g}"
-
-
-def _down(at: PlanFigures) -> str:
-    least = at.down_at_least_s
-    return f"{'' if least is None else f'{duration_text(least)} to '}{duration_text(at.down_s)}"
+    return display.exact(problem.asked.target.availability)
 
 
 def _possible(found: SizingAnswer) -> list[Table | str]:
-    from scenarios.sizing import cost_unit  # noqa: PLC0415
+    from scenarios.sizing import cost_text, cost_unit  # noqa: PLC0415
 
     plan, target = found.plan, found.problem.asked.target
     asked = f"availability {_asked(found.problem)}"
-    asked += "" if target.recovery_s is None else f", recovery within {duration_text(target.recovery_s)}"
+    asked += "" if target.recovery_s is None else f", recovery within {display.duration(target.recovery_s)}"
     nothing = "Nothing meets" if plan.status == "infeasible" else "Nothing is certain to meet"
     lines: list[Table | str] = [f"{nothing} {asked}: {plan.note}."]
     if plan.possible is not None:
@@ -142,16 +136,17 @@ def _possible(found: SizingAnswer) -> list[Table | str]:
     if target.budget_per_s is not None:
         met = next((one for one in plan.curve if one.allowed == found.problem.allowed), None)
         if met is not None and met.plan is not None:
-            cost = f"{_cost(found, met.cost)} {cost_unit(found.problem)}"
+            cost = f"{cost_text(found.problem, met.cost)} {cost_unit(found.problem)}"
             lines.append(f"Without the budget: {cost}, {met.plan.text}.")
     return lines
 
 
 def _rows(found: SizingAnswer, title: str, judged: tuple[Judged, ...]) -> Table:
     from holdfast.terminal import table  # noqa: PLC0415
+    from scenarios.sizing import cost_text  # noqa: PLC0415
 
     heads = ("plan", "why it fails", _cost_head(found), "a month, at best")
-    rows = [(one.plan.text, one.why, _cost(found, one.cost), _down_in_row(one.at)) for one in judged]
+    rows = [(one.plan.text, one.why, cost_text(found.problem, one.cost), _down_in_row(one.at)) for one in judged]
     return table(title, heads, rows, text_columns=2, whole_columns=1)
 
 
@@ -160,9 +155,9 @@ def _curve(found: SizingAnswer) -> Table:
 
     rows = [
         (
-            availability_text(one.allowed, 10) + (" (asked)" if one.allowed == found.problem.allowed else ""),
+            display.availability(one.allowed, 10) + (" (asked)" if one.allowed == found.problem.allowed else ""),
             _cheapest(one),
-            "-" if one.at is None else duration_text(one.at.interval_s),
+            display.duration(None if one.at is None else one.at.interval_s),
             _cost_range(found, one),
             _down_in_row(one.at),
         )
@@ -175,18 +170,20 @@ def _curve(found: SizingAnswer) -> Table:
 def _down_in_row(at: PlanFigures | None) -> str:
     from scenarios.sizing import down_text  # noqa: PLC0415
 
-    return "-" if at is None else down_text(at)
+    return display.NONE if at is None else down_text(at)
 
 
 def _cost_range(found: SizingAnswer, point: CurvePoint) -> str:
     """Return the cost of the plan, after the proven bound of any cost where that is lower."""
-    proven = point.plan is None or point.bound == point.cost
-    return _cost(found, point.cost) if proven else f"{_cost(found, point.bound)}..{_cost(found, point.cost)}"
+    from scenarios.sizing import cost_text  # noqa: PLC0415
+
+    cost, bound = (cost_text(found.problem, one) for one in (point.cost, point.bound))
+    return cost if point.plan is None or point.bound == point.cost else f"{bound}–{cost}"
 
 
 def _cheapest(point: CurvePoint) -> str:
     if point.plan is None:
-        return "nothing within the limits" if point.bound is None else "nothing that is certain"
+        return "none" if point.bound is None else "none for certain"
     return point.plan.text
 
 
@@ -194,9 +191,3 @@ def _cost_head(found: SizingAnswer) -> str:
     from scenarios.sizing import cost_unit  # noqa: PLC0415
 
     return f"cost [{cost_unit(found.problem)}]"
-
-
-def _cost(found: SizingAnswer, cost: float | None) -> str:
-    from scenarios.sizing import scale_of  # noqa: PLC0415
-
-    return "-" if cost is None else f"{cost * scale_of(found.problem):.6g}"

@@ -13,9 +13,7 @@ _RUNS_FAILED = 4
 
 def sweep(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Scenario file with a [sweep], or a name of the library")],
-    out: Annotated[
-        Path, typer.Option(help="Directory of the sweep and its report.html; what is there is not done again")
-    ],
+    out: Annotated[Path, typer.Option(help="Directory of the sweep and its report.html; finished runs there are kept")],
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value of the scenario")
     ] = None,
@@ -26,13 +24,13 @@ def sweep(
         float | None, typer.Option(metavar="SECONDS", help="CPU time of one run (else limits.time)")
     ] = None,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Make again what ended by time, by memory, in a crash or unexpectedly")
+        bool, typer.Option("--retry", help="Run again what hit a limit of time or memory, crashed or failed")
     ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what is missing; always done")] = True,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue with missing runs; always done")] = True,
     metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Metric of the table; repeatable")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all metrics as one JSON document")] = False,
 ) -> None:
-    """Simulate every combination of the values of [sweep]; killed or not, the same command goes on."""
+    """Simulate every combination of the values of [sweep]; if interrupted, the same command continues."""
     from holdfast import sweep_tables, terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from models.errors import InputError  # noqa: PLC0415

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from models import display
 from models.errors import InputError
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _lines(verdict: Verdict, status: str) -> list[str]:
     if verdict.ok:
         lines.append(_conclusion(verdict, status))
     if verdict.objective is not None:
-        lines.append(f"objective: {verdict.objective:.12g}")
+        lines.append(f"objective: {display.number(verdict.objective, 12)}")
     listed = {"checked": verdict.checked, "not checked": verdict.not_checked, "assumed": verdict.assumed}
     return lines + [f"{name}: {'; '.join(texts)}" for name, texts in listed.items() if texts]
 

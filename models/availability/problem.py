@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models import display
 from models.availability.classes import class_law
 from models.availability.description import MOST_VALUES, Availability, Query
 from models.availability.queries import Failures, Queries, with_common_cause
@@ -67,7 +68,7 @@ def settings_of(asked: Availability, p: Sequence[float] = ()) -> list[Setting]:
     if given:
         if len(asked.own) == len(asked.host_names):
             raise InputError.at("--p" if p else "p", NO_VALUE, "is for hosts without a chance of their own: none is")
-        return [_plain(asked, f"p = {value:g}", value) for value in given]
+        return [_plain(asked, f"p = {display.number(value, 6)}", value) for value in given]
     if asked.times is None:
         return [_plain(asked, "as given", None)]
     return _of_times(asked)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from decimal import Decimal
 
 import numpy as np
 
-from models import units
+from models import display, units
 from models.checked_arrays import FloatArray
 
 DAY_S = 86_400.0
@@ -32,13 +31,13 @@ def mostly_down(path: str, up_s: float | None, down_s: float | None) -> Iterator
     """Yield a warning where hosts are up for less time than a repair takes, which is rarely meant; None is not known.
 
     >>> print(*mostly_down("mttf", 60.0, 3600.0))
-    mttf: the mean up time of 1 min is below the time to repair of 1 h: down 98.4% of the time (are the units right?)
+    mttf: the mean up time of 1 min is below the time to repair of 1 h: down 98.36 % of the time (are the units right?)
     """
     if up_s is None or down_s is None or up_s >= down_s:
         return
     up, down = units.show(up_s, "s"), units.show(down_s, "s")
     said = f"the mean up time of {up} is below the time to repair of {down}"
-    yield f"{path}: {said}: down {steady(up_s, down_s):.1%} of the time (are the units right?)"
+    yield f"{path}: {said}: down {display.share(steady(up_s, down_s))} of the time (are the units right?)"
 
 
 def end_of_day(mttf_s: float, day_s: float = DAY_S) -> float:
@@ -69,12 +68,3 @@ def day_average_rule(mttf_s: float, day_s: float = DAY_S) -> tuple[FloatArray, F
 def downtime_s(unavailability: float, span_s: float = MONTH_S) -> float:
     """Seconds down in a span, by default a month of 30.44 days: 99.9 % are 43.8 min."""
     return unavailability * span_s
-
-
-def availability_text(unavailability: float, digits: int = 3) -> str:
-    """Return the availability with as many nines as it has: that many digits of the unavailability are kept.
-
-    >>> availability_text(0.000346), availability_text(1e-5), availability_text(2.5e-11)
-    ('0.999654', '0.99999', '0.999999999975')
-    """
-    return f"{(1 - Decimal(f'{unavailability:.{digits}g}')).normalize():f}"

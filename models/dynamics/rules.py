@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from models import display
 from models.availability.description import named_faults, of_meant_kind
 from models.availability.times import mostly_down
 from models.dynamics.description import Dynamics, Query
@@ -59,7 +60,9 @@ def faults(asked: Dynamics) -> Iterator[InputFault]:
     if asked.warmup_s >= asked.duration_s:
         yield InputFault("warmup", asked.warmup_s, "must be shorter than duration")
     if asked.manager is not None and asked.manager.low >= asked.manager.high:
-        yield InputFault("manager.low", asked.manager.low, f"must be below manager.high = {asked.manager.high:g}")
+        yield InputFault(
+            "manager.low", asked.manager.low, f"must be below manager.high = {display.number(asked.manager.high, 6)}"
+        )
 
 
 def _operator_faults(asked: Dynamics) -> Iterator[InputFault]:
@@ -188,7 +191,8 @@ def _size_faults(asked: Dynamics) -> Iterator[InputFault]:
             often[path_text(("sources", name, "varies", "every"))] = all_s / source.varies.every_s
     for path, count in often.items():
         if count > _MOST_EVENTS:
-            rule = f"makes about {count:.2g} events in all replications: at most {_MOST_EVENTS:.0e} are simulated"
+            rule = f"makes about {display.about(count)} events in all replications: "
+            rule += f"at most {display.number(_MOST_EVENTS)} are simulated"
             yield InputFault(path, NO_VALUE, rule, "a shorter duration, or fewer replications")
 
 
@@ -237,7 +241,7 @@ def _clashes(
         if host not in known:
             yield index, "host", "is not a host", None
         if not 0 <= down < up:
-            yield index, "up", f"must be after it went down, at {down:g} s", None
+            yield index, "up", f"must be after it went down, at {display.duration(down, 6)}", None
         until, row = last.get(host, (0.0, 0))
         if down < until:
             yield index, "host", "was down already, by", row

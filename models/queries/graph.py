@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from models import display
 from models.errors import InputError, InputFault, raise_if_any
 from models.queries.operators import Kind, Operator, Query
 from models.words import nearest, path_text
@@ -174,5 +175,5 @@ def _differences(path: str, node: Node, there: Node) -> Iterator[InputFault]:
     for field, key in (("cost_s", "cost"), ("selectivity", "selectivity"), ("tuple_bytes", "tuple")):
         mine, other = getattr(node, field), getattr(there, field)
         if mine != other:
-            rule = f"must be {other:g}: the same operator has that in a query before"
+            rule = f"must be {display.exact(other)}: the same operator has that in a query before"
             yield InputFault(f"{path}.{key}", mine, rule, "give it another predicate if it is another")

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from models import display
 from models.availability.exact import unavailability
 from models.availability.queries import Failures, Queries
 from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, frozen
@@ -129,7 +130,7 @@ class Replication:
         fixed = self.primaries >= 0
         used = np.bincount(self.primaries[fixed], weights=self.load[fixed], minlength=self.n_hosts)
         for host in np.flatnonzero(used > self.host_cpu + self.slack).tolist():
-            rule = f"is more than the host has: {self.host_cpu[host]:g}"
+            rule = f"is more than the host has: {display.number(self.host_cpu[host], 6)}"
             yield InputFault(f"host {host}", float(used[host]), rule, "primaries that run there")
 
     def _running_faults(self) -> Iterator[InputFault]:
@@ -270,7 +271,7 @@ def _violations(problem: Replication, instances: Sequence[Sequence[int]]) -> Ite
 def _over_limits(problem: Replication, instances: Sequence[Sequence[int]]) -> Iterator[str]:
     cost, slack = problem.cost(instances), problem.slack * max(1.0, problem.n_hosts)
     if problem.budget is not None and cost > problem.budget + slack:
-        yield f"replicas take {cost:.12g}, the budget is {problem.budget:.12g}"
+        yield f"replicas take {display.number(cost, 12)}, the budget is {display.number(problem.budget, 12)}"
     count = problem.replicas(instances)
     if problem.max_replicas is not None and count > problem.max_replicas:
         yield f"there are {count} replicas, at most {problem.max_replicas} are allowed"
@@ -291,7 +292,7 @@ def _over(load: FloatArray, room: FloatArray, instances: Sequence[Sequence[int]]
     for host, (each, most) in enumerate(zip(loads, room.tolist(), strict=True)):
         used = math.fsum(each)
         if used > most + ROUNDING * float(room.max()):
-            yield f"host {host} has {most:.12g} {what}, its operators take {used:.12g}"
+            yield f"host {host} has {display.number(most, 12)} {what}, its operators take {display.number(used, 12)}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

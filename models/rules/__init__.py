@@ -7,11 +7,11 @@ from itertools import chain
 
 from models.errors import InputFault
 from models.rules import cluster, dataflow, fault_tolerance, replicas, times
-from models.rules.advice import Advice, warnings
+from models.rules.advice import Advice, causes_of_backlog, warnings
 from models.rules.support import not_simulated
 from models.scenario import Scenario
 
-__all__ = ["Advice", "faults", "not_simulated", "warnings"]
+__all__ = ["Advice", "causes_of_backlog", "faults", "not_simulated", "warnings"]
 
 
 def faults(scenario: Scenario, broken: Collection[str] = ()) -> list[InputFault]:

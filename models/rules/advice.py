@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from models import units
+from models import display, units
 from models.availability.times import mostly_down
 from models.checkpoint_traffic import Bottleneck, bottlenecks
 from models.cluster import ExponentialFailures, ScheduledFailures
-from models.estimate import rough
 from models.events import HostFailure
 from models.inputs import RunInputs
 from models.layout import host_name, placement, spare_hosts, task_name
@@ -52,6 +51,12 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
     )
 
 
+def causes_of_backlog(scenario: Scenario, inputs: RunInputs | None = None) -> list[Advice]:
+    """Return what cannot keep up, by expected values: tasks, hosts, links, and the writing of checkpoints."""
+    load = expected_load(scenario, inputs)
+    return [*_of_load(scenario, load), *_of_checkpoints(scenario, load, inputs)]
+
+
 def _of_memory(scenario: Scenario, load: Load) -> Iterator[Advice]:
     """State beyond the memory of a host: the simulator does not stop there."""
     placed = placement(scenario)
@@ -64,7 +69,7 @@ def _of_memory(scenario: Scenario, load: Load) -> Iterator[Advice]:
     for name, group in scenario.hosts.items():
         most = max((needed.get(host_name(name, k), 0.0) for k in range(group.count)), default=0.0)
         if group.memory_bytes is not None and most > group.memory_bytes:
-            text = f"a host would hold {most:.3g} B of state at the end; the run goes on as if it fitted"
+            text = f"a host would hold {display.size(most)} of state at the end; the run goes on as if it fitted"
             yield Advice(path_text(("hosts", name, "memory")), text)
 
 
@@ -85,18 +90,18 @@ def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
         group = host.rpartition("-")[0]
         if (host_load.link_utilisation or 0.0) > 1 and (group, "link") not in seen:
             seen.add((group, "link"))
-            text = f"the link of {host} would need {host_load.link_utilisation:.3g} times its bandwidth"
+            text = f"the link of {host} would need {display.number(host_load.link_utilisation)} times its bandwidth"
             yield Advice(path_text(("hosts", group, "network")), text)
 
 
 def _over_one(path: str, who: str, mean: float, peak: float) -> Iterator[Advice]:
     if mean >= 1:
-        yield Advice(path, f"utilisation of {who} is {mean:.3g} on average: queues grow as long as the run")
-    elif peak >= 1:
         yield Advice(
-            path,
-            f"utilisation of {who} is {peak:.3g} at the peak and {mean:.3g} on average: a backlog builds",
+            path, f"utilisation of {who} is {display.share(mean)} on average: queues grow as long as the run lasts"
         )
+    elif peak >= 1:
+        high, usual = display.share(peak), display.share(mean)
+        yield Advice(path, f"utilisation of {who} is {high} at the peak and {usual} on average: a backlog builds up")
 
 
 def _of_times(scenario: Scenario) -> Iterator[Advice]:
@@ -108,7 +113,8 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
         yield Advice("fault_tolerance.interval", text)
     often = scenario.detector.suspicions_per_s * duration
     if often >= 1:
-        text = f"a host that lives is taken for dead about {often:.3g} times in the run: too many heartbeats are lost"
+        times = f"about {display.about(often, 3)} times"
+        text = f"a healthy host is taken for dead {times} in the run: too many heartbeats are lost"
         yield Advice("detector.loss", text)
     if scenario.detector.timeout_s < scenario.detector.heartbeat_s and not scenario.detector.errs:
         yield Advice("detector.timeout", "is shorter than the heartbeat: healthy hosts count as dead")
@@ -164,9 +170,11 @@ def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) ->
 
 def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
     """Return what cannot keep up, with figures, and which interval would do."""
-    size, rate, every = rough(one.bytes_, "B"), rough(one.bytes_per_s, "B/s"), units.show(interval_s, "s")
-    others = f" ({one.taken_share:.0%} taken by {_OTHERS[one.does]})" if one.taken_share >= _WORTH_NAMING else ""
-    needs, _ = units.apart(one.needs_s, interval_s)  # what hardly exceeds the interval must not read as equal to it
+    size, rate, every = display.size(one.bytes_), display.byte_rate(one.bytes_per_s), units.show(interval_s, "s")
+    others = (
+        f" ({display.share(one.taken_share)} taken by {_OTHERS[one.does]})" if one.taken_share >= _WORTH_NAMING else ""
+    )
+    needs, _ = display.apart(one.needs_s, interval_s)  # what hardly exceeds the interval must not read as equal to it
     text = f"{one.where} {one.does} {size} of them every {every}; over {rate}{others} they "
     text += "never end" if math.isinf(one.needs_s) else f"take {needs}"
     # Writing goes before the tuples that wait: checkpoints may be in time and the tuples are not.
@@ -174,7 +182,7 @@ def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
     text = f"{'tuples beside checkpoints' if late else 'checkpoints'} cannot keep up: {text}"
     if one.shortest_s is None or one.shortest_s >= duration_s:
         return f"{text}, and no longer interval within the run keeps up"
-    shortest, _ = units.apart(one.shortest_s, interval_s)
+    shortest, _ = display.apart(one.shortest_s, interval_s)
     return f"{text}; the shortest interval that keeps up is about {shortest}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from models import layout, units
+from models import display, layout, units
 from models.errors import NO_VALUE, InputFault
 from models.job import Operator
 from models.rules.names import broken_in, unknown_name, whole
@@ -135,7 +135,8 @@ def _of_window(name: str, operator: Operator) -> Iterator[InputFault]:
             shortest = units.show(SHORTEST_S, "s")
             yield InputFault(_at(name, "window", key), units.show(value_s, "s"), f"must be at least {shortest}")
     if window.length_s > MOST_WINDOWS * window.step_s:
-        rule = f"puts every tuple into {window.length_s / window.step_s:.3g} windows: {MOST_WINDOWS} at most"
+        windows = display.number(window.length_s / window.step_s)
+        rule = f"puts every tuple into {windows} windows: {display.count(MOST_WINDOWS)} at most"
         yield InputFault(_at(name, "window", "slide"), units.show(window.step_s, "s"), rule)
 
 

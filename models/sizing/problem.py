@@ -16,13 +16,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 
+from models import units
 from models.availability.times import downtime_s
 from models.checked_arrays import FloatArray
 from models.sizing.description import Sizing
 
+_HOUR_S = 3600
 _FITS = 1 + 1e-12  # so much more than all may be taken: rounding
 
 
@@ -84,10 +87,17 @@ class SizingProblem:
         return sorted(set(every), key=lambda plan: (self.cost(plan), plan.copies, plan.crews, plan.hosts))
 
     def cost(self, plan: SystemPlan) -> float:
-        """USD/s, or hosts where these have no price."""
-        price = self.asked.hosts.price_per_s
-        crews = plan.crews * self.asked.failures.crew_price_per_s
-        return plan.hosts + crews if price is None else plan.hosts * price + crews
+        """USD/s, or hosts where these have no price; as if the sum of the prices an hour were written in the file."""
+        if self._prices is None:
+            return plan.hosts + plan.crews * self.asked.failures.crew_price_per_s
+        host, crew = self._prices
+        return float(plan.hosts * host + plan.crews * crew) / _HOUR_S
+
+    @cached_property
+    def _prices(self) -> tuple[Decimal, Decimal] | None:
+        """Price of a host and of a crew [USD/h], as they are written."""
+        price, crew = self.asked.hosts.price_per_s, self.asked.failures.crew_price_per_s
+        return None if price is None else (_per_hour(price), _per_hour(crew))
 
     def load(self, plan: SystemPlan) -> float:
         """Hosts that the work and its copies keep busy."""
@@ -198,3 +208,7 @@ class SizingProblem:
             repair = min(down, crews) / self.mttr_s
             passage = (1 + (plan.hosts - down) / self.mttf_s * passage) / repair
         return passage
+
+
+def _per_hour(price_per_s: float) -> Decimal:
+    return Decimal(repr(units.in_unit(price_per_s, "USD/s", "USD/h")))

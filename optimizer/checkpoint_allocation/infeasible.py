@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.conflict import Conflict, Parts, divided, fewer, undivided
@@ -115,7 +116,8 @@ def _heavy_reason(problem: CheckpointAllocation) -> Reason | None:
         return None
     few, least = best
     who, nodes = _named("checkpoint", few.checkpoints), _named("node", few.nodes)
-    text = f"{who} of load {least:.6g} or more may only go to {nodes}, with room for {round(few.room)} of them"
+    those = f"{who} of load {display.number(least, 6)} or more"
+    text = f"{those} may only go to {nodes}, with room for {round(few.room)} of them"
     return Reason(text, _parts_of(few))
 
 
@@ -130,16 +132,18 @@ def _counted(problem: CheckpointAllocation, rows: IntArray, most: FloatArray) ->
 def _of_loads(problem: CheckpointAllocation, found: HallSet) -> str:
     if len(found.nodes) == problem.n_nodes and not (found.least and problem.n_nodes == 1):
         if found.least:
-            return f"the minimum loads sum to {found.room:.6g}, the total load is {found.load:.6g}"
+            asked, load = display.apart(found.room, found.load, form=display.number)
+            return f"the minimum loads sum to {asked}, the total load is {load}"
         total = math.fsum(problem.load.tolist())
-        return f"the total load {total:.6g} exceeds the total capacity {found.room:.6g}"
+        return f"the total load {display.number(total, 6)} exceeds the total capacity {display.number(found.room, 6)}"
     nodes, single = _named("node", found.nodes), len(found.nodes) == 1
     if found.least:
         verb = "asks" if single else "ask"
-        return f"{nodes} {verb} for at least {found.room:.6g}, all that may go there is {found.load:.6g}"
+        asked, load = display.apart(found.room, found.load, form=display.number)
+        return f"{nodes} {verb} for at least {asked}, all that may go there is {load}"
     who = _named("checkpoint", found.checkpoints)
     which = f"{nodes}, which can hold" if single else f"{nodes}, which together can hold"
-    return f"{who} with load {found.load:.6g} may only go to {which} {found.room:.6g}"
+    return f"{who} with load {display.number(found.load, 6)} may only go to {which} {display.number(found.room, 6)}"
 
 
 def _of_counts(found: HallSet) -> str:
@@ -190,9 +194,13 @@ def _named(noun: str, indices: IntArray) -> str:
 
 def _amounts(values: FloatArray) -> str:
     if len(values) > 1 and (values == values[0]).all():
-        return f"{values[0]:.6g} each"
-    shown = ", ".join(f"{value:.6g}" for value in values[:_MOST_NAMED].tolist())
-    return shown if len(values) <= _MOST_NAMED else f"{shown}, .. ({math.fsum(values.tolist()):.6g} together)"
+        return f"{display.number(values[0], 6)} each"
+    shown = ", ".join(display.number(value, 6) for value in values[:_MOST_NAMED].tolist())
+    return (
+        shown
+        if len(values) <= _MOST_NAMED
+        else f"{shown}, .. ({display.number(math.fsum(values.tolist()), 6)} together)"
+    )
 
 
 def _nowhere(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
@@ -212,7 +220,7 @@ def _too_much(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
     total = math.fsum(problem.upper.tolist())
     if least <= total * SURE:
         return None
-    text = f"the total load {least:.6g} exceeds the total capacity {total:.6g}"
+    text = f"the total load {display.number(least, 6)} exceeds the total capacity {display.number(total, 6)}"
     return _hall_reason(problem) or Reason(text, (*_all("capacity", problem.n_nodes), *_all("store", len(fits))))
 
 
@@ -225,12 +233,15 @@ def _too_little(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None
     if len(short):
         n = int(short[0])
         asked = problem.capacity_min[n]
-        return Reason(f"node {n} asks for at least {asked:.6g}, all that may go there is {most[n]:.6g}")
+        return Reason(
+            f"node {n} asks for at least {display.number(asked, 6)}, "
+            f"all that may go there is {display.number(most[n], 6)}"
+        )
     largest = math.fsum(weights.max(axis=1).tolist())
     asked = math.fsum(problem.lower.tolist())
     if largest * SURE >= asked:
         return None
-    text = f"the minimum loads sum to {asked:.6g}, the total load is {largest:.6g}"
+    text = f"the minimum loads sum to {display.number(asked, 6)}, the total load is {display.number(largest, 6)}"
     return _hall_reason(problem) or Reason(text, _all("minimum", problem.n_nodes))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import IntArray
 from models.placement import Placement, PlacementPlan
 from optimizer.placement.first_fit import Hosts
@@ -75,7 +76,7 @@ def _why_not(
     for r, name in enumerate(problem.resources):
         if problem.loads[i, r] > hosts.free[h, r]:
             share = (problem.loads[i, r] - hosts.free[h, r]) / max(int(problem.rooms[h, r]), 1)
-            return f"{name}: {100 * float(share):.3g} % of the host more than is free"
+            return f"{name}: {display.share(float(share))} of the host more than is free"
     new = problem.colours[i] >= 0 and not hosts.having_colour(i)[h]
     if most is not None and new and counts[h] >= most:
         return f"it would have {counts[h] + 1} colours"

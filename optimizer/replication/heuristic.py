@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.errors import InputError
 from models.replication.importance import IMPORTANCE, importance
@@ -146,9 +147,11 @@ def _no_packing(load: FloatArray, room: FloatArray, open_hosts: BoolArray | None
     rooms = room if open_hosts is None else room[open_hosts]
     slack = ROUNDING * float(room.max()) * len(room)
     if float(load.sum()) > float(rooms.sum()) + slack:
-        return f"operators take {load.sum():.6g} {what}, the hosts for primaries have {rooms.sum():.6g}"
+        needed, there = display.apart(float(load.sum()), float(rooms.sum()), form=display.number)
+        return f"operators take {needed} {what}, the hosts for primaries have {there}"
     largest = float(rooms.max(initial=0.0))
     if float(load.max()) > largest + slack:
         heaviest = int(load.argmax())
-        return f"operator {heaviest} takes {load[heaviest]:.6g} {what}, the largest host has {largest:.6g}"
+        needed, there = display.apart(float(load[heaviest]), largest, form=display.number)
+        return f"operator {heaviest} takes {needed} {what}, the largest host has {there}"
     return ""

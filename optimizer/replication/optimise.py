@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models import display
 from models.errors import InputError
 from models.replication.problem import Instances, Replication, ReplicationPlan
 from models.solution import Status
@@ -109,7 +110,7 @@ def cheapest(
         status=Status.OPTIMAL if proven else Status.FEASIBLE,
         objective=cost,
         bound=min(least, cost),
-        note=task.noted(f"{100 * (1 - value_of(problem, state)):.6g} % run"),
+        note=task.noted(f"{display.share(1 - value_of(problem, state), 6)} run"),
         target=target,
         certificate=proof.multipliers,
     )
@@ -162,11 +163,11 @@ def _missed(task: Task, best: State, bound: float, target: float, wall_s: float)
     found = evaluated(problem, best.placed, OPTIMISED, wall_s)
     proven = bound > (1 - target) * (1 + 1e-12)
     note = (
-        f"{100 * target:.10g} % cannot be reached"
+        f"{display.share(target, 10)} cannot be reached"
         if proven
-        else f"no plan was found that reaches {100 * target:.10g} %"
+        else f"no plan was found that reaches {display.share(target, 10)}"
     )
-    note += f": the best found has {100 * (1 - value):.10g} %, no plan has more than {100 * (1 - bound):.10g} %"
+    note += f": the best found has {display.share(1 - value, 10)}, no plan has more than {display.share(1 - bound, 10)}"
     status = Status.INFEASIBLE if proven else Status.UNKNOWN
     if not proven:
         note = task.noted(note)
@@ -285,8 +286,8 @@ def _exact_for(problem: Replication, every: Sequence[ExactPoint], target: float,
     found = _exact(problem, (enough or every[-1:])[0], began)
     best = 100 * (1 - every[-1].value)
     if not enough:
-        note = f"{100 * target:.10g} % cannot be reached: the best found has {best:.10g} %"
-        note += f", no plan has more than {best:.10g} %"
+        note = f"{display.share(target, 10)} cannot be reached: the best found has {display.number(best, 10)} %"
+        note += f", no plan has more than {display.number(best, 10)} %"
         return replace(found, status=Status.INFEASIBLE, objective=None, bound=None, note=note, target=target)
-    note = f"{100 * (1 - enough[0].value):.6g} % run"
+    note = f"{display.share(1 - enough[0].value, 6)} run"
     return replace(found, objective=found.cost, bound=found.cost, note=note, target=target)

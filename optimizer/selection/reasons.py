@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models import display
 from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
 
 
@@ -38,7 +39,7 @@ def selection_reasons(problem: OperatorSelection, plan: SelectionPlan) -> list[S
         elif not problem.allowed[o, 1:].any():
             why = "no level is allowed within the capacity"
         elif weight > room:
-            why = f"{_worth(value, weight, price)}; {room:.6g} is left"
+            why = f"{_worth(value, weight, price)}; {display.number(room, 6)} is left"
         else:
             why = (
                 "worth nothing"
@@ -61,7 +62,7 @@ def query_reasons(problem: QuerySelection, plan: QueryPlan) -> list[SelectionRea
         operators = problem.operators_of(q)
         own = operators[users[operators] == 1] if chosen else operators[~plan.operators[operators]]
         weight, value = math.fsum(problem.weight[own].tolist()), float(problem.value[q])
-        why = _worth(value, weight, price) + ("" if chosen else f"; {room:.6g} is left")
+        why = _worth(value, weight, price) + ("" if chosen else f"; {display.number(room, 6)} is left")
         rows.append(SelectionReason(q, int(chosen), value, weight, why))
     return rows
 
@@ -69,5 +70,5 @@ def query_reasons(problem: QuerySelection, plan: QueryPlan) -> list[SelectionRea
 def _worth(value: float, weight: float, price: float) -> str:
     paid = price * weight
     if paid == 0:
-        return f"is worth {value:.6g} and its capacity nothing"
-    return f"is worth {value:.6g}, its capacity {paid:.6g} at the price"
+        return f"is worth {display.number(value, 6)} and its capacity nothing"
+    return f"is worth {display.number(value, 6)}, its capacity {display.number(paid, 6)} at the price"

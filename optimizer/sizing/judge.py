@@ -13,13 +13,13 @@ import math
 
 import numpy as np
 
+from models import display
 from models.availability.times import downtime_s
 from models.checked_arrays import FloatArray
 from models.checkpoint_interval import exact
 from models.sizing.answer import Judged, PlanFigures, Verdict
 from models.sizing.chain import NotThere, not_there
 from models.sizing.problem import SizingProblem, SystemPlan
-from models.units import apart, duration_text
 from optimizer.sizing.judge_placed import in_use_placed, judge_placed
 
 _CELLS = 32
@@ -187,11 +187,11 @@ def _too_late(problem: SizingProblem, plan: SystemPlan) -> tuple[str, float] | N
     if not problem.survives_loss(plan):
         return _stands(plan), problem.standing_s(plan)
     if plan.copies > 1 and take_over_s > target:
-        return f"the take-over takes {duration_text(take_over_s)}", take_over_s
+        return f"the take-over takes {display.duration(take_over_s)}", take_over_s
     if problem.intervals(plan) is not None:
         return None
     quickest = problem.quickest_recovery_s(plan)
-    best, asked = apart(quickest, target)
+    best, asked = display.apart(quickest, target)
     lost = f" where all {plan.copies} copies of a task are lost" if plan.copies > 1 else ""
     return f"recovery takes {best} at best{lost}, {asked} asked", quickest
 
@@ -208,5 +208,5 @@ def _why(best: PlanFigures, least: float, allowed: float) -> str:
     """Return why it fails: `least` is proven for all intervals, `best` only the best of those that were looked at."""
     parts = {"too few hosts": best.standing, "recoveries": best.recovering, "take-overs": best.switching}
     name = max(parts, key=lambda key: parts[key])
-    down, most = apart(downtime_s(least), downtime_s(allowed))
+    down, most = display.apart(downtime_s(least), downtime_s(allowed), rounding=("down",))
     return f"down at least {down} a month, {most} allowed; most of it: {name}"

@@ -12,12 +12,12 @@ import math
 
 import numpy as np
 
+from models import display
 from models.availability.times import downtime_s
 from models.checkpoint_interval import exact
 from models.sizing.answer import Judged, PlanFigures, Verdict
 from models.sizing.placed import Placed, at_most
 from models.sizing.problem import SizingProblem, SystemPlan
-from models.units import apart, duration_text
 
 _POINTS = 9
 _LONGEST = 32.0  # of the interval of least slowdown
@@ -39,12 +39,12 @@ def judge_placed(problem: SizingProblem, plan: SystemPlan, allowed: float) -> Ju
     target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
     good = [one for one in points if target is None or placed.in_time(one, target) >= share]
     if least > allowed:
-        down, most = apart(downtime_s(least), downtime_s(allowed))
+        down, most = display.apart(downtime_s(least), downtime_s(allowed), rounding=("down",))
         why = f"down at least {down} a month, {most} allowed, wherever the units are"
         best = figures_placed(placed, good[len(good) // 2], least) if good else None  # what it would have, about
         return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=why, least=least, at=best)
     if not good:
-        why = f"no interval is certain to recover {100 * share:.6g} % of failures in time"
+        why = f"no interval is certain to recover {display.share(share, 6)} of failures in time"
         return Judged(plan=plan, cost=cost, verdict=Verdict.OPEN, why=why, least=least)
     return _between(placed, good, allowed, least)
 
@@ -68,7 +68,7 @@ def _between(placed: Placed, points: list[float], allowed: float, least: float) 
 
 def _open(least: float, most: float, allowed: float) -> str:
     """Return what the bounds leave open."""
-    low, high, limit = apart(*map(downtime_s, (least, most, allowed)))
+    low, high, limit = display.apart(*map(downtime_s, (least, most, allowed)), rounding=("down", "up"))
     return f"down {low} to {high} a month, {limit} allowed"
 
 
@@ -139,8 +139,9 @@ def _late(placed: Placed, points: list[float]) -> str:
     most = max(placed.at_best_in_time(one, other, target) for one, other in _cells(points))
     if most >= share * (1 - _ROUNDING):
         return ""
-    within = f"can be recovered in {duration_text(target)}"
-    return f"at most {100 * most:.6g} % of failures {within}, {100 * share:.6g} % asked"
+    within = f"can be recovered in {display.duration(target)}"
+    few, asked = display.apart(most, share, form=display.share, rounding=("up",))
+    return f"at most {few} of failures {within}, {asked} asked"
 
 
 def _within(placed: Placed, interval_s: float, share: float) -> float:

@@ -15,13 +15,14 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from models import display
 from models.sizing.answer import CurvePoint, Judged, SizingPlan, Verdict
 from models.sizing.problem import SizingProblem
 from models.solution import Status
 from optimizer.sizing.judge import in_use, judge, tightened
 
 NINES = tuple(
-    float(f"{10 ** (-half / 2):.3g}") for half in range(2, 13)
+    round(10 ** (-half / 2), 2 + (half + 1) // 2) for half in range(2, 13)
 )  # the unavailabilities of the curve: 0.1 down to 1e-6
 _ROUNDING = 1e-9
 
@@ -68,8 +69,8 @@ def solve(
 
 def _note(before: Sequence[Judged]) -> str:
     open_ = sum(one.verdict is Verdict.OPEN for one in before)
-    said = f"{len(before) - open_} plans before it fail"
-    return f"{said}, {open_} may do" if open_ else said
+    said = f"{display.count(len(before) - open_, 'cheaper plan')} fail{'s' * (len(before) - open_ == 1)}"
+    return f"{said}, {display.number(open_)} may meet it" if open_ else said
 
 
 def _none(plans: int, open_: int) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from models import display
 from models.dynamics.promises import keeps
 from sim.replication.reconfiguration import Deployment
 
@@ -42,7 +43,7 @@ class Admitting:
             return False
         for host, why in self.taken.items():
             self.changes.acquire(host, why)
-        self._write_down("" if promise is None else f"it keeps {promise:g}")
+        self._write_down("" if promise is None else f"it keeps {display.number(promise, 6)}")
         return True
 
     def _write_down(self, why: str) -> None:

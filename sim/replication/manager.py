@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import FloatArray
 from models.dynamics.description import Manager as Rules
 from sim.draws import code_of, uniform
@@ -92,8 +93,8 @@ class Manager:
         """Whether the host will not be overloaded any more."""
         tried: set[tuple[str, int]] = set()
         while self._is_over(host):
-            why = f"{self.system.hosts[host]} at {100 * self._will_be()[host]:.0f} % of its CPU"
-            why += f", above {100 * self.rules.high:.0f} %"
+            why = f"{self.system.hosts[host]} at {display.share(self._will_be()[host])} of its CPU"
+            why += f", above {display.share(self.rules.high)}"
             if not (
                 self._move_one(host, why, tried)
                 or self._acquire_for(host, why, tried)
@@ -188,7 +189,8 @@ class Manager:
             load = self.books.instance_load(part, 1)
             again = self._near(part, load)
             if again is not None and self.books.replicas_load() + load <= self.rules.budget + _TIE:
-                reason = f"{self.rules.importance} {value:.3g}, within the budget of {self.rules.budget:g} cores"
+                budget = display.number(self.rules.budget, 6)
+                reason = f"{self.rules.importance} {display.number(value)}, within the budget of {budget} cores"
                 self.changes.ask([Add(number, again)], reason)
 
     def _shrink(self) -> None:
@@ -244,7 +246,7 @@ class Manager:
                 break
             plan = self._emptied(host)
             if plan is not None:
-                why = f"at {100 * shares[host]:.0f} % of its CPU, below {100 * self.rules.low:.0f} %"
+                why = f"at {display.share(shares[host])} of its CPU, below {display.share(self.rules.low)}"
                 if self.changes.drain(host, plan, why):
                     return True
         return False

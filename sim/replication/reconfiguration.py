@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from models import display
 from models.dynamics.promises import keeps
 from models.units import to_ns
 from sim.clock import Clock, Process
@@ -181,7 +182,11 @@ class Reconfiguration:
     def _refused(self, change: Change, found: Refusal, why: str) -> None:
         system = self.books.system
         query = system.queries[found.query]
-        self._decide(change, REFUSED, f"{why}{query} would be broken with {found.after:.3g}, above {found.allowed:.3g}")
+        self._decide(
+            change,
+            REFUSED,
+            f"{why}{query} would be broken with {display.number(found.after)}, above {display.number(found.allowed)}",
+        )
         row = (self.clock.now_ns(), _WORD[type(change)], self.books.parts[change.part].name, query)
         self.service.rows["refusals"].append((*row, found.before, found.after, found.allowed))
 
@@ -218,7 +223,7 @@ class Admission:
             assert self.system.promises is not None
             broken = self.system.promises.broken(self.would_be(query, plan))
             if not keeps(promise, broken):
-                reason = f"would be broken with {broken:.3g}, above {1 - promise:.3g}{most}"
+                reason = f"would be broken with {display.number(broken)}, above {display.number(1 - promise)}{most}"
                 self.changes.note("admit", name, REFUSED, reason)
                 row = (self.clock.now_ns(), "admit", name, name, 1.0, broken, 1 - promise)
                 self.service.rows["refusals"].append(row)

@@ -71,7 +71,7 @@ def test_every_record_is_used_or_bad_for_one_reason(tmp_path: Path) -> None:
 
 
 def test_too_many_bad_records_are_refused_with_reasons_and_the_first_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"9 of 15 records \(60.0%\) cannot be used .*log.csv, line [0-9]+"):
+    with pytest.raises(InputError, match=r"9 of 15 records \(60 %\) cannot be used .*log.csv, line [0-9]+"):
         table(tmp_path, TRICKY)
     assert table(tmp_path, TRICKY, max_bad_share=0.7).hosts == ("a", "b", "c")
 

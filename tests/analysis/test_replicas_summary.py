@@ -56,7 +56,7 @@ def test_the_page_says_what_replicas_were_good_for() -> None:
 
 def test_the_page_says_what_was_broken() -> None:
     said = replicas_said({"replicas": found_in(*REPLICAS), "broken": broken_in((0, 1, 3))})
-    assert said.endswith("Something had nobody who answers for it 20\N{NO-BREAK SPACE}% of it.")
+    assert said.endswith("Some key group or task had no live owner 20\N{NO-BREAK SPACE}% of it.")
 
 
 def broken_in(*outages: tuple[int, int, int]) -> dict[str, Any]:

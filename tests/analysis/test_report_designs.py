@@ -197,7 +197,7 @@ def test_the_difference_to_the_first_design_stands_below_each_mean() -> None:
 
 
 def test_a_mean_and_half_its_interval_have_one_unit() -> None:
-    assert with_interval(Interval(0.0111, 0.0, 0.0222)) == "11.1 ± 11\u00a0ms"
+    assert with_interval(Interval(0.0111, 0.0, 0.0222)) == "11\u00a0±\u00a011\u00a0ms"
     assert with_interval(Interval(0.0111)) == "11.1\u00a0ms"
     assert with_interval(Interval()) == "–"
 

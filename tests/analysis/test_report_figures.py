@@ -43,7 +43,7 @@ def test_the_caption_of_latency_compares_the_recovery_with_the_time_before_it():
     p99[[32, 40]] = 4.0, 9.0  # within the recovery of 30 .. 34 s, and after it
     ended = Recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0)
     never = "During the recovery the p99 reaches 4\u00a0s; before the failure it was never above that"
-    later = "afterwards it was in 3.8\u00a0% of the intervals above that"  # one of 26
+    later = "afterwards it was in 3.85\u00a0% of the intervals above that"  # one of 26
     assert latency_caption(p99, (ended,)).endswith(f"in replication 0. {never}; {later}.")
     p99[40] = 4.0
     assert latency_caption(p99, (ended,)).endswith(f"in replication 0. {never}.")

@@ -14,7 +14,7 @@ from analysis.report.figure import plain_list
     [
         (None, "–"),
         (float("nan"), "–"),
-        (0.0, "0 s"),
+        (0.0, "0\u00a0s"),
         (5e-9, "5\u00a0ns"),
         (0.0123, "12.3\u00a0ms"),
         (90.0, "90\u00a0s"),
@@ -28,7 +28,7 @@ def test_times_are_shown_in_the_unit_that_suits_them(value, shown):
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(None, "–"), (0, "0"), (1234567, "1\u202f234\u202f567"), (0.00123456, "0.00123"), (99.96, "100")],
+    [(None, "–"), (0, "0"), (1234567, "1,234,567"), (0.00123456, "0.00123"), (99.96, "100")],
 )
 def test_numbers_have_three_digits(value, shown):
     assert text.number(value) == shown
@@ -42,8 +42,8 @@ def test_shares_are_shown_in_per_cent(value, shown):
     assert text.share(value) == shown
 
 
-def test_rates_have_prefixes():
-    assert (text.rate(12.0), text.rate(12345.0), text.rate(None)) == ("12\u00a0/s", "12.3\u00a0k/s", "–")
+def test_rates_have_all_their_digits():
+    assert (text.rate(12.0), text.rate(12345.0), text.rate(None)) == ("12\u00a0/s", "12,345\u00a0/s", "–")
 
 
 def test_what_is_no_number_becomes_null_in_figures():

@@ -48,18 +48,18 @@ def test_a_missed_target_is_exit_code_four(capsys) -> None:  # type: ignore[no-u
 def test_a_sampled_answer_says_so(capsys) -> None:  # type: ignore[no-untyped-def]
     code, out, _ = called(capsys, EXAMPLE, "--method", "sample", "--runs", 1, "--p", 0)
     assert code == 0
-    assert "<0.00073" in out  # 3 / 4096
-    assert "<32 min" in out  # the same, of a month
-    assert "intervals hold with 95 %" in out
+    assert "≤ 0.0732 %" in out  # 3 / 4096
+    assert "≤ 32.1 min" in out  # the same, of a month
+    assert "an interval or a ≤ of such a value holds with 95 %" in out
     assert "Known to lie in" in out
-    assert "0..0.000731" in out
+    assert "0–0.0732 %" in out
 
 
 def test_bounds_are_shown_with_the_digits_in_which_they_differ() -> None:
     shown = [_number(Figure(low, high, "bounds")) for low, high in ((0.1, 0.2), (0.0075, 0.007523), (0.1, 0.1 + 1e-9))]
-    assert shown == ["0.1..0.2", "0.0075..0.00752", "0.1..0.1"]
-    assert _number(Figure(0.1, 0.3, "sample", 0.2)) == "~0.2"
-    assert _number(None) == "-"
+    assert shown == ["10–20 %", "0.75–0.753 %", "10–10.0000001 %"]
+    assert _number(Figure(0.1, 0.3, "sample", 0.2)) == "~20 %"
+    assert _number(None) == "–"
 
 
 def test_many_settings_and_long_names_still_fit(capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -245,7 +245,7 @@ def test_doctor_says_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["problems"] == []
     assert found["packages"]["numpy"]
     assert found["places"]["models"] == str(ROOT / "models")
-    assert holdfast(capsys, "doctor")[1].endswith("All that is needed is there.\n")
+    assert holdfast(capsys, "doctor")[1].endswith("Everything required is installed.\n")
 
 
 def test_a_missing_java_is_a_note_and_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,7 @@ def test_a_log_with_too_many_bad_records_says_why_and_how_many_and_shows_none(tm
     with pytest.raises(InputError) as raised:
         log_of(records, question)
     assert SECRET not in str(raised.value)
-    assert "3 of 4 records (75.0%) cannot be used" in str(raised.value)
+    assert "3 of 4 records (75 %) cannot be used" in str(raised.value)
     assert "no host: 2" in str(raised.value)
     assert "log.csv, line 3" in str(raised.value)
 

@@ -114,7 +114,7 @@ def test_queries_that_do_not_fit_their_hosts_are_infeasible(capsys: pytest.Captu
     file.write_text(EXAMPLE.read_text().replace("count = 8", "count = 2"))
     code, _, err = run(capsys, "plan", "replicas", file)
     assert code == 3
-    assert "infeasible: operators take 1.2705 CPUs, the hosts for primaries have 1.2" in err
+    assert "infeasible: operators take 1.27 CPUs, the hosts for primaries have 1.2" in err
     file.write_text(EXAMPLE.read_text().replace("[hosts]\ncount = 8\ncpu = 0.6", ""))
     assert "hosts: is missing" in run(capsys, "plan", "replicas", file)[2]
 

@@ -29,7 +29,7 @@ def test_bounded_queues_have_a_table_of_places_and_lag(capsys: pytest.CaptureFix
     out = shown(capsys, "backpressure", "--set", "duration=50 s")
     table = out.split("Bounded queues")[1]
     rows = {line.split()[0]: line.split() for line in table.splitlines() if line.strip() and "%" in line}
-    assert rows["enrich"][1:4] == ["50", "100.0", "%"]
+    assert rows["enrich"][1:4] == ["50", "100", "%"]
     assert int(rows["orders"][-1].replace(",", "")) > 1000
     assert "Bounded queues" not in shown(capsys, "mm1", "--set", "duration=20 s")
 
@@ -38,7 +38,7 @@ def test_each_move_has_a_row_and_a_place_on_the_page(capsys: pytest.CaptureFixtu
     out = shown(capsys, "migration", "--out", str(tmp_path / "out")).split("Migrations")[1].split("Targets")[0]
     rows = {words[1]: words for words in (line.split() for line in out.splitlines()) if words and "[" in words[0]}
     assert list(rows) == ["direct", "cpa", "cpal", "lazy_move"]
-    assert "-" not in {cell for words in rows.values() for cell in words}  # all came to their ends
+    assert "–" not in {cell for words in rows.values() for cell in words}  # all came to their ends
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "What each move took" in page
 
@@ -77,7 +77,7 @@ def test_a_join_in_windows_is_moved_rescaled_and_recovered(capsys: pytest.Captur
     rows = [line.split() for line in out.split("Migrations")[1].split("Rescaling")[0].splitlines() if "[" in line]
     assert {row[0].split("[")[0] for row in rows} == {"match"}
     assert len(rows) > 5
-    assert "-" not in {cell for row in rows for cell in row}  # all came to their ends
+    assert "–" not in {cell for row in rows for cell in row}  # all came to their ends
     assert "Recoveries" in out
 
 
@@ -91,3 +91,47 @@ def test_the_page_gives_the_command_with_all_that_was_set(capsys: pytest.Capture
     shown(capsys, "mm1", "--set", "duration=20 s", "--set", "seed=4", "--out", str(tmp_path / "out"))
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "holdfast run mm1 --set &#39;duration=20 s&#39; --set seed=4" in page
+
+
+def test_writing_checkpoints_is_named_where_it_makes_a_backlog(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "writes.toml"
+    path.write_text(WRITES)
+    arguments = ("run", str(path), "--set", "duration=30 s")
+    with pytest.raises(SystemExit):
+        cli.main(arguments)
+    said = capsys.readouterr().err
+    assert "tuples beside checkpoints cannot keep up: sum-0 writes 6 MB of them every 10 s" in said
+    with pytest.raises(SystemExit):
+        cli.main((*arguments, "--set", "operators.sum.serialise=100 MB/s"))
+    assert "cannot keep up" not in capsys.readouterr().err
+
+
+WRITES = """
+duration = "30 s"
+seed = 1
+[workload.words]
+rate = "100 /s"
+tuple = "100 B"
+[operators.words]
+kind = "source"
+[operators.sum]
+kind = "aggregate"
+key_groups = 4
+parallelism = 1
+inputs = { words = "key" }
+serialise = "1 MB/s"
+service = { distribution = "deterministic", value = "6 ms" }
+state = { model = "fixed", bytes = "1.5 MB" }
+[operators.out]
+kind = "sink"
+inputs = { sum = "shuffle" }
+[hosts.front]
+[hosts.worker]
+count = 2
+[fault_tolerance]
+method = "checkpoint"
+interval = "10 s"
+guarantee = "at-most-once"
+"""

@@ -16,8 +16,8 @@ from pages import StatedFigures
 
 from analysis.report import page
 from holdfast.cli import main
-from models.availability.times import MONTH_S, availability_text
-from models.units import duration_text
+from models import display
+from models.availability.times import MONTH_S
 from scenarios import sizing
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -113,9 +113,17 @@ def asked_of(document: dict[str, Any]) -> float:
     return float(1 - Decimal(repr(document["target"]["availability"])))
 
 
-def bounded(at: dict[str, Any], mark: str) -> str:
-    """The time down of a month, after the mark if it is an upper bound."""
-    return ("" if at["unavailability_at_least"] is None else mark) + duration_text(at["down_s_per_month"])
+def down_of(at: dict[str, Any]) -> str:
+    """The time down of a month: both its ends where it is not known exactly."""
+    least, most = at["down_s_per_month_at_least"], at["down_s_per_month"]
+    return display.duration(most) if least is None else display.between(least, most)
+
+
+def availability_of(at: dict[str, Any]) -> str:
+    """The availability, rounded down where it is a lower bound."""
+    if at["unavailability_at_least"] is None:
+        return display.availability(at["unavailability"])
+    return f"≥ {display.availability(at['unavailability'], rounding='up')}"
 
 
 def test_a_plan_has_the_same_figures_wherever_it_is_stated_at_an_interval(views: Views) -> None:
@@ -173,25 +181,22 @@ def test_the_terminal_states_the_figures_of_the_document(views: Views) -> None:
     if at is None:
         assert "Nothing" in said
     else:
-        least = (
-            "" if at["down_s_per_month_at_least"] is None else f"{duration_text(at['down_s_per_month_at_least'])} to "
-        )
-        allowed = duration_text(document["target"]["allowed_s_per_month"])
-        assert f"{plan_text(document['plan'])}, a checkpoint every {duration_text(at['interval_s'])} cost" in said
-        assert f"{availability_text(at['unavailability'])}, asked" in said
-        assert f"down a month {least}{duration_text(at['down_s_per_month'])} of {allowed} allowed" in said
-        recoveries = {"mean": "mean_recovery_s", "all within": "worst_recovery_s"}
+        allowed = display.duration(document["target"]["allowed_s_per_month"])
+        assert f"{plan_text(document['plan'])}, a checkpoint every {display.duration(at['interval_s'])} cost" in said
+        assert f"{availability_of(at)}, asked" in said
+        assert f"down a month {down_of(at)} of {allowed} allowed" in said
+        recoveries = {"mean": "mean_recovery_s", "longest": "worst_recovery_s"}
         for word, name in recoveries.items():
             value = float("inf") if at[name] is None else at[name]
-            assert f"{word} {duration_text(value)}" in said
+            assert f"{word} {display.duration(value)}" in said
     rows = [line.split("  ") for line in views.terminal.splitlines()]
     cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     for point in document["curve"]:
         if point["at"] is not None:
-            asked = availability_text(point["allowed_unavailability"], 10)
+            asked = display.availability(point["allowed_unavailability"], 10)
             row = next(row for row in cells if row and row[0].removesuffix(" (asked)") == asked and len(row) == 5)
-            assert row[1:3] == [plan_text(point["plan"]), duration_text(point["at"]["interval_s"])]
-            assert row[4] == bounded(point["at"], "<")
+            assert row[1:3] == [plan_text(point["plan"]), display.duration(point["at"]["interval_s"])]
+            assert row[4] == down_of(point["at"])
 
 
 def test_headline_and_tables_of_the_page_state_the_figures_of_the_document(views: Views) -> None:
@@ -202,30 +207,32 @@ def test_headline_and_tables_of_the_page_state_the_figures_of_the_document(views
         for one in document[key]:
             row = rows[plan_text(one["plan"])]
             if one["at"] is not None:
-                assert row[4:6] == [duration_text(one["at"]["interval_s"]), bounded(one["at"], "≤ ")]
-            assert row[6] == ("–" if one["least"] is None else f"≥ {duration_text(one['least_s_per_month'])}")
+                assert row[4:6] == [display.duration(one["at"]["interval_s"]), down_of(one["at"])]
+            assert row[6] == display.at_least(one["least_s_per_month"])
     for point, row in zip(document["curve"], views.tables.get("figure-cost", [[]])[1:], strict=True):
         assert row[:2] == [
-            availability_text(point["allowed_unavailability"], 10),
-            duration_text(point["allowed_s_per_month"]),
+            display.availability(point["allowed_unavailability"], 10),
+            display.duration(point["allowed_s_per_month"]),
         ]
         if point["at"] is not None:
-            figures = [duration_text(point["at"]["interval_s"]), bounded(point["at"], "≤ ")]
+            figures = [display.duration(point["at"]["interval_s"]), down_of(point["at"])]
             assert row[2:5] == [plan_text(point["plan"]), *figures]
     if at is None:
         certain = "nothing meets the target" if document["status"] == "infeasible" else "nothing is certain to meet"
         assert views.headline["plan"].startswith(certain)
         return
-    down = bounded(at, "≤ ")
+    down = down_of(at)
     assert f"down {down} a month" in views.headline["availability"]
-    assert availability_text(at["unavailability"]) in views.headline["availability"]
-    assert views.headline["checkpoint every"].startswith(duration_text(at["interval_s"]))
+    assert views.headline["availability"].startswith(availability_of(at))
+    assert views.headline["checkpoint every"].startswith(display.duration(at["interval_s"]))
     assert views.tables["table-down"][-1][-1] == down
     times = {row[2]: row[3] for row in views.tables["table-recovery"][1:]}
-    assert times["all within"] == duration_text(
+    assert times["longest"] == display.duration(
         float("inf") if at["worst_recovery_s"] is None else at["worst_recovery_s"]
     )
     recovery = next(text for label, text in views.headline.items() if label.startswith("recovery"))
-    assert recovery.startswith(duration_text(at["promised_recovery_s"] or float("inf")))
-    sums = [float(re.sub("[^0-9.e-]", "", row[2])) for row in views.tables["table-down"][1:]]
+    assert recovery.startswith(display.duration(at["promised_recovery_s"] or float("inf")))
+    assert views.headline["cost"] == f"{display.money(document['cost'])} {document['cost_unit']}"
+    assert f"cost {views.headline['cost']}, " in " ".join(views.terminal.split())
+    sums = [float(re.sub("[^0-9.]", "", row[2])) for row in views.tables["table-down"][1:]]
     assert sums[-1] == pytest.approx(sum(sums[:-1]), rel=0.02)

@@ -116,7 +116,7 @@ def test_validate_and_run_agree_on_every_value_of_the_schema(
 REFUSED = {
     "a protocol": ("elasticity", 'elasticity.protocol="dsm"', "elasticity.protocol = dsm: not simulated yet"),
     "a plan of tasks": ("mm1", 'placement.plan="plan.json"', "placement.plan = plan.json: not simulated yet"),
-    "a limit": ("mm1", "limits.steps=10", "limits.steps = 10: the run needs about 3.6e+06 steps"),
+    "a limit": ("mm1", "limits.steps=10", "limits.steps = 10: the run needs about 3,600,000 steps"),
     "a method that needs statistics": (
         "crash-recovery",
         'fault_tolerance.allocation="exact"',

@@ -17,7 +17,6 @@ from models.availability.repair import broken_given_down, down_law, pair_unavail
 from models.availability.times import (
     DAY_S,
     MONTH_S,
-    availability_text,
     day_average_rule,
     downtime_s,
     end_of_day,
@@ -25,7 +24,6 @@ from models.availability.times import (
     steady,
 )
 from models.errors import InputError
-from models.units import apart
 
 RING = Queries(5, tuple((k, (k + 1) % 5) for k in range(5)), (tuple(range(5)),))
 
@@ -210,16 +208,3 @@ def test_downtime_budgets_of_a_month() -> None:
 def test_bad_times_rates_and_cuts_are_refused(make) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError):
         make()
-
-
-def test_an_availability_keeps_all_its_nines_as_text() -> None:
-    texts = [availability_text(one) for one in (0.0, 1.0, 0.25, 0.000346, 1e-5, 1.04e-5, 2.5e-11)]
-    assert texts == ["1", "0", "0.75", "0.999654", "0.99999", "0.9999896", "0.999999999975"]
-    assert availability_text(float(f"{1 - 0.99995678:.10g}"), 10) == "0.99995678"
-
-
-def test_times_that_differ_differ_as_text() -> None:
-    assert apart(60.04, 60.0) == ("60.04 s", "60 s")
-    assert apart(5400.0, 26.3) == ("1.5 h", "26.3 s")
-    assert apart(26.298, 26.298) == ("26.3 s", "26.3 s")
-    assert len(set(apart(100.0, 100.0 * (1 + 1e-12), 100.0 * (1 + 1e-11)))) == 3

@@ -191,7 +191,7 @@ def test_tuples_that_have_no_time_beside_checkpoints_are_told_from_checkpoints_t
         scenario = made(hosts=hosts, operators=operators, fault_tolerance=slow)
         (one,) = [text.text for text in warnings(scenario) if "keep up" in text.text]
         assert one.startswith(f"{what} cannot keep up: sum-0 writes {4 * megabytes:g} MB of them every 10 s")
-        assert f"(60% taken by services) they take {10 * megabytes:g} s" in one
+        assert f"(60 % taken by services) they take {10 * megabytes:g} s" in one
 
 
 def test_a_time_just_above_the_interval_is_not_shown_as_the_interval() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from models import layout
 from models.errors import InputError
-from models.estimate import BYTES_PER_STEP, SECONDS_PER_STEP, check_limits, estimate, rough
+from models.estimate import BYTES_PER_STEP, SECONDS_PER_STEP, check_limits, estimate
 from models.flow import flows, source_rate
 from models.inputs import RateSeries, RunInputs
 from models.key_groups import crc32_group, group_shares, groups_of_keys
@@ -269,10 +269,3 @@ def test_a_run_above_a_limit_is_refused_with_estimate_and_limit(limits: dict[str
 def test_a_run_within_its_limits_is_not_refused() -> None:
     scenario = word_count()
     assert check_limits(scenario, estimate(scenario)) is None  # type: ignore[func-returns-value]
-
-
-@pytest.mark.parametrize(("value", "dimension", "text"), [
-    (0.0, "B", "0 B"), (999.0, "B", "999 B"), (1.37e9, "B", "1.37 GB"), (90.0, "s", "1.5 min"), (2e-9, "s", "0.002 us"),
-])  # fmt: skip
-def test_rough_numbers_are_for_people(value: float, dimension: str, text: str) -> None:
-    assert rough(value, dimension) == text

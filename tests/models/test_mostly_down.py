@@ -82,7 +82,7 @@ def test_a_time_between_failures_below_the_time_to_repair_is_a_warning(
 ) -> None:
     found = said(capsys, tmp_path / "x.toml", command, text)
     assert f"warning: {path}: the mean up time of 1 min is below the time to repair of 1 h" in found
-    assert "98.4% of the time" in found
+    assert "98.36 % of the time" in found
 
 
 @pytest.mark.parametrize(

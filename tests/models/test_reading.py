@@ -90,7 +90,7 @@ SHAPES = [
     (
         "operators/count/state",
         {"model": "per-key"},
-        'operators.count.state.bytes: is missing (write it as in bytes = "8 GiB")',
+        'operators.count.state.bytes: is missing (write it as in bytes = "8 GB")',
     ),
     ("workload/words/rate", 100, f'workload.words.rate = 100: {UNIT} (write it with its unit, as in "100 /s")'),
     (
@@ -133,7 +133,7 @@ SHAPES = [
         "workload/words/tuple",
         "1 Mb",
         "workload.words.tuple = 1 Mb: 'Mb' is barn, an area: write B for bytes or bit for bits "
-        '(write it with its unit, as in "8 GiB")',
+        '(write it with its unit, as in "8 GB")',
     ),
     ("hosts/worker/staggered", 1, "hosts.worker.staggered: unknown key"),
     ("fault_tolerance/staggered", "yes", "fault_tolerance.staggered = yes: must be true or false"),

@@ -14,7 +14,7 @@ from models.sizing.chain import not_there
 from models.sizing.description import sizing_from
 from models.sizing.problem import SizingProblem, SystemPlan
 from models.solution import Status
-from models.units import parse
+from models.units import in_unit, parse
 from optimizer.sizing import solve
 from optimizer.sizing.judge import judge
 
@@ -266,3 +266,19 @@ def test_more_hosts_can_be_worse_so_that_none_may_be_skipped() -> None:
     unavailable = [by_grid(asked, SystemPlan(n, 1, 3)) for n in (4, 6, 30, 60)]
     assert unavailable[0] > unavailable[1]
     assert unavailable[3] > unavailable[2]
+
+
+def test_a_cost_is_the_sum_of_the_prices_as_they_are_written() -> None:
+    raw: dict[str, Any] = {
+        "target": {"availability": 0.99},
+        "work": {"load": 1.0},
+        "hosts": {"most": 40, "price": "0.7 USD/h"},
+        "failures": {"mttf": "20 d", "mttr": "2 h", "crews": [1, 3], "crew_price": "0.1 USD/h"},
+        "checkpoints": {"pause": "0.2 s"},
+    }
+    asked = SizingProblem(sizing_from(raw), 20 * 86_400.0, 7200.0)
+    for plan in asked.plans():
+        cents = 70 * plan.hosts + 10 * plan.crews
+        assert in_unit(asked.cost(plan), "USD/s", "USD/h") == cents / 100
+        assert asked.cost(plan) == parse(f"{cents / 100} USD/h", "USD/s")
+    assert 18 * (0.7 / 3600) * 3600 != 12.6  # what a sum of floats would be

@@ -46,8 +46,8 @@ def test_what_is_sampled_has_its_interval_and_what_was_never_seen_its_upper_end(
     order = report_availability._order(made)
     highs = [x + up for x, up in zip(drawn.data[0]["x"], drawn.data[0]["error_x"]["array"], strict=True)]
     assert highs == pytest.approx([line.queries[k].high for k in order], rel=1e-3)
-    assert report_availability.chance(line.queries[1]).startswith("< ")
-    assert "interval of what was sampled" in drawn.caption
+    assert report_availability.chance(line.queries[1]).startswith("≤ ")
+    assert "interval of a sample" in drawn.caption
 
 
 def test_a_page_of_availability_has_every_setting_and_what_is_worth_what() -> None:

@@ -124,7 +124,7 @@ def test_an_outage_names_the_hosts_of_the_query_that_were_down() -> None:
     }
     found = tables.outages(system(), [records(**rows)])
     assert found is not None
-    assert [row[2:] for row in found.rows] == [("2 d 00:00:00", "24 h", "b"), ("0 d 01:00:00", "4 h", "a")]
+    assert [row[2:] for row in found.rows] == [("2 d 00:00:00", "1 d", "b"), ("0 d 01:00:00", "4 h", "a")]
 
 
 def test_names_are_text_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

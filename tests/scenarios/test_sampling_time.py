@@ -34,7 +34,7 @@ def test_the_expected_time_is_that_of_the_batch_times_runs_and_settings() -> Non
     expected = SamplingTime(10**9, 3, said.append, clock_of(0.5))
     expected.check(made.append)
     expected.check(made.append)
-    assert said == ["sampling 1e+09 runs for each of 3 settings takes about 25 min"]
+    assert said == ["sampling 1,000,000,000 runs for each of 3 settings takes about 25 min"]
     assert made[-1] == BATCH
     assert len(made) == 2
 
@@ -42,8 +42,10 @@ def test_the_expected_time_is_that_of_the_batch_times_runs_and_settings() -> Non
 def test_more_than_a_day_is_refused_with_the_runs_that_fit() -> None:
     with pytest.raises(InputError) as refused:
         SamplingTime(10**12, 1, _never, clock_of(1.0)).check(lambda _: None)
-    assert "--runs = 1000000000000: sampling 1e+12 runs takes about 11.6 d: at most a day" in str(refused.value)
-    assert "about 9e+10 runs take a day" in str(refused.value)
+    assert "--runs = 1000000000000: sampling 1,000,000,000,000 runs takes about 11.6 d: at most a day" in str(
+        refused.value
+    )
+    assert "about 90,000,000,000 runs take a day" in str(refused.value)
 
 
 def test_few_runs_are_not_timed() -> None:

@@ -127,7 +127,7 @@ def test_the_load_is_the_work_that_came_also_where_it_is_not_done() -> None:
     # 800 tuples a second of 2 ms are 1.6 cores.
     made = counted("800 /s", elasticity={"policy": "threshold", "period": "2 s", "moves": 1, "begin": "3 s"})
     at, first = next((row[0], row[2]) for row in rows(simulate(made), "decisions") if "is to move" in row[1])
-    assert (at, first[: first.index(" of")]) == (4 * S, "h-1 is at 160.0 %")
+    assert (at, first[: first.index(" of")]) == (4 * S, "h-1 is at 160 %")
 
 
 # -- moves
