@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,6 +99,30 @@ def test_the_same_operator_at_another_cost_is_refused_and_nothing_changes() -> N
         graph.add(chain("one"))
     with pytest.raises(InputError, match="did you mean one"):
         graph.remove("on")
+
+
+def test_the_graph_for_drawing_is_a_copy_with_names_numbers_and_edges_the_way_of_tuples(tmp_path: Path) -> None:
+    graph = QueryGraph([chain("gone", "SAP"), two("one", "join", "l", "r", 60.0), two("other", "sequence", "r", "n")])
+    graph.remove("gone")
+    made = graph.graph()
+    assert list(made) == list(graph.nodes)
+    assert {made.nodes[n]["name"]: [made.nodes[one]["name"] for one in made.predecessors(n)] for n in made} == {
+        "one.a": [],
+        "one.b": [],
+        "one.x": ["one.a", "one.b"],
+        "one.d": ["one.x"],
+        "other.b": [],
+        "other.x": ["one.b", "other.b"],
+        "other.d": ["other.x"],
+    }
+    operator = {"kind": "join", "predicate": "on key", "cost_s": 0.0, "selectivity": 1.0, "tuple_bytes": 0.0}
+    assert made.nodes[graph.members("one")["x"]] == {**operator, "name": "one.x", "queries": 1, "window_s": 60.0}
+    assert made.nodes[graph.members("one")["b"]]["queries"] == 2
+    nx.write_graphml(made, tmp_path / "queries.xml")
+    again = nx.read_graphml(tmp_path / "queries.xml", node_type=int)
+    assert dict(again.nodes(data=True)) == dict(made.nodes(data=True))
+    made.clear()
+    assert graph.graph().number_of_nodes() == 7
 
 
 PREDICATES = st.lists(st.sampled_from("ab"), max_size=3)
