@@ -139,9 +139,9 @@ def _weakest(found: Answer) -> list[Table | str]:
 
     alone, fewest = weakest(found.asked)
     failures = "hosts or domains" if found.asked.domains else "hosts"
-    counts = sorted(Counter(size for size in fewest.values() if size is not None).items())
-    parts = ", ".join(f"{size} ({of} {'query' if of == 1 else 'queries'})" for size, of in counts)
-    note = f"Fewest {failures} down that break a query: {parts or 'too many ways to tell'}."
+    counts = sorted(Counter(fewest.values()).items(), key=lambda one: (one[0] is None, one[0]))
+    parts = [f"{size or 'not known'} ({of} {'query' if of == 1 else 'queries'})" for size, of in counts]
+    note = f"Fewest {failures} down that break a query: {', '.join(parts)}."
     rows = [(one.name, one.kind, _few(one.queries), f"{len(one.queries)}") for one in alone[:_MOST_ROWS]]
     if not rows:
         return [note]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from models.availability.cuts import minimal
 from models.availability.queries import Queries
 
-_MOST_CUTS = 4096  # of an operator on hosts in several groups, up to which the smallest is looked for
+_MOST_CUTS = 512  # of some hosts of an operator in several groups, up to which the smallest is looked for
 _LEAST_OPEN = 2  # the least that the smallest cut of one that was not looked for can have
 
 Groups = Sequence[Sequence[int]]
@@ -58,10 +58,10 @@ def _smallest_cut(elements: Sequence[set[int]], n_hosts: int) -> int | None:
     """How many elements take down all these hosts; a group of a host takes down no less than the host itself."""
     if set.intersection(*elements):
         return 1
-    parts = {frozenset(own) if len(own) == 1 else frozenset(one for one in own if one >= n_hosts) for own in elements}
-    if math.prod(map(len, parts)) > _MOST_CUTS:
-        return None
+    of_hosts = (own if len(own) == 1 else {one for one in own if one >= n_hosts} for own in elements)
     cuts: Sequence[int] = (0,)
-    for part in parts:
+    for part in dict.fromkeys(map(frozenset, of_hosts)):
         cuts = minimal(cut | 1 << one for cut in cuts for one in part)
+        if len(cuts) > _MOST_CUTS:
+            return None
     return cuts[0].bit_count()
