@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import networkx as nx
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
@@ -97,24 +98,7 @@ def coloured(ends: IntArray, n_colours: int, tries: int = 8) -> tuple[IntArray, 
 
 def is_bipartite(ends: IntArray) -> bool:
     """Whether the nodes fall into two sides so that each edge joins one with the other."""
-    neighbours: dict[int, list[int]] = {}
-    for a, b in ends.tolist():
-        neighbours.setdefault(a, []).append(b)
-        neighbours.setdefault(b, []).append(a)
-    side: dict[int, bool] = {}
-    for root in sorted(neighbours):
-        if root in side:
-            continue
-        side[root], queue = False, [root]
-        while queue:
-            node = queue.pop()
-            for other in neighbours[node]:
-                if other not in side:
-                    side[other] = not side[node]
-                    queue.append(other)
-                elif side[other] == side[node]:
-                    return False
-    return True
+    return bool(nx.is_bipartite(nx.from_edgelist(ends.tolist())))
 
 
 def busiest(ends: IntArray, weights: FloatArray) -> tuple[float, tuple[int, ...]]:
@@ -136,33 +120,15 @@ def busiest(ends: IntArray, weights: FloatArray) -> tuple[float, tuple[int, ...]
     for node in sorted(at):
         if (total := math.fsum(at[node])) > most:
             most, nodes = total, (node,)
-    near: dict[int, set[int]] = {}
-    for a, b in between:
-        near.setdefault(a, set()).add(b)
-        near.setdefault(b, set()).add(a)
-    for a, b in sorted(between):
-        for c in sorted(near[a] & near[b]):
-            if c > b and (total := math.fsum(between[a, b] + between[a, c] + between[b, c])) > most:
-                most, nodes = total, (a, b, c)
-    for part in _odd_parts(near):
-        among = math.fsum(weight for (a, _), each in between.items() if a in part for weight in each)
-        if (total := among / (len(part) // 2)) > most:
-            most, nodes = total, tuple(sorted(part))
-    return most, nodes
-
-
-def _odd_parts(near: dict[int, set[int]]) -> list[set[int]]:
-    """The connected parts with an odd number of nodes, at least five."""
-    parts, seen = [], set()
-    for root in sorted(near):
-        if root in seen:
-            continue
-        part, queue = {root}, [root]
-        while queue:
-            for other in near[queue.pop()] - part:
-                part.add(other)
-                queue.append(other)
-        seen |= part
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(sorted(at))  # triangles and parts come in their order
+    graph.add_edges_from(between)
+    for a, b, c in sorted(nx.all_triangles(graph)):
+        if (total := math.fsum(between[a, b] + between[a, c] + between[b, c])) > most:
+            most, nodes = total, (a, b, c)
+    for part in nx.connected_components(graph):
         if len(part) >= 5 and len(part) % 2:
-            parts.append(part)
-    return parts
+            among = math.fsum(weight for (a, _), each in between.items() if a in part for weight in each)
+            if (total := among / (len(part) // 2)) > most:
+                most, nodes = total, tuple(sorted(part))
+    return most, nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,10 @@ from models.availability.description import Availability, availability_from, fau
 from models.availability.exact import BOUNDS, some_broken, unavailability
 from models.availability.factoring import TooManyNodes
 from models.availability.law import broken_law
-from models.availability.problem import Setting, queries_of, settings_of
+from models.availability.problem import Setting, domains_of, queries_of, settings_of
 from models.availability.queries import Failures, Queries
 from models.availability.repair import broken_given_down
+from models.availability.single_points import fewest_down, single_points
 from models.availability.times import downtime_s
 from models.checked_arrays import FloatArray
 from models.errors import InputError, named, raise_if_any
@@ -332,13 +333,38 @@ def _short_of(found: Sampled, method: str) -> dict[float, Figure]:
     return {share: Figure(*wilson(k, found.runs), method, k / found.runs) for share, k in events.items()}
 
 
+@dataclass(frozen=True)
+class SinglePoint:
+    """A host or a domain ("kind") whose failure alone breaks these queries."""
+
+    kind: str
+    name: str
+    queries: tuple[str, ...]
+
+
+def weakest(asked: Availability) -> tuple[tuple[SinglePoint, ...], dict[str, int | None]]:
+    """Return what breaks queries alone, what breaks most first, and how many failures each query takes at least."""
+    queries, domains = queries_of(asked), domains_of(asked)
+    elements = [*(("host", name) for name in asked.host_names), *(("domain", name) for name in asked.domains)]
+    broken: dict[int, list[str]] = {}
+    for query, alone in zip(asked.queries, single_points(queries, domains), strict=True):
+        for element in alone:
+            broken.setdefault(element, []).append(query)
+    order = sorted(broken, key=lambda element: (-len(broken[element]), element))
+    fewest = dict(zip(asked.queries, fewest_down(queries, domains), strict=True))
+    return tuple(SinglePoint(*elements[element], tuple(broken[element])) for element in order), fewest
+
+
 def document(found: Answer) -> dict[str, Any]:
     """The answer as one JSON document."""
+    alone, fewest = weakest(found.asked)
     return {
         "name": found.asked.name,
         "hosts": len(found.asked.host_names),
         "operators": len(found.asked.operators),
         "settings": [_line_document(line, found.asked) for line in found.lines],
+        "single_points": [asdict(one) for one in alone],
+        "fewest_down": fewest,
         "target": found.target,
         "allowed_s_per_month": None if found.target is None else downtime_s(1 - found.target),
         "missed": list(found.missed),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from models.availability.single_points import single_points
 from models.checked_arrays import FloatArray, frozen
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.queries.description import MOST_LEVELS
@@ -266,6 +267,16 @@ def worth_of(plan: ReplicationPlan, problem: Replication) -> dict[int, float]:
 def count_of(plan: ReplicationPlan) -> int:
     """Return the number of replicas of a plan."""
     return 0 if plan.levels is None else int(plan.levels.sum())
+
+
+def broken_alone(plan: ReplicationPlan, problem: Replication) -> dict[int, list[int]]:
+    """Return the queries that the failure of each host breaks by itself, for hosts that do, most queries first."""
+    assert plan.instances is not None
+    found: dict[int, list[int]] = {}
+    for query, hosts in enumerate(single_points(problem.queries(plan.instances))):
+        for host in hosts:
+            found.setdefault(host, []).append(query)
+    return dict(sorted(found.items(), key=lambda one: (-len(one[1]), one[0])))
 
 
 def by_worth(plan: ReplicationPlan, worth: Mapping[int, float]) -> list[int]:

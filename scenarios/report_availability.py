@@ -15,11 +15,12 @@ from analysis.report.section import Section
 from analysis.report.tables import Table
 from models import display
 from models.availability.times import downtime_s
-from scenarios.availability import Answer, Figure, Line
+from scenarios.availability import Answer, Figure, Line, weakest
 from scenarios.availability_worth import Worth
 from scenarios.report_content import versions
 
 _MOST_DRAWN, _MOST_SETTINGS, _MOST_FOUND, _MOST = 30, 5, 1000, 60
+_MOST_NAMED = 8  # queries that a single point of failure breaks
 _ASSUMPTIONS = (
     "A query runs when each of its operators has an instance on a host that is up; it is broken else.",
     "Hosts fail independently of each other but for what the file says they share.",
@@ -30,7 +31,7 @@ _ASSUMPTIONS = (
 def availability_page(found: Answer, worth: Sequence[Worth] = (), *, command: str = "") -> str:
     """The page as HTML; figures of queries are those of the last settings."""
     asked, last = found.asked, found.lines[-1]
-    sections = [_queries(found), _settings(found), *_worth(worth)]
+    sections = [_queries(found), _settings(found), _alone(found), *_worth(worth)]
     sampled = any(one.estimate is not None for line in found.lines for one in (*line.queries, line.mean))
     content = ReportContent(
         title=asked.name or "Availability",
@@ -198,6 +199,23 @@ def _open(figure: Figure) -> str:
     return "" if figure.low == figure.high else f" ({span(figure)})"
 
 
+def _alone(found: Answer) -> Section:
+    alone, fewest = weakest(found.asked)
+    rows = tuple(
+        (text.plain(one.name), one.kind, f"{len(one.queries):,}", text.plain(_few(one.queries)))
+        for one in alone[:_MOST_FOUND]
+    )
+    one, two = (sum(least == size for least in fewest.values()) for size in (1, 2))
+    words = (
+        f"One failure is enough to break {one:,} of {len(fewest):,} queries, and two are needed for {two:,}. "
+        "A domain is one failure. How likely failures are is not looked at."
+    )
+    heads = ("host or domain", "kind", "breaks", "queries")
+    note = _left(len(alone), _MOST_FOUND)
+    made = Table("alone", "Single points of failure", heads, rows, (False, False, True, False), note=note)
+    return Section("alone", "What one failure breaks", "One failure", words, tables=(made,) if rows else ())
+
+
 def _worth(found: Sequence[Worth]) -> list[Section]:
     if not found:
         return []
@@ -222,6 +240,10 @@ def _worth(found: Sequence[Worth]) -> list[Section]:
 
 
 # -- cells
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
 
 
 def chance(figure: Figure) -> str:

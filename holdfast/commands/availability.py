@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 20
 _MOST_COLUMNS = 5
+_MOST_NAMED = 4  # queries that a single point of failure breaks
 MISSED = 4
 
 
@@ -63,7 +65,7 @@ def availability(
         more = {"worth": [one.document() for one in of_worth]} if worth else {}
         terminal.print_json(document(found) | more)
     else:
-        terminal.show(*_tables(found), *_worth_tables(of_worth), *_notes(found), *doubts)
+        terminal.show(*_tables(found), *_weakest(found), *_worth_tables(of_worth), *_notes(found), *doubts)
     if found.missed:
         missed = f"{len(found.missed)} of {len(asked.queries)} queries miss {_percent(found.target)}"
         typer.echo(missed + (" in some setting" if len(found.lines) > 1 else ""), err=True)
@@ -128,6 +130,28 @@ def _by_query(found: Answer) -> Table:
     more = f"the worst {len(order)} of {len(names)}" if len(order) < len(names) else "worst first"
     columns = ["query", *(line.label for line in lines), *(["known to lie in"] if open_ends else []), "method"]
     return terminal.table(f"Unavailability by query, {more}", columns, rows)
+
+
+def _weakest(found: Answer) -> list[Table | str]:
+    """Single points of failure, and how many failures queries take; by structure, so the same in all settings."""
+    from holdfast import terminal  # noqa: PLC0415
+    from scenarios.availability import weakest  # noqa: PLC0415
+
+    alone, fewest = weakest(found.asked)
+    failures = "hosts or domains" if found.asked.domains else "hosts"
+    counts = sorted(Counter(fewest.values()).items(), key=lambda one: (one[0] is None, one[0]))
+    parts = [f"{size or 'not known'} ({of} {'query' if of == 1 else 'queries'})" for size, of in counts]
+    note = f"Fewest {failures} down that break a query: {', '.join(parts)}."
+    rows = [(one.name, one.kind, _few(one.queries), f"{len(one.queries)}") for one in alone[:_MOST_ROWS]]
+    if not rows:
+        return [note]
+    more = f", the first {len(rows)} of {len(alone)}" if len(rows) < len(alone) else ""
+    title = f"Single points of failure, of {len(fewest)} queries{more}"
+    return [terminal.table(title, ("fails", "kind", "breaks", "queries"), rows, text_columns=3), note]
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
 
 
 def _worth_tables(found: Sequence[Worth]) -> list[Table]:

@@ -236,7 +236,10 @@ def _no_room(problem: Replication) -> Exception:
 
 
 def _figures(plan: ReplicationPlan, problem: Replication) -> dict[str, Any]:
+    from scenarios.replication import broken_alone  # noqa: PLC0415
+
     levels = plan.levels
+    alone = None if plan.instances is None else {str(host): len(of) for host, of in broken_alone(plan, problem).items()}
     return {
         "mean_broken": None if plan.broken is None else (plan.broken @ problem.shares).tolist(),
         "worst_broken": None if plan.broken is None else plan.broken.max(axis=1).tolist(),
@@ -244,6 +247,7 @@ def _figures(plan: ReplicationPlan, problem: Replication) -> dict[str, Any]:
         "replicated": None if levels is None else int((levels > 0).sum()),
         "replicas": None if levels is None else int(levels.sum()),
         "left_out": plan.left_out,
+        "broken_by_one_host": alone,
         "methods": list(plan.methods),
         "colours": plan.colours,
     } | ({"moves": plan.moves} if problem.running else {})
@@ -294,10 +298,24 @@ def _show(
     elif bound is not None:
         least = display.number(bound, 6, rounding="down")
         notes.append(f"No plan for the target takes less than {least} CPUs ({found[best].status}).")
+    notes += _alone(found[best], problem)
     notes += [] if colours is None else [f"At most {colours} different operators on a host."]
     compared = terminal.table(title, columns, rows, whole_columns=1)
     notes += _moved(found[best], problem, names)
     terminal.show(compared, *notes, *_which(found[best], problem, names, best))
+
+
+def _alone(plan: ReplicationPlan, problem: Replication) -> list[str]:
+    """How many queries a single host still breaks, in words."""
+    from scenarios.replication import broken_alone  # noqa: PLC0415
+
+    if plan.instances is None:
+        return []
+    alone = broken_alone(plan, problem)
+    if not alone:
+        return ["No single host breaks a query."]
+    broken, (host, most) = len(set().union(*alone.values())), next(iter(alone.items()))
+    return [f"Broken by a single host: {broken} of {problem.n_queries} queries; most by host {host}: {len(most)}."]
 
 
 def _moved(plan: ReplicationPlan, problem: Replication, names: Sequence[str]) -> list[str]:

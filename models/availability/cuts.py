@@ -77,7 +77,7 @@ def survived(cuts: Cuts, element: int) -> Cuts:
 
 
 def components(cuts: Cuts) -> list[Cuts]:
-    """The cuts in parts that share no element, in the order of their first cuts."""
+    """The cuts in parts that share no element, in the order of their last cuts."""
     parts: list[tuple[int, list[int]]] = []
     for cut in cuts:
         joined, members = cut, []

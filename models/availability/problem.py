@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from models.availability.repair import down_law, pair_unavailability, upgrade_la
 from models.availability.times import day_average_rule, end_of_day, not_taken_over, steady
 from models.checked_arrays import FloatArray
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,32 @@ def queries_of(asked: Availability) -> Queries:
         tuple(tuple(operator[name] for name in asked.operators_of(query)) for query in asked.queries),
         tuple(entry.weight if isinstance(entry, Query) else 1.0 for entry in asked.queries.values()),
     )
+
+
+def domains_of(asked: Availability) -> list[tuple[int, ...]]:
+    """The hosts of each domain by index, in the order of the file."""
+    host = {name: index for index, name in enumerate(asked.host_names)}
+    return [tuple(host[name] for name in domain.hosts) for domain in asked.domains.values()]
+
+
+def graph_of(asked: Availability) -> nx.DiGraph[str]:
+    """The graph of `Queries.graph` with the names of the file in place of numbers.
+
+    Hosts have `p`, `mttf_s` and `mttr_s` where they have their own, domains `p`.
+    """
+    import networkx as nx  # noqa: PLC0415 - the figures do without it
+
+    graph = queries_of(asked).graph(domains_of(asked))
+    names = {"host": asked.host_names, "domain": (*asked.domains,)}
+    names |= {"operator": (*asked.operators,), "query": (*asked.queries,)}
+    label = {node: f"{own['kind']} {names[own['kind']][own['index']]}" for node, own in graph.nodes(data=True)}
+    named: nx.DiGraph[str] = nx.relabel_nodes(graph, label)
+    for host, said in asked.own.items():
+        own = {"p": said.p, "mttf_s": said.mttf_s, "mttr_s": said.mttr_s}
+        named.nodes[f"host {host}"].update((key, value) for key, value in own.items() if value is not None)
+    for name, domain in asked.domains.items():
+        named.nodes[f"domain {name}"]["p"] = domain.p
+    return named
 
 
 def settings_of(asked: Availability, p: Sequence[float] = ()) -> list[Setting]:
@@ -165,7 +195,7 @@ def _failures(asked: Availability, chances: FloatArray) -> Failures:
             down[:, index] = steady(host.mttf_s, host.mttr_s)
         elif host is not None and host.p is not None:
             down[:, index] = host.p
-    groups = [tuple(names.index(host) for host in domain.hosts) for domain in asked.domains.values()]
+    groups = domains_of(asked)
     shocks = np.tile([domain.p for domain in asked.domains.values()], (len(down), 1)).reshape(len(down), len(groups))
     if not asked.beta:
         return Failures(down, tuple(groups), shocks)

@@ -15,13 +15,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from models.checked_arrays import FloatArray, frozen
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +67,29 @@ class Queries:
         """The weight of each query relative to all, (n_queries,)."""
         weights = np.array(self.weights)
         return frozen(weights / weights.sum())
+
+    def graph(self, groups: Sequence[Sequence[int]] = ()) -> nx.DiGraph[str]:
+        """Return a graph for drawing and analysis, with edges from what fails to what it takes down with it.
+
+        Nodes are "host 0", "operator 0", "query 0", and "domain 0" for each of the groups of hosts, with `kind` and
+        `index`; queries have a `weight`. The edge of a host to an operator says which `instance` it has, 0 the primary.
+        """
+        import networkx as nx  # noqa: PLC0415 - the figures do without it
+
+        graph: nx.DiGraph[str] = nx.DiGraph()
+        kinds = {"domain": len(groups), "host": self.n_hosts, "operator": len(self.instances), "query": self.n_queries}
+        for kind, count in kinds.items():
+            graph.add_nodes_from((f"{kind} {index}", {"kind": kind, "index": index}) for index in range(count))
+        for query, weight in enumerate(self.weights):
+            graph.nodes[f"query {query}"]["weight"] = weight
+        for domain, hosts in enumerate(groups):
+            graph.add_edges_from((f"domain {domain}", f"host {host}") for host in hosts)
+        for operator, hosts in enumerate(self.instances):
+            for instance, host in enumerate(hosts):
+                graph.add_edge(f"host {host}", f"operator {operator}", instance=instance)
+        for query, operators in enumerate(self.operators):
+            graph.add_edges_from((f"operator {operator}", f"query {query}") for operator in operators)
+        return graph
 
 
 def _index_faults(name: str, rows: Sequence[Sequence[int]], size: int, noun: str) -> Iterator[InputFault]:

@@ -11,11 +11,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from models import display
 from models.errors import InputError, InputFault, raise_if_any
 from models.queries.operators import Kind, Operator, Query
 from models.words import nearest, path_text
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Key = tuple[str, str, float | None, tuple[int, ...]]
 
@@ -128,6 +132,39 @@ class QueryGraph:
             found[name] = there
         raise_if_any(faults)
         return found, new
+
+    def names(self) -> dict[int, str]:
+        """Return what the first query of each operator calls it, as query.operator, in the order of the nodes."""
+        found: dict[int, str] = {}
+        for query, members in self._members.items():
+            for name, number in members.items():
+                found.setdefault(number, f"{query}.{name}")
+        return {number: found[number] for number in self._nodes}
+
+    def graph(self) -> nx.DiGraph[int]:
+        """Return a graph of its own for drawing and analysis: operators by number, edges the way that tuples go.
+
+        Nodes have `name`, `kind`, `predicate`, `cost_s`, `selectivity`, `tuple_bytes`, `queries` (how many need it),
+        and `window_s` where there is a window.
+        """
+        import networkx as nx  # noqa: PLC0415 - merging does without it
+
+        graph: nx.DiGraph[int] = nx.DiGraph()
+        for (number, node), name in zip(self._nodes.items(), self.names().values(), strict=True):
+            window = {} if node.window_s is None else {"window_s": node.window_s}
+            graph.add_node(
+                number,
+                name=name,
+                kind=node.kind,
+                predicate=node.predicate,
+                cost_s=node.cost_s,
+                selectivity=node.selectivity,
+                tuple_bytes=node.tuple_bytes,
+                queries=len(self._users[number]),
+                **window,
+            )
+            graph.add_edges_from((one, number) for one in node.inputs)
+        return graph
 
     def canonical(self) -> dict[str, tuple[str, ...]]:
         """The graph without numbers: a digest of what each operator is, down to its sources -> its queries, sorted.

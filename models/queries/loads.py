@@ -119,7 +119,7 @@ def table_of(graph: QueryGraph, tuple_bytes: Mapping[str, float] | None = None) 
         streams=streams,
         nodes=tuple(graph.nodes),
         kinds=tuple(node.kind for node in nodes),
-        names=_names(graph),
+        names=tuple(graph.names().values()),
         edges=frozen(np.array(edges, dtype=np.int64).reshape(-1, 2)),
         queries=tuple(graph.queries),
         operators=tuple(tuple(sorted({index[n] for n in graph.members(q).values()})) for q in graph.queries),
@@ -130,11 +130,3 @@ def table_of(graph: QueryGraph, tuple_bytes: Mapping[str, float] | None = None) 
         leaving=frozen(leaving),
         received=frozen(received),
     )
-
-
-def _names(graph: QueryGraph) -> tuple[str, ...]:
-    found: dict[int, str] = {}
-    for query in graph.queries:
-        for name, number in graph.members(query).items():
-            found.setdefault(number, f"{query}.{name}")
-    return tuple(found[number] for number in graph.nodes)

@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from models.errors import NO_VALUE, InputFault, raise_if_any
 from models.words import nearest_if_shown, path_text
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Kind = Literal["source", "projection", "filter", "aggregation", "sequence", "join", "destination"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -61,16 +64,22 @@ class Query:
     def __post_init__(self) -> None:
         raise_if_any(self._faults())
 
+    def graph(self) -> nx.DiGraph[str]:
+        """Return the operators, in the order of the query, with an edge from each of its inputs to each."""
+        import networkx as nx  # noqa: PLC0415 - descriptions of other things are read without it
+
+        graph: nx.DiGraph[str] = nx.DiGraph()
+        graph.add_nodes_from(self.operators)
+        graph.add_edges_from((one, name) for name, operator in self.operators.items() for one in operator.inputs)
+        return graph
+
     def order(self) -> list[str]:
         """The operators breadth-first from the sources: each after all its inputs, nearest to the sources first."""
-        level: dict[str, int] = {}
-        waiting = list(self.operators)
-        while waiting:
-            ready = [name for name in waiting if all(one in level for one in self.operators[name].inputs)]
-            for name in ready:
-                level[name] = 1 + max((level[one] for one in self.operators[name].inputs), default=-1)
-            waiting = [name for name in waiting if name not in level]
-        return sorted(level, key=lambda name: level[name])
+        import networkx as nx  # noqa: PLC0415
+
+        place = {name: index for index, name in enumerate(self.operators)}
+        levels = nx.topological_generations(self.graph())
+        return [name for level in levels for name in sorted(level, key=place.__getitem__)]
 
     def _faults(self) -> Iterator[InputFault]:
         path = path_text(("queries", self.name))
@@ -88,7 +97,7 @@ class Query:
                 yield InputFault(
                     where, operator.kind, "has no one to send its tuples to", "end the query in a destination"
                 )
-        yield from self._cycle(path)
+        yield from self._cycles(path)
 
     def _input_faults(self, where: str, operator: Operator) -> Iterator[InputFault]:
         needed = INPUTS.get(operator.kind)
@@ -103,21 +112,11 @@ class Query:
             elif self.operators[one].kind == "destination":
                 yield InputFault(f"{where}.inputs[{index}]", one, "is a destination, which sends nothing on")
 
-    def _cycle(self, path: str) -> Iterator[InputFault]:
-        done: set[str] = set()
-        left = list(self.operators)
-        while left:
-            ready = [
-                name for name in left if all(one in done or one not in self.operators for one in self._inputs(name))
-            ]
-            if not ready:
-                yield InputFault(f"{path}.operators", ", ".join(left), "must not feed each other in a circle")
-                return
-            done.update(ready)
-            left = [name for name in left if name not in done]
+    def _cycles(self, path: str) -> Iterator[InputFault]:
+        from models.graphs import cycles  # noqa: PLC0415
 
-    def _inputs(self, name: str) -> tuple[str, ...]:
-        return self.operators[name].inputs
+        for cycle in cycles(self.graph()):
+            yield InputFault(f"{path}.operators", " -> ".join(cycle), "must not feed each other in a circle")
 
 
 def _own_faults(where: str, operator: Operator) -> Iterator[InputFault]:

@@ -22,6 +22,7 @@ from optimizer.checkpoint_allocation.flow import counts, is_count_problem
 from optimizer.checkpoint_allocation.hall import SURE, HallSet, hall_set
 from optimizer.checkpoint_allocation.prices import fits_in, fitting
 from optimizer.checkpoint_allocation.separable import cliques, is_clique
+from optimizer.matching import crowded
 
 _MOST_NAMED = 8
 _MOST_SHARES = 8  # heavy is what takes at least such a share of the largest capacity
@@ -248,40 +249,14 @@ def _too_little(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None
 def _crowded(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
     """Copies, each apart from each, that find fewer nodes than they are: the fewest of them (Hall 1935)."""
     for members in cliques(problem):
-        if fits[members].sum(axis=1).min() >= len(members) or not is_clique(problem, members):
-            continue  # in the first case each finds a node whatever the others do
-        few = _unmatched([np.flatnonzero(fits[j]).tolist() for j in members.tolist()])
+        few = crowded(fits[members]) if is_clique(problem, members) else []
         if few:
-            chosen = members[sorted(few)]
-            nodes = int(fits[chosen].any(axis=0).sum())
+            chosen = members[few]
+            nodes = len(few) - 1
             verb = "node" if nodes == 1 else "nodes"
             named = chosen.tolist()[:_MOST_NAMED]
             return Reason(f"checkpoints {named} must be apart, only {nodes} {verb} may store them")
     return None
-
-
-def _unmatched(choices: list[list[int]]) -> set[int]:
-    """Rows that have fewer choices together than they are; none where each row can have its own."""
-    owner: dict[int, int] = {}
-    for row in range(len(choices)):
-        parent: dict[int, tuple[int, int]] = {}  # choice -> (row that asks for it, choice that row has)
-        asking, seen, end = [(row, -1)], {row}, -1
-        while asking and end < 0:
-            asker, held = asking.pop()
-            for choice in choices[asker]:
-                if choice in parent:
-                    continue
-                parent[choice] = (asker, held)
-                if choice not in owner:
-                    end = choice
-                    break
-                seen.add(owner[choice])
-                asking.append((owner[choice], choice))
-        if end < 0:
-            return seen
-        while end >= 0:
-            owner[end], end = parent[end]
-    return set()
 
 
 def _too_many_moves(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:

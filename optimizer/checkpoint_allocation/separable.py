@@ -58,20 +58,12 @@ def cheapest(problem: CheckpointAllocation) -> IntArray:
 
 def cliques(problem: CheckpointAllocation) -> list[IntArray]:
     """The connected components of the apart pairs, each as its sorted checkpoints."""
-    seen: set[int] = set()
-    found = []
-    for start in problem.neighbours:
-        if start in seen:
-            continue
-        seen.add(start)
-        reached, frontier = [start], [start]
-        while frontier:
-            new = [k for k in problem.neighbours[frontier.pop()] if k not in seen]
-            seen.update(new)
-            reached += new
-            frontier += new
-        found.append(np.array(sorted(reached), dtype=np.int64))
-    return found
+    if not problem.neighbours:
+        return []
+    import networkx as nx  # noqa: PLC0415 - only needed for copies
+
+    parts = nx.connected_components(nx.from_edgelist(problem.apart.tolist()))
+    return [np.array(one, dtype=np.int64) for one in sorted(map(sorted, parts))]
 
 
 def is_clique(problem: CheckpointAllocation, members: IntArray) -> bool:

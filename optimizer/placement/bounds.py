@@ -17,6 +17,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, IntArray
 from models.placement import Placement, PlacementPlan
 from models.solution import Status
+from optimizer.matching import crowded
 from optimizer.placement.budget import Budget
 
 _ROOMIEST = 64  # hosts with most room that are looked at first
@@ -248,7 +249,7 @@ def _without_a_host(problem: Placement) -> list[Bound]:
 
 
 def _operators_without_zones(problem: Placement) -> list[Bound]:
-    """Operators whose instances have too few zones between them (Hall): found by augmenting paths."""
+    """Operators whose instances have too few zones between them (Hall)."""
     found = []
     possible, n_zones = Possible(problem), int(problem.zones.max()) + 1
     where = "hosts" if problem.apart == "host" else "failure domains"
@@ -263,27 +264,16 @@ def _operators_without_zones(problem: Placement) -> list[Bound]:
             text = f"operator {operator} has {count} instances, there are {n_zones} {where}"
             found.append(Bound(count, text, np.array(here[: n_zones + 1])))
             continue
-        zones = {i: set(problem.zones[possible.hosts(i)].tolist()) for i in here}
-        holder: dict[int, int] = {}
-        for i in here if count < _MOST_MATCHED else []:
-            seen: set[int] = set()
-            if not _augment(i, zones, holder, seen):
-                stuck = sorted({i} | {holder[z] for z in seen})
-                text = f"{len(stuck)} instances of operator {operator} have {len(seen)} {where} between them"
-                found.append(Bound(0, text, np.array(stuck)))
-                break
-    return found
-
-
-def _augment(i: int, zones: dict[int, set[int]], holder: dict[int, int], seen: set[int]) -> bool:
-    for z in sorted(zones[i]):
-        if z in seen:
+        if count >= _MOST_MATCHED:
             continue
-        seen.add(z)
-        if z not in holder or _augment(holder[z], zones, holder, seen):
-            holder[z] = i
-            return True
-    return False
+        zones = np.zeros((count, n_zones), dtype=np.bool_)
+        for row, i in enumerate(here):
+            zones[row, problem.zones[possible.hosts(i)]] = True
+        stuck = [here[row] for row in crowded(zones)]
+        if stuck:
+            text = f"{len(stuck)} instances of operator {operator} have {len(stuck) - 1} {where} between them"
+            found.append(Bound(0, text, np.array(stuck)))
+    return found
 
 
 def _too_many_moves(problem: Placement) -> list[Bound]:

@@ -100,3 +100,35 @@ def test_a_replica_beside_its_primary_is_exit_code_two(capsys, tmp_path: Path) -
     code, out, err = called(capsys, path)
     assert (code, out) == (2, "")
     assert err.startswith("error: operators.x[1] = a: has an instance of this operator already")
+
+
+def test_single_points_of_failure_are_named_what_breaks_most_first(capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "asked.toml"
+    file.write_text(
+        """
+        hosts = ["a", "b", "c"]
+        p = 0.01
+        operators = { both = ["a", "b"], one = ["b"], wide = ["a", "b", "c"] }
+        queries = { first = ["both", "one"], second = ["both"], third = ["wide"] }
+        [domains.rack]
+        hosts = ["a", "b"]
+        """
+    )
+    code, out, _ = called(capsys, file)
+    assert code == 0
+    assert out.index(" rack    domain   first, second         2") < out.index(
+        " b       host     first                 1"
+    )
+    assert "Fewest hosts or domains down that break a query: 1 (2 queries), 2 (1 query)." in out
+    found = json.loads(called(capsys, file, "--json")[1])
+    assert found["single_points"] == [
+        {"kind": "domain", "name": "rack", "queries": ["first", "second"]},
+        {"kind": "host", "name": "b", "queries": ["first"]},
+    ]
+    assert found["fewest_down"] == {"first": 1, "second": 1, "third": 2}
+
+
+def test_without_a_single_point_of_failure_there_is_no_table_of_them(capsys) -> None:  # type: ignore[no-untyped-def]
+    _, out, _ = called(capsys, EXAMPLE)
+    assert "Single points" not in out
+    assert "Fewest hosts or domains down that break a query: 2 (2 queries)." in out

@@ -42,6 +42,21 @@ def test_the_example_is_planned_by_every_importance_and_verified(
     assert "Queries that run, of 3 on 8 operators" in out
 
 
+def test_queries_that_a_single_host_breaks_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    made = planned(capsys, EXAMPLE, "--importance", "product")
+    alone = made["compared"]["product"]["broken_by_one_host"]
+    assert set(alone) == {str(hosts[0]) for hosts in made["instances"] if len(hosts) == 1} != set()
+    bare = planned(capsys, EXAMPLE, "--budget", 0, "--importance", "product")
+    counts = bare["compared"]["product"]["broken_by_one_host"]
+    assert set(counts) == {str(hosts[0]) for hosts in bare["instances"]}
+    assert list(counts.values()) == sorted(counts.values(), reverse=True)
+    out = run(capsys, "plan", "replicas", EXAMPLE, "--budget", 0, "--importance", "product")[1]
+    host, most = next(iter(counts.items()))
+    assert f"Broken by a single host: 3 of 3 queries; most by host {host}: {most}." in out
+    out = run(capsys, "plan", "replicas", EXAMPLE, "--budget", 5, "--importance", "product")[1]
+    assert "No single host breaks a query." in out
+
+
 def test_a_replica_on_the_host_of_its_primary_does_not_hold(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     made = planned(capsys, EXAMPLE)
     first = next(k for k, hosts in enumerate(made["instances"]) if len(hosts) > 1)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,6 +99,30 @@ def test_the_same_operator_at_another_cost_is_refused_and_nothing_changes() -> N
         graph.add(chain("one"))
     with pytest.raises(InputError, match="did you mean one"):
         graph.remove("on")
+
+
+def test_the_graph_for_drawing_is_a_copy_with_names_numbers_and_edges_the_way_of_tuples(tmp_path: Path) -> None:
+    graph = QueryGraph([chain("gone", "SAP"), two("one", "join", "l", "r", 60.0), two("other", "sequence", "r", "n")])
+    graph.remove("gone")
+    made = graph.graph()
+    assert list(made) == list(graph.nodes)
+    assert {made.nodes[n]["name"]: [made.nodes[one]["name"] for one in made.predecessors(n)] for n in made} == {
+        "one.a": [],
+        "one.b": [],
+        "one.x": ["one.a", "one.b"],
+        "one.d": ["one.x"],
+        "other.b": [],
+        "other.x": ["one.b", "other.b"],
+        "other.d": ["other.x"],
+    }
+    operator = {"kind": "join", "predicate": "on key", "cost_s": 0.0, "selectivity": 1.0, "tuple_bytes": 0.0}
+    assert made.nodes[graph.members("one")["x"]] == {**operator, "name": "one.x", "queries": 1, "window_s": 60.0}
+    assert made.nodes[graph.members("one")["b"]]["queries"] == 2
+    nx.write_graphml(made, tmp_path / "queries.xml")
+    again = nx.read_graphml(tmp_path / "queries.xml", node_type=int)
+    assert dict(again.nodes(data=True)) == dict(made.nodes(data=True))
+    made.clear()
+    assert graph.graph().number_of_nodes() == 7
 
 
 PREDICATES = st.lists(st.sampled_from("ab"), max_size=3)
@@ -202,6 +228,46 @@ def _refused(operators: dict[str, Operator], weight: float = 1.0) -> str:
     return str(caught.value)
 
 
+def plain_order(query: Query) -> list[str]:
+    """Operators by how far they are from their sources, in rounds; of equal ones as the query has them."""
+    level: dict[str, int] = {}
+    while len(level) < len(query.operators):
+        ready = [
+            name
+            for name, one in query.operators.items()
+            if name not in level and all(before in level for before in one.inputs)
+        ]
+        for name in ready:
+            level[name] = 1 + max((level[before] for before in query.operators[name].inputs), default=-1)
+    return sorted(level, key=lambda name: level[name])
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_operators_come_level_by_level_and_within_a_level_as_the_query_has_them(data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 8))
+    operators = {"o0": Operator("source", "tick")}
+    for k in range(1, n):
+        before = st.sampled_from([f"o{j}" for j in range(k)])
+        operators[f"o{k}"] = Operator("join", str(k), (data.draw(before), data.draw(before)))
+    taken = {one for operator in operators.values() for one in operator.inputs}
+    ends = {f"d{k}": Operator("destination", "", (one,)) for k, one in enumerate(sorted({*operators} - taken))}
+    everything = list((operators | ends).items())
+    query = Query("q", dict(data.draw(st.permutations(everything))))
+    assert query.order() == plain_order(query)
+
+
+def test_every_circle_is_named_operator_by_operator() -> None:
+    def joined(*names: str) -> dict[str, Operator]:
+        return {name: Operator("join", name, (names[k - 1], "s")) for k, name in enumerate(names)}
+
+    circles = {"s": Operator("source", "tick"), **joined("a", "b", "c"), **joined("e"), **joined("y", "x")}
+    said = _refused(circles | {"d": Operator("destination", "", ("c",)), "f": Operator("filter", "", ("a",))})
+    for circle in ("a -> b -> c -> a", "e -> e", "y -> x -> y"):
+        assert f"queries.q.operators = {circle}: must not feed each other in a circle" in said
+    assert said.count("in a circle") == 3
+
+
 def test_what_is_no_query_is_refused_with_every_fault() -> None:
     source, end = Operator("source", "tick"), Operator("destination", "", ("s",))
     assert "queries.q.operators: must have an operator" in _refused({})
@@ -211,7 +277,7 @@ def test_what_is_no_query_is_refused_with_every_fault() -> None:
     assert "queries.q.operators.f.inputs[0] = sx: is no operator (did you mean s?)" in lost
     assert "queries.q.operators.d.inputs = 2: of a destination must be 1" in lost
     circle = {"f": Operator("filter", "x", ("g",)), "g": Operator("filter", "y", ("f",))}
-    assert "queries.q.operators = f, g: must not feed each other in a circle" in _refused(circle)
+    assert "queries.q.operators = f -> g -> f: must not feed each other in a circle" in _refused(circle)
     assert "is a destination, which sends nothing on" in _refused(
         {"s": source, "d": end, "f": Operator("filter", "x", ("d",)), "e": Operator("destination", "", ("f",))}
     )

@@ -177,6 +177,18 @@ def test_the_smallest_infeasible_instance_of_each_constraint_is_infeasible(field
     assert plan.note
 
 
+@FIXED
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda pair: pair[0] != pair[1]), max_size=9))
+def test_checkpoints_are_in_one_part_where_pairs_that_are_apart_lead_from_one_to_the_other(pairs):
+    parts = [{k} for k in range(10)]
+    for a, b in pairs:
+        joined = [part for part in parts if {a, b} & part]
+        parts = [part for part in parts if part not in joined] + [set().union(*joined)]
+    problem = CheckpointAllocation(cost=np.zeros((10, 2)), load=np.ones(10), apart=np.array(pairs).reshape(-1, 2))
+    found = [members.tolist() for members in separable.cliques(problem)]
+    assert found == sorted(sorted(part) for part in parts if len(part) > 1)
+
+
 def test_copies_that_are_apart_take_the_cheapest_different_nodes():
     problem = CheckpointAllocation(cost=[[1.0, 2.0, 9.0]] * 2, load=[1, 1], apart=[[0, 1]])
     assert separable.is_separable(problem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -69,6 +70,38 @@ def test_of_any_moves_the_bound_is_below_and_verified(pairs):
     plan = solve(problem)
     assert problem.degrees.max(initial=0) <= plan.bound <= plan.objective
     assert verify_plan(problem, plan, gap=plan.gap).violations == ()
+
+
+def connected(ends: list[list[int]], nodes: tuple[int, ...]) -> bool:
+    reached = {nodes[0]}
+    for _ in nodes:
+        reached |= {b for pair in ends for a, b in (pair, pair[::-1]) if a in reached and b in nodes}
+    return reached == set(nodes)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(moves(hosts=6, most=14), st.integers(0, 10**6))
+def test_the_busiest_nodes_are_those_of_all_nodes_triangles_and_odd_connected_parts(pairs, seed):
+    weights = np.random.default_rng(seed).integers(1, 5, len(pairs)) * 1.0
+    ends, n = pairs.tolist(), range(6)
+
+    def among(nodes):
+        return math.fsum(w for pair, w in zip(ends, weights, strict=True) if set(pair) <= set(nodes))
+
+    distinct = {frozenset(pair) for pair in ends}
+    triangles = [
+        one for one in itertools.combinations(n, 3) if all({*two} in distinct for two in itertools.combinations(one, 2))
+    ]
+    parts = [
+        one
+        for one in itertools.combinations(n, 5)
+        if connected(ends, one) and not any(len({*pair} & {*one}) == 1 for pair in ends)
+    ]
+    looked_at = {(a,): math.fsum(w for pair, w in zip(ends, weights, strict=True) if a in pair) for a in n}
+    looked_at |= {one: among(one) for one in triangles} | {one: among(one) / 2 for one in parts}
+    most, nodes = busiest(pairs, weights)
+    assert most == max(looked_at.values())
+    assert not ends or looked_at[nodes] == most
 
 
 def test_a_triangle_of_moves_needs_a_step_for_each():

@@ -58,6 +58,19 @@ def test_a_page_of_availability_has_every_setting_and_what_is_worth_what() -> No
     assert '<section id="worth"' in text
 
 
+def test_a_page_of_availability_names_single_points_of_failure_where_there_are_some() -> None:
+    text = report_availability.availability_page(found(domains={"rack": {"hosts": ["a", "b"]}}))
+    assert "One failure is enough to break 2 of 2 queries, and two are needed for 0." in text
+    alone = report_availability._alone(found(domains={"rack": {"hosts": ["a", "b"]}}))
+    assert [row for table in alone.tables for row in table.rows] == [
+        ("rack", "domain", "2", "q, alone"),
+        ("c", "host", "1", "q"),
+    ]
+    safe = report_availability._alone(found(queries={"q": ["q"]}))
+    assert safe.tables == ()
+    assert "break 0 of 1 queries, and two are needed for 1." in safe.words
+
+
 @pytest.mark.parametrize("name", [one for one in HOSTILE if one.isprintable()])
 def test_names_are_text_on_pages_of_answers(name: str) -> None:
     texts = [report_availability.availability_page(found(name))]
