@@ -11,7 +11,7 @@ from models import units
 from models.checkpoint_traffic import link_sharing
 from models.estimate import estimate, rough
 from models.inputs import RunInputs
-from models.layout import downstream
+from models.layout import dataflow
 from models.load import Load, OperatorLoad, expected_load
 from models.rules import warnings
 from models.scenario import Scenario
@@ -78,7 +78,7 @@ def _run_of(scenario: Scenario) -> str:
 
 
 def _topology(scenario: Scenario) -> Any:
-    readers = downstream(scenario)
+    readers = dataflow(scenario)
     rows = []
     for name, operator in scenario.operators.items():
         to = ", ".join(f"{other} by {scenario.operators[other].inputs[name]}" for other in readers[name])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import networkx as nx
+
 from sim.clock import SETTLED
 from sim.operator_plan import OperatorPlan
 
@@ -146,12 +148,8 @@ class Settling:
 
 
 def _downstream(plans: Sequence[OperatorPlan], operators: set[int]) -> set[int]:
-    """All operators that are reached from these, over at least one edge."""
-    found: set[int] = set()
-    todo = list(operators)
-    while todo:
-        for edge in plans[todo.pop()].edges:
-            if edge.down.index not in found:
-                found.add(edge.down.index)
-                todo.append(edge.down.index)
-    return found
+    """Return all operators that are reached from these, over at least one edge."""
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_edges_from((plan.index, edge.down.index) for plan in plans for edge in plan.edges)
+    next_ones = {edge.down.index for operator in operators for edge in plans[operator].edges}
+    return {operator for layer in nx.bfs_layers(graph, next_ones) for operator in layer}
