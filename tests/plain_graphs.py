@@ -26,7 +26,7 @@ def random_job(seed: int, *, forward: bool = False, operators: int = 9, hosts: i
         if forward and not keyed:
             table["parallelism"] = tables[ups[0]]["parallelism"]
             table["inputs"][ups[0]] = "forward"
-        table["service"] = {"distribution": draw.choice(["exponential"]), "mean": "1 us"}
+        table["service"] = {"distribution": "exponential", "mean": "1 us"}
         if keyed:
             table["key_groups"] = 6
             if draw.random() < 0.4:
@@ -38,7 +38,7 @@ def random_job(seed: int, *, forward: bool = False, operators: int = 9, hosts: i
     read = {up for table in tables.values() for up in table.get("inputs", {})}
     ends = [name for name in tables if name not in read]
     for index, end in enumerate(ends):
-        tables[f"end{index}"] = {"kind": "sink", "inputs": {end: "shuffle"}}
+        tables[f"end{index}"] = {"kind": "sink", "inputs": {end: "shuffle"}, "parallelism": draw.choice([1, 2, 3])}
     order = sorted(tables, key=lambda name: draw.random())
     count = {
         name: {"rate": "1 /s", "keys": {"distribution": "uniform", "count": draw.randint(2, 50)}} for name in sources
