@@ -21,7 +21,7 @@ def seconds(value: float | None) -> str:
     if value is None:
         return "-"
     for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= factor:
+        if value >= 0.9995 * factor:  # what three digits say as 1
             return f"{value / factor:.3g} {unit}" if value < 1000 * factor else f"{value / factor:,.0f} {unit}"
     return f"{value * 1e9:.3g} ns" if value else "0"
 

@@ -17,6 +17,7 @@ from models.inputs import RunInputs
 from models.latency import MeanTimes
 from models.load import expected_load
 from models.scenario import Scenario
+from models.words import nearest
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -31,11 +32,16 @@ def graph_of(scenario: Scenario, of: str = "operators", inputs: RunInputs | None
 
     Raises InputError for another name, and for a graph of more than a million edges.
     """
-    if of not in GRAPHS:
-        raise InputError.at("of", of, "must be one of " + ", ".join(GRAPHS))
+    refuse_kind(of)
     graph = GRAPHS[of](scenario, inputs)
     graph.graph["name"] = scenario.name
     return graph
+
+
+def refuse_kind(of: str) -> None:
+    """Raise InputError where there is no graph of this name."""
+    if of not in GRAPHS:
+        raise InputError.at("of", of, "is no graph of a job", nearest(of, GRAPHS))
 
 
 def operator_graph(scenario: Scenario, inputs: RunInputs | None = None) -> Graph:

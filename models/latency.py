@@ -126,7 +126,9 @@ class MeanTimes:
             else:
                 wait_s = _wait_s(at_hosts[station.host], group.cores)
             if group.cpu == "processor-sharing" and wait_s is not None:
-                wait_s *= station.service_s / at_hosts[station.host].service_s  # in proportion to the service
+                at_host = at_hosts[station.host]
+                size = at_host.rate_per_s, at_host.service_s, group.cores, station.service_s
+                wait_s = queueing.processor_sharing_s(*size) - station.service_s
             share, before = float(self.load.operators[name].task_shares[index]), found[name]
             found[name] = None if wait_s is None or before is None else before + share * wait_s
         return found
