@@ -48,7 +48,8 @@ def operator_graph(scenario: Scenario, inputs: RunInputs | None = None) -> Graph
     """Return the operators, and an edge from each to those that read it, in file order."""
     import networkx as nx  # noqa: PLC0415
 
-    load, graph = expected_load(scenario, inputs), nx.DiGraph()
+    graph: Graph = nx.DiGraph()
+    load = expected_load(scenario, inputs)
     times, sizes, generation = MeanTimes(scenario, load), layout.output_bytes(scenario), _generations(scenario)
     waits, links, services = times.waits_s(), times.links_s(), times.services_s()
     for name, operator in scenario.operators.items():
@@ -75,7 +76,7 @@ def operator_graph(scenario: Scenario, inputs: RunInputs | None = None) -> Graph
         for upstream, partitioning in operator.inputs.items():
             rate_per_s = load.operators[upstream].flow.rate_out.mean_per_s * copies(scenario, upstream, name, inputs)
             taken = operator.takes.get(upstream, 1.0)
-            described = {
+            stream: dict[str, Any] = {
                 "partitioning": partitioning,
                 "stream": taken if isinstance(taken, str) else None,
                 "share": _share(taken, inputs),
@@ -84,7 +85,7 @@ def operator_graph(scenario: Scenario, inputs: RunInputs | None = None) -> Graph
                 "bytes_per_s": rate_per_s * sizes[upstream],
                 "link_s": links[upstream, name],
             }
-            graph.add_edge(upstream, name, **_known(described))
+            graph.add_edge(upstream, name, **_known(stream))
     return graph
 
 
@@ -93,7 +94,8 @@ def task_graph(scenario: Scenario, inputs: RunInputs | None = None) -> Graph:
     import networkx as nx  # noqa: PLC0415
 
     _refuse_edges(scenario)
-    load, placed, graph = expected_load(scenario, inputs), layout.placement(scenario), nx.DiGraph()
+    graph: Graph = nx.DiGraph()
+    load, placed = expected_load(scenario, inputs), layout.placement(scenario)
     for name, index in layout.tasks(scenario):
         own, task = load.operators[name], layout.task_name(name, index)
         graph.add_node(
@@ -126,7 +128,8 @@ def placement_graph(scenario: Scenario, inputs: RunInputs | None = None) -> Grap
     """
     import networkx as nx  # noqa: PLC0415
 
-    load, placed, graph = expected_load(scenario, inputs), layout.placement(scenario), nx.DiGraph()
+    graph: Graph = nx.DiGraph()
+    load, placed = expected_load(scenario, inputs), layout.placement(scenario)
     for name, group in scenario.hosts.items():
         described = {
             "cores": group.cores,

@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -112,37 +114,39 @@ class MeanTimes:
 
     def waits_s(self) -> dict[str, float | None]:
         """Return operator -> mean wait of a tuple for its service [s]; None where a task is overloaded."""
-        groups, stations = layout.hosts(self.scenario), dict(self._stations())
+        groups, stations = layout.hosts(self.scenario), list(self._stations())
         by_host: dict[str, list[_Station]] = defaultdict(list)
-        for station in stations.values():
+        for _, station in stations:
             if groups[station.host].cpu != "dedicated":
                 by_host[station.host].append(station)
         at_hosts = {host: _of_all(found) for host, found in by_host.items()}
         found: dict[str, float | None] = dict.fromkeys(self.scenario.operators, 0.0)
-        for (name, index), station in stations.items():
+        for name, station in stations:
             group, threads = groups[station.host], self.scenario.operators[name].threads
             if group.cpu == "dedicated":
-                wait_s = _wait_s(station, threads)
+                wait_s = _wait_s(station.rate_per_s, station.service_s, station.scv, threads)
             else:
-                wait_s = _wait_s(at_hosts[station.host], group.cores)
+                all_s = at_hosts[station.host]
+                wait_s = _wait_s(all_s.rate_per_s, all_s.service_s, all_s.scv, group.cores)
             if group.cpu == "processor-sharing" and wait_s is not None:
                 at_host = at_hosts[station.host]
                 size = at_host.rate_per_s, at_host.service_s, group.cores, station.service_s
                 wait_s = queueing.processor_sharing_s(*size) - station.service_s
-            share, before = float(self.load.operators[name].task_shares[index]), found[name]
-            found[name] = None if wait_s is None or before is None else before + share * wait_s
+            before = found[name]
+            found[name] = None if wait_s is None or before is None else before + station.share * wait_s
         return found
 
-    def _stations(self) -> Iterator[tuple[tuple[str, int], _Station]]:
-        """Yield (operator, task) and what comes to it, for each task that serves tuples."""
+    def _stations(self) -> Iterator[tuple[str, _Station]]:
+        """Yield the operator and what comes to it, for each task that serves tuples."""
         for name, service_s in self._service_s.items():
             operator, own = self.scenario.operators[name], self.load.operators[name]
             scv = operator.service.scv if operator.service else 0.0
-            rates = (own.flow.rate_in.mean_per_s * own.task_shares).tolist()
-            for index, (rate_per_s, time_s) in enumerate(zip(rates, service_s.tolist(), strict=True)):
+            shares, times = own.task_shares.tolist(), service_s.tolist()
+            for index, (share, time_s) in enumerate(zip(shares, times, strict=True)):
+                rate_per_s = own.flow.rate_in.mean_per_s * share
                 if rate_per_s:
                     host = self.placed[layout.task_name(name, index)]
-                    yield (name, index), _Station(host, rate_per_s, time_s, scv)
+                    yield name, _Station(host, share, rate_per_s, time_s, scv)
 
     def links_s(self) -> dict[tuple[str, str], float]:
         """Return (upstream, reader) -> mean time of a tuple between their tasks [s]."""
@@ -153,32 +157,29 @@ class MeanTimes:
             bandwidth = groups[host].network_bytes_per_s
             return scenario.network.latency_s + (sizes[upstream] / bandwidth if bandwidth else 0.0)
 
+        shares = {name: own.task_shares for name, own in self.load.operators.items()}
+        here = {name: shares_by_host(name, own, placed) for name, own in shares.items()}
+        evenly = {name: shares_by_host(name, np.full(len(own), 1 / len(own)), placed) for name, own in shares.items()}
         found = {}
         for name, operator in scenario.operators.items():
-            even = np.full(operator.parallelism, 1 / operator.parallelism)
             for upstream, partitioning in operator.inputs.items():
-                sent, got = self.load.operators[upstream].task_shares, self.load.operators[name].task_shares
                 if partitioning == "forward":
+                    sent = shares[upstream].tolist()
                     ends = ((placed[layout.task_name(one, k)] for one in (upstream, name)) for k in range(len(sent)))
-                    found[upstream, name] = sum(
-                        share * leaves_s(start, upstream)
-                        for share, (start, end) in zip(sent.tolist(), ends, strict=True)
-                        if start != end
-                    )
-                    continue
-                here = shares_by_host(name, got if partitioning == "key" else even, placed)
-                found[upstream, name] = sum(
-                    share * leaves_s(host, upstream) * max(0.0, 1 - here.get(host, 0.0))
-                    for host, share in shares_by_host(upstream, sent, placed).items()
-                )
+                    pairs = zip(sent, ends, strict=True)
+                    moves = ((share, start) for share, (start, end) in pairs if start != end)
+                else:
+                    got = (here if partitioning == "key" else evenly)[name]
+                    moves = ((share * (1 - got.get(host, 0.0)), host) for host, share in here[upstream].items())
+                found[upstream, name] = sum(max(0.0, share) * leaves_s(host, upstream) for share, host in moves)
         return found
 
 
-@dataclass(frozen=True)
-class _Station:
-    """What comes to a queue, and its service on the host: mean [s] and squared coefficient of variation."""
+class _Station(NamedTuple):
+    """What comes to a queue, as a share of its operator's and by rate; its mean service [s] and scv."""
 
     host: str
+    share: float
     rate_per_s: float
     service_s: float
     scv: float
@@ -189,10 +190,11 @@ def _of_all(stations: list[_Station]) -> _Station:
     rate_per_s = sum(one.rate_per_s for one in stations)
     mean_s = sum(one.rate_per_s * one.service_s for one in stations) / rate_per_s
     second = sum(one.rate_per_s * one.service_s**2 * (1 + one.scv) for one in stations) / rate_per_s
-    return _Station(stations[0].host, rate_per_s, mean_s, second / mean_s**2 - 1)
+    return _Station(stations[0].host, 1.0, rate_per_s, mean_s, second / mean_s**2 - 1)
 
 
-def _wait_s(station: _Station, servers: int) -> float | None:
-    if station.rate_per_s * station.service_s >= servers:
+@lru_cache(maxsize=1024)  # tasks of an operator are alike as a rule
+def _wait_s(rate_per_s: float, service_s: float, scv: float, servers: int) -> float | None:
+    if rate_per_s * service_s >= servers:
         return None
-    return queueing.mgc(station.rate_per_s, station.service_s, station.scv, servers).wait_s
+    return queueing.mgc(rate_per_s, service_s, scv, servers).wait_s

@@ -237,8 +237,8 @@ def _traffic(
 def shares_by_host(name: str, shares: np.ndarray, placed: Mapping[str, str]) -> dict[str, float]:
     """Return host -> sum of the shares of the tasks of an operator that are placed there."""
     found: dict[str, float] = defaultdict(float)
-    for index, share in enumerate(shares):
-        found[placed[layout.task_name(name, index)]] += float(share)
+    for index, share in enumerate(shares.tolist()):
+        found[placed[layout.task_name(name, index)]] += share
     return found
 
 
