@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 from models.reading import scenario_from
@@ -104,3 +105,36 @@ def timed(scenario: Scenario) -> set[str]:
         if scenario.operators[name].window or name in found:
             found |= {name, *scenario.operators[name].inputs}
     return found
+
+
+def reached(edges: Iterable[tuple[int, int]], starts: set[int]) -> set[int]:
+    """What is reached from these over at least one edge."""
+    found: set[int] = set()
+    todo, edges = list(starts), list(edges)
+    while todo:
+        one = todo.pop()
+        more = {end for start, end in edges if start == one} - found
+        found |= more
+        todo += more
+    return found
+
+
+def layers(names: list[str], edges: list[tuple[str, str]]) -> list[list[str]]:
+    """Names by layer, each behind all it reads from; what is left of a cycle together at the end."""
+    inputs = {name: {start for start, end in edges if end == name} for name in names}
+    found = []
+    while inputs:
+        ready = [name for name, needs in inputs.items() if not needs & inputs.keys()] or list(inputs)
+        found.append(ready)
+        for name in ready:
+            del inputs[name]
+    return found
+
+
+def moved_to_readers(layered: list[list[str]], names: list[str], edges: list[tuple[str, str]]) -> list[list[str]]:
+    """Each name just before the first that reads it."""
+    depth = {name: k for k, layer in enumerate(layered) for name in layer}
+    for layer in reversed(layered):
+        for name in layer:
+            depth[name] = max(depth[name], min((depth[end] for start, end in edges if start == name), default=0) - 1)
+    return [[name for name in names if depth[name] == k] for k in range(len(layered))]

@@ -43,20 +43,17 @@ def _layers(topology: Topology) -> list[list[str]]:
 
     What is left of a cycle stands last.
     """
+    place = {box.name: k for k, box in enumerate(topology.operators)}
     graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(box.name for box in topology.operators)
-    graph.add_edges_from(
-        (edge.source, edge.target) for edge in topology.edges if {edge.source, edge.target} <= set(graph)
-    )
+    graph.add_nodes_from(place)
+    graph.add_edges_from((one.source, one.target) for one in topology.edges if {one.source, one.target} <= place.keys())
     layers: list[list[str]] = []
-    left = dict.fromkeys(graph)  # in the order of the boxes
     try:
         for generation in nx.topological_generations(graph):
-            layers.append([name for name in left if name in set(generation)])
-            for name in generation:
-                del left[name]
+            layers.append(sorted(generation, key=place.__getitem__))
     except nx.NetworkXUnfeasible:
-        layers.append(list(left))
+        placed = {name for layer in layers for name in layer}
+        layers.append([name for name in place if name not in placed])
     return _moved_to_readers(layers, graph)
 
 
