@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from models import layout
@@ -121,6 +123,7 @@ class _Job:
         self.order = layout.topological(scenario)
         self.hosts = _hosts_of(scenario)
         self.steps = 0
+        self._last: tuple[frozenset[str], dict[str, int]] = frozenset(), dict.fromkeys(self.order, 0)
         self._on: dict[str, dict[str, int]] = {name: {} for name in self.order}  # host -> tasks with an instance there
         self._replicated: dict[str, list[tuple[int, list[str]]]] = {name: [] for name in self.order}
         for name, tasks in self.hosts.items():
@@ -135,23 +138,32 @@ class _Job:
 
         Of several tasks the path takes one on a host that it has already.
         """
-        self.steps += len(self.order) * (1 + len(dead))
+        self.steps += len(self.order)
+        lost = self._lost(dead)
         reached: dict[str, int] = {}
         for name in self.order:
             operator = self.operators[name]
             comes = -1 if operator.kind == "source" else 0
             for upstream, partitioning in operator.inputs.items():
                 comes |= reached[upstream] if partitioning == "forward" else -(reached[upstream] > 0)
-            reached[name] = comes and comes & self._live(name, dead)
+            reached[name] = comes and comes & self._live(name, lost[name], dead)
             if operator.kind == "sink" and reached[name]:
                 return self._back(name, reached, dead)
         return None
 
-    def _live(self, name: str, dead: Collection[str]) -> int:
+    def _lost(self, dead: Collection[str]) -> dict[str, int]:
+        """Return operator -> tasks with an instance on a dead host; of more hosts than last time only these are new."""
+        before, lost = self._last
+        if not before <= set(dead):
+            before, lost = frozenset(), dict.fromkeys(self.order, 0)
+        new = set(dead) - before
+        self.steps += len(self.order) * len(new)
+        found = {name: reduce(or_, (on.get(host, 0) for host in new), lost[name]) for name, on in self._on.items()}
+        self._last = frozenset(dead), found
+        return found
+
+    def _live(self, name: str, lost: int, dead: Collection[str]) -> int:
         """Return the tasks of an operator with an instance that lives."""
-        lost = 0
-        for host in dead:
-            lost |= self._on[name].get(host, 0)
         for task, hosts in self._replicated[name]:
             if lost & task and any(host not in dead for host in hosts):
                 lost ^= task
