@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,12 +11,15 @@ from models import display, units
 from models.checkpoint_traffic import link_sharing
 from models.estimate import estimate
 from models.inputs import RunInputs
-from models.layout import downstream
+from models.latency import CriticalPath, critical_path
+from models.layout import dataflow
 from models.load import Load, OperatorLoad, expected_load
 from models.rules import warnings
 from models.scenario import Scenario
+from models.weak_points import WeakPoints, failover_regions, operators_cut, weak_points
 
 _MOST_ROWS = 60
+_MOST_NAMES = 8  # of a cell of the table of what all depends on
 
 
 def document(scenario: Scenario, inputs: RunInputs | None) -> dict[str, Any]:
@@ -30,6 +33,7 @@ def document(scenario: Scenario, inputs: RunInputs | None) -> dict[str, Any]:
         "replications": scenario.replications,
         "operators": {name: _operator(scenario, name, one) for name, one in load.operators.items()},
         "hosts": {name: asdict(host) | {"tasks": list(host.tasks)} for name, host in load.hosts.items()},
+        "structure": _structure_facts(scenario, load),
         "network": asdict(link_sharing(scenario)),
         "estimate": asdict(size),
         "limits": scenario.limits.model_dump(),
@@ -53,6 +57,25 @@ def _operator(scenario: Scenario, name: str, load: OperatorLoad) -> dict[str, An
     }
 
 
+def _structure_facts(scenario: Scenario, load: Load) -> dict[str, Any]:
+    path, points = critical_path(scenario, load), weak_points(scenario)
+    return {
+        "critical_path": {
+            "operators": path.operators,
+            "latency_s": path.latency_s,
+            "service_s": path.service_s,
+            "wait_s": path.wait_s,
+            "link_s": path.link_s,
+            "steps": [asdict(step) for step in path.steps],
+        },
+        "failover_regions": failover_regions(scenario),
+        "on_every_path": {"operators": points.operators, "tasks": points.tasks, "hosts": points.hosts},
+        "operators_cut": points.operators[:1] or operators_cut(scenario),
+        "hosts_cut": points.hosts_cut,
+        "hosts_at_least": points.hosts_at_least,
+    }
+
+
 def tables(scenario: Scenario, inputs: RunInputs | None) -> Iterator[Any]:
     """Title, topology, load by operator, hosts with placement, size, warnings."""
     load = expected_load(scenario, inputs)
@@ -61,6 +84,7 @@ def tables(scenario: Scenario, inputs: RunInputs | None) -> Iterator[Any]:
     yield _topology(scenario)
     yield _operators(scenario, load)
     yield _hosts(load)
+    yield _structure(scenario, load)
     if any(group.network_bytes_per_s is not None for group in scenario.hosts.values()):
         yield f"Sharing of links: {link_sharing(scenario)}."
     size = estimate(scenario, *((inputs.rates, inputs.shares) if inputs else ()))
@@ -79,7 +103,7 @@ def _run_of(scenario: Scenario) -> str:
 
 
 def _topology(scenario: Scenario) -> Any:
-    readers = downstream(scenario)
+    readers = dataflow(scenario)
     rows = []
     for name, operator in scenario.operators.items():
         to = ", ".join(f"{other} by {scenario.operators[other].inputs[name]}" for other in readers[name])
@@ -124,6 +148,52 @@ def _hosts(load: Load) -> Any:
         for name, host in load.hosts.items()
     ]
     return terminal.table("Expected load by host", columns, _cut(rows, 7), text_columns=2)
+
+
+def _structure(scenario: Scenario, load: Load) -> Any:
+    """Return the slowest path, the regions of a failover, and what all paths need."""
+    path, points, regions = critical_path(scenario, load), weak_points(scenario), failover_regions(scenario)
+    cut = points.operators[:1] or operators_cut(scenario)
+    rows = [
+        ("slowest path", " -> ".join(_some(path.operators))),
+        ("its mean latency", _latency(path)),
+        ("failover regions", f"{len(regions)}, {_sizes(regions)}"),
+        ("operators on every path", ", ".join(_some(points.operators)) or f"none; {' and '.join(_some(cut))} cut all"),
+        ("tasks on every path", ", ".join(_some(points.tasks)) or "none"),
+        ("hosts on every path", ", ".join(_some(points.hosts)) or f"none; {_host_cut(points)}"),
+    ]
+    return terminal.table("What all depends on", ("what", "which"), rows, text_columns=2)
+
+
+def _latency(path: CriticalPath) -> str:
+    parts = f"{display.duration(path.service_s)} in service, {display.duration(path.link_s)} on links"
+    if path.wait_s is None or path.latency_s is None:
+        slow = [step.operator for step in path.steps if step.wait_s is None]
+        return f"grows without end at {', '.join(_some(slow))}; {parts}"
+    return f"{display.duration(path.latency_s)}: {parts}, {display.duration(path.wait_s)} waiting"
+
+
+def _sizes(regions: list[tuple[str, ...]]) -> str:
+    fewest, most = min(map(len, regions)), max(map(len, regions))
+    tasks = "1 task" if most == 1 else f"{most} tasks"
+    if fewest != most:
+        return f"of {fewest} to {tasks}"
+    return f"of {tasks}" + (" each" if len(regions) > 1 else "")
+
+
+def _host_cut(points: WeakPoints) -> str:
+    hosts, least = points.hosts_cut, points.hosts_at_least
+    sure = f"the loss of {len(hosts)} cuts all"
+    if len(hosts) == least:
+        return f"{sure} ({', '.join(_some(hosts))}), of fewer none"
+    return f"{sure} ({', '.join(_some(hosts))}), of fewer than {least} none"
+
+
+def _some(names: Sequence[str]) -> list[str]:
+    """Return the names, of many the first and the last ones."""
+    if len(names) <= _MOST_NAMES:
+        return list(names)
+    return [*names[: _MOST_NAMES - 2], f"{len(names) - _MOST_NAMES + 1} more", names[-1]]
 
 
 def _cut(rows: list[Any], columns: int) -> list[Any]:

@@ -125,12 +125,11 @@ def _limits(scenario: Scenario, load: Load, cores: Mapping[str, np.ndarray]) -> 
     A sender stops for the fullest queue, so the busiest task of an operator decides for all.
     """
     limits: dict[str, float] = {}
-    order = layout.topological(scenario)
-    for name in reversed(order):
+    readers = layout.dataflow(scenario)
+    for name in reversed(layout.topological(scenario)):
         limits[name] = 1.0
-        for reader in order:
-            operator = scenario.operators[reader]
-            if name in operator.inputs and operator.buffer is not None:
+        for reader in readers[name]:
+            if scenario.operators[reader].buffer is not None:
                 busy = load.operators[reader].utilisation / np.maximum(cores[reader], 1e-300)
                 limits[name] = min(limits[name], limits[reader], 1 / max(1.0, float(busy.max(initial=0.0))))
     return limits

@@ -190,7 +190,7 @@ def _carriers(
 def _uploads(scenario: Scenario, load: Load, name: str, inputs: RunInputs | None) -> list[_Upload]:
     """Return the checkpoints of each task of an operator."""
     operator, own, tolerance = scenario.operators[name], load.operators[name], scenario.fault_tolerance
-    sent = sum(copies(scenario, name, reader, inputs) for reader in layout.downstream(scenario)[name])
+    sent = sum(copies(scenario, name, reader, inputs) for reader in layout.dataflow(scenario)[name])
     sent *= own.flow.rate_out.mean_per_s * layout.output_bytes(scenario)[name]
     kept = sent * own.task_shares if tolerance.guarantee != "at-most-once" else 0 * own.task_shares
     state, shares = operator.state, own.task_shares

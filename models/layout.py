@@ -5,11 +5,17 @@ Task k of operator `count` is `count-k`; host k of group `worker` is `worker-k`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from models.cluster import HostGroup
+from models.job import Operator
 from models.scenario import Scenario
 from models.workload import ProfileKeys
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def task_name(operator: str, index: int) -> str:
@@ -69,35 +75,65 @@ def task_of_group(key_group: int, parallelism: int) -> int:
     return key_group % parallelism
 
 
-def downstream(scenario: Scenario) -> dict[str, tuple[str, ...]]:
-    """Operator -> operators that read its output, in file order."""
-    readers: dict[str, list[str]] = {name: [] for name in scenario.operators}
-    for name, operator in scenario.operators.items():
-        for upstream in operator.inputs:
-            if upstream in readers:
-                readers[upstream].append(name)
-    return {name: tuple(found) for name, found in readers.items()}
+def dataflow(scenario: Scenario) -> nx.DiGraph[str]:
+    """Return the graph of the operators, which nobody can change: nodes and readers of each in file order.
+
+    Inputs that there are not are left out.
+    """
+    return _dataflow(_Operators(scenario.operators))
 
 
 def topological(scenario: Scenario) -> tuple[str, ...]:
-    """Operators so that inputs come before those that read them; raises ValueError on a cycle."""
-    operators, readers = scenario.operators, downstream(scenario)
-    place = {name: index for index, name in enumerate(operators)}
-    waiting = {name: sum(up in operators for up in operator.inputs) for name, operator in operators.items()}
-    ready = [name for name, inputs in waiting.items() if not inputs]
-    order: list[str] = []
-    while ready:  # one round for each step away from the sources, in file order
-        order += ready
-        following = []
-        for reader in (reader for name in ready for reader in readers[name]):
-            waiting[reader] -= 1
-            if not waiting[reader]:
-                following.append(reader)
-        ready = sorted(following, key=place.__getitem__)
-    if len(order) < len(operators):
-        left = [name for name in operators if waiting[name]]
-        raise ValueError(f"the dataflow has a cycle through {', '.join(left)}")
-    return tuple(order)
+    """Return the operators so that inputs come before those that read them; raises ValueError on a cycle.
+
+    One generation after the other, by steps away from the sources, each in file order.
+    """
+    order = _topological(_Operators(scenario.operators))
+    if order is None:
+        raise ValueError("the dataflow has a cycle")
+    return order
+
+
+def has_order(scenario: Scenario) -> bool:
+    """Return whether inputs can come before those that read them: no operator is on a cycle."""
+    return _topological(_Operators(scenario.operators)) is not None
+
+
+class _Operators:
+    """Operators as the key of a cache: they are frozen, so the same object has the same graph."""
+
+    def __init__(self, named: Mapping[str, Operator]) -> None:
+        self.named = named
+
+    def __hash__(self) -> int:
+        return id(self.named)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Operators) and other.named is self.named
+
+
+@lru_cache(maxsize=4)  # flows, loads and the estimate of a scenario ask for it again and again
+def _dataflow(operators: _Operators) -> nx.DiGraph[str]:
+    import networkx as nx  # noqa: PLC0415 - takes an eighth of a second, which commands without a job need not spend
+
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(operators.named)
+    for name, operator in operators.named.items():
+        graph.add_edges_from((upstream, name) for upstream in operator.inputs if upstream in operators.named)
+    nx.freeze(graph)
+    return graph
+
+
+@lru_cache(maxsize=4)
+def _topological(operators: _Operators) -> tuple[str, ...] | None:
+    import networkx as nx  # noqa: PLC0415
+
+    place = {name: index for index, name in enumerate(operators.named)}
+    try:
+        generations = list(nx.topological_generations(_dataflow(operators)))
+    except nx.NetworkXUnfeasible:
+        return None
+    return tuple(name for generation in generations for name in sorted(generation, key=place.__getitem__))
 
 
 def output_bytes(scenario: Scenario) -> dict[str, float]:
@@ -120,19 +156,23 @@ def output_bytes(scenario: Scenario) -> dict[str, float]:
 
 def keys_seen(scenario: Scenario, name: str) -> float:
     """How many keys can reach an operator: those of the largest law, since all laws number keys alike."""
+    import networkx as nx  # noqa: PLC0415
+
+    operators = scenario.operators
+
+    def own_keys(other: str) -> bool:
+        output = operators[other].output
+        return output is not None and output.keys is not None
+
+    # What comes into an operator that gives its tuples new keys does not matter behind it.
+    passed = nx.subgraph_view(dataflow(scenario), filter_edge=lambda _, down: down == name or not own_keys(down))
     largest = 0
-    waiting = list(scenario.operators[name].inputs)
-    seen = set(waiting)
-    while waiting:
-        upstream = scenario.operators[waiting[-1]]
-        source = waiting.pop()
-        if upstream.kind == "source":
-            keys = scenario.workload[source].keys
-            groups = scenario.operators[name].groups
+    for upstream in nx.ancestors(passed, name):
+        output = operators[upstream].output
+        if operators[upstream].kind == "source":
+            keys = scenario.workload[upstream].keys
+            groups = operators[name].groups
             largest = max(largest, groups if isinstance(keys, ProfileKeys) else keys.count)
-        elif upstream.output is not None and upstream.output.keys is not None:
-            largest = max(largest, upstream.output.keys.count)
-        else:
-            waiting += [up for up in upstream.inputs if up not in seen]
-            seen.update(upstream.inputs)
+        elif output is not None and output.keys is not None:
+            largest = max(largest, output.keys.count)
     return float(largest)

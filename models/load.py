@@ -68,9 +68,8 @@ def expected_load(scenario: Scenario, inputs: RunInputs | None = None) -> Load:
     placed = layout.placement(scenario)
     operators = {}
     for name, operator in scenario.operators.items():
-        speeds = _speeds(scenario, name, placed)
         mean_s = operator.service.mean_s if operator.service else 0.0
-        busy = rates[name].rate_in.mean_per_s * shares[name] * mean_s / speeds
+        busy = rates[name].rate_in.mean_per_s * shares[name] * mean_s / speeds(scenario, name, placed)
         operators[name] = OperatorLoad(
             rates[name], shares[name], busy / operator.threads, _state_bytes(scenario, name, rates[name])
         )
@@ -145,8 +144,8 @@ def _of_profile(source: str, groups: int, inputs: RunInputs | None) -> np.ndarra
     return np.asarray(weights / weights.sum())
 
 
-def _speeds(scenario: Scenario, name: str, placed: Mapping[str, str]) -> np.ndarray:
-    """Speed of the host of each task of an operator without what others take on average, (parallelism,)."""
+def speeds(scenario: Scenario, name: str, placed: Mapping[str, str]) -> np.ndarray:
+    """Return the speed of the host of each task of an operator without what others take on average, (parallelism,)."""
     count = scenario.operators[name].parallelism
     of_task = (placed[layout.task_name(name, index)].rpartition("-")[0] for index in range(count))
     groups = [scenario.hosts[group] for group in of_task]
@@ -214,7 +213,7 @@ def _traffic(
     sent: dict[str, float] = defaultdict(float)
     received: dict[str, float] = defaultdict(float)
     sizes = layout.output_bytes(scenario)
-    by_host = {name: _shares_by_host(name, load.task_shares, placed) for name, load in operators.items()}
+    by_host = {name: shares_by_host(name, load.task_shares, placed) for name, load in operators.items()}
     for name, operator in scenario.operators.items():
         for upstream, partitioning in operator.inputs.items():
             rate = operators[upstream].flow.rate_out.mean_per_s * sizes[upstream]
@@ -235,10 +234,11 @@ def _traffic(
     return sent, received
 
 
-def _shares_by_host(name: str, shares: np.ndarray, placed: Mapping[str, str]) -> dict[str, float]:
+def shares_by_host(name: str, shares: np.ndarray, placed: Mapping[str, str]) -> dict[str, float]:
+    """Return host -> sum of the shares of the tasks of an operator that are placed there."""
     found: dict[str, float] = defaultdict(float)
-    for index, share in enumerate(shares):
-        found[placed[layout.task_name(name, index)]] += float(share)
+    for index, share in enumerate(shares.tolist()):
+        found[placed[layout.task_name(name, index)]] += share
     return found
 
 

@@ -303,6 +303,19 @@ def mmc(rate_per_s: float, service_s: float, servers: int) -> SteadyState:
     return _steady(utilisation, rate_per_s, erlang_c(load, servers) * service_s / (servers - load))
 
 
+def mgc(rate_per_s: float, service_s: float, scv: float, servers: int) -> SteadyState:
+    """M/G/c: the wait of M/M/c times (1 + scv) / 2, which is exact for one server or scv = 1, else an approximation.
+
+    Source: Lee and Longton, Queueing Processes Associated with Airline Passenger Check-in (Operational Research
+    Quarterly 10, 1959).
+
+    >>> round(mgc(50.0, 0.01, 2.0, 1).wait_s, 6), round(mgc(200.0, 0.01, 0.0, 3).wait_s, 6)
+    (0.015, 0.002222)
+    """
+    plain = mmc(rate_per_s, service_s, servers)
+    return _steady(plain.utilisation, rate_per_s, plain.wait_s * (1 + scv) / 2)
+
+
 def batch_mg1(
     rate_per_s: float, batch_mean: float, batch_second_moment: float, service_s: float, scv: float
 ) -> SteadyState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -13,6 +13,11 @@ from models.fields import Count, Description, NamedMap, PositiveSeconds, ReadOnl
 from models.job import Operator
 from models.recording import Recording
 from models.workload import SourceWorkload
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from models.inputs import RunInputs
 
 FORMAT: Final = 1
 
@@ -89,3 +94,15 @@ class Scenario(Description):
         """Whether a host can die in the run, or be taken for dead."""
         named = self.failures is not None or any(isinstance(event, HostFailure) for event in self.events.values())
         return named or self.detector.errs or any(group.failures is not None for group in self.hosts.values())
+
+    def graph(
+        self, of: Literal["operators", "tasks", "placement"] = "operators", inputs: RunInputs | None = None
+    ) -> nx.DiGraph[str]:
+        """Return the job as a networkx graph, to analyse and draw: its operators, its tasks, or tasks on hosts.
+
+        Attributes are in SI units with the unit in the name (`models.job_graph`); rates count recorded series where
+        `inputs` has them. Each call makes a new graph.
+        """
+        from models.job_graph import graph_of  # noqa: PLC0415 - which knows scenarios
+
+        return graph_of(self, of, inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.layout import topological
+from models.layout import dataflow, topological
 from models.scenario import Scenario
 
 
@@ -29,9 +29,8 @@ def watermarks(scenario: Scenario) -> float:
 
 def _timed(scenario: Scenario) -> set[str]:
     """Operators that watermarks come to: they, or some downstream of them, have a window."""
-    found: set[str] = set()
-    for name in reversed(topological(scenario)):
-        operator = scenario.operators[name]
-        if operator.window or name in found:
-            found |= {name, *operator.inputs}
-    return found
+    import networkx as nx  # noqa: PLC0415
+
+    windows = [name for name, operator in scenario.operators.items() if operator.window]
+    back = dataflow(scenario).reverse(copy=False)
+    return {name for layer in nx.bfs_layers(back, windows) for name in layer}

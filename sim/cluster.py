@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+
+import networkx as nx
 
 from models import layout
 from models.checkpoint_traffic import link_sharing
@@ -33,6 +36,11 @@ class RunPlan:
     bounded: bool  # whether a queue has a bound
     counts: bool  # whether the load of each key group is counted
     fair: bool  # whether links are shared evenly
+
+    @cached_property
+    def dataflow(self) -> nx.DiGraph[int]:
+        """The graph of the operators by number."""
+        return nx.convert_node_labels_to_integers(layout.dataflow(self.scenario))
 
     @classmethod
     def of(cls, scenario: Scenario, inputs: RunInputs, replication: int) -> RunPlan:

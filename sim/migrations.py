@@ -240,8 +240,7 @@ class Migrations:
 
     def upstream(self, group: int) -> set[int]:
         """The operators that send to the group."""
-        operator = self.cluster.unit_operator[group]
-        return {up.index for up in self.control.plan.operators if any(e.down.index == operator for e in up.edges)}
+        return set(self.control.plan.dataflow.predecessors(self.cluster.unit_operator[group]))
 
     def _call_off(self, run: Run) -> None:
         """Stay with the old instance if it lives; else go on with the new one if that has a state.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import networkx as nx
+
 from sim.clock import SETTLED
-from sim.operator_plan import OperatorPlan
 
 if TYPE_CHECKING:
     from sim.control import Control
@@ -34,12 +35,12 @@ class Settling:
     ) -> None:
         self.clock, self.plane, self.cluster = control.clock, control.plane, control.cluster
         self._ready, self._settled, self._finished, self._changed = ready, settled, finished, changed
-        self._operators, self._fair = control.plan.operators, control.plan.fair
+        self._dataflow, self._fair = control.plan.dataflow, control.plan.fair
         operator_of, alive = self.cluster.task_operator, self.cluster.task_alive
         touched = {operator_of[task] for task in tasks}
-        after = _downstream(self._operators, touched)
+        after = _downstream(self._dataflow, touched)
         self._left: dict[int, dict[int, None]] = {}  # by operator: tasks that have not settled
-        for operator in range(len(self._operators)):
+        for operator in range(len(self._dataflow)):
             if operator in touched or operator in after:
                 own = [task for task in tasks if operator_of[task] == operator]
                 others = [t for t, o in enumerate(operator_of) if o == operator and alive[t] and operator in after]
@@ -141,17 +142,10 @@ class Settling:
         return True
 
     def _upstream(self, operator: int) -> list[int]:
-        plan = self._operators[operator]
-        return [up for up in self._left if any(edge.down is plan for edge in self._operators[up].edges)]
+        return [up for up in self._left if self._dataflow.has_edge(up, operator)]
 
 
-def _downstream(plans: Sequence[OperatorPlan], operators: set[int]) -> set[int]:
-    """All operators that are reached from these, over at least one edge."""
-    found: set[int] = set()
-    todo = list(operators)
-    while todo:
-        for edge in plans[todo.pop()].edges:
-            if edge.down.index not in found:
-                found.add(edge.down.index)
-                todo.append(edge.down.index)
-    return found
+def _downstream(dataflow: nx.DiGraph[int], operators: set[int]) -> set[int]:
+    """Return all operators that are reached from these, over at least one edge."""
+    readers = {reader for operator in operators for reader in dataflow[operator]}
+    return {operator for layer in nx.bfs_layers(dataflow, readers) for operator in layer}

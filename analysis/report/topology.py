@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+import networkx as nx
 from markupsafe import Markup
 
 from analysis.report import text
@@ -44,34 +46,33 @@ def _layers(topology: Topology) -> list[list[str]]:
 
     What is left of a cycle stands last.
     """
-    inputs: dict[str, set[str]] = {box.name: set() for box in topology.operators}
-    for edge in topology.edges:
-        if edge.target in inputs and edge.source in inputs:
-            inputs[edge.target].add(edge.source)
+    place = {box.name: k for k, box in enumerate(topology.operators)}
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(place)
+    graph.add_edges_from((one.source, one.target) for one in topology.edges if {one.source, one.target} <= place.keys())
     layers: list[list[str]] = []
-    while inputs:
-        ready = [name for name, needs in inputs.items() if not needs & inputs.keys()] or list(inputs)
-        layers.append(ready)
-        for name in ready:
-            del inputs[name]
-    return _moved_to_readers(layers, topology)
+    try:
+        for generation in nx.topological_generations(graph):
+            layers.append(sorted(generation, key=place.__getitem__))
+    except nx.NetworkXUnfeasible:
+        placed = {name for layer in layers for name in layer}
+        layers.append([name for name in place if name not in placed])
+    return _moved_to_readers(layers, graph)
 
 
-def _moved_to_readers(layers: list[list[str]], topology: Topology) -> list[list[str]]:
+def _moved_to_readers(layers: list[list[str]], graph: nx.DiGraph[str]) -> list[list[str]]:
     """Each operator just before the first that reads it: an edge over several layers would cross boxes."""
     depth = {name: k for k, layer in enumerate(layers) for name in layer}
     for layer in reversed(layers):
         for name in layer:
-            readers = [depth[edge.target] for edge in topology.edges if edge.source == name and edge.target in depth]
-            depth[name] = max(depth[name], min(readers, default=0) - 1)
-    order = [box.name for box in topology.operators]
-    return _untangled([[name for name in order if depth[name] == k] for k in range(len(layers))], topology)
+            depth[name] = max(depth[name], min((depth[reader] for reader in graph[name]), default=0) - 1)
+    return _untangled([[name for name in graph if depth[name] == k] for k in range(len(layers))], graph)
 
 
-def _untangled(layers: list[list[str]], topology: Topology) -> list[list[str]]:
+def _untangled(layers: list[list[str]], graph: nx.DiGraph[str]) -> list[list[str]]:
     """Each layer in the order of what it is connected to: once backwards by readers, once forwards by inputs."""
 
-    def sort(layer: list[str], neighbours: dict[str, list[str]]) -> None:
+    def sort(layer: list[str], neighbours: Mapping[str, Collection[str]]) -> None:
         place = {name: k for other in layers for k, name in enumerate(other)}
         mean = {
             name: sum(place[other] for other in neighbours[name]) / len(neighbours[name])
@@ -81,14 +82,10 @@ def _untangled(layers: list[list[str]], topology: Topology) -> list[list[str]]:
         }
         layer.sort(key=mean.__getitem__)
 
-    names = {name for layer in layers for name in layer}
-    edges = [edge for edge in topology.edges if edge.source in names and edge.target in names]
-    readers = {name: [edge.target for edge in edges if edge.source == name] for name in names}
-    inputs = {name: [edge.source for edge in edges if edge.target == name] for name in names}
     for layer in reversed(layers):
-        sort(layer, readers)
+        sort(layer, graph.succ)
     for layer in layers:
-        sort(layer, inputs)
+        sort(layer, graph.pred)
     return layers
 
 

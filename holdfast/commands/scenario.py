@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast import terminal
+from holdfast.commands.options import as_options
 from holdfast.file_kinds import KINDS, described
 
 if TYPE_CHECKING:
@@ -48,11 +50,34 @@ def validate(file: File, settings: Settings = None, as_json: AsJson = False) -> 
     print("\n".join(terminal.clean(line) for line in lines))
 
 
-def show(file: File, settings: Settings = None, as_json: AsJson = False) -> None:
-    """Show topology, placement, expected rates and load by operator and host, and the size of the run."""
-    from holdfast.scenario_view import document, tables  # noqa: PLC0415
+def show(
+    file: File,
+    settings: Settings = None,
+    graph: Annotated[
+        Path | None, typer.Option("--graph", metavar="FILE", help="Write the graph of the job as .graphml or .dot too")
+    ] = None,
+    graph_of: Annotated[
+        str, typer.Option("--graph-of", metavar="WHAT", help="Of what: operators, tasks, or placement")
+    ] = "operators",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --graph")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show topology, placement, expected rates and load by operator and host, what all depends on, and the run's size.
 
+    The graph in a file has the same rates, loads and times as attributes of its nodes and edges.
+    """
+    from holdfast.scenario_view import document, tables  # noqa: PLC0415
+    from models import job_graph  # noqa: PLC0415
+    from scenarios.graph_files import refuse_graph, write_graph  # noqa: PLC0415
+
+    refuse_graph(graph, force=force)
+    with as_options({"of": "--graph-of"}):
+        job_graph.refuse_kind(graph_of)
     loaded, inputs, missing = _load(file, settings)
+    if graph is not None:
+        with as_options({"of": "--graph-of"}):
+            made = job_graph.graph_of(loaded.scenario, graph_of, inputs)
+        write_graph(made, graph, force=force)
     if as_json:
         terminal.print_json(document(loaded.scenario, inputs))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import islice
 
 from models import display, layout, units
 from models.errors import NO_VALUE, InputFault
@@ -16,6 +17,8 @@ MOST_TASKS = 100_000
 MOST_GROUPS = 1_000_000
 MOST_WINDOWS = 1000  # that a tuple is in
 SHORTEST_S = 0.001  # of windows, and of the time between two watermarks or outputs of a timer
+_MOST_CYCLES = 10  # that are told of operators that reach each other
+_MOST_STEPS = 20  # of a cycle that are told
 _WITH_SERVICE = ("map", "filter", "aggregate", "join")
 
 
@@ -187,36 +190,46 @@ def _of_tasks(name: str, operator: Operator) -> Iterator[InputFault]:
 def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
     """Faults of the graph as a whole."""
     operators = scenario.operators
-    readers = layout.downstream(scenario)
+    graph = layout.dataflow(scenario)
     kinds = {operator.kind for operator in operators.values()}
     for kind in ("source", "sink"):
         if kind not in kinds:
             yield InputFault("operators", NO_VALUE, f"at least one operator must be {_a(kind)}")
     for name, operator in operators.items():
-        if operator.kind != "sink" and not readers[name]:
+        if operator.kind != "sink" and not graph[name]:
             yield InputFault(path_text(("operators", name)), NO_VALUE, "nobody reads the output of this operator")
-    cycle = _on_cycles(scenario)
-    if cycle:
-        yield InputFault(path_text(("operators", cycle[0], "inputs")), NO_VALUE, "is on a cycle: " + ", ".join(cycle))
+    yield from _of_cycles(scenario)
     total = sum(operator.parallelism for operator in operators.values())
     if total > MOST_TASKS and all(operator.parallelism <= MOST_TASKS for operator in operators.values()):
         yield InputFault("operators", NO_VALUE, f"{total} tasks are too many: {MOST_TASKS} at most")
 
 
-def _on_cycles(scenario: Scenario) -> list[str]:
-    """The operators on cycles or between them, in file order: what is left when ends are peeled off."""
-    upstream = {name: [up for up in one.inputs if up in scenario.operators] for name, one in scenario.operators.items()}
-    readers = layout.downstream(scenario)
-    ins, outs = ({name: len(set(ends)) for name, ends in of.items()} for of in (upstream, readers))
-    left, ends = set(scenario.operators), [name for name in scenario.operators if not ins[name] or not outs[name]]
-    while ends:
-        name = ends.pop()
-        if name not in left:
-            continue
-        left.discard(name)
-        for counts, beside in ((ins, readers[name]), (outs, upstream[name])):
-            for other in beside:
-                counts[other] -= 1
-                if not counts[other]:
-                    ends.append(other)
-    return [name for name in scenario.operators if name in left]
+def _of_cycles(scenario: Scenario) -> Iterator[InputFault]:
+    """One fault for each cycle, at its first operator, in file order; of operators with very many some are shown."""
+    import networkx as nx  # noqa: PLC0415
+
+    if layout.has_order(scenario):
+        return
+    names = list(scenario.operators)
+    place = {name: index for index, name in enumerate(names)}
+    # Numbers instead of names: networkx goes through sets, whose order must not depend on how text is hashed.
+    graph = nx.relabel_nodes(layout.dataflow(scenario), place)
+    tangles = [sorted(found) for found in nx.strongly_connected_components(graph)]
+    for tangle in sorted(one for one in tangles if len(one) > 1 or graph.has_edge(one[0], one[0])):
+        cycles = list(islice(nx.simple_cycles(graph.subgraph(tangle).copy()), _MOST_CYCLES + 1))
+        for cycle in sorted(_from_least(cycle) for cycle in cycles[:_MOST_CYCLES]):
+            yield _on_cycle(names[cycle[0]], [names[index] for index in (*cycle, cycle[0])])
+        if len(cycles) > _MOST_CYCLES:
+            rule = f"is one of {len(tangle)} operators with more than {_MOST_CYCLES} cycles"
+            yield InputFault(_at(names[tangle[0]], "inputs"), NO_VALUE, rule)
+
+
+def _from_least(cycle: list[int]) -> list[int]:
+    begin = cycle.index(min(cycle))
+    return cycle[begin:] + cycle[:begin]
+
+
+def _on_cycle(name: str, path: list[str]) -> InputFault:
+    if len(path) > _MOST_STEPS + 3:
+        path = [*path[:_MOST_STEPS], f"{len(path) - _MOST_STEPS - 2} more", *path[-2:]]
+    return InputFault(_at(name, "inputs"), NO_VALUE, "is on a cycle: " + " -> ".join(path))

@@ -11,12 +11,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import networkx
 import pytest
 
 from holdfast import cli
 from holdfast.commands import doctor
 from models.errors import InputError, MissingTool, WorkerLost
-from scenarios.library import names, text_of
+from scenarios.files import read_scenario
+from scenarios.library import names, path_of, text_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -110,6 +112,67 @@ def test_show_has_rates_load_placement_and_size(capsys: pytest.CaptureFixture[st
     assert found["operators"]["server"]["rate_in_per_s"]["mean_per_s"] == 800
     assert found["hosts"]["worker-0"]["tasks"] == ["arrivals-0", "server-0", "departures-0"]
     assert found["estimate"]["tuples"] == 5 * 300 * 800
+
+
+def test_show_says_what_all_depends_on(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(holdfast(capsys, "show", "word-count", "--json")[1])["structure"]
+    path = found["critical_path"]
+    assert path["operators"] == ["sentences", "split", "count", "out"]
+    assert path["latency_s"] == pytest.approx(path["service_s"] + path["wait_s"] + path["link_s"])
+    assert [len(tasks) for tasks in found["failover_regions"]] == [8]
+    assert found["on_every_path"]["tasks"] == ["sentences-0", "out-0"]
+    out = " ".join(holdfast(capsys, "show", "word-count")[1].split())
+    assert "slowest path sentences -> split -> count -> out" in out
+    assert "hosts on every path worker-0, worker-3" in out
+
+
+def test_show_tells_of_an_overloaded_operator_where_its_wait_grows(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = 'operators.server.service={distribution = "exponential", mean = "2 ms"}'
+    found = json.loads(holdfast(capsys, "show", "mm1", "--set", slow, "--json")[1])["structure"]
+    assert found["critical_path"]["latency_s"] is found["critical_path"]["wait_s"] is None
+    assert "grows without end at server" in " ".join(holdfast(capsys, "show", "mm1", "--set", slow)[1].split())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (("--graph", "x.png"), "--graph = x.png: must end in .graphml or .dot"),
+        (("--graph", "-"), "--graph = -: is no file"),
+        (("--graph", "no/x.dot"), "--graph = no/x.dot: its folder does not exist"),
+        (("--graph", "there.dot"), "--graph = there.dot: exists (--force overwrites it)"),
+        (
+            ("--graph", "x.dot", "--graph-of", "nodes"),
+            "--graph-of = nodes: is no graph of a job (known here: operators",
+        ),
+        (("--graph", "x.dot", "--graph-of", "tasks"), "--graph-of = tasks: would have"),
+    ],
+    ids=" ".join,
+)
+def test_a_graph_that_cannot_be_written_is_one_error_and_leaves_nothing(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.dot").write_text("mine")
+    many = ("operators.server.parallelism=2000", "operators.departures.parallelism=2000")
+    shuffled = 'operators.departures.inputs={server = "shuffle"}'
+    settings = [word for one in (*many, shuffled) for word in ("--set", one)]
+    code, out, err = holdfast(capsys, "show", "mm1", *settings, *wrong)
+    assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["there.dot"]
+    assert (tmp_path / "there.dot").read_text() == "mine"
+
+
+@pytest.mark.parametrize("of", ["operators", "tasks", "placement"])
+def test_show_writes_a_graph_that_networkx_reads(capsys: pytest.CaptureFixture[str], tmp_path: Path, of: str) -> None:
+    path = tmp_path / "job.graphml"
+    path.write_text("an older one")
+    code, out, err = holdfast(capsys, "show", "mm1", "--graph", str(path), "--graph-of", of, "--force", "--json")
+    assert (code, err) == (0, "") and json.loads(out)["scenario"]
+    assert set(networkx.read_graphml(path)) == set(read_scenario(path_of("mm1")).scenario.graph(of))
 
 
 def test_errors_of_a_file_come_together_on_stderr_and_stdout_stays_empty(

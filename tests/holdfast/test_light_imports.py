@@ -47,10 +47,19 @@ def test_the_help_page_loads_no_command_and_no_description(tmp_path: Path) -> No
     assert loaded_by(command("--help"), tmp_path).isdisjoint({*HEAVY, "numpy", "pydantic"})
 
 
-@pytest.mark.parametrize("arguments", [("validate", "mm1"), ("show", "mm1"), ("schema",), ("library",)], ids=" ".join)
-def test_light_commands_load_no_engine_solver_or_plot(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("arguments", [("schema",), ("library",)], ids=" ".join)
+def test_light_commands_load_no_engine_solver_graph_or_plot(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     # pint is what reads units, and looks at the bare package scipy.
     assert loaded_by(command(*arguments), tmp_path).isdisjoint(set(HEAVY) - {"pint", "scipy"})
+
+
+@pytest.mark.parametrize("arguments", [("validate", "mm1"), ("show", "mm1")], ids=" ".join)
+def test_commands_about_one_job_load_its_graph_and_no_engine_solver_or_plot(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    loaded = loaded_by(command(*arguments), tmp_path)
+    assert "networkx" in loaded
+    assert loaded.isdisjoint(set(HEAVY) - {"pint", "scipy", "networkx"})
 
 
 def test_an_exact_availability_loads_no_engine(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import pickle
+import random
 from collections.abc import Iterator
+from itertools import pairwise, permutations, product
 from typing import Any
 
 import pytest
@@ -13,8 +15,10 @@ from models import layout
 from models.availability.description import availability_from
 from models.availability.problem import settings_of
 from models.errors import MOST_SHOWN, InputError, InputFault
+from models.fields import FrozenMap
 from models.reading import scenario_from
 from models.rules.names import unknown_name
+from models.scenario import Scenario
 from models.words import nearest
 
 MANY = 2000
@@ -119,7 +123,7 @@ def test_a_hint_goes_to_another_process_as_text() -> None:
 def test_the_order_of_a_long_chain_asks_for_the_inputs_of_each_operator_a_few_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    scenario = scenario_from(chain(300))
+    scenario = _never_seen(scenario_from(chain(300)))
     asked = _count_inputs(scenario, monkeypatch)
     order = layout.topological(scenario)
     assert order == ("m", *(f"m{index}" for index in range(300)), "out")
@@ -127,12 +131,17 @@ def test_the_order_of_a_long_chain_asks_for_the_inputs_of_each_operator_a_few_ti
 
 
 def test_a_long_chain_is_validated_with_work_in_proportion_to_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = scenario_from(chain(300))
+    scenario = _never_seen(scenario_from(chain(300)))
     asked = _count_inputs(scenario, monkeypatch)
     from models.rules import faults  # noqa: PLC0415
 
     assert faults(scenario) == []
     assert 0 < asked[0] <= 60 * len(scenario.operators)
+
+
+def _never_seen(scenario: Scenario) -> Scenario:
+    """The scenario with a map of operators whose graph nobody has asked for."""
+    return scenario.model_copy(update={"operators": FrozenMap(scenario.operators)})
 
 
 def _count_inputs(scenario: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -148,10 +157,55 @@ def _count_inputs(scenario: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return count
 
 
-def test_operators_of_a_cycle_and_those_between_cycles_are_named() -> None:
+def cycles_told(raw: dict[str, Any]) -> list[str]:
     with pytest.raises(InputError) as refused:
-        scenario_from(chain(4, last="m2"))
-    assert [fault.rule for fault in refused.value.faults] == ["is on a cycle: m0, m1, m2"]
+        scenario_from(raw)
+    return [f"{fault.path}: {fault.rule}" for fault in refused.value.faults]
+
+
+def test_a_cycle_is_told_operator_by_operator() -> None:
+    assert cycles_told(chain(4, last="m2")) == ["operators.m0.inputs: is on a cycle: m0 -> m1 -> m2 -> m0"]
+
+
+def test_every_cycle_is_told_and_operators_between_two_are_not() -> None:
+    raw = chain(8, last="m1")
+    raw["operators"]["m4"]["inputs"] |= {"m4": "shuffle", "m6": "shuffle"}
+    assert cycles_told(raw) == [
+        "operators.m0.inputs: is on a cycle: m0 -> m1 -> m0",
+        "operators.m4.inputs: is on a cycle: m4 -> m4",
+        "operators.m4.inputs: is on a cycle: m4 -> m5 -> m6 -> m4",
+    ]
+
+
+def test_of_a_long_cycle_both_ends_are_told() -> None:
+    (told,) = cycles_told(chain(300, last="m299"))
+    assert told.endswith(" -> m18 -> m19 -> 279 more -> m299 -> m0")
+
+
+def test_of_operators_with_very_many_cycles_ten_are_told() -> None:
+    raw = chain(9)
+    for reader in range(9):
+        raw["operators"][f"m{reader}"]["inputs"] |= {f"m{index}": "shuffle" for index in range(9) if index != reader}
+    told = cycles_told(raw)
+    assert told[-1] == "operators.m0.inputs: is one of 9 operators with more than 10 cycles"
+    assert len(set(told)) == 11
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_cycles_are_those_that_trying_every_order_of_operators_finds(seed: int) -> None:
+    draw = random.Random(seed)
+    raw = chain(5)
+    for reader, other in product(range(5), range(5)):
+        if draw.random() < 0.15:
+            raw["operators"][f"m{reader}"]["inputs"] |= {f"m{other}": "shuffle"}
+    reads = {name: set(one.get("inputs", ())) for name, one in raw["operators"].items()}
+    found = []
+    for length in range(1, 6):
+        for path in permutations([f"m{index}" for index in range(5)], length):
+            if path[0] == min(path) and all(a in reads[b] for a, b in pairwise([*path, path[0]])):
+                found.append(f"operators.{path[0]}.inputs: is on a cycle: " + " -> ".join([*path, path[0]]))
+    assert len(found) <= 10
+    assert (cycles_told(raw) if found else []) == sorted(found)
 
 
 @pytest.mark.parametrize("entry", [0.01, "x", 2])

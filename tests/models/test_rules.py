@@ -89,7 +89,7 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         {"operators/words/inputs": {"clean": "shuffle"}},
         [
             "operators.words.inputs: a source has no inputs",
-            "operators.words.inputs: is on a cycle: words, clean",
+            "operators.words.inputs: is on a cycle: words -> clean -> words",
         ],
     ),
     ({"operators/words/service": SERVICE}, ["operators.words.service: a source has no service"]),
@@ -120,7 +120,7 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         {"operators/clean/inputs": {"words": "shuffle", "out": "shuffle"}},
         [
             "operators.clean.inputs.out: a sink has no output",
-            "operators.clean.inputs: is on a cycle: clean, count, out",
+            "operators.clean.inputs: is on a cycle: clean -> count -> out -> clean",
         ],
     ),
     (
@@ -177,7 +177,7 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
     ),
     (
         {"operators/clean/inputs": {"words": "shuffle", "count": "shuffle"}},
-        ["operators.clean.inputs: is on a cycle: clean, count"],
+        ["operators.clean.inputs: is on a cycle: clean -> count -> clean"],
     ),
     (
         {"operators/clean/service": {"distribution": "uniform", "low": "2 ms", "high": "1 ms"}},

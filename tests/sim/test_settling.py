@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import networkx as nx
 import numpy as np
+import plain_graphs
 import pytest
 from small_jobs import NS, scenario, simulate
 
+from models.inputs import RunInputs
 from models.records import NEVER, RunRecords
+from sim.cluster import RunPlan
 from sim.protocols import PROTOCOLS
+from sim.settling import _downstream
 
 LATENCY_NS = 200_000
 
@@ -223,3 +228,13 @@ def test_an_outage_waits_for_the_replica_that_takes_over_from_a_task_that_dies()
     assert abs((first - 49.5 * NS) - 80 * NS) < 6 * NS
     assert first == second
     assert in_system(records, "slow", first) == 0
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_operators_downstream_of_an_outage_are_those_found_by_walking(seed: int) -> None:
+    plan = RunPlan.of(plain_graphs.random_job(seed), RunInputs(), 0)
+    edges = [(one.index, edge.down.index) for one in plan.operators for edge in one.edges]
+    assert isinstance(plan.dataflow, nx.DiGraph) and set(plan.dataflow.edges) == set(edges)
+    for first in range(len(plan.operators)):
+        for starts in ({first}, {first, (first + 3) % len(plan.operators)}):
+            assert _downstream(plan.dataflow, starts) == plain_graphs.reached(edges, starts)
