@@ -24,8 +24,8 @@ from models.whole_times import whole_time_faults
 # Measured on the scenarios of the library, their durations times 1 and 10, and on the airline study; a step is one
 # tuple that an operator serves, an event one checkpoint of a key group or one task in a sample. Runs within a kernel
 # differ by a factor of two.
-SECONDS_PER_STEP: dict[Detail, float] = {"tuples": 4.5e-7, "histograms": 3.5e-7}  # in the event loop
-SECONDS_PER_SCANNED: dict[Detail, float] = {"tuples": 1e-7, "histograms": 3e-8}  # step, in the scan
+SECONDS_PER_STEP: dict[Detail, float] = {"tuples": 3.3e-7, "histograms": 3e-7}  # in the event loop
+SECONDS_PER_SCANNED: dict[Detail, float] = {"tuples": 8e-8, "histograms": 2.5e-8}  # step, in the scan
 SECONDS_PER_RUN = 0.02
 SECONDS_PER_EVENT = 5e-6
 SECONDS_PER_HEARTBEAT = 2e-6  # that is drawn
