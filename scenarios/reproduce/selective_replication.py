@@ -70,17 +70,18 @@ _POINTS_S = {
     "aggregations and joins at a quarter": 0.13,
 }
 _SEARCH_S = {
-    (0, "product"): 52.0,
-    (0, "random"): 5.0,
-    (0, "degree"): 54.0,
-    (0, "utilisation"): 48.0,
-    (1, "random"): 1.0,
-    (1, "degree"): 12.0,
-    (1, "utilisation"): 50.0,
+    (0, "product"): 43.0,
+    (0, "random"): 4.0,
+    (0, "degree"): 41.0,
+    (0, "utilisation"): 39.0,
+    (1, "product"): 32.0,
+    (1, "random"): 1.4,
+    (1, "degree"): 9.5,
+    (1, "utilisation"): 39.0,
     (2, "degree"): 1.0,
-    (2, "utilisation"): 50.0,
-    (3, "random"): 1.5,
-    (3, "utilisation"): 50.0,
+    (2, "utilisation"): 40.0,
+    (3, "random"): 1.2,
+    (3, "utilisation"): 38.0,
 }
 
 
