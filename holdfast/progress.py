@@ -2,47 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+_LEAST_SHARE, _LEAST_S = 0.02, 1.0  # that must be done before it says anything of what is left
+
+
+class Talk(Protocol):
+    """Is told what is done, and the share of it that is done, None where nobody knows.
+
+    `left_s` is what is left, where somebody knows better than by the share; `now` what of it is under way.
+    """
+
+    def __call__(self, text: str, share: float | None, left_s: float | None = None, now: str = "") -> None: ...
+
+
+class Left:
+    """How long a stage will take yet: by what was last told of it, less the time since then."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None
+        self._last: tuple[float, float] | None = None
+
+    def told(self, elapsed_s: float, share: float | None, left_s: float | None = None) -> None:
+        """Note the share that is done after so long, or what is left.
+
+        By shares the rest goes on as it went since the first of them, which may be of what was there before.
+        """
+        if left_s is None and share is not None:
+            began_s, before = self._first = self._first or (elapsed_s, share)
+            if share - before >= _LEAST_SHARE and elapsed_s - began_s >= _LEAST_S:
+                left_s = (elapsed_s - began_s) * (1 - share) / (share - before)
+        if left_s is not None:
+            self._last = elapsed_s, left_s
+
+    def at(self, elapsed_s: float) -> float | None:
+        """Return what is left after so long [s], None where it is not known."""
+        return None if self._last is None else max(0.0, sum(self._last) - elapsed_s)
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, float | None], None]]:
-    """A function that is told (what is done, share done or None); each new text is a new line."""
+def progress() -> Iterator[Talk]:
+    """A function that is told how far it is; each new text is a new line."""
     from rich.console import Console  # noqa: PLC0415 - only where somebody looks
     from rich.markup import escape  # noqa: PLC0415
     from rich.progress import (  # noqa: PLC0415
         BarColumn,
         Progress,
+        ProgressColumn,
         SpinnerColumn,
+        Task,
         TextColumn,
         TimeElapsedColumn,
-        TimeRemainingColumn,
     )
+    from rich.text import Text  # noqa: PLC0415
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda text, share: None
+        yield lambda text, share, left_s=None, now="": None
         return
+
+    class LeftColumn(ProgressColumn):
+        """What is left as h:mm:ss."""
+
+        def render(self, task: Task) -> Text:
+            if task.total is None:
+                return Text("")
+            seconds = 0.0 if task.finished else task.fields["left"].at(task.elapsed or 0.0)
+            if seconds is None:
+                return Text("-:--:--", style="progress.remaining")
+            minutes, rest = divmod(math.ceil(seconds), 60)
+            return Text(f"{minutes // 60}:{minutes % 60:02}:{rest:02}", style="progress.remaining")
+
     columns = (
         SpinnerColumn(finished_text="[green]✓"),
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
         TextColumn("left"),
-        TimeRemainingColumn(),
+        LeftColumn(),
+        TextColumn("{task.fields[now]}"),
     )
     with Progress(*columns, console=console) as bars:
-        lines: dict[str, int] = {}
+        lines: dict[str, TaskID] = {}
 
-        def talk(text: str, share: float | None) -> None:
+        def close() -> None:
+            for line in lines.values():
+                bars.update(line, total=1.0, completed=1.0, now="")
+
+        def talk(text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
             if text not in lines:
-                for earlier in lines.values():
-                    bars.update(earlier, total=1.0, completed=1.0)  # type: ignore[arg-type]
-                lines[text] = bars.add_task(escape(text), total=None if share is None else 1.0)
-            if share is not None:
-                bars.update(lines[text], completed=share)  # type: ignore[arg-type]
+                close()
+                total = None if share is None else 1.0
+                lines[text] = bars.add_task(escape(text), total=total, left=Left(), now="")
+            line = lines[text]
+            task = bars.tasks[bars.task_ids.index(line)]
+            task.fields["left"].told(task.elapsed or 0.0, share, left_s)
+            bars.update(line, completed=share, now=escape(now))
 
         yield talk
-        for line in lines.values():
-            bars.update(line, total=1.0, completed=1.0)  # type: ignore[arg-type]
+        close()

@@ -52,6 +52,11 @@ def backlog(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, fl
     return found
 
 
+def served_shares(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, float]:
+    """Return of each operator the share that it serves of what would come without any overload."""
+    return dict(_passed(scenario, expected_load(scenario, inputs), inputs).served)
+
+
 def queues_only(scenario: Scenario) -> bool:
     """Whether every task is a server of its own and nothing happens but tuples: then the scan runs, as a rule.
 

@@ -22,6 +22,7 @@ def compare(
     from holdfast import sweep_tables, terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from scenarios.designs import compare_designs, read_design  # noqa: PLC0415
+    from scenarios.execute import COMPILING  # noqa: PLC0415
 
     with progress() as talk:
         designs = [
@@ -30,7 +31,7 @@ def compare(
                 replications=replications,
                 workers=workers,
                 on_progress=lambda share, text=text: talk(f"simulating {text}", share),  # type: ignore[misc]
-                on_compile=lambda share: talk("compiling for this machine, once", share),
+                on_compile=lambda share: talk(COMPILING, share),
             )
             for text in (first, second)
         ]

@@ -20,13 +20,13 @@ from models.checked_arrays import FloatArray, IntArray
 from models.replication.importance import of_queries
 from models.replication.problem import Replication
 from models.selection import OperatorSelection, QuerySelection
-from optimizer.selection import solve
+from optimizer.selection import select_queries, solve
 
 _TIME_LIMIT_S = 60.0
 
 
 def stepwise(
-    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = _TIME_LIMIT_S
+    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
     """Levels (n,): every operator once before any gets a second replica."""
     level, purse = np.zeros(problem.n_operators, dtype=np.int64), _Purse(problem)
@@ -38,7 +38,7 @@ def stepwise(
 
 
 def direct(
-    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = _TIME_LIMIT_S
+    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
     """Levels (n,): each operator as many replicas as it may have before the next gets one."""
     level, purse = np.zeros(problem.n_operators, dtype=np.int64), _Purse(problem)
@@ -49,7 +49,7 @@ def direct(
 
 
 def knapsack(
-    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = _TIME_LIMIT_S
+    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
     """Levels (n,) of most importance: a knapsack, with several levels a multiple-choice one."""
     if problem.max_level < 1:
@@ -71,13 +71,13 @@ def knapsack(
 
 
 def queries(
-    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = _TIME_LIMIT_S
+    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
     """Levels (n,), at most 1: whole queries, then single operators for what is left; then further levels stepwise."""
     if problem.max_level < 1:
         return np.zeros(problem.n_operators, dtype=np.int64)
     uses = [(q, o) for q, needed in enumerate(problem.operators) for o in needed]
-    found = solve(
+    found = select_queries(
         QuerySelection(
             of_queries(problem, importance),
             problem.load,
@@ -86,6 +86,7 @@ def queries(
             importance,
         ),
         time_limit_s=min(time_limit_s, _TIME_LIMIT_S),
+        clock_s=time_limit_s,  # without a limit the work alone decides
     )
     assert found.operators is not None
     level = _few(problem, np.where(found.operators & (most > 0), 1, 0).astype(np.int64), order)

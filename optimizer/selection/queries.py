@@ -53,14 +53,20 @@ class _Best:
 
 
 def select_queries(
-    problem: QuerySelection, *, time_limit_s: float = 60.0, seed: int = 0, start: BoolArray | None = None
+    problem: QuerySelection,
+    *,
+    time_limit_s: float = 60.0,
+    seed: int = 0,
+    start: BoolArray | None = None,
+    clock_s: float | None = None,
 ) -> QueryPlan:
     """The best queries with a bound, and the best single operators for what they leave of the capacity.
 
-    `start` (m,) is improved as well, what is too much of it left out.
+    `start` (m,) is improved as well, what is too much of it left out. The limit says how much work is done, and the
+    clock ends it after as long, or after `clock_s`: with math.inf nothing depends on how busy the machine is.
     """
     began = time.perf_counter()
-    deadline = time.monotonic() + time_limit_s
+    deadline = time.monotonic() + (time_limit_s if clock_s is None else clock_s)
     possible = _possible(problem)
     numbers = whole_numbers(problem, possible)
     closures = Closures(problem, numbers, possible)

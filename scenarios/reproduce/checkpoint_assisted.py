@@ -39,12 +39,12 @@ def findings(desk: Desk, *, quick: bool) -> Mapping[str, Finding]:
     """Claim -> what came out."""
     ages = _QUICK_AGES_S if quick else _AGES_S
     moves = [Move(protocol, age) for protocol in ("cpa", "cpal", "direct") for age in ages]
-    made = desk.make("moving a key group with more and more to replay", moves, replay.compile_for)
-    found = _exhaustive() | _anti_correlated()
-    found |= _replay(
-        {(move.protocol, move.age_s): replay.Moved(*one) for move, one in zip(moves, made, strict=True)}, ages
-    )
-    return found | _airline(desk, quick)
+    cells = _cells(quick)
+    years = [one for cell in cells.values() for one in cell]
+    made = desk.make("moving key groups", [*moves, *years], replay.compile_for)
+    moved = {(move.protocol, move.age_s): replay.Moved(*one) for move, one in zip(moves, made, strict=False)}
+    outcomes = _outcomes(cells, made[len(moves) :])
+    return _exhaustive() | _anti_correlated() | _replay(moved, ages) | _airline(outcomes, quick)
 
 
 # -- exhaustive
@@ -95,7 +95,7 @@ class Move:
 
     @property
     def cost_s(self) -> float:
-        return 0.5 + 0.02 * self.age_s
+        return 0.2 + 0.0235 * self.age_s
 
     def run(self) -> Any:
         return astuple(replay.move(self.protocol, self.age_s))
@@ -178,7 +178,8 @@ class Year:
 
     @property
     def cost_s(self) -> float:
-        return 0.3
+        solved = any(name != "even" for name in self.policies)
+        return self.setting.key_groups * (0.0022 if solved else 0.0009)
 
     def run(self) -> Any:
         chosen = {name: POLICIES[name] for name in self.policies}
@@ -193,12 +194,14 @@ def _file() -> Path:
 _Key = tuple[int, int | str]  # key groups, and which set of copies or variant
 
 
-def _airline(desk: Desk, quick: bool) -> dict[str, Finding]:
+_POLICIES = ("baseline", "even", "optimised", "literal")
+
+
+def _cells(quick: bool) -> dict[_Key, list[Year]]:
     seeds, salts = _QUICK if quick else _FULL
     few = range(min(seeds, 8))
-    policies = ("baseline", "even", "optimised", "literal")
     cells: dict[_Key, list[Year]] = {
-        (groups, salt): [Year(Airline(groups, salt=salt), policies, seed) for seed in range(seeds)]
+        (groups, salt): [Year(Airline(groups, salt=salt), _POLICIES, seed) for seed in range(seeds)]
         for groups in GROUPS
         for salt in range(salts)
     }
@@ -208,31 +211,32 @@ def _airline(desk: Desk, quick: bool) -> dict[str, Finding]:
         for groups in GROUPS
         for prefer in asked
     }
-    cells |= {
+    return cells | {
         (groups, "raw"): [Year(Airline(groups, copies=1), ("optimised",), seed) for seed in few] for groups in GROUPS
     }
-    outcomes = _outcomes(desk, cells)
+
+
+def _outcomes(cells: Mapping[_Key, Sequence[Year]], results: Sequence[Any]) -> dict[_Key, dict[str, list[Outcome]]]:
+    """Of each cell: policy -> an outcome for each seed."""
+    made = iter(results)
+    found: dict[_Key, dict[str, list[Outcome]]] = {}
+    for key, years in cells.items():
+        own = [next(made) for _ in years]
+        found[key] = {name: [Outcome(*one[name]) for one in own] for name in years[0].policies}
+    return found
+
+
+def _airline(outcomes: Mapping[_Key, Mapping[str, Sequence[Outcome]]], quick: bool) -> dict[str, Finding]:
+    salts = _QUICK[1] if quick else _FULL[1]
     of = {
         (policy, groups): [one for salt in range(salts) for one in outcomes[groups, salt][policy]]
-        for policy in policies
+        for policy in _POLICIES
         for groups in GROUPS
     }
     found = _shares(of)
     found |= _even_share_rises(of, outcomes)
     found |= _saved(of, outcomes)
     return found | _correlation()
-
-
-def _outcomes(desk: Desk, cells: Mapping[_Key, Sequence[Year]]) -> dict[_Key, dict[str, list[Outcome]]]:
-    """Of each cell: policy -> an outcome for each seed."""
-    made = iter(
-        desk.make("moving key groups through a year of flights", [one for cell in cells.values() for one in cell])
-    )
-    found: dict[_Key, dict[str, list[Outcome]]] = {}
-    for key, years in cells.items():
-        results = [next(made) for _ in years]
-        found[key] = {name: [Outcome(*one[name]) for one in results] for name in years[0].policies}
-    return found
 
 
 _Of = Mapping[tuple[str, int], Sequence[Outcome]]

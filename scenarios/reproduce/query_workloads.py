@@ -33,6 +33,7 @@ HALF, ALL = 50, 100
 POLICIES = ("random", "degree", "utilisation", "product", "gain")
 DRAWS = 4  # random selections of a workload, whose mean is its figure; ONCE is the first of them alone
 ONCE = "random once"
+_ALIKE = ("product", "utilisation")  # whose choices are set side by side
 _MOST_HOSTS = 220  # for primaries; how many are used is what first fit needs
 
 
@@ -96,6 +97,18 @@ class Tried:
     points: Mapping[tuple[str, int], Point]
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some points of a workload; `replicated`: the operators with a replica by the policies of `alike`, HALF each."""
+
+    queries: int
+    operators: int
+    hosts: int
+    hosts_per_query: float
+    points: Mapping[tuple[str, int], Point]
+    replicated: Mapping[str, tuple[int, ...]]
+
+
 def asked_for(*, whole: bool) -> list[tuple[str, int]]:
     """(policy, spare [%]): those of figures 4 and 5, or only those of the claims."""
     spares = SPARES if whole else (0, HALF, ALL)
@@ -105,6 +118,14 @@ def asked_for(*, whole: bool) -> list[tuple[str, int]]:
 
 def try_workload(variant: Variant, seed: int, *, whole: bool) -> Tried:
     """The workload of that seed under all policies; raises InputError where primaries find no host."""
+    return joined([try_points(variant, seed, asked_for(whole=whole))])
+
+
+def try_points(variant: Variant, seed: int, asked: Sequence[tuple[str, int]]) -> Part:
+    """Return what the workload of that seed comes to at some points; each is the same with any others.
+
+    Raises InputError where primaries find no host.
+    """
     made = workload(variant.templates(), seed)
     start = _primaries(made, variant, seed)
     if not start.whole:
@@ -112,17 +133,27 @@ def try_workload(variant: Variant, seed: int, *, whole: bool) -> Tried:
     used = 1 + max(hosts[0] for hosts in start.instances)
     per_query = np.mean([len({start.instances[o][0] for o in needed}) for needed in made.table.operators])
     points: dict[tuple[str, int], Point] = {}
-    chosen: dict[tuple[str, int], BoolArray] = {}
-    for policy, spare in asked_for(whole=whole):
+    replicated: dict[str, tuple[int, ...]] = {}
+    for policy, spare in asked:
         problem = _problem(made, variant, used, spare, start)
         drawn = [_plan(problem, policy, variant, seed, draw) for draw in range(DRAWS if policy == "random" else 1)]
         each = [_point(problem, found, seed) for found in drawn]
-        points[policy, spare], chosen[policy, spare] = _mean(each), _replicated(drawn[0])
+        points[policy, spare] = _mean(each)
+        if policy in _ALIKE and spare == HALF:
+            replicated[policy] = tuple(np.flatnonzero(_replicated(drawn[0])).tolist())
         if policy == "random":
             points[ONCE, spare] = each[0]
-    product, low = chosen["product", HALF], chosen["utilisation", HALF]
-    alike = float((product & low).sum() / max(1, product.sum()))
-    return Tried(len(made.queries), made.table.n_operators, used, float(per_query), alike, points)
+    return Part(len(made.queries), made.table.n_operators, used, float(per_query), points, replicated)
+
+
+def joined(parts: Sequence[Part]) -> Tried:
+    """Return all points of a workload."""
+    one = parts[0]
+    points = {key: point for part in parts for key, point in part.points.items()}
+    chosen = {policy: set(operators) for part in parts for policy, operators in part.replicated.items()}
+    product, low = (chosen[policy] for policy in _ALIKE)
+    alike = len(product & low) / max(1, len(product))
+    return Tried(one.queries, one.operators, one.hosts, one.hosts_per_query, alike, points)
 
 
 def _primaries(made: Workload, variant: Variant, seed: int) -> Placed:

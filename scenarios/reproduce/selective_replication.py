@@ -22,15 +22,17 @@ from scenarios.reproduce.query_workloads import (
     HALF,
     ONCE,
     SPARES,
+    Part,
     Point,
     Tried,
     Variant,
-    try_workload,
+    asked_for,
+    joined,
+    try_points,
 )
 from scenarios.reproduce.tasks import Desk
 
 WORKLOADS = 40  # as the claims ask for, also when quick
-_TOGETHER = 5  # workloads in one piece
 _OTHERS = 20  # workloads of a variant
 _AT = CHANCES.index(0.02)
 _AT_MOST = CHANCES.index(0.03)
@@ -54,51 +56,81 @@ VARIANTS = (
     Variant("aggregations and joins at a quarter", dear_s=200e-6),
 )
 _FEW = {"selection by queries": 4}  # workloads where a solver makes each dear
+_SIZES = ("queries", "operators", "hosts", "hosts_per_query")
+
+# CPU time as measured: of a point; and of those of (seed, policy) of "selection by queries" that take long, for half of
+# the capacity.
+_POINT_S = 0.04
+_BEGIN_S = 0.07  # to draw a workload, which every piece does
+_POINTS_S = {
+    "coloured replicas": 0.115,
+    "no joins, no sequences": 0.07,
+    "largest load 0.5": 0.1,
+    "aggregations and joins at half the cost": 0.07,
+    "aggregations and joins at a quarter": 0.13,
+}
+_SEARCH_S = {
+    (0, "product"): 43.0,
+    (0, "random"): 4.0,
+    (0, "degree"): 41.0,
+    (0, "utilisation"): 39.0,
+    (1, "product"): 32.0,
+    (1, "random"): 1.4,
+    (1, "degree"): 9.5,
+    (1, "utilisation"): 39.0,
+    (2, "degree"): 1.0,
+    (2, "utilisation"): 40.0,
+    (3, "random"): 1.2,
+    (3, "utilisation"): 38.0,
+}
 
 
 @dataclass(frozen=True)
-class Workloads:
-    """Some workloads of a variant; a piece of the study."""
+class Points:
+    """Some points of one workload of a variant, (policy, spare [%]) each; a piece of the study."""
 
     variant: Variant
-    seeds: tuple[int, int]
-    whole: bool
+    seed: int
+    asked: tuple[tuple[str, int], ...]
 
     @property
     def label(self) -> str:
         """The beginning of the file's name."""
-        return "queries-" + "".join(c if c.isalnum() else "-" for c in self.variant.name) + f"-{self.seeds[0]}"
+        name = "".join(c if c.isalnum() else "-" for c in self.variant.name)
+        return f"queries-{name}-{self.seed}" + (f"-{self.asked[0][0]}-{self.asked[0][1]}" if self._is_alone else "")
 
     @property
     def cost_s(self) -> float:
         """About how much CPU time it takes."""
-        each = 11.0 if self.variant.selection == "queries" else 0.6 if self.variant.placement == "coloured" else 0.2
-        return (self.seeds[1] - self.seeds[0]) * each * (2 if self.whole else 1)
+        each_s = _POINTS_S.get(self.variant.name, _POINT_S)
+        if self.variant.selection != "queries":
+            return each_s * len(self.asked)
+        searched = (_SEARCH_S.get((self.seed, policy), 0.0) for policy, spare in self.asked if spare == HALF)
+        return _BEGIN_S + each_s * len(self.asked) + sum(searched)
+
+    @property
+    def _is_alone(self) -> bool:
+        return len(self.asked) == 1
 
     def run(self) -> Any:
-        """A document for each workload."""
-        return [_document(try_workload(self.variant, seed, whole=self.whole)) for seed in range(*self.seeds)]
+        """A document for the part of the workload."""
+        return _document(try_points(self.variant, self.seed, self.asked))
 
 
-def _document(found: Tried) -> dict[str, Any]:
-    points = [[policy, spare, asdict(point)] for (policy, spare), point in found.points.items()]
-    return {
-        "queries": found.queries,
-        "operators": found.operators,
-        "hosts": found.hosts,
-        "hosts_per_query": found.hosts_per_query,
-        "alike": found.alike,
-        "points": points,
+def _document(found: Part) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in _SIZES} | {
+        "points": [[policy, spare, asdict(point)] for (policy, spare), point in found.points.items()],
+        "replicated": {policy: list(operators) for policy, operators in found.replicated.items()},
     }
 
 
-def _tried(document: Mapping[str, Any]) -> Tried:
+def _part(document: Mapping[str, Any]) -> Part:
     points = {
         (policy, spare): Point(tuple(one["exact"]), tuple(one["runs"]), one["replicated"], one["left_out"])
         for policy, spare, one in document["points"]
     }
-    sizes = {name: document[name] for name in ("queries", "operators", "hosts", "hosts_per_query", "alike")}
-    return Tried(points=points, **sizes)
+    replicated = {policy: tuple(operators) for policy, operators in document["replicated"].items()}
+    return Part(points=points, replicated=replicated, **{name: document[name] for name in _SIZES})
 
 
 @dataclass(frozen=True)
@@ -111,21 +143,31 @@ class Results:
 
 def results(desk: Desk, *, quick: bool) -> Results:
     """What the pieces came to; `quick` leaves out the variants and most points of the figures."""
-    base = Variant()
-    pieces = _pieces(base, WORKLOADS, whole=not quick)
-    others = [] if quick else [piece for one in VARIANTS for piece in _pieces(one, _FEW.get(one.name, _OTHERS))]
-    made = desk.make("queries with replicas", [*pieces, *others])
+    pieces = all_pieces(quick=quick)
+    made = desk.make("queries with replicas", pieces)
+    parts: dict[tuple[str, int], list[Part]] = {}
+    for piece, found in zip(pieces, made, strict=True):
+        parts.setdefault((piece.variant.name, piece.seed), []).append(_part(found))
     by_variant: dict[str, list[Tried]] = {}
-    for piece, found in zip([*pieces, *others], made, strict=True):
-        by_variant.setdefault(piece.variant.name, []).extend(map(_tried, found))
-    return Results(by_variant.pop(base.name), by_variant)
+    for (name, _), found in parts.items():
+        by_variant.setdefault(name, []).append(joined(found))
+    return Results(by_variant.pop(Variant().name), by_variant)
 
 
-def _pieces(variant: Variant, workloads: int, *, whole: bool = False) -> list[Workloads]:
-    return [
-        Workloads(variant, (first, min(first + _TOGETHER, workloads)), whole)
-        for first in range(0, workloads, _TOGETHER)
-    ]
+def all_pieces(*, quick: bool) -> list[Points]:
+    """Return the pieces of the study."""
+    workloads = [(Variant(), seed) for seed in range(WORKLOADS)]
+    if not quick:
+        workloads += [(one, seed) for one in VARIANTS for seed in range(_FEW.get(one.name, _OTHERS))]
+    return [piece for variant, seed in workloads for piece in pieces_of(variant, seed, whole=not quick)]
+
+
+def pieces_of(variant: Variant, seed: int, *, whole: bool) -> list[Points]:
+    """Return the pieces of a workload: one, or where a solver makes a point dear one for each."""
+    asked = asked_for(whole=whole and variant == Variant())
+    if variant.selection == "queries":
+        return [Points(variant, seed, (one,)) for one in asked]
+    return [Points(variant, seed, tuple(asked))]
 
 
 # -- claims

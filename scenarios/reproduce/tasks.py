@@ -12,10 +12,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.metadata import version
@@ -24,15 +25,30 @@ from typing import Any, Literal, Protocol
 
 from models.errors import NO_VALUE, InputError
 from scenarios.execute import COMPILING
+from scenarios.reproduce.pace import machine_pace
+from scenarios.reproduce.schedule import Forecast, longest_first, makespan_s
 from scenarios.unfinished import remove_stale
 from scenarios.workers import submitted
 from scenarios.write_once import disk_errors, write_once
 
 Engine = Literal["local", "spark"]
-Talk = Callable[[str, float | None], None]
 Prepare = Callable[[Callable[[float], None]], None]
 
 RESULTS, TMP = "results", "tmp"
+_TOOK_S = "took_s"  # of a piece that was made now
+_WORKER_START_S, _SPARK_START_S = 2.0, 8.0  # until several processes, or those of Spark, have begun, as measured
+_LOOK_S = 0.5
+_LONG_S = 2.0  # after which a piece is named
+
+
+class Talk(Protocol):
+    """Is told what is done, the share of it that is done, how long the rest takes [s], and what of it is under way."""
+
+    def __call__(self, text: str, share: float | None, left_s: float | None = None, now: str = "") -> None: ...
+
+
+def _silent(text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
+    """Tells nobody."""
 
 
 class Task(Protocol):
@@ -61,48 +77,96 @@ class Desk:
     engine: Engine = "local"
     workers: int = 1
     master: str | None = None
-    talk: Talk = lambda text, share: None
+    talk: Talk = _silent
     say: Callable[[str], None] = lambda line: None
 
     def make(self, title: str, tasks: Sequence[Task], prepare: Prepare | None = None) -> list[Any]:
         """The results, in order; pieces that are kept are not made again.
 
-        `prepare` compiles what the pieces need, for this machine, before several processes would do the same.
-        Raises InputError for a directory of something else or that cannot be written, WorkerLost where a process was
-        killed or Spark gave up.
+        The longest are begun first. `prepare` compiles what the pieces need, for this machine, before several processes
+        would do the same. Raises InputError for a directory of something else or that cannot be written, WorkerLost
+        where a process was killed or Spark gave up.
         """
         kept = [_kept(self.directory, task) for task in tasks]
         missing = [k for k, one in enumerate(kept) if one is None]
         if missing:
-            self.say(_expected([tasks[k] for k in missing], len(tasks), self.workers))
+            todo = [tasks[k] for k in missing]
+            costs_s = self._costs(todo)
+            self.say(_expected(costs_s, len(tasks), self._at_once(len(todo)), self._start_s(len(todo))))
             if prepare:
                 prepare(lambda share: self.talk(COMPILING, share))
-            for k, result in zip(missing, self._made(title, tasks, missing), strict=True):
+            for k, result in zip(missing, self._made(title, todo, costs_s), strict=True):
                 kept[k] = result
         return [one["result"] for one in kept if one is not None]
 
-    def _made(self, title: str, tasks: Sequence[Task], missing: Sequence[int]) -> list[dict[str, Any]]:
+    def _costs(self, todo: Sequence[Task]) -> list[float]:
+        pace = machine_pace()
+        return [task.cost_s * pace for task in todo]
+
+    def _at_once(self, pieces: int) -> int:
+        return min(self.workers, pieces)
+
+    def _start_s(self, pieces: int) -> float:
+        """How long it takes until the first piece begins."""
+        if self.engine == "spark":
+            return _SPARK_START_S
+        return _WORKER_START_S if self._at_once(pieces) > 1 else 0.0
+
+    def _made(self, title: str, todo: Sequence[Task], costs_s: Sequence[float]) -> list[dict[str, Any]]:
         make = partial(_make, None if self.directory is None else os.fsencode(self.directory.resolve()))
-        todo = [tasks[k] for k in missing]
-        all_s = sum(task.cost_s for task in todo)
+        order = longest_first(costs_s)
+        at_once = self._at_once(len(todo))
+        progress = _Progress(title, todo, Forecast(costs_s, at_once), self._start_s(len(todo)), self.talk)
+        made: dict[int, dict[str, Any]] = {}
+
+        def ended(number: int, content: dict[str, Any]) -> None:
+            made[number] = content
+            progress.ended(number, content.get(_TOOK_S))
+
         if self.engine == "spark":
             from scenarios.sweep_spark import each_on_spark  # noqa: PLC0415 - only where Spark is asked for
 
             def look() -> None:
-                self.talk(title, sum(task.cost_s for task in todo if _kept(self.directory, task)) / all_s)
+                for number, task in enumerate(todo):
+                    there = None if number in made else _kept(self.directory, task)
+                    if there is not None:
+                        ended(number, there)
+                progress.tell()
 
-            return each_on_spark("holdfast reproduce", make, todo, self.workers, self.master, look)
-        done_s = 0.0
-        made: dict[int, dict[str, Any]] = {}
-
-        def done(number: int, result: dict[str, Any]) -> None:
-            nonlocal done_s
-            made[number] = result
-            done_s += todo[number].cost_s
-            self.talk(title, done_s / all_s)
-
-        _on_processes(make, todo, self.workers, done)
+            given = [todo[number] for number in order]
+            results = each_on_spark("holdfast reproduce", make, given, self.workers, self.master, look)
+            return [one for _, one in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
+        _on_processes(make, [(number, todo[number]) for number in order], at_once, ended, progress.tell)
         return [made[number] for number in range(len(todo))]
+
+
+class _Progress:
+    """What is told while pieces are made: the share of the expected time that is done, and what is left."""
+
+    def __init__(self, title: str, todo: Sequence[Task], forecast: Forecast, start_s: float, talk: Talk) -> None:
+        self._title, self._todo, self._forecast, self._talk = title, todo, forecast, talk
+        self._zero = time.monotonic() + start_s
+        self._all_s, self._done_s = math.fsum(task.cost_s for task in todo), 0.0
+
+    def ended(self, number: int, took_s: float | None) -> None:
+        """Tell that a piece ended, which took so long; None where another driver made it."""
+        self._done_s += self._todo[number].cost_s
+        self._forecast.ended(number, took_s, self._now_s)
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell how far it is."""
+        now_s, under_way = self._now_s, ""
+        if self._forecast.running:
+            first = self._forecast.running[0]
+            so_far_s = now_s - self._forecast.began_s(first)
+            if so_far_s >= _LONG_S:
+                under_way = f"{self._todo[first].label} for {so_far_s:.0f} s"
+        self._talk(self._title, min(1.0, self._done_s / self._all_s), self._forecast.left_s(now_s), under_way)
+
+    @property
+    def _now_s(self) -> float:
+        return time.monotonic() - self._zero
 
 
 def check_directory(directory: Path) -> None:
@@ -120,11 +184,12 @@ def check_directory(directory: Path) -> None:
     remove_stale(directory / TMP)
 
 
-def _expected(todo: Sequence[Task], every: int, workers: int) -> str:
-    minutes = sum(task.cost_s for task in todo) / workers / 60
-    about = f"{minutes:.0f} min" if minutes >= 1.5 else f"{max(1.0, 60 * minutes):.0f} s"
-    there = f", {every - len(todo)} are there" if len(todo) < every else ""
-    return f"{len(todo)} of {every} pieces to make{there}: about {about} on {workers} core{'s' * (workers > 1)}"
+def _expected(costs_s: Sequence[float], every: int, workers: int, start_s: float) -> str:
+    """What is made, and about how long it takes where `workers` take one piece after the other, the longest first."""
+    seconds = start_s + makespan_s(sorted(costs_s, reverse=True), workers)
+    about = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(1.0, seconds):.0f} s"
+    there = f", {every - len(costs_s)} are there" if len(costs_s) < every else ""
+    return f"{len(costs_s)} of {every} pieces to make{there}: about {about} on {workers} core{'s' * (workers > 1)}"
 
 
 @lru_cache
@@ -163,27 +228,33 @@ def _make(place: bytes | None, task: Task) -> dict[str, Any]:
     there = _kept(directory, task)  # by another driver
     if there is not None:
         return there
-    began = time.process_time()
+    began, began_cpu = time.monotonic(), time.process_time()
     result = json.loads(json.dumps(task.run(), allow_nan=False))  # the same, kept or not
-    content = {"task": repr(task), "result": result, "cpu_s": round(time.process_time() - began, 3)}
+    content = {"task": repr(task), "result": result, "cpu_s": round(time.process_time() - began_cpu, 3)}
     if directory is not None:
         with disk_errors(directory):
             write_once(_path(directory, task), json.dumps(content).encode(), directory / TMP)
-    return content
+    return content | {_TOOK_S: time.monotonic() - began}
 
 
 def _on_processes(
     make: Callable[[Task], dict[str, Any]],
-    todo: Sequence[Task],
+    todo: Sequence[tuple[int, Task]],
     workers: int,
-    done: Callable[[int, dict[str, Any]], None],
+    ended: Callable[[int, dict[str, Any]], None],
+    look: Callable[[], None],
 ) -> None:
-    """Make the pieces; `done` gets the number and the content of each as it is made."""
-    if workers <= 1 or len(todo) <= 1:
-        for number, task in enumerate(todo):
-            done(number, make(task))
+    """Make the pieces, in this order; `ended` gets the number and content of each, `look` is called now and then."""
+    if workers <= 1:
+        for number, task in todo:
+            look()
+            ended(number, make(task))
         return
-    with submitted(make, [(task,) for task in todo], min(workers, len(todo))) as futures:
-        numbers = {future: number for number, future in enumerate(futures)}
-        for future in as_completed(futures):
-            done(numbers[future], future.result())
+    with submitted(make, [(task,) for _, task in todo], workers) as futures:
+        numbers = {future: number for future, (number, _) in zip(futures, todo, strict=True)}
+        left = set(futures)
+        while left:
+            done, left = wait(left, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+            for future in sorted(done, key=lambda one: numbers[one]):
+                ended(numbers[future], future.result())
+            look()

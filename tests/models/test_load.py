@@ -11,7 +11,15 @@ import pytest
 
 from models import layout
 from models.errors import InputError
-from models.estimate import BYTES_PER_STEP, SECONDS_PER_STEP, check_limits, estimate
+from models.estimate import (
+    BYTES_PER_STEP,
+    SECONDS_PER_EVENT,
+    SECONDS_PER_RUN,
+    SECONDS_PER_SCANNED,
+    SECONDS_PER_STEP,
+    check_limits,
+    estimate,
+)
 from models.flow import flows, source_rate
 from models.inputs import RateSeries, RunInputs
 from models.key_groups import crc32_group, group_shares, groups_of_keys
@@ -228,7 +236,27 @@ def test_an_estimate_counts_tuples_steps_and_events_of_all_replications() -> Non
     assert (found.tuples, found.steps) == (3000, 3 * 100 * (10 + 10 + 40 + 40))
     assert found.events == 3 * 7 * 100  # seven tasks are looked at every second of 100
     assert found.memory_bytes >= found.steps * BYTES_PER_STEP
-    assert found.time_s >= found.steps * SECONDS_PER_STEP
+    of_steps = found.steps * SECONDS_PER_STEP[found.detail]
+    assert found.time_s == pytest.approx(of_steps + found.events * SECONDS_PER_EVENT + 3 * SECONDS_PER_RUN)
+
+
+def test_the_event_loop_takes_longer_and_what_is_never_served_takes_no_time() -> None:
+    def steps_s(rate: str, cpu: str) -> float:
+        service = {"distribution": "deterministic", "value": "25 ms"}
+        made = word_count(
+            workload__text={"rate": rate, "keys": {"distribution": "uniform", "count": 10}},
+            operators__split__service=service,
+            hosts__worker__cpu=cpu,
+        )
+        found = estimate(made)
+        assert found.detail == "tuples"
+        return found.time_s - found.events * SECONDS_PER_EVENT - SECONDS_PER_RUN
+
+    scanned, shared = steps_s("10 /s", "dedicated"), steps_s("10 /s", "shared")
+    assert shared / scanned == pytest.approx(SECONDS_PER_STEP["tuples"] / SECONDS_PER_SCANNED["tuples"])
+    two_tasks = 80  # tuples/s that the operator serves
+    beyond = steps_s("1000 /s", "dedicated") - steps_s(f"{two_tasks} /s", "dedicated")
+    assert beyond == pytest.approx(100 * (1000 - two_tasks) * SECONDS_PER_SCANNED["tuples"])  # births alone
 
 
 def test_checkpoints_count_as_events() -> None:

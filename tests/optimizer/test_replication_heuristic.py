@@ -184,3 +184,22 @@ def test_the_verifier_finds_what_is_wrong_with_a_plan() -> None:
     assert "says bound" in wrong(bound=0.5)
     assert "says optimal with gap" in wrong(status=Status.OPTIMAL, bound=0.0)
     assert "not there" in wrong(instances=((0, 99), *good.instances[1:]))
+
+
+def test_without_a_time_limit_a_slow_machine_chooses_the_same_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = np.random.default_rng(5)
+    sets = tuple(tuple(sorted(drawn.choice(40, 4, replace=False).tolist())) for _ in range(60))
+    problem = Replication(
+        load=drawn.uniform(0.1, 0.9, 40),
+        operators=sets,
+        edges=np.empty((0, 2), dtype=np.int64),
+        host_cpu=np.ones(60),
+        down=np.full((1, 60), 0.02),
+        budget=8.0,
+    )
+    worth, order, most = drawn.uniform(size=40), np.arange(40), np.ones(40, dtype=np.int64)
+    found = queries(problem, worth, order, most, 0.2), queries(problem, worth, order, most)
+    now = iter(range(0, 10**9, 100))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(now)))  # each look at the clock is 100 s later
+    assert queries(problem, worth, order, most).tolist() == found[1].tolist()
+    assert queries(problem, worth, order, most, 0.2).tolist() != found[0].tolist()

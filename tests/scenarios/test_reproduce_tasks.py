@@ -15,8 +15,12 @@ from typing import Any
 import pytest
 
 from models.errors import InputError, WorkerLost
+from scenarios.execute import COMPILING
+from scenarios.reproduce import tasks
 from scenarios.reproduce.checkpoint_assisted import Year
 from scenarios.reproduce.flight_rates import Airline
+from scenarios.reproduce.query_workloads import Variant
+from scenarios.reproduce.selective_replication import Points
 from scenarios.reproduce.tasks import RESULTS, TMP, Desk, check_directory
 
 
@@ -27,14 +31,11 @@ class Square:
     number: int
     log: str
     waits_s: float = 0.0
+    cost_s: float = 1.0
 
     @property
     def label(self) -> str:
         return f"square-{self.number}"
-
-    @property
-    def cost_s(self) -> float:
-        return 1.0
 
     def run(self) -> Any:
         time.sleep(self.waits_s)
@@ -106,22 +107,56 @@ def test_another_piece_is_another_file(tmp_path: Path) -> None:
     assert len([*(tmp_path / "out" / RESULTS).iterdir()]) == 2
 
 
-def test_who_waits_hears_how_long_and_how_much(tmp_path: Path) -> None:
+def test_who_waits_hears_how_long_and_how_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    shares: list[float | None] = []
-    told: list[str] = []
+    told: dict[tuple[str, float | None], None] = {}
+    lefts: list[float] = []
 
     def prepare(report: Any) -> None:
-        told.append("prepared")
         report(0.5)
 
+    def talk(text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
+        told[text, share] = None
+        lefts.extend([] if left_s is None else [left_s])
+
+    monkeypatch.setattr(tasks, "machine_pace", lambda: 3.0)
     desk(tmp_path).make("", squares(tmp_path, 2))
-    ready = desk(tmp_path, workers=2, say=said.append, talk=lambda text, share: shares.append(share))
+    ready = desk(tmp_path, workers=2, say=said.append, talk=talk)
     ready.make("squares", squares(tmp_path), prepare)
     ready.make("squares", squares(tmp_path), prepare)
-    assert said == ["4 of 6 pieces to make, 2 are there: about 2 s on 2 cores"]
-    assert shares == [0.5, 0.25, 0.5, 0.75, 1.0]
-    assert told == ["prepared"]
+    # Two pieces of 1 s on each core, three times as long here, after the start of two processes.
+    assert said == ["4 of 6 pieces to make, 2 are there: about 8 s on 2 cores"]
+    shares = [share for text, share in told if text == "squares"]
+    assert next(iter(told)) == (COMPILING, 0.5)
+    assert shares == [share for share in (0.0, 0.25, 0.5, 0.75, 1.0) if share or 0.0 in shares]
+    assert lefts[-1] == 0.0
+
+
+def test_the_longest_are_made_first_and_results_stay_in_order(tmp_path: Path) -> None:
+    pieces = [Square(number, str(tmp_path / "log"), cost_s=cost) for number, cost in enumerate((1.0, 3.0, 2.0, 3.0))]
+    assert Desk().make("", pieces) == results(4)
+    assert (tmp_path / "log").read_text().split() == ["1", "3", "2", "0"]
+
+
+def test_a_piece_that_takes_long_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_LONG_S", 0.0)
+    told: list[str] = []
+    one = desk(tmp_path, talk=lambda text, share, left_s=None, now="": told.append(now))
+    one.make("", squares(tmp_path, 2))
+    assert told == ["square-0 for 0 s", "square-1 for 0 s", "square-1 for 0 s", ""]
+
+
+def test_a_piece_of_another_cut_is_not_taken(tmp_path: Path) -> None:
+    """Whatever its file is called: it says what it is about."""
+    whole, part = (Points(Variant(), 3, asked) for asked in ((("product", 0), ("product", 50)), (("product", 0),)))
+    ready = desk(tmp_path)
+    ready.make("", [whole])
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "out" / RESULTS).iterdir()}
+    (found,) = ready.make("", [part])
+    assert [(policy, spare) for policy, spare, _ in found["points"]] == [("product", 0)]
+    now = {path.name: path.read_bytes() for path in (tmp_path / "out" / RESULTS).iterdir()}
+    assert len(now) == 2
+    assert kept.items() <= now.items()
 
 
 def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:

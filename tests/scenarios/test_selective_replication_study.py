@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -12,8 +13,29 @@ from analysis.report import page as page_module
 from analysis.report import render_report
 from scenarios.report_claims import claims_content, sensitivity
 from scenarios.reproduce.claims import claims
-from scenarios.reproduce.query_workloads import ALL, CHANCES, HALF, ONCE, Point, Tried, Variant, asked_for, try_workload
-from scenarios.reproduce.selective_replication import VARIANTS, Results, Workloads, _tried, findings_of, verdicts
+from scenarios.reproduce.query_workloads import (
+    ALL,
+    CHANCES,
+    HALF,
+    ONCE,
+    Point,
+    Tried,
+    Variant,
+    asked_for,
+    joined,
+    try_workload,
+)
+from scenarios.reproduce.schedule import makespan_s
+from scenarios.reproduce.selective_replication import (
+    VARIANTS,
+    Points,
+    Results,
+    _part,
+    all_pieces,
+    findings_of,
+    pieces_of,
+    verdicts,
+)
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +44,32 @@ def one() -> Tried:
 
 
 def test_a_workload_is_the_same_again_also_through_its_document(one: Tried) -> None:
-    again = Workloads(Variant(), (3, 4), whole=False).run()
-    assert [_tried(document) for document in again] == [one]
+    again = [piece.run() for piece in pieces_of(Variant(), 3, whole=False)]
+    assert joined([_part(document) for document in again]) == one
     assert try_workload(Variant(), 4, whole=False) != one
+
+
+def test_a_workload_that_is_cut_into_points_is_the_same_as_the_whole() -> None:
+    shared = Variant(reading="shared")
+    parts = [Points(shared, 3, (point,)).run() for point in asked_for(whole=False)]
+    assert joined([_part(json.loads(json.dumps(one))) for one in parts]) == try_workload(shared, 3, whole=False)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_no_piece_is_a_large_part_of_the_study_and_four_workers_end_at_nearly_the_same_time(quick: bool) -> None:
+    pieces = all_pieces(quick=quick)
+    assert len(set(pieces)) == len({piece.label for piece in pieces}) == len(pieces)
+    costs = [piece.cost_s for piece in pieces]
+    assert max(costs) <= 0.15 * sum(costs)
+    assert makespan_s(sorted(costs, reverse=True), 4) <= 1.02 * sum(costs) / 4
+
+
+def test_only_where_a_solver_is_asked_a_workload_is_cut() -> None:
+    for one in (Variant(), *VARIANTS):
+        pieces = pieces_of(one, 0, whole=True)
+        asked = [point for piece in pieces for point in piece.asked]
+        assert asked == asked_for(whole=one == Variant())
+        assert len(pieces) == (len(asked) if one.selection == "queries" else 1)
 
 
 def test_runs_of_every_point_are_near_the_exact_figure(one: Tried) -> None:
