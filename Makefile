@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 comma := ,
-.PHONY: study test checks nightly lint docs clean help
+ON_TWO := -n 2 --dist loadgroup --no-loadscope-reorder
+.PHONY: study test compiled checks nightly lint docs clean help
 
 help:
 	@echo "make study   install into $(VENV) and run the airline study; the report is study/report.html"
 	@echo "make test    install and run everything that CI runs"
-	@echo "make nightly install and compare the planes in random jobs with fresh seeds"
+	@echo "make nightly install and compare the planes in random jobs with fresh seeds, and try all random examples"
 	@echo "make docs    write docs/reference again"
 
 define install
@@ -34,16 +35,19 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Types are checked on one core while the first tests run on the other.
+# Types are checked on one core while the engine is compiled on the other; the tests find it compiled.
 test: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory --jobs=2 lint checks
 
-checks: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not nightly"
+compiled: $(VENV)/.installed-dev
+	PYTHONPATH=tests $(BIN)/python -m compile_first
+
+checks: compiled
+	$(BIN)/python -m pytest $(ON_TWO) -m "not slow and not nightly"
 
 # Jobs with fresh seeds; a failure names the seed with which HOLDFAST_SEED repeats it.
 nightly: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m nightly
+	HOLDFAST_EXAMPLES=all $(BIN)/python -m pytest $(ON_TWO) -m "nightly or (hypothesis and not slow)"
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m holdfast.reference

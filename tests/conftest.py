@@ -2,39 +2,73 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from analysis.spark.session import spark_session
 
-WITHOUT_ENGINE = ("analysis", "lab", "models", "optimizer")
-"""Folders whose tests compile nothing: another worker has time to, in a fresh checkout two minutes."""
-WITH_ENGINE = ("test_run_output.py", "test_study.py", "test_sweep.py")
-"""The first runs the scenarios of the library, and with them all of the engine is compiled; the others share runs."""
-
+MARKERS = {"spark": "spark", "install": "wheel"}
+"""Markers of tests that share a process, whatever file they are in: a Java machine takes seconds, as does a wheel."""
+TOGETHER = (
+    "spark",
+    "test_documentation",
+    "wheel",
+    "test_sweep",
+    "test_run_output",
+    "test_study",
+    "test_reproduce",
+    "test_schedules",
+    "test_compiled_cache",
+    "test_compared_designs",
+    "test_whole_packings",
+    "test_warm_allocation",
+    "test_nasty_problems",
+    "test_sweep_command",
+    "test_size_figures",
+    "test_selective_replication_study",
+)
+"""Groups of tests that share a process: those of markers, and files that make something once or take long. The longest
+come first, so that at the end both workers have something small to do."""
 SLOWEST = 10
 """So many files are named at the end."""
+
+EXAMPLES = "HOLDFAST_EXAMPLES"
+"""Environment variable: with `all` tests of Hypothesis try all their examples, as they do each night; else half."""
+FEW = 20
+"""So many examples are not made fewer."""
+
+# How long an example takes is a matter of the machine.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Which tests share a process, and what comes first.
-
-    All tests with Spark run in one: each session is a Java machine of its own. So do those of a wheel, and those that
-    compile the engine. Groups begin, the largest first; then comes what needs no engine. Who needs it later finds it
-    compiled, where two workers would each have compiled it.
-    """
+    """Say which tests share a process, and what comes first."""
+    place = dict.fromkeys(items, len(TOGETHER))
     for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-        elif item.get_closest_marker("install"):
-            item.add_marker(pytest.mark.xdist_group("wheel"))
-        elif item.path.name in WITH_ENGINE:
-            item.add_marker(pytest.mark.xdist_group("engine"))
-    items.sort(key=lambda item: item.path.parent.name not in WITHOUT_ENGINE)  # else as before
+        group = next((MARKERS[name] for name in MARKERS if item.get_closest_marker(name)), item.path.stem)
+        if group in TOGETHER:
+            item.add_marker(pytest.mark.xdist_group(group))
+            place[item] = TOGETHER.index(group)
+    items.sort(key=place.__getitem__)  # else as before
+    if os.environ.get(EXAMPLES) != "all":
+        _try_half_of_the_examples({item.function for item in items if isinstance(item, pytest.Function)})
+
+
+def _try_half_of_the_examples(functions: Iterable[Any]) -> None:
+    """Half the examples of tests of Hypothesis, but for slow ones."""
+    for function in functions:
+        asked = getattr(function, "_hypothesis_internal_use_settings", None)
+        slow = any(mark.name == "slow" for mark in getattr(function, "pytestmark", ()))
+        if asked is not None and not slow and asked.max_examples > FEW:
+            half = max(FEW, asked.max_examples // 2)
+            function._hypothesis_internal_use_settings = settings(asked, max_examples=half)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -45,7 +79,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             if isinstance(report, pytest.TestReport):
                 seconds[report.nodeid.split("::")[0]] += report.duration
     if len(seconds) > SLOWEST:
-        terminalreporter.section(f"slowest {SLOWEST} of {len(seconds)} files")
+        terminalreporter.section(f"slowest {SLOWEST} of {len(seconds)} files, {sum(seconds.values()):.0f} s in all")
         for name, duration in seconds.most_common(SLOWEST):
             terminalreporter.write_line(f"{duration:7.1f} s  {name}")
 

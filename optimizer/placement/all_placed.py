@@ -274,14 +274,11 @@ class AllPlaced:
         problem = self.problem
         host = best_fit(problem, deadline=self.budget.grace)
         if problem.max_moves is not None and problem.moves(host) > problem.max_moves:
-            return PlacementPlan(status=Status.UNKNOWN, wall_s=self.budget.wall_s, note=f"{_NOTHING}{self._clock()}")
+            return PlacementPlan(status=Status.UNKNOWN, wall_s=self.budget.wall_s, note=self.budget.noted(_NOTHING))
         left = int((host < 0).sum())
-        note = f"{_NOTHING}; this one leaves {left} out{self._clock()}"
+        note = self.budget.noted(f"{_NOTHING}; this one leaves {left} out")
         counts = self._counts(host)
         return PlacementPlan(status=Status.UNKNOWN, host=host, wall_s=self.budget.wall_s, note=note, **counts)
-
-    def _clock(self) -> str:
-        return "; the time limit struck, so two runs may differ" if self.budget.struck else ""
 
     def _counts(self, host: IntArray) -> dict[str, Any]:
         problem = self.problem
@@ -309,7 +306,7 @@ class AllPlaced:
             hosts_bound=known.hosts.value,
             reason=first.reason if not self.by_colours else f"{first.reason}; {known.hosts.reason}",
             wall_s=self.budget.wall_s,
-            note="; ".join(open_ends) + self._clock(),
+            note=self.budget.noted(*open_ends),
             **counts,
         )
 

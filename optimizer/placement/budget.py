@@ -7,6 +7,7 @@ import time
 _WORK_PER_S = 4_000_000  # exchanges looked at in a second of the limit: half of what a quiet machine does
 _GRACE = 0.1  # of the limit, beyond it
 _MODEL_SHARE = 0.4  # of the limit, in deterministic seconds of CP-SAT
+_STRUCK = "the time limit struck, so two runs may differ"
 
 
 class Budget:
@@ -17,6 +18,7 @@ class Budget:
         self.deadline = self.began + limit_s
         self.work = int(_WORK_PER_S * limit_s)
         self.model_s = _MODEL_SHARE * limit_s
+        self.cut = False  # set where something had a part of the time, and that ran out
 
     def share(self, part: float) -> int:
         """A part of the work that is left."""
@@ -29,6 +31,10 @@ class Budget:
     def spend_model(self, seconds: float) -> None:
         """Take deterministic seconds that a model took."""
         self.model_s = max(0.0, self.model_s - seconds)
+
+    def noted(self, *texts: str) -> str:
+        """Return the texts as one note, which also says when the clock cut something short."""
+        return "; ".join([*texts, *([_STRUCK] if self.cut or self.struck else [])])
 
     @property
     def grace(self) -> float:

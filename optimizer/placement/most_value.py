@@ -8,6 +8,7 @@ an upper bound, proven in whole numbers; small problems are decided by the exact
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 
@@ -81,12 +82,13 @@ class MostValue:
         self.bound, self.proof = math.fsum(value.tolist()), "nothing is left out that fits a host"
         if not problem.n_instances:
             return
+        limit_s = max(self.budget.deadline - self.budget.began, 0.1) / 4
         for r, name in enumerate(problem.resources):
-            capacity = float(problem.rooms[:, r].sum())
+            capacity, until = float(problem.rooms[:, r].sum()), time.monotonic() + limit_s
             found = select_operators(
-                OperatorSelection(value, problem.loads[:, r].astype(np.float64), capacity),
-                time_limit_s=max(self.budget.deadline - self.budget.began, 0.1) / 4,
+                OperatorSelection(value, problem.loads[:, r].astype(np.float64), capacity), time_limit_s=limit_s
             )
+            self.budget.cut |= found.status is not Status.OPTIMAL and time.monotonic() > until
             if found.bound is not None and found.bound < self.bound:
                 self.bound, self.proof = found.bound, f"{name} of all hosts as one"
 
@@ -165,9 +167,8 @@ class MostValue:
 
     def _plan(self) -> PlacementPlan:
         problem = self.problem
-        clock = "the time limit struck, so two runs may differ" if self.budget.struck else ""
         if self.host is None:
-            note = f"no placement with so few moves was found; {clock}"
+            note = self.budget.noted("no placement with so few moves was found")
             return PlacementPlan(status=Status.UNKNOWN, bound=self.bound, wall_s=self.budget.wall_s, note=note)
         objective = problem.objective(self.host)
         bound = max(self.bound, objective)  # a bound in whole numbers may round to less than their correct sum
@@ -182,5 +183,5 @@ class MostValue:
             unplaced=int((self.host < 0).sum()),
             reason=self.proof,
             wall_s=self.budget.wall_s,
-            note=clock,
+            note=self.budget.noted(),
         )

@@ -245,7 +245,7 @@ def _left_over(problem: QuerySelection, queries: BoolArray, time_limit_s: float)
     if found.level is not None and problem.fits(taken | (found.level > 0)):
         return found
     fitting = select_operators(_rest(problem, taken, least), time_limit_s=max(0.01, deadline - time.monotonic()))
-    return replace(fitting, bound=found.bound)
+    return replace(fitting, bound=found.bound, note=found.note or fitting.note)
 
 
 def _rest(problem: QuerySelection, taken: BoolArray, capacity: float) -> OperatorSelection:
@@ -287,12 +287,14 @@ def _plan(problem: QuerySelection, best: _Best, single: SelectionPlan | None, be
     objective = problem.objective(whole)
     bound = max(best.bound, objective)
     proven = is_proven(objective, bound)
+    notes = [] if proven else [best.note]
+    notes += [f"single operators: {single.note}"] if single is not None and single.note else []
     return QueryPlan(
         status=Status.OPTIMAL if proven else Status.FEASIBLE,
         objective=objective,
         bound=bound,
         wall_s=time.perf_counter() - began,
-        note="" if proven else best.note,
+        note="; ".join(filter(None, notes)),
         queries=whole,
         operators=operators,
         used=math.fsum(problem.weight[operators].tolist()),

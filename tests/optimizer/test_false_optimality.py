@@ -12,6 +12,7 @@ import ordinary_problems as ordinary
 import pytest
 from ordinary_problems import PLANS, Answer
 from seeds import sample
+from work_limits import as_much_work_as_in
 
 from models.migration_steps import MigrationSteps
 from models.selection import OperatorSelection, QuerySelection
@@ -167,7 +168,8 @@ def test_a_bound_of_nothing_is_proven_where_no_room_is_left() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_sets_of_many_queries_are_proven_with_the_shares_of_the_plan(seed: int) -> None:
     problem = ordinary.queries(seed, 60)
-    plan = solve_selection(problem, time_limit_s=3)
+    with as_much_work_as_in(3) as seconds:
+        plan = solve_selection(problem, time_limit_s=seconds)
     assert plan.status is Status.OPTIMAL
     assert verify_plan(problem, plan).holds
 
@@ -177,7 +179,8 @@ def test_what_is_neither_proven_nor_refuted_leaves_the_verdict_open() -> None:
     draw = np.random.default_rng(5)
     uses = np.argwhere(draw.random((120, 100)) < 0.12)
     problem = QuerySelection(draw.integers(1, 500, 120), draw.integers(1, 500, 100), uses, 9_000.0)
-    plan = solve_selection(problem, time_limit_s=0.05)
+    with as_much_work_as_in(0.05) as seconds:
+        plan = solve_selection(problem, time_limit_s=seconds)
     assert plan.objective is not None
     claimed = 1.05 * plan.objective
     bounded = PLANS["queries"](

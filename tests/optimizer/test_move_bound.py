@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from work_limits import as_much_work_as_in
 
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import Status
@@ -60,7 +61,8 @@ def test_one_move_away_from_a_poor_plan_is_proven_at_once(checkpoints):
     problem = CheckpointAllocation(
         cost=cost, load=load, capacity=capacity, capacity_min=np.array([0.5, 0, 0, 0]), current=current, max_moves=1
     )
-    plan = solve(problem, time_limit_s=20)
+    with as_much_work_as_in(1.0) as seconds:
+        plan = solve(problem, time_limit_s=seconds)
     best = cost[:, 0].sum() - (cost[:, 0] - cost.min(axis=1)).max()
     assert plan.objective == pytest.approx(best, rel=1e-12)
     assert plan.status is Status.OPTIMAL
@@ -70,6 +72,7 @@ def test_one_move_away_from_a_poor_plan_is_proven_at_once(checkpoints):
 
 def test_a_plan_of_few_moves_is_not_proven_above_the_truth_by_its_prices():
     problem = drawn(1)
-    plan = solve(problem, time_limit_s=20)
+    with as_much_work_as_in(1.0) as seconds:
+        plan = solve(problem, time_limit_s=seconds)
     assert plan.objective == least(problem)
     assert plan.bound <= plan.objective

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from work_limits import as_much_work_as_in
 
 from models.placement import Placement
 from models.solution import Status
@@ -100,7 +101,8 @@ def test_one_colour_on_each_host_takes_what_the_colours_take_alone(exact, monkey
             continue
         colours = [np.flatnonzero(problem.colours == k).tolist() for k in np.unique(problem.colours)]
         needed = sum(fewest_hosts(problem, here) for here in colours)
-        host, bound = one_colour(problem, Budget(1.0), 0)
+        with as_much_work_as_in(1.0) as seconds:
+            host, bound = one_colour(problem, Budget(seconds), 0)
         assert bound.value <= needed
         assert not exact or bound.value == needed
         assert (host is not None) == (needed <= problem.n_hosts) or not exact
@@ -120,13 +122,15 @@ def test_a_planted_placement_of_one_colour_is_found_and_proven():
     problem = Placement(
         loads[0], np.full(24, 10_000), network=loads[1], host_network=np.full(24, 10_000), operator=None, colour=colour
     )
-    plan = solve(problem, time_limit_s=20)
+    with as_much_work_as_in(20) as seconds:
+        plan = solve(problem, time_limit_s=seconds)
     assert (plan.status, plan.objective, plan.hosts, plan.hosts_bound) == (Status.OPTIMAL, 1.0, 24, 24)
     assert verify_plan(problem, plan).ok
     fewer = Placement(
         loads[0], np.full(23, 10_000), network=loads[1], host_network=np.full(23, 10_000), colour=colour, max_colours=1
     )
-    assert solve(fewer, time_limit_s=20).status is Status.INFEASIBLE
+    with as_much_work_as_in(20) as seconds:
+        assert solve(fewer, time_limit_s=seconds).status is Status.INFEASIBLE
 
 
 def test_what_is_fixed_or_unlike_does_not_fall_apart():

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_placements import keeps_rules, placements
+from work_limits import as_much_work_as_in
 
 from models.placement import Placement
 from models.solution import Status
@@ -83,7 +84,8 @@ def test_the_search_alone_keeps_every_rule_and_counts_moves(problem):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(all_placed, "_SMALL", 0)
         patch.setattr(all_placed, "_MODEL_FIRST", 0)
-        plan = solve(problem, time_limit_s=0.1)
+        with as_much_work_as_in(0.1) as seconds:
+            plan = solve(problem, time_limit_s=seconds)
     if plan.status in (Status.OPTIMAL, Status.FEASIBLE):
         assert any((plan.host == one).all() for one in everything)
         assert plan.bound <= min(problem.objective(one) for one in everything) <= plan.objective

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
+from work_limits import as_much_work_as_in
 
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import Status
@@ -76,6 +77,7 @@ def test_minima_are_left_to_the_program_that_knows_them():
     least = dataclasses.replace(problem, capacity_min=np.full(5, 0.9 * problem.load.sum() / 5))
     search = PackedSearch(least, node_prices(least), None, work=3.0, time_limit_s=60.0)
     assert not search.programmed()
-    plan = solve(least, time_limit_s=20.0)
+    with as_much_work_as_in(20.0) as seconds:
+        plan = solve(least, time_limit_s=seconds)
     assert constraint_violations(least, plan.assignment) == []
     assert plan.bound <= plan.objective

@@ -64,7 +64,8 @@ def test_without_moves_a_plan_that_still_fits_stays_and_one_that_does_not_is_not
     stays = solve(changed(problem, plan, 4, 1.5, 0), hint=plan)
     assert stays.assignment.tolist() == plan.assignment.tolist()
     full = int(np.argmax(problem.node_loads(plan.assignment)))
-    broken = solve(changed(problem, plan, full, 0.5, 0), hint=plan, time_limit_s=5.0)
+    with as_much_work_as_in(0.5) as seconds:
+        broken = solve(changed(problem, plan, full, 0.5, 0), hint=plan, time_limit_s=seconds)
     assert broken.status in (Status.INFEASIBLE, Status.UNKNOWN)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from work_limits import as_much_work_as_in
 
 from models.checkpoint_allocation import CheckpointAllocation
 from models.solution import Status
@@ -164,7 +165,8 @@ def check_packings(seed):
         patch.setattr(importlib.import_module("optimizer.checkpoint_allocation.exact"), "_TINY_PAIRS", 0)
         patch.setattr(uncoupled, "MIXED_INTEGER_PAIRS", 0 if seed % 2 else 5_000)
         patch.setattr(uncoupled, "_FIRST_NODES", 1)
-        plan = solve(problem, time_limit_s=0.1)
+        with as_much_work_as_in(0.1) as seconds:
+            plan = solve(problem, time_limit_s=seconds)
     best = min((value for value, _ in answers), default=None)
     if best is None:
         assert plan.status in (Status.INFEASIBLE, Status.UNKNOWN)
@@ -215,7 +217,8 @@ def test_whole_packings_prove_more_than_prices_and_come_near_it(tight):
 
 def test_the_verifier_takes_the_bound_from_the_multipliers_and_no_higher_one(tight, tmp_path):
     problem, prices, found = tight
-    plan = solve(problem, hint=found.assignment, time_limit_s=0.01)
+    with as_much_work_as_in(0.01) as seconds:
+        plan = solve(problem, hint=found.assignment, time_limit_s=seconds)
     plan = dataclasses.replace(
         plan, status=Status.FEASIBLE, bound=found.bound, prices=prices, multipliers=found.multipliers
     )
@@ -232,7 +235,8 @@ def test_the_verifier_takes_the_bound_from_the_multipliers_and_no_higher_one(tig
 
 def test_multipliers_that_are_no_numbers_or_too_many_prove_nothing(tight):
     problem, _, found = tight
-    plan = solve(problem, hint=found.assignment, time_limit_s=0.01)
+    with as_much_work_as_in(0.01) as seconds:
+        plan = solve(problem, hint=found.assignment, time_limit_s=seconds)
     for wrong in (found.multipliers[:-1], np.full(36, np.inf), np.full(36, np.nan), np.full(36, 1e300)):
         given_ = dataclasses.replace(plan, status=Status.FEASIBLE, bound=found.bound, prices=None, multipliers=wrong)
         assert not any("prove" in one for one in verify_checkpoints(problem, given_).checked)
@@ -247,7 +251,8 @@ def test_a_host_that_may_hold_nothing_is_no_error(room):
     capacity[3] = room
     problem = CheckpointAllocation(cost=random.random((300, 20)) * load[:, None], load=load, capacity=capacity)
     assert numbers.whole_numbers(problem, 1000, near=True).room.min() == 0
-    plan = solve(problem, time_limit_s=1.0)
+    with as_much_work_as_in(0.2) as seconds:
+        plan = solve(problem, time_limit_s=seconds)
     assert plan.status is Status.FEASIBLE or plan.status is Status.OPTIMAL
     assert (plan.assignment != 3).all()
 

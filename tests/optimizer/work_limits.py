@@ -1,28 +1,66 @@
-"""Limits of work in the place of limits of time: tests that assert how good an answer is do not depend on the clock."""
+"""Limits of work in the place of limits of time, and made-up clocks: no test depends on the speed of the machine."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from optimizer.checkpoint_allocation import large, uncoupled
+from optimizer.checkpoint_allocation import conflict, large, mixed_integer, uncoupled
+from optimizer.placement import budget
+from optimizer.selection import queries, query_program
 
 _TIMES = 1000.0
+_START, _YEARS = 1e6, 1e9
+_PER_SECOND = (
+    (uncoupled, ("_PACKING_WORK", "_SMALL_WORK", "_LAST_NODES")),
+    (large, ("_DIVES_PER_S",)),
+    (mixed_integer, ("_NODES_PER_SECOND",)),
+    (conflict, ("_WORK_PER_SECOND", "_PAIRS_PER_SECOND")),
+    (queries, ("_WORK_BEFORE_PER_S", "_WORK_AROUND_PER_S", "_WORK_AFTER_PER_S", "_FILLING_PER_S")),
+    (query_program, ("_DETERMINISTIC_PER_S",)),
+    (budget, ("_WORK_PER_S", "_MODEL_SHARE")),
+)
+"""What searches do in each second of their limit, by module."""
 
 
 @contextmanager
 def as_much_work_as_in(seconds: float) -> Iterator[float]:
-    """Yield a time limit [s] that is out of reach, in which allocations do the work of these seconds."""
+    """Yield a time limit [s] that is out of reach, in which searches do the work of these seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in (
-            (uncoupled, "_PACKING_WORK"),
-            (uncoupled, "_SMALL_WORK"),
-            (uncoupled, "_LAST_NODES"),
-            (large, "_DIVES_PER_S"),
-        ):
-            patch.setattr(module, name, getattr(module, name) / _TIMES)
+        for module, names in _PER_SECOND:
+            for name in names:
+                patch.setattr(module, name, getattr(module, name) / _TIMES)
         turns = tuple((sizes, branches / _TIMES, rounds / _TIMES) for sizes, branches, rounds in large._TURNS)
         patch.setattr(large, "_TURNS", turns)
         yield _TIMES * seconds
+
+
+class MadeUpClock:
+    """A clock that stands still until it has been read so often; then years pass from one reading to the next."""
+
+    def __init__(self, readings: float) -> None:
+        self.readings = readings
+        self.read = 0
+
+    def __call__(self) -> float:
+        """Return the time [s]."""
+        self.read += 1
+        return _START + _YEARS * max(0.0, self.read - self.readings)
+
+    @property
+    def struck(self) -> bool:
+        """Return whether somebody has read that the time is over."""
+        return self.read > self.readings
+
+
+@contextmanager
+def clock_that_strikes_after(readings: float) -> Iterator[MadeUpClock]:
+    """Put a made-up clock in the place of the two that searches read."""
+    clock = MadeUpClock(readings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", clock)
+        patch.setattr(time, "perf_counter", clock)
+        yield clock

@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from other_processes import marked, processes, until
 
 from models.errors import InputError, WorkerLost
 from scenarios.execute import COMPILING
@@ -30,7 +30,7 @@ class Square:
 
     number: int
     log: str
-    waits_s: float = 0.0
+    gate: str = ""
     cost_s: float = 1.0
 
     @property
@@ -38,7 +38,7 @@ class Square:
         return f"square-{self.number}"
 
     def run(self) -> Any:
-        time.sleep(self.waits_s)
+        until(lambda: not self.gate or Path(self.gate).exists())
         with Path(self.log).open("a", encoding="utf-8") as file:
             file.write(f"{self.number}\n")
         return {"square": self.number**2, "pair": (self.number, 0.5)}
@@ -50,8 +50,9 @@ class Killed(Square):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def squares(folder: Path, count: int = 6, waits_s: float = 0.0) -> list[Square]:
-    return [Square(number, str(folder / "log"), waits_s) for number in range(count)]
+def squares(folder: Path, count: int = 6, gate: str = "", free: int = 0) -> list[Square]:
+    """Pieces of which all but the first `free` wait for a file, the gate."""
+    return [Square(number, str(folder / "log"), gate if number >= free else "") for number in range(count)]
 
 
 def results(count: int = 6) -> list[Any]:
@@ -191,25 +192,24 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_reproduce_tasks import desk, squares
 if __name__ == "__main__":
-    desk(Path({folder!r}), workers=2).make("", squares(Path({folder!r}), 40, 0.1))
+    desk(Path({folder!r}), workers=2).make("", squares(Path({folder!r}), 8, {gate!r}, free=3))
 """
 
 
 def test_a_driver_that_was_killed_takes_its_workers_along_and_the_next_one_goes_on(tmp_path: Path) -> None:
-    program = PROGRAM.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    gate = str(tmp_path / "gate")
+    program = PROGRAM.format(tests=str(Path(__file__).parent), folder=str(tmp_path), gate=gate)
+    environment = marked(tmp_path) | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     (tmp_path / "program.py").write_text(program)
     driver = subprocess.Popen([sys.executable, str(tmp_path / "program.py")], env=environment)
     done = tmp_path / "out" / RESULTS
-    until = time.monotonic() + 60
-    while len([*done.glob("*.json")]) < 3 and time.monotonic() < until:
-        time.sleep(0.02)
+    until(lambda: len([*done.glob("*.json")]) == 3)
+    assert len(processes(tmp_path)) >= 3
     driver.kill()
     driver.wait()
-    time.sleep(1.0)  # workers look each 0.1 s
+    until(lambda: not processes(tmp_path))  # nobody goes on alone
     kept = {path.name: path.stat().st_mtime_ns for path in done.glob("*.json")}
-    time.sleep(0.5)
-    assert 3 <= len(kept) < 40
-    assert len([*done.glob("*.json")]) == len(kept)  # nobody goes on alone
-    assert desk(tmp_path).make("", squares(tmp_path, 40, 0.1)) == results(40)
+    assert len(kept) == 3
+    Path(gate).touch()
+    assert desk(tmp_path).make("", squares(tmp_path, 8, gate, free=3)) == results(8)
     assert all((done / name).stat().st_mtime_ns == when for name, when in kept.items())

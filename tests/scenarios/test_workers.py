@@ -12,12 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
+from other_processes import PATIENCE_S, marked, processes, until
 
 from models.errors import WorkerLost
 from scenarios.workers import submitted
-
-POLL_S = 0.02
-PATIENCE_S = 60.0  # after which a process that should end counts as one that never will
 
 DYNAMICS = """duration = "20000 d"
 hosts = ["a", "b"]
@@ -65,13 +63,6 @@ def test_a_worker_that_is_killed_is_named_as_the_reason():
     assert multiprocessing.active_children() == []
 
 
-def until(fact) -> None:
-    ends = time.monotonic() + PATIENCE_S
-    while not fact():
-        assert time.monotonic() < ends, "it never happens"
-        time.sleep(POLL_S)
-
-
 def started(words: list[str], folder: Path) -> subprocess.Popen[str]:
     """A command in a session of its own, as a terminal has one for it."""
     return subprocess.Popen(
@@ -81,21 +72,8 @@ def started(words: list[str], folder: Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "HOLDFAST_MARK": folder.name},
+        env=marked(folder),
     )
-
-
-def processes(folder: Path) -> set[int]:
-    """All processes that the command has started, sessions of their own or not."""
-    mark = f"HOLDFAST_MARK={folder.name}".encode()
-    found = set()
-    for one in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if mark in one.read_bytes().split(b"\0"):
-                found.add(int(one.parent.name))
-        except OSError:
-            continue
-    return found
 
 
 COMMANDS = {

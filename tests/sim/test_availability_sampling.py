@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 
 import numpy as np
@@ -223,7 +224,9 @@ def test_shares_by_hand_are_what_strata_know_of_one_failure() -> None:
 
 
 class Interrupted(list[int]):
-    """Parts of which Ctrl-C comes while the last is handed to a thread."""
+    """Parts of which Ctrl-C comes while the last is handed to a thread; `now` says so."""
+
+    now = threading.Event()
 
     def __getitem__(self, which):
         if not isinstance(which, slice):
@@ -232,16 +235,19 @@ class Interrupted(list[int]):
 
     def _rest(self):
         yield from list(self)[1:]
+        self.now.set()
         raise KeyboardInterrupt
 
 
 def test_ctrl_c_does_not_wait_for_parts_that_nobody_has_begun():
-    done = []
+    done, parts = [], Interrupted(range(1000))
 
     def work(part):
-        time.sleep(0.01)
+        if part:
+            parts.now.wait()
+            time.sleep(0.01)
         done.append(part)
 
     with pytest.raises(KeyboardInterrupt):
-        in_parts(work, Interrupted(range(1000)), 2)
+        in_parts(work, parts, 2)
     assert len(done) < 1000

@@ -187,8 +187,9 @@ def test_code_of_another_signature_under_the_same_name_is_not_taken(
 
 @pytest.fixture(scope="module")
 def compiled_here() -> Path:
-    """The directory with the compiled code of this checkout for the job of the probe."""
-    return Path(in_a_new_process(ROOT)["directory"])
+    """The directory with the compiled code of this checkout for the job of the probe: where the other tests have it."""
+    given = {name: os.environ[name] for name in ("NUMBA_CACHE_DIR",) if name in os.environ}
+    return Path(in_a_new_process(ROOT, **given)["directory"])
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["with NUMBA_CACHE_DIR", "without"])

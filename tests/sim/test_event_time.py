@@ -163,16 +163,26 @@ def test_every_window_emits_once_what_follows_from_the_sources(monkeypatch: pyte
     assert sum(is_complete(seed, monkeypatch) for seed in range(24)) > 19
 
 
-def test_a_join_emits_once_for_each_pair_with_equal_keys_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_every_window_of_many_jobs_emits_once_what_follows_from_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(is_complete(seed, monkeypatch) for seed in range(24, 60)) > 29
+
+
+@pytest.mark.parametrize(
+    ("seeds", "least"), [(range(12), 10), pytest.param(range(12, 30), 15, marks=pytest.mark.slow)], ids=["few", "more"]
+)
+def test_a_join_emits_once_for_each_pair_with_equal_keys_in_a_window(
+    monkeypatch: pytest.MonkeyPatch, seeds: range, least: int
+) -> None:
     complete = 0
-    for seed in range(12):
+    for seed in seeds:
         raw = random_joins(Random(seed))
         fast = {"distribution": "deterministic", "value": "10 us"}
         for operator in raw["operators"].values():
             if "service" in operator:
                 operator["service"] = fast
         complete += is_complete(seed, monkeypatch, lambda *_, raw=raw, **__: raw | {"fault_tolerance": {}})
-    assert complete > 9
+    assert complete >= least
 
 
 def largest_of_the_channels(patch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ Oracles as in test_migrations: the ledger, the plain plane, and protocols and pl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -41,7 +41,7 @@ def campaign(what: str, protocol: str, seed: int, plane: PlaneFactory, count: in
     return [calm, *(run(made, plane, crash) for crash in crashes(seed, calm.moments, count))]
 
 
-def check(what: str, protocol: str, seeds: range, count: int) -> None:
+def check(what: str, protocol: str, seeds: Iterable[int], count: int) -> None:
     """The planes agree in all runs of a campaign, and nothing is wrong in any."""
     for seed in seeds:
         one, other = (campaign(what, protocol, seed, plane, count) for plane in (World, CompiledPlane))
@@ -65,7 +65,7 @@ def test_planes_agree_and_nothing_is_lost(what: str, protocol: str) -> None:
 @beside
 @every_protocol
 def test_planes_agree_and_nothing_is_lost_in_many_jobs(what: str, protocol: str) -> None:
-    check(what, protocol, range(1000, 1040), 3)
+    check(what, protocol, (1, *range(1000, 1040)), 3)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -106,7 +106,7 @@ def test_nothing_is_lost_and_all_moves_end_in_any_order(what: str, protocol: str
 @beside
 @every_protocol
 def test_nothing_is_lost_and_all_moves_end_in_many_orders(what: str, protocol: str) -> None:
-    for seed in range(100, 140):
+    for seed in (2, 3, *range(100, 140)):
         assert faulty(what, protocol, seed, 4) == []
 
 
