@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.spark.session import spark_session
+from analysis.spark.sizes import Setup
 from analysis.spark.sources import Source
 from analysis.spark.sql import first_line
 from models.errors import NO_VALUE, InputError
@@ -32,11 +33,12 @@ def linked(sources: Sequence[Source], folder: Path) -> dict[str, Source]:
 
 
 @contextlib.contextmanager
-def session_for(given: SparkSession | None, zone: str = "UTC") -> Iterator[SparkSession]:
+def session_for(given: SparkSession | None, chosen: Setup, zone: str = "UTC") -> Iterator[SparkSession]:
     """A session with our settings beside the given one, or beside one that is started; times are of the zone."""
-    with contextlib.nullcontext(given) if given is not None else spark_session() as session:
+    started = spark_session(java_options=chosen.java) if given is None else contextlib.nullcontext(given)
+    with started as session:
         own = session.newSession()  # our settings are not the caller's
-        for name, value in _SETTINGS.items():
+        for name, value in (*_SETTINGS.items(), *chosen.sql.items()):
             own.conf.set(name, value)
         own.conf.set("spark.sql.session.timeZone", zone)
         yield own

@@ -21,6 +21,8 @@ Step = Callable[["DataFrame"], "DataFrame"]
 
 WHY, RAW, FILE = "_hf_why", "_hf_raw", "_hf_file"
 CORRUPT = "_hf_corrupt"
+MALFORMED = "malformed line"
+MOST_WEIGHT = 10**9
 NANOS = "timestamp[ns"
 _ISO = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?$"
 _CSV = {"escape": '"', "header": "true"}  # a quote in a quoted field is doubled, as RFC 4180 has it
@@ -97,7 +99,7 @@ def typed(schema: StructType) -> Step:
         names = [n for n in frame.columns if n not in (CORRUPT, FILE) and (is_text or n in schema.names)]
         values, reasons = [], []
         if is_text:
-            reasons.append(F.when(F.col(CORRUPT).isNotNull(), "malformed line"))
+            reasons.append(F.when(F.col(CORRUPT).isNotNull(), MALFORMED))
         for field in schema:
             column = F.col(quoted(field.name))
             present, value = _converted(column, source[field.name], field.dataType)
@@ -130,6 +132,30 @@ def instant(schema: StructType, time: str, to: str) -> Step:
             F.when(~F.year(stamp).between(1, 9999), F.lit(f"{time}: not in the years 1 to 9999")),
         )
         return frame.withColumn(to, F.unix_micros(stamp)).withColumn(WHY, reason)
+
+    return step
+
+
+def weighed(weight: str | None, to: str) -> Step:
+    """A step: column `to` = how many rows a row stands for: 1 without `weight`, or where that cannot be told.
+
+    A row without a weight, or with a negative or vast one, is bad; a row that stands for none is gone.
+    """
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    def step(frame: DataFrame) -> DataFrame:
+        if weight is None:
+            return frame.withColumn(to, F.lit(1).cast("bigint"))
+        found, malformed = F.col(quoted(weight)), F.coalesce(F.col(WHY) == MALFORMED, F.lit(False))
+        reason = F.coalesce(
+            F.col(WHY),
+            F.when(found.isNull(), F.lit(f"{weight}: missing")),
+            F.when(found < 0, F.lit(f"{weight}: negative")),
+            F.when(found > MOST_WEIGHT, F.lit(f"{weight}: more than {MOST_WEIGHT}")),
+        )
+        stands_for = F.when(~malformed & found.between(0, MOST_WEIGHT), found.cast("bigint")).otherwise(F.lit(1))
+        counted = frame.withColumn(WHY, reason).withColumn(to, stands_for.cast("bigint"))
+        return counted.where(F.col(to) > 0)
 
     return step
 

@@ -7,7 +7,7 @@ import difflib
 import gzip
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,8 +71,10 @@ def common_columns(sources: Sequence[Source]) -> tuple[str, ...]:
     return tuple(name for name in sources[0].columns if name in shared)
 
 
-def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, key: str, time: str) -> None:
-    """Raise InputError where a file does not fit the schema (None: that of flights), or lacks key or time.
+def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, asked: Mapping[str, str]) -> None:
+    """Raise InputError where a file does not fit the schema (None: that of flights), or lacks a column of `asked`.
+
+    asked: option -> column, such as key and time.
 
     A schema that the user gave names every column of a CSV file, and columns that all files have.
     """
@@ -88,7 +90,8 @@ def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, key: 
             faults.append(InputFault("ingest.files", source.name, rule, header_hint(source.columns)))
     raise_if_any(faults)
     shared = common_columns(sources)
-    for path, name in (("ingest.key", key), ("ingest.time", time)):
+    for option, name in asked.items():
+        path = f"ingest.{option}"
         if name not in shared:
             faults.append(InputFault(path, name, "is not a column of every file", nearest(name, shared)))
         elif schema is not None and name not in known:
@@ -96,16 +99,16 @@ def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, key: 
     raise_if_any(faults)
 
 
-def check_types(sources: Sequence[Source], given: Columns | None, key: str, time: str) -> None:
-    """Raise InputError where the column of keys or times has a type that cannot be one.
+def check_types(sources: Sequence[Source], given: Columns | None, asked: Mapping[str, str]) -> None:
+    """Raise InputError where a column of `asked`, by option, has a type that cannot be one.
 
     `given` is the schema of the user. Of types that only Spark can name nothing is said here.
     """
     kinds = dict(parse_schema(FLIGHT_SCHEMA) if given is None else given)
     if given is None:
         kinds = {name: _spark_type(kind) for name, kind in sources[0].types} | kinds
-    asked = {name: kinds.get(name, _OPEN) for name in (key, time)}
-    raise_if_any(fault for fault in type_faults(asked, key, time) if asked[str(fault.value)] != _OPEN)
+    found = {name: kinds.get(name, _OPEN) for name in asked.values()}
+    raise_if_any(fault for fault in type_faults(found, asked) if found[str(fault.value)] != _OPEN)
 
 
 def _spark_type(kind: Any) -> str:

@@ -100,15 +100,15 @@ def test_columns_of_a_csv_file_that_flights_do_not_have_are_refused_with_the_nea
     path = tmp_path / "a.csv"
     path.write_text("sched_dep_ts,tailnum,arr_dely\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"number 3 \(did you mean arr_delay in column 3\?\)"):
-        check_columns(open_sources([path]), None, "tailnum", "sched_dep_ts")
+        check_columns(open_sources([path]), None, {"key": "tailnum", "time": "sched_dep_ts"})
 
 
 def test_parquet_files_may_have_more_columns_but_not_fewer(tmp_path: Path) -> None:
     pq.write_table(pa.table({"ts": [1], "id": ["a"], "more": [2]}), tmp_path / "a.parquet")
     sources = open_sources([tmp_path / "a.parquet"])
-    check_columns(sources, ["ts", "id"], "id", "ts")
+    check_columns(sources, ["ts", "id"], {"key": "id", "time": "ts"})
     with pytest.raises(InputError, match="lacks columns of the schema: size"):
-        check_columns(sources, ["ts", "id", "size"], "id", "ts")
+        check_columns(sources, ["ts", "id", "size"], {"key": "id", "time": "ts"})
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:

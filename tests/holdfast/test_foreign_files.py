@@ -198,7 +198,7 @@ def test_columns_that_a_schema_lacks_are_told_by_number(tmp_path: Path) -> None:
     for name in ("x.csv", "x.parquet"):
         for schema in (None, ["ts", "id"]):
             with pytest.raises(InputError) as raised:
-                check_columns(open_sources([tmp_path / name]), schema, "id", "ts")
+                check_columns(open_sources([tmp_path / name]), schema, {"key": "id", "time": "ts"})
             assert SECRET not in str(raised.value)
             assert "column" in str(raised.value)
 
