@@ -27,7 +27,7 @@ _FITTING = {
     "time": (TIME_TYPES, "must be a timestamp, a date or text in ISO 8601"),
     "weight": (INTEGERS, "must be a whole number"),
 }
-_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))\s*(?::\s*|\s+)(\w+)\s*(?:,|$)")
+_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([\w.]+))\s*(?::\s*|\s+)(\w+)\s*(?:,|$)")
 
 Columns = tuple[tuple[str, str], ...]  # (name, one of the values of TYPES) in order
 

@@ -430,7 +430,7 @@ def test_no_setup_changes_a_profile_or_its_quarantine(
 
 
 @pytest.mark.parametrize("sizing", SETUPS.values(), ids=list(SETUPS))
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
 def test_weighed_rows_make_the_profile_of_the_rows_repeated(
     spark: Any, flights: pd.DataFrame, tmp_path: Path, suffix: str, sizing: Setup
 ) -> None:
@@ -458,6 +458,48 @@ def test_weighed_rows_make_the_profile_of_the_rows_repeated(
         write_profile(profile, tmp_path / name)
     for file in FILES:
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+BAD_LINES = {
+    '{"ts":"2020-01-01","user":{"id":"a"},"n":1': "malformed line",
+    '{"ts":"2020-01-01","user":"a","n":1}': "malformed line",
+    '{"ts":"2020-01-01","user":{"id":"a"},"n":1} more': "malformed line",
+    '{"ts":"2020-01-01","user":{"id":"a"}}{"n":1}': "malformed line",
+    '[{"ts":"2020-01-01","user":{"id":"a"},"n":1}]': "malformed line",
+    "{'ts':'2020-01-01','n':1}": "malformed line",
+    "7": "malformed line",
+    '{"user":{"id":"a"},"n":1}': "ts: missing",
+    '{"ts":1577836800,"user":{"id":"a"},"n":1}': "ts: not a TIMESTAMP",
+    '{"ts":"2020-01-01","user":{"id":"a"},"n":"many"}': "n: not an INT",
+    '{"ts":"2020-01-01","user":{"id":"a"},"n":1.5}': "n: not an INT",
+    '{"ts":"2020-01-01","user":{"id":"a"},"n":{"m":1}}': "n: not an INT",
+    '{"ts":"2020-01-01","user":{"id":"caf\udce9"},"n":1}': "user.id: not UTF-8",
+}
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "ndjson.gz"])
+def test_bad_lines_of_json_are_set_aside_as_they_are(spark: Any, tmp_path: Path, suffix: str) -> None:
+    good = ['{"n":2.0, "ts":"2020-01-01T00:00:00Z", "user":{"id":7, "age":3}, "more":[1]}', "", "  "]
+    good += ['  {"user":{"id":"\\u00e9"},"ts":"2020-01-01T00:00:01"}', '{"ts":"2020-01-01","user":null,"n":null}']
+    content = ("\ufeff" + "\r\n".join([*good, *BAD_LINES])).encode("utf-8", "surrogateescape")
+    path = tmp_path / f"rows.{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    options: Any = {"key": "user.id", "time": "ts", "key_groups": 1, "bin_s": 1.0, "max_bad_share": 1, "spark": spark}
+    profile, bad = ingest([path], schema="n INT, ts TIMESTAMP, user.id STRING", **options)
+    shown = {line.replace("\udce9", "\ufffd"): why for line, why in BAD_LINES.items()}
+    assert {row["raw"]: row["why"] for row in bad.to_pylist()} == shown
+    assert profile.top_keys == (("7", 1), ("é", 1))
+    assert profile.totals["rows_dropped"] == 1
+
+
+def test_json_lines_need_no_schema_and_stand_beside_other_files(spark: Any, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"at": ["2021-05-01T00:00:00", "2021-05-01T02:00:00"], "user": [3, 4], "ok": [True, False]})
+    frame.to_json(tmp_path / "a.json", orient="records", lines=True)
+    frame.assign(at=pd.to_datetime(frame["at"])).to_parquet(tmp_path / "b.parquet")
+    options: Any = {"key": "user", "time": "at", "key_groups": 3, "bin_s": 3600, "spark": spark, "where": "ok"}
+    for names in (["a.json"], ["a.json", "b.parquet"], ["b.parquet", "a.json"]):
+        profile, bad = ingest([tmp_path / name for name in names], **options)
+        assert (profile.top_keys, bad.num_rows) == ((("3", len(names)),), 0)
 
 
 BAD_WEIGHTS = {
