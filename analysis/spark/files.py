@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,3 +61,32 @@ def spark_errors(path: str) -> Iterator[None]:
             raise error.__context__ from None
         text = str(getattr(error, "java_exception", "")) if isinstance(error, Py4JJavaError) else error
         raise InputError.at(path, NO_VALUE, f"the rows cannot be read: {first_line(text)}") from error
+
+
+@contextlib.contextmanager
+def watched(session: SparkSession, tell: Callable[[float], None]) -> Iterator[None]:
+    """Tell which share of the work is done, of what takes longer than two seconds; so long nobody wants to know."""
+    done, shares = threading.Event(), [0.0]
+    tracker = session.sparkContext.statusTracker()
+
+    def look() -> None:
+        while not done.wait(_LOOK_S if shares[0] else _SHORT_S):
+            with contextlib.suppress(Exception):  # a session that ends does not answer
+                stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+                long = [stage for stage in stages if stage is not None and stage.numTasks >= _TASKS]
+                for stage in long[:1]:
+                    shares.append(stage.numCompletedTasks / stage.numTasks)
+                    shares[:] = [max(shares)]
+                    tell(shares[0])
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+_SHORT_S, _LOOK_S = 2.0, 0.5
+_TASKS = 4  # of fewer the share says little

@@ -29,7 +29,7 @@ from analysis.spark.counts import (
     counts_of,
     stream_columns,
 )
-from analysis.spark.files import linked, session_for, spark_errors
+from analysis.spark.files import linked, session_for, spark_errors, watched
 from analysis.spark.question import MOST_CELLS, Question
 from analysis.spark.rows import read_all
 from analysis.spark.schema import INTEGERS, parse_schema, type_faults
@@ -66,19 +66,20 @@ def ingest(
     max_bad_share: float = 0.05,
     spark: SparkSession | None = None,
     sizing: Setup | None = None,
-    talk: Callable[[str], None] = lambda text: None,
+    talk: Callable[[str, float | None], None] = lambda text, share: None,
 ) -> tuple[Profile, pa.Table]:
     """The profile of the files' rows, and the rows that could not be used: a table of raw, why, file.
 
-    files: CSV, CSV.gz and Parquet, all with the columns used. key, time: columns; a time without a zone is
-    UTC. where: SQL that keeps rows. streams: name -> SQL; None means delayed and airborne where flights are
-    read without a schema of their own and have the columns. bin_s [s]. copies: of the volume, each with key
-    groups of its own, are summed. weight: column that says how many rows a row stands for. schema: columns
-    and types as in "ts TIMESTAMP, id STRING"; None means flight records. A row is bad when its line is
+    files: CSV, JSON lines, both also as .gz, and Parquet, all with the columns used. key, time: columns; a time
+    without a zone is UTC. where: SQL that keeps rows. streams: name -> SQL; None means delayed and airborne
+    where flights are read without a schema of their own and have the columns. bin_s [s]. copies: of the volume,
+    each with key groups of its own, are summed. weight: column that says how many rows a row stands for.
+    schema: columns and types as in "ts TIMESTAMP, id STRING"; None means flight records. A row is bad when its
+    line is
     malformed, a field does not fit its type, or it has no time or weight; above `max_bad_share` of all rows
     ingest stops. Rows without a key are dropped and counted. Spark is set up for the size of the files unless
-    `sizing` says how; that changes no result. `talk` hears what is going on. Raises InputError with every
-    fault found, MissingTool without Java.
+    `sizing` says how; that changes no result. `talk` hears what is going on, and of what share of it is done,
+    or None. Raises InputError with every fault found, MissingTool without Java.
     """
     question = Question(key, time, where, dict(streams or {}), key_groups, bin_s, max_bad_share, copies, weight)
     columns = None if schema is None else parse_schema(schema)
@@ -88,23 +89,24 @@ def ingest(
     if columns is None and streams is None:
         question = question.with_flight_streams(sources)
     chosen = sizing or setup(text_bytes(sources), os.cpu_count() or 1)
-    talk("starting Spark")
+    talk("starting Spark", None)
     with session_for(spark, chosen) as session, tempfile.TemporaryDirectory(prefix="holdfast-ingest-") as folder:
         links = linked(sources, Path(folder))
         with spark_errors("ingest"):
-            talk(f"reading {len(sources)} file{'s' if len(sources) > 1 else ''}")
+            talk("reading", None)
             frame, fields = read_all(session, Path(folder), links, columns)
             kinds = {field.name: field.dataType.simpleString() for field in fields}
             raise_if_any(type_faults(kinds, question.columns))
             timed = frame.transform(rows.instant(fields, time, _US)).transform(rows.weighed(weight, WEIGHT))
             with counts_of(timed.transform(_marked(question, fields)), question, at_once=chosen.at_once) as counts:
-                talk("grouping")
-                cells = counts.cells()
+                with watched(session, lambda share: talk("reading", share)):
+                    cells = counts.cells()
+                talk("grouping", None)
                 seen = _seen(question, cells, counts, links)
                 top, keys = counts.keys()
                 quarantine = _quarantine(counts.bad(), links)
         versions = _versions(session)
-    talk("correlating")
+    talk("correlating", None)
     profile = _profile(question, sources, cells, seen, top_keys=top, keys=keys, versions=versions)
     return profile, quarantine
 

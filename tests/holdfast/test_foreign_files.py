@@ -80,6 +80,10 @@ COMMANDS = {
     "plan replicas --from": ["plan", "replicas", str(EXAMPLES / "queries.toml"), "--optimise", "--from", "FILE.json"],
     "verify PLAN": ["verify", "FILE.json", str(EXAMPLES / "checkpoints.json")],
     "verify PROBLEM": ["verify", str(EXAMPLES / "replica-plan.json"), "FILE.toml"],
+    **{
+        f"ingest {end}": ["ingest", f"FILE{end}", "--key", "tailnum", "--time", "sched_dep_ts", "--out", "OUT"]
+        for end in (".jsonl", ".json.gz")
+    },
     "ingest .csv": ["ingest", "FILE.csv", "--key", "tailnum", "--time", "sched_dep_ts", "--out", "OUT"],
     "ingest .parquet": ["ingest", "FILE.parquet", "--key", "tailnum", "--time", "sched_dep_ts", "--out", "OUT"],
 }
