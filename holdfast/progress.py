@@ -69,7 +69,7 @@ def progress() -> Iterator[Talk]:
                     bars.update(earlier, total=1.0, completed=1.0)  # type: ignore[arg-type]
                 lines[text] = bars.add_task(escape(text), total=None if share is None else 1.0)
             if share is not None:
-                bars.update(lines[text], completed=share)  # type: ignore[arg-type]
+                bars.update(lines[text], total=1.0, completed=share)  # type: ignore[arg-type]
 
         yield talk
         for line in lines.values():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -37,12 +39,42 @@ def linked(sources: Sequence[Source], folder: Path) -> dict[str, Source]:
 def session_for(given: SparkSession | None, chosen: Setup, zone: str = "UTC") -> Iterator[SparkSession]:
     """A session with our settings beside the given one, or beside one that is started; times are of the zone."""
     started = spark_session(java_options=chosen.java) if given is None else contextlib.nullcontext(given)
-    with started as session:
+    with started as session, _ended_by_interrupt(session) if given is None else contextlib.nullcontext():
         own = session.newSession()  # our settings are not the caller's
         for name, value in (*_SETTINGS.items(), *chosen.sql.items()):
             own.conf.set(name, value)
         own.conf.set("spark.sql.session.timeZone", zone)
         yield own
+
+
+@contextlib.contextmanager
+def _ended_by_interrupt(session: SparkSession) -> Iterator[None]:
+    """Ctrl-C ends the JVM, and then this process goes on as after any Ctrl-C.
+
+    PySpark would wait for the job that runs, to its end, and the job would not know.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+
+    def end(number: int, _frame: object) -> None:
+        pressed.append(number)
+        logging.disable(logging.CRITICAL)  # py4j shows the tracebacks of all that waited for an answer
+        session.sparkContext._gateway.proc.kill()  # type: ignore[union-attr]
+        raise KeyboardInterrupt
+
+    before, logged = signal.signal(signal.SIGINT, end), logging.root.manager.disable
+    try:
+        yield
+    except Exception:
+        if pressed:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if not pressed:
+            logging.disable(logged)
 
 
 @contextlib.contextmanager

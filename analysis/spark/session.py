@@ -147,6 +147,7 @@ def _stop(session: SparkSession, gateway: Any) -> None:
     if gateway.proc is not None:
         gateway.proc.stdin.close()  # the JVM ends when its standard input does
         gateway.proc.wait(timeout=60)
+    SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
 

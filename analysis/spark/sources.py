@@ -178,10 +178,10 @@ def _numbers(source: Source, names: Sequence[str]) -> str:
 
 def _source(path: Path, suffixes: Sequence[str]) -> Source:
     suffix = next((end for end in suffixes if path.name.lower().endswith(end)), None)
-    if suffix is None:
-        raise InputError.at("ingest.files", str(path), f"must end in {', '.join(suffixes)}")
     if path.is_dir():
         raise InputError.at("ingest.files", str(path), "is a folder", "name the files in it")
+    if suffix is None:
+        raise InputError.at("ingest.files", str(path), f"must end in {', '.join(suffixes)}")
     if not path.is_file():
         raise InputError.at("ingest.files", str(path), "no such file")
     try:
