@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -44,6 +45,31 @@ class Left:
     def at(self, elapsed_s: float) -> float | None:
         """Return what is left after so long [s], None where it is not known."""
         return None if self._last is None else max(0.0, sum(self._last) - elapsed_s)
+
+
+class Stopwatch:
+    """Passes on what is told, and measures how long each text is the last one."""
+
+    def __init__(self, talk: Talk, first: str) -> None:
+        """Measure `first`, which is not passed on, from now on."""
+        self._talk, self._text, self._since = talk, first, time.perf_counter()
+        self._took: dict[str, float] = {}
+
+    def __call__(self, text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
+        """Tell what is done now, as `Talk` says."""
+        if text != self._text:
+            self._next(text)
+        self._talk(text, share, left_s, now)
+
+    def seconds(self) -> dict[str, float]:
+        """Wall time of each text so far [s], in the order in which they were told."""
+        self._next(self._text)
+        return dict(self._took)
+
+    def _next(self, text: str) -> None:
+        now = time.perf_counter()
+        self._took[self._text] = self._took.get(self._text, 0.0) + now - self._since
+        self._text, self._since = text, now
 
 
 @contextmanager
@@ -103,7 +129,7 @@ def progress() -> Iterator[Talk]:
             line = lines[text]
             task = bars.tasks[bars.task_ids.index(line)]
             task.fields["left"].told(task.elapsed or 0.0, share, left_s)
-            bars.update(line, completed=share, now=escape(now))
+            bars.update(line, total=None if share is None else 1.0, completed=share, now=escape(now))
 
         yield talk
         close()

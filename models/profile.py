@@ -29,7 +29,8 @@ class Profile:
 
     sources: names of the files; key, time: columns; where: SQL that kept rows, or None; hash: how keys find
     key groups; copies: of how many copies of the volume `counts` is the sum, each with key groups of its own;
-    bin_s [s]; start: ISO text of the first bin's start in UTC; streams: "all" first, then those
+    weight: the column that says how many rows a row stands for, or None; bin_s [s]; start: ISO
+    text of the first bin's start in UTC; streams: "all" first, then those
     of `filters` (stream -> SQL). counts (streams, key_groups, bins): rows. selectivity: share of kept rows by
     stream. correlation (streams * key_groups)^2: Pearson over the bins, series of the first stream first,
     constant series 0. totals: rows_read = rows_kept + rows_dropped (no key, or not wanted by `where`, or
@@ -52,6 +53,7 @@ class Profile:
     totals: Mapping[str, int]
     hash: str = PLAIN
     copies: int = 1
+    weight: str | None = None
     filters: Mapping[str, str] = field(default_factory=dict)
     top_keys: tuple[tuple[str, int], ...] = ()
     keys: int | None = None
@@ -175,6 +177,8 @@ def _frozen(array: Any, dtype: Any) -> npt.NDArray[Any]:
 
 def _scalar_faults(profile: Profile) -> list[InputFault]:
     faults = []
+    if profile.weight is not None and (not isinstance(profile.weight, str) or not profile.weight):
+        faults.append(InputFault("profile.weight", profile.weight, "must be the name of a column"))
     if not profile.sources or not all(isinstance(name, str) and name for name in profile.sources):
         faults.append(InputFault("profile.sources", profile.sources, "must name at least one file"))
     for name in ("key", "time"):

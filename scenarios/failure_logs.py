@@ -16,7 +16,7 @@ from analysis.failure_rates import Spread, mean_interval, rate_interval, spread_
 from analysis.failure_reader import read_plain
 from analysis.failure_records import LANL, LogQuestion, Records, kind_of, log_of
 from analysis.lifetimes import Fit, fits
-from analysis.spark.sources import Source, open_sources
+from analysis.spark.sources import TABLES, Source, open_sources
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.failure_log import STILL_DOWN, US, FailureLog
 from models.profile import instant_text
@@ -120,7 +120,7 @@ def read_failures(
 
 def _opened(files: Sequence[str | Path]) -> tuple[tuple[Source, ...], str]:
     try:
-        sources = open_sources(files)
+        sources = open_sources(files, TABLES)
     except InputError as error:
         raise InputError(*(InputFault("FILE", one.value, one.rule, one.hint) for one in error.faults)) from None
     kinds = [kind_of(source.columns, source.name) for source in sources]

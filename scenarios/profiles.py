@@ -29,6 +29,7 @@ FILES = frozenset((PROFILE, SERIES, CORRELATION, QUARANTINE))
 
 _PLAIN = ("key", "time", "where", "hash", "copies", "key_groups", "bin_s", "start", "keys")
 _MAPS = ("selectivity", "totals", "filters", "minutes_in_air", "versions")
+_WEIGHT = "weight"  # only there where rows are weighed
 _KEYS = frozenset((*_PLAIN, *_MAPS, "format", "sources", "streams", "top_keys", "bins"))
 _SERIES_FIELDS = (
     Field("operator", "str", "", "name of the stream"),
@@ -85,6 +86,7 @@ def read_profile(directory: Path | str) -> Profile:
         top_keys=tuple((key, rows) for key, rows in document["top_keys"]),
         counts=counts,
         correlation=correlation,
+        weight=document.get(_WEIGHT),
         **{name: document[name] for name in (*_PLAIN, *_MAPS)},
     )
     if not np.allclose(correlation, pearson(counts.reshape(-1, counts.shape[2])), rtol=0, atol=1e-9):
@@ -143,6 +145,7 @@ def _to_json(profile: Profile) -> dict[str, Any]:
         "streams": list(profile.streams),
         **{name: None if value is None else dict(value) for name, value in maps.items()},
         "top_keys": [list(pair) for pair in profile.top_keys],
+        **({} if profile.weight is None else {_WEIGHT: profile.weight}),
     }
 
 
@@ -177,14 +180,17 @@ def _document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else NO_VALUE
         raise InputError.at("profile.format", found, f"must be {FORMAT}", "ingest the trace again")
-    if set(document) != _KEYS:
-        lacking, unknown = sorted(_KEYS - set(document)), len(set(document) - _KEYS)
+    given = set(document) - {_WEIGHT}
+    if given != _KEYS:
+        lacking, unknown = sorted(_KEYS - given), len(given - _KEYS)
         rule = f"lacks {', '.join(lacking)}" if lacking else f"has {unknown} unknown key{'' if unknown == 1 else 's'}"
         raise InputError.at("profile", str(path), rule, "ingest the trace again")
     for name, kinds in _KINDS.items():
         if not isinstance(document[name], kinds) or isinstance(document[name], bool):
             rule = f"must be {' or '.join(kind.__name__ for kind in kinds)}"
             raise InputError.at(f"profile.{name}", document[name], rule.replace("NoneType", "null"))
+    if _WEIGHT in document and not _is_text(document[_WEIGHT]):
+        raise InputError.at(f"profile.{_WEIGHT}", document[_WEIGHT], "must be the name of a column")
     for name, fits in (("sources", _is_text), ("streams", _is_text), ("top_keys", _is_pair)):
         if not all(map(fits, document[name])):
             raise InputError.at(f"profile.{name}", document[name], "must hold text, or pairs of key and rows")

@@ -99,7 +99,7 @@ def ingest_flights(key_groups: int, copies: int, talk: Talk) -> tuple[Profile, A
         key_groups=key_groups,
         bin_s=BIN_S,
         copies=copies,
-        talk=lambda text: talk(f"ingest: {text}", None),
+        talk=lambda text, share: talk(f"ingest: {text}", share),
     )
 
 

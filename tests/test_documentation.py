@@ -32,7 +32,7 @@ def _blocks(language: str) -> list[object]:
     for document in DOCUMENTS:
         texts = [text for kind, text in _BLOCK.findall(document.read_text()) if kind == language]
         if texts:
-            marks = [pytest.mark.spark] if any(" ingest " in text for text in texts) else []
+            marks = [pytest.mark.spark] if any(re.search(r"\bingest\b", text) for text in texts) else []
             found.append(pytest.param(texts, id=str(document.relative_to(ROOT)), marks=marks))
     return found
 

@@ -40,6 +40,19 @@ def in_copies(copies: int, groups: int, column: str, by: Sequence[str], counts: 
     return step
 
 
+def in_copies_here(counted: pa.Table, copies: int, groups: int, column: str, counts: Sequence[str]) -> pa.Table:
+    """What the step does, of a table in this process, before rows of the same cell are summed."""
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import compute as pc  # noqa: PLC0415
+
+    found = pc.unique(counted[column].drop_null())
+    numbered = _numbered(found.to_numpy(zero_copy_only=False), copies, groups, column)
+    spread = counted.join(numbered, column, join_type="left outer")
+    times = pc.fill_null(spread[_TIMES], 1)
+    others = {name: spread[name] for name in counted.column_names if name not in (column, *counts)}
+    return pa.table({**others, column: spread[_TO], **{n: pc.multiply_checked(spread[n], times) for n in counts}})
+
+
 def _numbered(crc32: np.ndarray, copies: int, groups: int, column: str) -> pa.Table:
     """How often each CRC-32 is in each key group, over all copies; the k-th has salt k."""
     import pyarrow as pa  # noqa: PLC0415

@@ -7,6 +7,7 @@ become one by sorting each host's records by time: a new one begins where a reco
 from __future__ import annotations
 
 import functools
+import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from analysis.failure_records import CAUSES, LANL, LogQuestion, Records
 from analysis.spark import rows
 from analysis.spark.files import linked, session_for, spark_errors
 from analysis.spark.schema import INTEGERS
+from analysis.spark.sizes import setup, text_bytes
 from analysis.spark.sources import Source
 from models.failure_log import STILL_DOWN
 
@@ -41,9 +43,10 @@ def read_with_spark(
     talk: Callable[[str], None] = lambda text: None,
 ) -> Records:
     """The records of the files; all have the format `kind`. Raises InputError, and MissingTool without Java."""
+    chosen = setup(text_bytes(sources), os.cpu_count() or 1)
     talk("starting Spark")
     with (
-        session_for(spark, question.zone) as session,
+        session_for(spark, chosen, question.zone) as session,
         tempfile.TemporaryDirectory(prefix="holdfast-failures-") as folder,
         spark_errors("FILE"),
     ):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.spark.session import spark_session
+from analysis.spark.sizes import Setup
 from analysis.spark.sources import Source
 from analysis.spark.sql import first_line
 from models.errors import NO_VALUE, InputError
@@ -32,14 +36,45 @@ def linked(sources: Sequence[Source], folder: Path) -> dict[str, Source]:
 
 
 @contextlib.contextmanager
-def session_for(given: SparkSession | None, zone: str = "UTC") -> Iterator[SparkSession]:
+def session_for(given: SparkSession | None, chosen: Setup, zone: str = "UTC") -> Iterator[SparkSession]:
     """A session with our settings beside the given one, or beside one that is started; times are of the zone."""
-    with contextlib.nullcontext(given) if given is not None else spark_session() as session:
+    started = spark_session(java_options=chosen.java) if given is None else contextlib.nullcontext(given)
+    with started as session, _ended_by_interrupt(session) if given is None else contextlib.nullcontext():
         own = session.newSession()  # our settings are not the caller's
-        for name, value in _SETTINGS.items():
+        for name, value in (*_SETTINGS.items(), *chosen.sql.items()):
             own.conf.set(name, value)
         own.conf.set("spark.sql.session.timeZone", zone)
         yield own
+
+
+@contextlib.contextmanager
+def _ended_by_interrupt(session: SparkSession) -> Iterator[None]:
+    """Ctrl-C ends the JVM, and then this process goes on as after any Ctrl-C.
+
+    PySpark would wait for the job that runs, to its end, and the job would not know.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+
+    def end(number: int, _frame: object) -> None:
+        pressed.append(number)
+        logging.disable(logging.CRITICAL)  # py4j shows the tracebacks of all that waited for an answer
+        session.sparkContext._gateway.proc.kill()  # type: ignore[union-attr]
+        raise KeyboardInterrupt
+
+    before, logged = signal.signal(signal.SIGINT, end), logging.root.manager.disable
+    try:
+        yield
+    except Exception:
+        if pressed:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if not pressed:
+            logging.disable(logged)
 
 
 @contextlib.contextmanager
@@ -58,3 +93,32 @@ def spark_errors(path: str) -> Iterator[None]:
             raise error.__context__ from None
         text = str(getattr(error, "java_exception", "")) if isinstance(error, Py4JJavaError) else error
         raise InputError.at(path, NO_VALUE, f"the rows cannot be read: {first_line(text)}") from error
+
+
+@contextlib.contextmanager
+def watched(session: SparkSession, tell: Callable[[float], None]) -> Iterator[None]:
+    """Tell which share of the work is done, of what takes longer than two seconds; so long nobody wants to know."""
+    done, shares = threading.Event(), [0.0]
+    tracker = session.sparkContext.statusTracker()
+
+    def look() -> None:
+        while not done.wait(_LOOK_S if shares[0] else _SHORT_S):
+            with contextlib.suppress(Exception):  # a session that ends does not answer
+                stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+                long = [stage for stage in stages if stage is not None and stage.numTasks >= _TASKS]
+                for stage in long[:1]:
+                    shares.append(stage.numCompletedTasks / stage.numTasks)
+                    shares[:] = [max(shares)]
+                    tell(shares[0])
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+_SHORT_S, _LOOK_S = 2.0, 0.5
+_TASKS = 4  # of fewer the share says little

@@ -26,6 +26,7 @@ class Question:
     bin_s: float
     max_bad_share: float
     copies: int = 1
+    weight: str | None = None
 
     def __post_init__(self) -> None:
         faults = _group_faults(self) + _bin_faults(self.bin_s)
@@ -40,6 +41,11 @@ class Question:
                 rule = f'must have a name, and another than "{ALL}", which every profile has'
                 faults.append(InputFault("ingest.streams", name, rule))
         raise_if_any(faults)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that are asked for, by the name of the option."""
+        return {"key": self.key, "time": self.time, **({} if self.weight is None else {"weight": self.weight})}
 
     @property
     def bin_us(self) -> int:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.spark.json_lines import structure
 from analysis.spark.schema import INTEGERS, SIMPLE_TYPES, Columns, parse_schema, struct
-from analysis.spark.sources import FLIGHT_SCHEMA, Source, common_columns
+from analysis.spark.sources import FLIGHT_SCHEMA, JSON, Source, common_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 Step = Callable[["DataFrame"], "DataFrame"]
 
 WHY, RAW, FILE = "_hf_why", "_hf_raw", "_hf_file"
-CORRUPT = "_hf_corrupt"
+CORRUPT, LINE = "_hf_corrupt", "_hf_line"
+MALFORMED = "malformed line"
+MOST_WEIGHT = 10**9
 NANOS = "timestamp[ns"
 _ISO = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?$"
 _CSV = {"escape": '"', "header": "true"}  # a quote in a quoted field is doubled, as RFC 4180 has it
@@ -41,17 +44,21 @@ def read_all(
     """
     from pyspark.sql.types import StructField, StructType  # noqa: PLC0415
 
+    sources = tuple(links.values())
     alike: dict[tuple[Any, ...], list[str]] = {}
     for link, source in links.items():
-        alike.setdefault((source.suffix == ".parquet", source.columns, source.types), []).append(str(folder / link))
-    names = common_columns(tuple(links.values())) if given is None else [name for name, _ in given]
+        kind = ".csv" if source.suffix == ".csv.gz" else JSON[0] if source.is_json else source.suffix
+        alike.setdefault((kind, source.columns, source.types), []).append(str(folder / link))
+    names = common_columns(sources) if given is None else tuple(name for name, _ in given)
     known = {field.name: field for field in struct(parse_schema(FLIGHT_SCHEMA) if given is None else given)}
+    if sources[0].is_json:
+        known = {field.name: field for field in struct(sources[0].types)} | known
     frames = []
-    for (is_parquet, columns, types), paths in alike.items():
-        if is_parquet:
+    for (kind, columns, types), paths in alike.items():
+        if kind == ".parquet":
             frames.append(read_parquet(spark, paths, names, [n for n, kind in types if str(kind).startswith(NANOS)]))
         else:
-            frames.append(read_csv(spark, paths, columns))
+            frames.append(read_json(spark, paths, names) if kind in JSON else read_csv(spark, paths, columns))
     own = frames[0].schema
     fields = [known[name] if name in known else StructField(name, own[name].dataType) for name in names]
     schema = StructType([field for field in fields if field.dataType.simpleString() in SIMPLE_TYPES])
@@ -69,6 +76,32 @@ def read_csv(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) 
         maxCharsPerColumn="-1",
     )  # fmt: skip
     return reader.csv(list(paths)).transform(_with_file)
+
+
+def read_json(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
+    """The columns, dotted where they are within others, as text, and the line in `_hf_line`.
+
+    It is in `_hf_corrupt` as well where it is not one object, or has a value where an object should be.
+    """
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
+
+    def fields(tree: Mapping[str, Any]) -> StructType:
+        kinds = [(name, StringType() if inner is None else fields(inner)) for name, inner in tree.items()]
+        return StructType([StructField(name, kind) for name, kind in kinds])
+
+    def value(name: str) -> Column:
+        return F.col(".".join(["row", *map(quoted, name.split("."))])).alias(name)
+
+    schema = fields(structure(columns)).add(CORRUPT, StringType())
+    strict = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false", "columnNameOfCorruptRecord": CORRUPT}
+    lines = spark.read.text(list(paths)).transform(_with_file).where(F.trim("value") != "")
+    lines = lines.withColumn("value", F.make_valid_utf8("value"))
+    # What comes after the object would be passed over in silence.
+    alone = F.json_array_length(F.concat(F.lit("["), "value", F.lit("]"))) == 1
+    parsed = lines.select("value", F.from_json("value", schema, strict).alias("row"), alone.alias("alone"), FILE)
+    corrupt = F.when(F.coalesce("alone", F.lit(False)), F.col(f"row.{CORRUPT}")).otherwise(F.col("value"))
+    return parsed.select(*map(value, columns), corrupt.alias(CORRUPT), F.col("value").alias(LINE), FILE)
 
 
 def read_parquet(spark: SparkSession, paths: Sequence[str], columns: Sequence[str], nanos: Sequence[str]
@@ -94,10 +127,10 @@ def typed(schema: StructType) -> Step:
         is_text = CORRUPT in frame.columns
         source = {field.name: field.dataType for field in frame.schema}
         # Of Parquet only simple columns: not every type can be shown as text.
-        names = [n for n in frame.columns if n not in (CORRUPT, FILE) and (is_text or n in schema.names)]
+        names = [n for n in frame.columns if n not in (CORRUPT, LINE, FILE) and (is_text or n in schema.names)]
         values, reasons = [], []
         if is_text:
-            reasons.append(F.when(F.col(CORRUPT).isNotNull(), "malformed line"))
+            reasons.append(F.when(F.col(CORRUPT).isNotNull(), MALFORMED))
         for field in schema:
             column = F.col(quoted(field.name))
             present, value = _converted(column, source[field.name], field.dataType)
@@ -107,7 +140,10 @@ def typed(schema: StructType) -> Step:
             if is_text and kind == "STRING":
                 reasons.append(F.when(column.contains("\ufffd"), F.lit(f"{field.name}: not UTF-8")))
         whole = F.struct(*[F.col(quoted(name)) for name in names])
-        raw = F.coalesce(F.col(CORRUPT), F.to_csv(whole, {"escape": '"'})) if is_text else F.to_json(whole)
+        if LINE in frame.columns:
+            raw = F.col(LINE)
+        else:
+            raw = F.coalesce(F.col(CORRUPT), F.to_csv(whole, {"escape": '"'})) if is_text else F.to_json(whole)
         why = F.coalesce(*reasons, F.lit(None).cast("string"))
         return frame.select(*values, why.alias(WHY), raw.alias(RAW), FILE)
 
@@ -130,6 +166,30 @@ def instant(schema: StructType, time: str, to: str) -> Step:
             F.when(~F.year(stamp).between(1, 9999), F.lit(f"{time}: not in the years 1 to 9999")),
         )
         return frame.withColumn(to, F.unix_micros(stamp)).withColumn(WHY, reason)
+
+    return step
+
+
+def weighed(weight: str | None, to: str) -> Step:
+    """A step: column `to` = how many rows a row stands for: 1 without `weight`, or where that cannot be told.
+
+    A row without a weight, or with a negative or vast one, is bad; a row that stands for none is gone.
+    """
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    def step(frame: DataFrame) -> DataFrame:
+        if weight is None:
+            return frame.withColumn(to, F.lit(1).cast("bigint"))
+        found, malformed = F.col(quoted(weight)), F.coalesce(F.col(WHY) == MALFORMED, F.lit(False))
+        reason = F.coalesce(
+            F.col(WHY),
+            F.when(found.isNull(), F.lit(f"{weight}: missing")),
+            F.when(found < 0, F.lit(f"{weight}: negative")),
+            F.when(found > MOST_WEIGHT, F.lit(f"{weight}: more than {MOST_WEIGHT}")),
+        )
+        stands_for = F.when(~malformed & found.between(0, MOST_WEIGHT), found.cast("bigint")).otherwise(F.lit(1))
+        counted = frame.withColumn(WHY, reason).withColumn(to, stands_for.cast("bigint"))
+        return counted.where(F.col(to) > 0)
 
     return step
 

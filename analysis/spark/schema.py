@@ -22,7 +22,12 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 KEY_TYPES = ("string", *INTEGERS, "boolean")
 TIME_TYPES = ("timestamp", "timestamp_ntz", "date", "string")
 SIMPLE_TYPES = (*KEY_TYPES, *TIME_TYPES, "float", "double")
-_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))\s*(?::\s*|\s+)(\w+)\s*(?:,|$)")
+_FITTING = {
+    "key": (KEY_TYPES, "must be text, a whole number or a boolean"),
+    "time": (TIME_TYPES, "must be a timestamp, a date or text in ISO 8601"),
+    "weight": (INTEGERS, "must be a whole number"),
+}
+_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([\w.]+))\s*(?::\s*|\s+)(\w+)\s*(?:,|$)")
 
 Columns = tuple[tuple[str, str], ...]  # (name, one of the values of TYPES) in order
 
@@ -56,18 +61,15 @@ def parse_schema(text: str) -> Columns:
     return tuple(columns)
 
 
-def type_faults(kinds: Mapping[str, str], key: str, time: str) -> list[InputFault]:
-    """Return faults of the columns `key` and `time`; `kinds` has the simple type of each column, by name."""
+def type_faults(kinds: Mapping[str, str], asked: Mapping[str, str]) -> list[InputFault]:
+    """Return faults of the columns of `asked`, by option; `kinds` has the simple type of each column, by name."""
     faults = []
-    for path, name, fit, rule in (
-        ("ingest.key", key, KEY_TYPES, "must be text, a whole number or a boolean"),
-        ("ingest.time", time, TIME_TYPES, "must be a timestamp, a date or text in ISO 8601"),
-    ):
-        kind = kinds.get(name)
+    for option, name in asked.items():
+        kind, (fit, rule) = kinds.get(name), _FITTING[option]
         if kind not in SIMPLE_TYPES:
-            faults.append(InputFault(path, name, f"{rule}, not a nested or binary column"))
+            faults.append(InputFault(f"ingest.{option}", name, f"{rule}, not a nested or binary column"))
         elif kind not in fit:
-            faults.append(InputFault(path, name, f"{rule}, it is {kind}"))
+            faults.append(InputFault(f"ingest.{option}", name, f"{rule}, it is {kind}"))
     return faults
 
 

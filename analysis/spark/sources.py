@@ -7,16 +7,19 @@ import difflib
 import gzip
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.spark.json_lines import columns_of, held_by_others
 from analysis.spark.schema import Columns, parse_schema, type_faults
 from models.errors import NO_VALUE, InputError, InputFault, header_hint, raise_if_any
 
 RESERVED = "_hf_"  # columns that ingest adds to those of the files
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
+TABLES = (".csv", ".csv.gz", ".parquet")
+JSON = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
+SUFFIXES = (*TABLES, *JSON)
 _LONGEST_HEADER = 1_000_000
 
 # One row per scheduled flight, as the US Bureau of Transportation Statistics reports them.
@@ -31,7 +34,10 @@ FLIGHT_COLUMNS = tuple(part.split()[0] for part in FLIGHT_SCHEMA.split(", "))
 
 @dataclass(frozen=True)
 class Source:
-    """One file: where it is, its suffix (of SUFFIXES) and its columns in order; types by name for Parquet."""
+    """One file: where it is, its suffix (of SUFFIXES) and its columns in order; types by name for Parquet and JSON.
+
+    Those of JSON are what its first lines have, by Spark's names; later ones may have more.
+    """
 
     path: Path
     suffix: str
@@ -39,13 +45,18 @@ class Source:
     types: tuple[tuple[str, Any], ...] = ()
 
     @property
+    def is_json(self) -> bool:
+        """Whether each line is a JSON object."""
+        return self.suffix in JSON
+
+    @property
     def name(self) -> str:
         """The file's name without its folders."""
         return self.path.name
 
 
-def open_sources(files: Iterable[str | Path]) -> tuple[Source, ...]:
-    """What the files are. Raises InputError with one fault for each file that cannot be used."""
+def open_sources(files: Iterable[str | Path], suffixes: Sequence[str] = SUFFIXES) -> tuple[Source, ...]:
+    """What the files are, which end in one of the suffixes. Raises InputError with a fault for each that is no use."""
     paths = [Path(name) for name in files]
     if not paths:
         raise InputError.at("ingest.files", NO_VALUE, "must name at least one file")
@@ -53,7 +64,7 @@ def open_sources(files: Iterable[str | Path]) -> tuple[Source, ...]:
     faults: list[InputFault] = []
     for path in paths:
         try:
-            found.append(_source(path))
+            found.append(_source(path, suffixes))
         except InputError as error:
             faults += error.faults
     raise_if_any(faults)
@@ -71,24 +82,31 @@ def common_columns(sources: Sequence[Source]) -> tuple[str, ...]:
     return tuple(name for name in sources[0].columns if name in shared)
 
 
-def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, key: str, time: str) -> None:
-    """Raise InputError where a file does not fit the schema (None: that of flights), or lacks key or time.
+def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, asked: Mapping[str, str]) -> None:
+    """Raise InputError where a file does not fit the schema (None: that of flights), or lacks a column of `asked`.
 
-    A schema that the user gave names every column of a CSV file, and columns that all files have.
+    asked: option -> column, such as key and time.
+
+    A schema that the user gave names every column of a CSV file, and columns that all files have; what a line of
+    JSON lacks is null, so of those files only the columns of `asked` must be known.
     """
     known = FLIGHT_COLUMNS if schema is None else tuple(schema)
     faults = []
     for source in sources:
         unknown = [name for name in source.columns if name not in known]
-        if unknown and source.suffix != ".parquet":
+        if unknown and source.suffix != ".parquet" and not source.is_json:
             faults.append(_unknown(source, unknown, known, schema is None))
-        missing = [] if schema is None else [name for name in known if name not in source.columns]
+        missing = [] if schema is None or source.is_json else [name for name in known if name not in source.columns]
         if missing:
             rule = f"lacks columns of the schema: {', '.join(missing)}"
             faults.append(InputFault("ingest.files", source.name, rule, header_hint(source.columns)))
+    if schema is not None and any(source.is_json for source in sources):
+        for whole, part in held_by_others(schema):
+            faults.append(InputFault("ingest.schema", part, f"is part of {whole}, which the schema names as well"))
     raise_if_any(faults)
     shared = common_columns(sources)
-    for path, name in (("ingest.key", key), ("ingest.time", time)):
+    for option, name in asked.items():
+        path = f"ingest.{option}"
         if name not in shared:
             faults.append(InputFault(path, name, "is not a column of every file", nearest(name, shared)))
         elif schema is not None and name not in known:
@@ -96,16 +114,17 @@ def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, key: 
     raise_if_any(faults)
 
 
-def check_types(sources: Sequence[Source], given: Columns | None, key: str, time: str) -> None:
-    """Raise InputError where the column of keys or times has a type that cannot be one.
+def check_types(sources: Sequence[Source], given: Columns | None, asked: Mapping[str, str]) -> None:
+    """Raise InputError where a column of `asked`, by option, has a type that cannot be one.
 
     `given` is the schema of the user. Of types that only Spark can name nothing is said here.
     """
     kinds = dict(parse_schema(FLIGHT_SCHEMA) if given is None else given)
     if given is None:
-        kinds = {name: _spark_type(kind) for name, kind in sources[0].types} | kinds
-    asked = {name: kinds.get(name, _OPEN) for name in (key, time)}
-    raise_if_any(fault for fault in type_faults(asked, key, time) if asked[str(fault.value)] != _OPEN)
+        own = dict(sources[0].types)
+        kinds = {name: kind if sources[0].is_json else _spark_type(kind) for name, kind in own.items()} | kinds
+    found = {name: kinds.get(name, _OPEN) for name in asked.values()}
+    raise_if_any(fault for fault in type_faults(found, asked) if found[str(fault.value)] != _OPEN)
 
 
 def _spark_type(kind: Any) -> str:
@@ -157,19 +176,28 @@ def _numbers(source: Source, names: Sequence[str]) -> str:
     return ", ".join(f"number {place}" for place, name in enumerate(source.columns, start=1) if name in names)
 
 
-def _source(path: Path) -> Source:
-    suffix = next((end for end in SUFFIXES if path.name.lower().endswith(end)), None)
-    if suffix is None:
-        raise InputError.at("ingest.files", str(path), f"must end in {', '.join(SUFFIXES)}")
+def _source(path: Path, suffixes: Sequence[str]) -> Source:
+    suffix = next((end for end in suffixes if path.name.lower().endswith(end)), None)
     if path.is_dir():
         raise InputError.at("ingest.files", str(path), "is a folder", "name the files in it")
+    if suffix is None:
+        raise InputError.at("ingest.files", str(path), f"must end in {', '.join(suffixes)}")
     if not path.is_file():
         raise InputError.at("ingest.files", str(path), "no such file")
     try:
-        source = _parquet(path) if suffix == ".parquet" else Source(path, suffix, _header(path, suffix))
+        source = _opened(path, suffix)
     except OSError as error:  # a broken gzip file is one of them
         raise InputError.at("ingest.files", str(path), f"cannot be read: {reason_of(error)}") from None
     return _with_different_names(source)
+
+
+def _opened(path: Path, suffix: str) -> Source:
+    if suffix == ".parquet":
+        return _parquet(path)
+    if suffix in JSON:
+        types = columns_of(path)
+        return Source(path, suffix, tuple(name for name, _ in types), types)
+    return Source(path, suffix, _header(path, suffix))
 
 
 def _with_different_names(source: Source) -> Source:

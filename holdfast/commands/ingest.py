@@ -11,13 +11,14 @@ from models import display
 
 
 def ingest(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trace: .csv, .csv.gz or .parquet")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trace: .csv, .jsonl (or .gz) or .parquet")],
     key: Annotated[str, typer.Option(help="Column whose hash is the key group")],
     time: Annotated[str, typer.Option(help="Column with the time of a row; without a zone it is UTC")],
     key_groups: Annotated[int, typer.Option(help="How many key groups")],
     out: Annotated[Path, typer.Option(help="Directory of the profile")],
     bin_: Annotated[str, typer.Option("--bin", help='Length of a bin, as in "1 h"')] = "1 h",
     copies: Annotated[int, typer.Option(help="Copies of the volume, each with key groups of its own, summed")] = 1,
+    weight: Annotated[str | None, typer.Option(help="Column that says how many rows a row stands for")] = None,
     where: Annotated[str | None, typer.Option(help="Rows to keep: a condition in SQL")] = None,
     stream: Annotated[
         list[str] | None, typer.Option(metavar="NAME=SQL", help="A stream of its own; may be repeated")
@@ -34,23 +35,25 @@ def ingest(
     Exit code 0: the profile is written; 2: bad input.
     """
     from analysis.spark.ingest import ingest as profile_of  # noqa: PLC0415
-    from holdfast.progress import progress  # noqa: PLC0415
+    from holdfast.progress import Stopwatch, progress  # noqa: PLC0415
     from holdfast.terminal import print_json  # noqa: PLC0415
     from scenarios.profiles import check_target, profile_summary, write_profile  # noqa: PLC0415
 
     bin_s, streams = _seconds(bin_), _streams(stream)
     check_target(out, force=force)
-    with progress() as talk:
+    with progress() as show:
+        talk = Stopwatch(show, "checking")
         profile, quarantine = profile_of(
             files, key=key, time=time, where=where, streams=streams, key_groups=key_groups, bin_s=bin_s,
-            copies=copies, schema=schema, max_bad_share=max_bad_share, talk=lambda text: talk(text, None),
+            copies=copies, weight=weight, schema=schema, max_bad_share=max_bad_share, talk=talk,
         )  # fmt: skip
+        talk("writing", None)
         write_profile(profile, out, quarantine, force=force)
-    summary = profile_summary(profile)
+    summary, took = profile_summary(profile), talk.seconds()
     if json:
-        print_json(summary)
+        print_json({**summary, "wall_s": took})
     else:
-        _show(summary)
+        _show(summary, took)
 
 
 def _seconds(text: str) -> float:
@@ -82,7 +85,9 @@ def _streams(given: list[str] | None) -> dict[str, str] | None:
     return found
 
 
-def _show(summary: dict[str, Any]) -> None:
+def _show(summary: dict[str, Any], took: dict[str, float]) -> None:
+    import textwrap  # noqa: PLC0415
+
     from holdfast.terminal import show, table  # noqa: PLC0415
 
     totals, air = summary["totals"], summary["minutes_in_air"]
@@ -102,6 +107,7 @@ def _show(summary: dict[str, Any]) -> None:
         ("rows read", display.count(totals["rows_read"])),
         ("kept / dropped / bad", " / ".join(display.count(totals[f"rows_{fate}"]) for fate in _FATES)),
         ("key groups", f"{summary['key_groups']} ({summary['hash']} of {display.count(summary['keys'], 'key')})"),
+        *([("weight", f"each row counts as often as {summary['weight']} says")] if "weight" in summary else []),
         *([("copies", f"{summary['copies']}, each with key groups of its own")] if summary["copies"] > 1 else []),
         ("bins", f"{display.count(summary['bins'])} of {display.duration(summary['bin_s'])} from {summary['start']}"),
         ("most frequent keys", top),
@@ -110,10 +116,14 @@ def _show(summary: dict[str, Any]) -> None:
         facts.append(
             ("minutes in the air", f"{display.count(air['total'])}, {display.number(air['mean'], 4)} on average")
         )
+    of_it = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in took.items())
+    first, *others = textwrap.wrap(f"{sum(took.values()):.1f} s: {of_it}", 80 - _INDENT)
+    facts += [("took", first), *(("", line) for line in others)]
     title = f"{', '.join(summary['sources'])} by {summary['key']}"
     headings = ("stream", "rows", "share", "rows/s", "peak rows/s", "r of groups")
-    show(table(title, headings, streams), *(f"{name:<22}{value}" for name, value in facts))
+    show(table(title, headings, streams), *(f"{name:<{_INDENT}}{value}" for name, value in facts))
 
 
 _LONGEST_KEY = 20
+_INDENT = 22
 _FATES = ("kept", "dropped", "quarantined")

@@ -76,7 +76,8 @@ def test_files_that_cannot_be_used_are_all_named(tmp_path: Path) -> None:
     contents = {
         "empty.csv": b"", "blank.csv": b"\n1,2\n", "latin.csv": b"caf\xe9,b\n", "plain.csv.gz": b"a,b\n",
         "short.csv.gz": gzip.compress(b"a,b\n" * 1000)[:20], "twice.csv": b"a,A\n", "noname.csv": b",a\n",
-        "not.parquet": b"PAR1 no", "what.json": b"{}",
+        "not.parquet": b"PAR1 no", "what.txt": b"{}", "empty.jsonl": b"", "array.json": b'[\n{"a": 1}\n]\n',
+        "no.ndjson": b"a,b\n1,2\n", "plain.json.gz": b"{}\n", "case.jsonl": b'{"a": 1, "A": 2}\n',
     }  # fmt: skip
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
@@ -87,6 +88,36 @@ def test_files_that_cannot_be_used_are_all_named(tmp_path: Path) -> None:
     assert len(caught.value.faults) == len(names)
     for name, fault in zip(names, caught.value.faults, strict=True):
         assert name in str(fault)
+
+
+def test_columns_of_json_lines_are_those_of_the_first_lines_by_dotted_path(tmp_path: Path) -> None:
+    lines = [
+        '{"ts": "2020", "user": {"id": 1, "name": null}, "n": 1, "list": [], "mixed": 1, "here": {"a": 1}}',
+        '{"mixed": "x", "here": 3, "user": {}}',
+        "not JSON",
+        '{"late": true, "user": {"id": 2}, "n": 1.5, "mixed": "x", "here": 3, "a.b": 1, "": 2}',
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    source = open_sources([tmp_path / "a.jsonl"])[0]
+    types = {"ts": "string", "user.id": "bigint", "user.name": "string", "n": "double", "mixed": "string",
+             "here": "bigint", "late": "boolean"}  # fmt: skip
+    assert dict(source.types) == types
+    assert source.columns == tuple(types)
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_columns_of_json_lines_that_are_not_there_are_refused_before_spark_starts(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"ts": "2020-01-01", "user": {"id": 1.5}}\n', encoding="utf-8")
+    for change, rule in (
+        ({"key": "user"}, r"ingest\.key = user: is not a column of every file \(did you mean user\.id\?\)"),
+        ({"key": "user.id"}, r"ingest\.key = user\.id: must be text, a whole number or a boolean, it is double"),
+        ({"weight": "n"}, r"ingest\.weight = n: is not a column of every file"),
+        ({"weight": "ts"}, r"ingest\.weight = ts: must be a whole number, it is string"),
+        ({"schema": "ts DATE, user STRING, user.id STRING"}, r"ingest\.schema = user\.id: is part of user"),
+    ):
+        with pytest.raises(InputError, match=rule):
+            ingest([path], **{**GOOD, "key": "ts", "time": "ts", **change})
 
 
 def test_no_file_and_a_file_named_twice_are_refused(flights: Path) -> None:
@@ -100,15 +131,15 @@ def test_columns_of_a_csv_file_that_flights_do_not_have_are_refused_with_the_nea
     path = tmp_path / "a.csv"
     path.write_text("sched_dep_ts,tailnum,arr_dely\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"number 3 \(did you mean arr_delay in column 3\?\)"):
-        check_columns(open_sources([path]), None, "tailnum", "sched_dep_ts")
+        check_columns(open_sources([path]), None, {"key": "tailnum", "time": "sched_dep_ts"})
 
 
 def test_parquet_files_may_have_more_columns_but_not_fewer(tmp_path: Path) -> None:
     pq.write_table(pa.table({"ts": [1], "id": ["a"], "more": [2]}), tmp_path / "a.parquet")
     sources = open_sources([tmp_path / "a.parquet"])
-    check_columns(sources, ["ts", "id"], "id", "ts")
+    check_columns(sources, ["ts", "id"], {"key": "id", "time": "ts"})
     with pytest.raises(InputError, match="lacks columns of the schema: size"):
-        check_columns(sources, ["ts", "id", "size"], "id", "ts")
+        check_columns(sources, ["ts", "id", "size"], {"key": "id", "time": "ts"})
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:

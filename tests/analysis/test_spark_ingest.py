@@ -6,6 +6,7 @@ import datetime
 import gzip
 import os
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from pyspark.errors import PySparkException
 
 from analysis.spark.files import spark_errors
 from analysis.spark.ingest import ingest
+from analysis.spark.sizes import Setup, setup
 from models.errors import InputError
 from models.key_groups import crc32_group
 from models.profile import Profile
+from scenarios.profiles import FILES, write_profile
 
 pytestmark = pytest.mark.spark
 FLIGHTS = Path(__file__).parents[2] / "scenarios" / "data" / "flights_nyc_2017.parquet"
@@ -396,6 +399,141 @@ def test_the_callers_session_keeps_its_settings(spark: Any, tmp_path: Path) -> N
         spark.conf.unset("spark.sql.ansi.enabled")
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert profile.start == "2020-01-01T00:00:00Z"
+
+
+SETUPS = {"at once": setup(0, 1), "on Spark": setup(2**40, 3)}
+
+
+@pytest.mark.parametrize("copies", [1, 5])
+def test_no_setup_changes_a_profile_or_its_quarantine(
+    spark: Any, flights: pd.DataFrame, tmp_path: Path, copies: int
+) -> None:
+    good = flights[:3000].assign(air_time=lambda frame: frame.air_time.astype("float64"))
+    good.to_csv(tmp_path / "b.csv", index=False)
+    header, *lines = (tmp_path / "b.csv").read_text().splitlines()
+    bad = [line.replace("2017-", "2O17-") for line in lines[5::150]] + ["1,2", "short", lines[0] + ",1"]
+    (tmp_path / "a.csv").write_text("\n".join([header, *bad, *lines[::-2], *bad[:3]]) + "\n")
+    found = {
+        name: ingest(
+            [tmp_path / "a.csv", tmp_path / "b.csv"], key="tailnum", time="sched_dep_ts", key_groups=6, bin_s=86400.0,
+            where="origin <> 'JFK' OR carrier = 'B6'", copies=copies, weight="distance", sizing=sizing, spark=spark,
+        )
+        for name, sizing in SETUPS.items()
+    }  # fmt: skip
+    (one, one_bad), (other, other_bad) = found.values()
+    assert one_bad.num_rows == len(bad) + 3
+    assert one_bad.equals(other_bad)
+    for name, profile in zip(SETUPS, (one, other), strict=True):
+        write_profile(profile, tmp_path / name, one_bad)
+    for file in FILES:
+        assert (tmp_path / "at once" / file).read_bytes() == (tmp_path / "on Spark" / file).read_bytes()
+
+
+@pytest.mark.parametrize("sizing", SETUPS.values(), ids=list(SETUPS))
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+def test_weighed_rows_make_the_profile_of_the_rows_repeated(
+    spark: Any, flights: pd.DataFrame, tmp_path: Path, suffix: str, sizing: Setup
+) -> None:
+    rng = np.random.default_rng(3)
+    rows = flights[["sched_dep_ts", "tailnum", "arr_delay", "air_time"]][:1500].assign(n=rng.integers(0, 5, 1500))
+    options: Any = {
+        "key": "tailnum", "time": "sched_dep_ts", "key_groups": 5, "bin_s": 86400.0, "spark": spark, "sizing": sizing,
+        "copies": 2, "streams": {"late": "arr_delay > 0"}, "where": "air_time > 60 OR air_time IS NULL",
+        "schema": "sched_dep_ts TIMESTAMP, tailnum STRING, arr_delay INT, air_time INT, n BIGINT",
+    }  # fmt: skip
+    paths = [tmp_path / f"weighed.{suffix}", tmp_path / f"repeated.{suffix}"]
+    for path, frame in zip(paths, (rows, rows.loc[rows.index.repeat(rows.n)].assign(n=1)), strict=True):
+        if suffix == "parquet":
+            frame.to_parquet(path)
+        elif suffix == "csv":
+            frame.to_csv(path, index=False)
+        else:
+            frame.to_json(path, orient="records", lines=True, date_format="iso")
+    weighed, _ = ingest([paths[0]], weight="n", **options)
+    repeated, _ = ingest([paths[1]], **options)
+    assert weighed.weight == "n"
+    assert weighed.totals["rows_kept"] > 1000
+    same = replace(weighed, weight=None, sources=repeated.sources)
+    for name, profile in (("a", same), ("b", repeated)):
+        write_profile(profile, tmp_path / name)
+    for file in FILES:
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+BAD_LINES = {
+    '{"ts":"2020-01-01","user":{"id":"a"},"n":1': "malformed line",
+    '{"ts":"2020-01-01","user":"a","n":1}': "malformed line",
+    '{"ts":"2020-01-01","user":{"id":"a"},"n":1} more': "malformed line",
+    '{"ts":"2020-01-01","user":{"id":"a"}}{"n":1}': "malformed line",
+    '[{"ts":"2020-01-01","user":{"id":"a"},"n":1}]': "malformed line",
+    "{'ts':'2020-01-01','n':1}": "malformed line",
+    "7": "malformed line",
+    '{"user":{"id":"a"},"n":1}': "ts: missing",
+    '{"ts":1577836800,"user":{"id":"a"},"n":1}': "ts: not a TIMESTAMP",
+    '{"ts":"2020-01-01","user":{"id":"a"},"n":"many"}': "n: not an INT",
+    '{"ts":"2020-01-01","user":{"id":"a"},"n":1.5}': "n: not an INT",
+    '{"ts":"2020-01-01","user":{"id":"a"},"n":{"m":1}}': "n: not an INT",
+    '{"ts":"2020-01-01","user":{"id":"caf\udce9"},"n":1}': "user.id: not UTF-8",
+}
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "ndjson.gz"])
+def test_bad_lines_of_json_are_set_aside_as_they_are(spark: Any, tmp_path: Path, suffix: str) -> None:
+    good = ['{"n":2.0, "ts":"2020-01-01T00:00:00Z", "user":{"id":7, "age":3}, "more":[1]}', "", "  "]
+    good += ['  {"user":{"id":"\\u00e9"},"ts":"2020-01-01T00:00:01"}', '{"ts":"2020-01-01","user":null,"n":null}']
+    content = ("\ufeff" + "\r\n".join([*good, *BAD_LINES])).encode("utf-8", "surrogateescape")
+    path = tmp_path / f"rows.{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    options: Any = {"key": "user.id", "time": "ts", "key_groups": 1, "bin_s": 1.0, "max_bad_share": 1, "spark": spark}
+    profile, bad = ingest([path], schema="n INT, ts TIMESTAMP, user.id STRING", **options)
+    shown = {line.replace("\udce9", "\ufffd"): why for line, why in BAD_LINES.items()}
+    assert {row["raw"]: row["why"] for row in bad.to_pylist()} == shown
+    assert profile.top_keys == (("7", 1), ("é", 1))
+    assert profile.totals["rows_dropped"] == 1
+
+
+def test_json_lines_need_no_schema_and_stand_beside_other_files(spark: Any, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"at": ["2021-05-01T00:00:00", "2021-05-01T02:00:00"], "user": [3, 4], "ok": [True, False]})
+    frame.to_json(tmp_path / "a.json", orient="records", lines=True)
+    frame.assign(at=pd.to_datetime(frame["at"])).to_parquet(tmp_path / "b.parquet")
+    options: Any = {"key": "user", "time": "at", "key_groups": 3, "bin_s": 3600, "spark": spark, "where": "ok"}
+    for names in (["a.json"], ["a.json", "b.parquet"], ["b.parquet", "a.json"]):
+        profile, bad = ingest([tmp_path / name for name in names], **options)
+        assert (profile.top_keys, bad.num_rows) == ((("3", len(names)),), 0)
+
+
+BAD_WEIGHTS = {
+    "-1": "size: negative", "": "size: missing", "1.5": "size: not a BIGINT", "x": "size: not a BIGINT",
+    "1000000001": "size: more than 1000000000", "99999999999999999999": "size: not a BIGINT",
+}  # fmt: skip
+
+
+def test_a_row_whose_weight_cannot_be_is_bad_and_counts_once(spark: Any, tmp_path: Path) -> None:
+    lines = [f"2020-01-01,a,{weight}" for weight in BAD_WEIGHTS]
+    lines += ["soon,a,7", "2020-01-01,a,3,too many", "soon,a,0", "2020-01-01,b,0", "2020-01-01,,4"]
+    path = write(tmp_path / "a.csv", lines, good=1)
+    profile, bad = ingest(
+        [path], key="key", time="ts", key_groups=1, bin_s=60, schema="ts TIMESTAMP, key STRING, size BIGINT",
+        weight="size", max_bad_share=1, spark=spark,
+    )  # fmt: skip
+    expected = [*BAD_WEIGHTS.values(), "ts: not a TIMESTAMP", "malformed line"]
+    assert sorted(bad["why"].to_pylist()) == sorted(expected)
+    quarantined = len(BAD_WEIGHTS) + 7 + 1  # the weight of a malformed line is none
+    assert dict(profile.totals) == {
+        "rows_read": quarantined + 4 + 1, "rows_kept": 1, "rows_dropped": 4, "rows_quarantined": quarantined,
+    }  # fmt: skip
+    assert profile.keys == 1
+
+
+@pytest.mark.parametrize("sizing", SETUPS.values(), ids=list(SETUPS))
+def test_weights_that_add_up_to_too_much_are_an_input_error(spark: Any, tmp_path: Path, sizing: Setup) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("ts,key,size,air_time\n" + "2020-01-01,a,1000000000,9000000000000000000\n" * 2)
+    with pytest.raises(InputError, match=r"overflow|64 bits"):
+        ingest(
+            [path], key="key", time="ts", key_groups=1, bin_s=60, weight="size", spark=spark, sizing=sizing,
+            schema="ts TIMESTAMP, key STRING, size INT, air_time BIGINT",
+        )  # fmt: skip
 
 
 @pytest.mark.skipif("HOLDFAST_DATA" not in os.environ, reason="HOLDFAST_DATA does not name the data folder")

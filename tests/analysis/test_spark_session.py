@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from analysis.spark.session import settings
+from analysis.spark.session import _plain_session, settings
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -59,3 +61,13 @@ def test_settings_keep_to_this_machine_and_show_nothing() -> None:
     assert found["spark.ui.enabled"] == "false"
     assert found["spark.sql.shuffle.partitions"] == "3"
     assert found["spark.executorEnv.PYTHONSAFEPATH"] == "1"
+
+
+@pytest.mark.spark
+def test_the_session_is_made_without_extensions_and_by_spark_itself_where_that_cannot_be(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = spark.sparkContext
+    assert _plain_session(context) is not None
+    monkeypatch.setattr(context, "_jsc", SimpleNamespace(sc=lambda: "no context"))
+    assert _plain_session(context) is None

@@ -80,6 +80,10 @@ COMMANDS = {
     "plan replicas --from": ["plan", "replicas", str(EXAMPLES / "queries.toml"), "--optimise", "--from", "FILE.json"],
     "verify PLAN": ["verify", "FILE.json", str(EXAMPLES / "checkpoints.json")],
     "verify PROBLEM": ["verify", str(EXAMPLES / "replica-plan.json"), "FILE.toml"],
+    **{
+        f"ingest {end}": ["ingest", f"FILE{end}", "--key", "tailnum", "--time", "sched_dep_ts", "--out", "OUT"]
+        for end in (".jsonl", ".json.gz")
+    },
     "ingest .csv": ["ingest", "FILE.csv", "--key", "tailnum", "--time", "sched_dep_ts", "--out", "OUT"],
     "ingest .parquet": ["ingest", "FILE.parquet", "--key", "tailnum", "--time", "sched_dep_ts", "--out", "OUT"],
 }
@@ -198,7 +202,7 @@ def test_columns_that_a_schema_lacks_are_told_by_number(tmp_path: Path) -> None:
     for name in ("x.csv", "x.parquet"):
         for schema in (None, ["ts", "id"]):
             with pytest.raises(InputError) as raised:
-                check_columns(open_sources([tmp_path / name]), schema, "id", "ts")
+                check_columns(open_sources([tmp_path / name]), schema, {"key": "id", "time": "ts"})
             assert SECRET not in str(raised.value)
             assert "column" in str(raised.value)
 

@@ -40,6 +40,9 @@ def test_json_is_one_document_and_equals_the_summary_of_what_was_written(
     done = run(trace, *OPTIONS, "--bin", "10 min", "--out", out, "--json", *streams)
     assert (done.exit_code, done.stderr) == (0, "")
     summary = json.loads(done.stdout)
+    took = summary.pop("wall_s")
+    assert list(took) == ["checking", "starting Spark", "reading", "grouping", "correlating", "writing"]
+    assert all(seconds >= 0 for seconds in took.values())
     assert summary == json.loads(json.dumps(profile_summary(read_profile(out))))
     assert summary["totals"] == {"rows_read": 181, "rows_kept": 180, "rows_dropped": 0, "rows_quarantined": 1}
     assert summary["bins"] == 6
@@ -57,10 +60,27 @@ def test_the_table_fits_80_columns_and_existing_profiles_are_kept(spark: Any, tr
     done = run(trace, *OPTIONS, "--bin", "1 h", "--out", out)
     assert done.exit_code == 0
     assert "180 / 0 / 1" in done.stdout
+    assert "starting Spark" in done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     again = run(trace, *OPTIONS, "--bin", "1 h", "--out", out)
     assert isinstance(again.exception, InputError)
     assert run(trace, *OPTIONS, "--bin", "1 h", "--out", out, "--force").exit_code == 0
+
+
+@pytest.mark.spark
+def test_a_weight_is_named_in_the_profile_and_counts(spark: Any, tmp_path: Path) -> None:
+    trace, out = tmp_path / "trace.jsonl", tmp_path / "profile"
+    lines = [{"at": f"2020-01-01T00:0{k}:00", "user": {"id": "ab"[k % 2]}, "n": k} for k in range(6)]
+    trace.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    options = ["--key", "user.id", "--time", "at", "--key-groups", "1", "--bin", "1 min", "--out", out]
+    done = run(trace, *options, "--weight", "n")
+    assert done.exit_code == 0
+    assert "each row counts as often as n says" in done.stdout
+    assert json.loads((out / "profile.json").read_text())["weight"] == "n"
+    profile = read_profile(out)
+    assert profile.weight == "n"
+    assert profile.counts.tolist() == [[[1, 2, 3, 4, 5]]]
+    assert profile.top_keys == (("b", 9), ("a", 6))
 
 
 @pytest.mark.parametrize(
@@ -73,6 +93,8 @@ def test_the_table_fits_80_columns_and_existing_profiles_are_kept(spark: Any, tr
         (["--bin", "0 s"], "ingest.bin"),
         (["--key-groups", "0"], "ingest.key_groups = 0"),
         (["--key", "idd"], "did you mean id?"),
+        (["--weight", "m"], "ingest.weight = m: is not a column of every file"),
+        (["--weight", "id"], "ingest.weight = id: must be a whole number, it is string"),
     ],
 )
 def test_bad_options_are_named_before_spark_starts(

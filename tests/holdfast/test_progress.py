@@ -1,4 +1,4 @@
-"""What is said of the time that is left."""
+"""What is said of the time that is left, and where it went."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.progress import Left
+from holdfast import progress
+from holdfast.progress import Left, Stopwatch
 
 
 def test_nothing_is_said_before_something_is_done() -> None:
@@ -49,3 +50,16 @@ def test_it_falls_from_one_equal_part_to_the_next() -> None:
     known = [one for one in found if one is not None]
     assert known == pytest.approx([60.0 - 3.0 * part for part in range(1, 21)])
     assert all(before > after for before, after in pairwise(known))
+
+
+def test_a_stopwatch_passes_on_what_it_hears_and_adds_up_each_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([10.0, 11.0, 13.5, 14.0, 20.0])
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(clock))
+    heard: list[tuple[str, float | None]] = []
+    watch = Stopwatch(lambda text, share, left_s=None, now="": heard.append((text, share)), "checking")
+    watch("reading", None)  # after 1 s
+    watch("reading", 0.5)
+    watch("writing", None)  # after 2.5 s more
+    watch("reading", None)  # after 0.5 s more
+    assert watch.seconds() == {"checking": 1.0, "reading": 8.5, "writing": 0.5}
+    assert heard == [("reading", None), ("reading", 0.5), ("writing", None), ("reading", None)]

@@ -103,7 +103,7 @@ def test_what_is_damaged_is_made_again(tmp_path: Path, damage: bytes) -> None:
 
 def test_another_piece_is_another_file(tmp_path: Path) -> None:
     desk(tmp_path).make("", [Square(1, str(tmp_path / "log"))])
-    desk(tmp_path).make("", [Square(1, str(tmp_path / "log"), 0.01)])
+    desk(tmp_path).make("", [Square(1, str(tmp_path / "log"), str(tmp_path))])
     assert made(tmp_path) == [1, 1]
     assert len([*(tmp_path / "out" / RESULTS).iterdir()]) == 2
 

@@ -1,0 +1,161 @@
+"""What is counted of marked rows, in two ways that say the same: on Spark, or here, where the rows are few.
+
+A marked row has its status, key, key group (with copies the CRC-32 of the key), bin, minutes in the air, whether it is
+of each stream, how many rows it stands for, and why it is bad.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from analysis.spark import rows
+from analysis.spark.copies import in_copies, in_copies_here
+from analysis.spark.question import Question
+from models.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+TOP_KEYS = 20
+STATUS, KEY, GROUP, BIN, MINUTES, WEIGHT = (
+    f"_hf_{name}" for name in ("status", "key", "group", "bin", "minutes", "weight")
+)
+IN_AIR = ("minutes", "flights")
+BAD, UNWANTED, NO_KEY, KEPT = range(4)
+_CELL = (STATUS, GROUP, BIN)
+_MOST = 2.0**62  # what 64 bits hold, with room for rounding
+
+TopKeys = tuple[tuple[str, int], ...]
+
+
+class Counts(Protocol):
+    """What can be asked of marked rows."""
+
+    def cells(self) -> pa.Table:
+        """Rows per status, key group and bin, of them those of each stream, and minutes in the air.
+
+        Kept rows count once for each copy.
+        """
+
+    def keys(self) -> tuple[TopKeys, int]:
+        """The most frequent keys with their rows, ties by key, and how many keys there are."""
+
+    def bad(self, most: int | None = None) -> pa.Table:
+        """The bad rows in order: text of the row, reason, link of the file."""
+
+
+@contextlib.contextmanager
+def counts_of(marked: DataFrame, question: Question, *, at_once: bool) -> Iterator[Counts]:
+    """The counts of the rows; inside they are computed once."""
+    if at_once:
+        yield _Here(marked, question)
+        return
+    marked.persist()
+    try:
+        yield _OnSpark(marked, question)
+    finally:
+        marked.unpersist()
+
+
+def stream_columns(question: Question) -> list[str]:
+    """Names of the columns that count rows: all, then those of each stream."""
+    return ["rows", *(f"s{k}" for k in range(len(question.streams)))]
+
+
+class _OnSpark:
+    def __init__(self, marked: DataFrame, question: Question) -> None:
+        self._marked, self._question = marked, question
+
+    def cells(self) -> pa.Table:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        weight, columns = F.col(WEIGHT), stream_columns(self._question)
+        counted = self._marked.groupBy(*_CELL).agg(
+            F.sum(weight).alias("rows"),
+            *[F.sum(F.when(F.col(f"_hf_{name}"), weight).otherwise(0)).alias(name) for name in columns[1:]],
+            F.sum(F.col(MINUTES) * weight).alias("minutes"),
+            F.sum(F.when(F.col(MINUTES).isNotNull(), weight)).alias("flights"),
+        )
+        if self._question.copies > 1:
+            copies, groups = self._question.copies, self._question.key_groups
+            counted = counted.transform(in_copies(copies, groups, GROUP, (STATUS, BIN), (*columns, *IN_AIR)))
+        return counted.toArrow()
+
+    def keys(self) -> tuple[TopKeys, int]:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        counts = self._marked.where(F.col(STATUS) == KEPT).groupBy(KEY).agg(F.sum(WEIGHT).alias("rows"))
+        top = counts.orderBy(F.desc("rows"), F.asc(KEY)).limit(TOP_KEYS).collect()
+        return tuple((row[0].decode("utf-8", "replace"), row[1]) for row in top), counts.count()
+
+    def bad(self, most: int | None = None) -> pa.Table:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        found = self._marked.where(F.col(STATUS) == BAD).select(rows.RAW, rows.WHY, rows.FILE)
+        found = found.orderBy(rows.FILE, rows.RAW, rows.WHY)
+        return (found if most is None else found.limit(most)).toArrow()
+
+
+class _Here:
+    def __init__(self, marked: DataFrame, question: Question) -> None:
+        self._rows, self._question = marked.toArrow(), question
+
+    def cells(self) -> pa.Table:
+        import pyarrow as pa  # noqa: PLC0415 - slow to load
+        from pyarrow import compute as pc  # noqa: PLC0415
+
+        table, names = self._rows, stream_columns(self._question)
+        weight, minutes = table[WEIGHT], table[MINUTES]
+        self._check_sums(weight, minutes)
+        summed = {
+            "rows": weight,
+            **{name: pc.if_else(table[f"_hf_{name}"], weight, 0) for name in names[1:]},
+            "minutes": pc.multiply(minutes, weight),
+            "flights": pc.if_else(pc.is_valid(minutes), weight, None),
+        }
+        counted = _sums(pa.table({**{name: table[name] for name in _CELL}, **summed}), _CELL, tuple(summed))
+        if self._question.copies == 1:
+            return counted
+        copies, groups = self._question.copies, self._question.key_groups
+        spread = in_copies_here(counted, copies, groups, GROUP, (*names, *IN_AIR))
+        return _sums(spread, _CELL, tuple(summed))
+
+    def keys(self) -> tuple[TopKeys, int]:
+        from pyarrow import compute as pc  # noqa: PLC0415
+
+        kept = self._rows.filter(pc.equal(self._rows[STATUS], KEPT)).select([KEY, WEIGHT])
+        counts = _sums(kept, (KEY,), (WEIGHT,))
+        count = counts[WEIGHT].to_numpy()
+        least = np.sort(count)[-TOP_KEYS:][0] if len(count) else 0
+        most = counts.filter(pc.greater_equal(counts[WEIGHT], int(least))).to_pylist()
+        top = sorted((-row[WEIGHT], row[KEY]) for row in most)[:TOP_KEYS]
+        return tuple((key.decode("utf-8", "replace"), -n) for n, key in top), len(count)
+
+    def bad(self, most: int | None = None) -> pa.Table:
+        from pyarrow import compute as pc  # noqa: PLC0415
+
+        columns = [rows.RAW, rows.WHY, rows.FILE]
+        found = self._rows.filter(pc.equal(self._rows[STATUS], BAD)).select(columns)
+        order = [(name, "ascending") for name in (rows.FILE, rows.RAW, rows.WHY)]
+        found = found.sort_by(order)
+        return found if most is None else found.slice(0, most)
+
+    def _check_sums(self, weight: Any, minutes: Any) -> None:
+        """Raise InputError where a sum would not fit: this process would not notice."""
+        from pyarrow import compute as pc  # noqa: PLC0415
+
+        rows_of, minutes_of = (pc.cast(values, "double", safe=False) for values in (weight, minutes))
+        for values in (rows_of, pc.abs(pc.multiply(minutes_of, rows_of))):
+            if (pc.sum(values).as_py() or 0.0) * self._question.copies > _MOST:
+                raise InputError.at("ingest.weight", self._question.weight, "adds up to more than 64 bits hold")
+
+
+def _sums(table: pa.Table, by: Sequence[str], names: Sequence[str]) -> pa.Table:
+    """The table with the sums of `names` for each combination of `by`."""
+    found = table.group_by(list(by), use_threads=False).aggregate([(name, "sum") for name in names])
+    return found.select([*by, *(f"{name}_sum" for name in names)]).rename_columns([*by, *names])
