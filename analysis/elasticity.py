@@ -126,7 +126,7 @@ def changes_of_hosts(records: Sequence[RunRecords]) -> list[tuple[str, str, str]
     """(when, decision, reason) of hosts that were acquired or released, in the first replication."""
     table = records[0].tables["decisions"]
     return [
-        (display.duration(at / _NS, 6), what, why)
+        (display.instant(at / _NS), what, why)
         for at, what, why in zip(*(table[name].tolist() for name in ("at_ns", "what", "why")), strict=True)
         if what.endswith((" is acquired", " is released"))
     ]

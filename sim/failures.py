@@ -204,10 +204,8 @@ class Failures:
         control, now = self.control, self.control.clock.now_ns()
         if not control.cluster.host_alive[host]:
             return
-        name, silent = (
-            control.plan.host_names[host],
-            f"it was silent for {display.duration(self.scenario.detector.timeout_s, 6)}",
-        )
+        name = control.plan.host_names[host]
+        silent = f"it was silent for {display.duration(self.scenario.detector.timeout_s)}"
         control.recorder.decision(now, f"{name} is fenced", silent)
         lost = self._lose(host)
         row = self._row(host, sum(map(control.cluster.counts, lost)), SUSPICION)

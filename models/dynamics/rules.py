@@ -241,7 +241,7 @@ def _clashes(
         if host not in known:
             yield index, "host", "is not a host", None
         if not 0 <= down < up:
-            yield index, "up", f"must be after it went down, at {display.duration(down, 6)}", None
+            yield index, "up", f"must be after it went down, at {display.instant(down)}", None
         until, row = last.get(host, (0.0, 0))
         if down < until:
             yield index, "host", "was down already, by", row

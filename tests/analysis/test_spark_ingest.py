@@ -255,7 +255,7 @@ def test_too_many_bad_rows_stop_with_share_limit_and_reasons_and_show_none(spark
     with pytest.raises(InputError) as caught:
         ingest([path], key="key", time="ts", key_groups=1, bin_s=1, schema=SCHEMA, spark=spark)
     text = str(caught.value)
-    assert text.startswith("ingest.max_bad_share = 0.05: 4 of 40 rows (10.0%)")
+    assert text.startswith("ingest.max_bad_share = 0.05: 4 of 40 rows (10 %)")
     assert text.count("bad.csv: ts: not a TIMESTAMP") == 1
     assert "x,a,1" not in text
     profile, bad = ingest(
