@@ -40,7 +40,11 @@ class RunPlan:
     @cached_property
     def dataflow(self) -> nx.DiGraph[int]:
         """The graph of the operators by number."""
-        return nx.convert_node_labels_to_integers(layout.dataflow(self.scenario))
+        number = {name: index for index, name in enumerate(self.scenario.operators)}
+        graph: nx.DiGraph[int] = nx.DiGraph()
+        graph.add_nodes_from(number.values())
+        graph.add_edges_from((number[one], number[other]) for one, other in layout.dataflow(self.scenario).edges)
+        return graph
 
     @classmethod
     def of(cls, scenario: Scenario, inputs: RunInputs, replication: int) -> RunPlan:
