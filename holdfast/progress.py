@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _LEAST_SHARE, _LEAST_S = 0.02, 1.0  # that must be done before it says anything of what is left
 
+_OTHERS = 50  # characters of a line beside its text and what is under way
+
 
 class Talk(Protocol):
     """Is told what is done, and the share of it that is done, None where nobody knows.
@@ -44,6 +46,11 @@ class Left:
     def at(self, elapsed_s: float) -> float | None:
         """Return what is left after so long [s], None where it is not known."""
         return None if self._last is None else max(0.0, sum(self._last) - elapsed_s)
+
+
+def clipped(text: str, room: int) -> str:
+    """Return as much of the end of a text as there is room for."""
+    return text if len(text) <= room else "…" + text[len(text) - room + 1 :] if room > 1 else ""
 
 
 @contextmanager
@@ -103,7 +110,7 @@ def progress() -> Iterator[Talk]:
             line = lines[text]
             task = bars.tasks[bars.task_ids.index(line)]
             task.fields["left"].told(task.elapsed or 0.0, share, left_s)
-            bars.update(line, completed=share, now=escape(now))
+            bars.update(line, completed=share, now=escape(clipped(now, console.width - _OTHERS - len(text))))
 
         yield talk
         close()

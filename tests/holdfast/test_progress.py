@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.progress import Left
+from holdfast.progress import Left, clipped
 
 
 def test_nothing_is_said_before_something_is_done() -> None:
@@ -49,3 +49,14 @@ def test_it_falls_from_one_equal_part_to_the_next() -> None:
     known = [one for one in found if one is not None]
     assert known == pytest.approx([60.0 - 3.0 * part for part in range(1, 21)])
     assert all(before > after for before, after in pairwise(known))
+
+
+def test_where_a_line_is_short_the_end_of_what_is_under_way_stays() -> None:
+    assert [clipped("piece-7 for 3 s", room) for room in (20, 15, 9, 2, 1, -4)] == [
+        "piece-7 for 3 s",
+        "piece-7 for 3 s",
+        "… for 3 s",
+        "…s",
+        "",
+        "",
+    ]
