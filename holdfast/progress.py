@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _LEAST_SHARE, _LEAST_S = 0.02, 1.0  # that must be done before it says anything of what is left
 
+_OTHERS = 50  # characters of a line beside its text and what is under way
+
 
 class Talk(Protocol):
     """Is told what is done, and the share of it that is done, None where nobody knows.
@@ -72,6 +74,11 @@ class Stopwatch:
         self._text, self._since = text, now
 
 
+def clipped(text: str, room: int) -> str:
+    """Return as much of the end of a text as there is room for."""
+    return text if len(text) <= room else "…" + text[len(text) - room + 1 :] if room > 1 else ""
+
+
 @contextmanager
 def progress() -> Iterator[Talk]:
     """A function that is told how far it is; each new text is a new line."""
@@ -129,7 +136,9 @@ def progress() -> Iterator[Talk]:
             line = lines[text]
             task = bars.tasks[bars.task_ids.index(line)]
             task.fields["left"].told(task.elapsed or 0.0, share, left_s)
-            bars.update(line, total=None if share is None else 1.0, completed=share, now=escape(now))
+            room = console.width - _OTHERS - len(text)
+            total = None if share is None else 1.0
+            bars.update(line, total=total, completed=share, now=escape(clipped(now, room)))
 
         yield talk
         close()

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from holdfast import progress
-from holdfast.progress import Left, Stopwatch
+from holdfast.progress import Left, Stopwatch, clipped
 
 
 def test_nothing_is_said_before_something_is_done() -> None:
@@ -63,3 +63,14 @@ def test_a_stopwatch_passes_on_what_it_hears_and_adds_up_each_text(monkeypatch: 
     watch("reading", None)  # after 0.5 s more
     assert watch.seconds() == {"checking": 1.0, "reading": 8.5, "writing": 0.5}
     assert heard == [("reading", None), ("reading", 0.5), ("writing", None), ("reading", None)]
+
+
+def test_where_a_line_is_short_the_end_of_what_is_under_way_stays() -> None:
+    assert [clipped("piece-7 for 3 s", room) for room in (20, 15, 9, 2, 1, -4)] == [
+        "piece-7 for 3 s",
+        "piece-7 for 3 s",
+        "… for 3 s",
+        "…s",
+        "",
+        "",
+    ]
