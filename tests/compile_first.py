@@ -19,7 +19,12 @@ CHECKPOINTS = 'fault_tolerance={ method = "checkpoint", interval = "1 s" }'
 HISTOGRAMS = 'recording.detail="histograms"'
 RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "scan": (("mm1", SHORT, ONE), ("mm1", SHORT, ONE, TWO_HOSTS, CHECKPOINTS, HISTOGRAMS)),
-    "event loop": (("migration", ONE), ("crash-recovery", ONE), ("elasticity", ONE), ("backpressure", SHORT, ONE)),
+    "event loop": (
+        ("migration", ONE),
+        ("crash-recovery", ONE),
+        ("elasticity", ONE),
+        ("backlog", SHORT, ONE),  # the only one that needs no more than tuples and checkpoints
+    ),
 }
 
 
