@@ -16,7 +16,7 @@ SMALL_BYTES = 32 * 2**20
 _GZIP = 8  # how many times longer text is than its gzip file
 _PARQUET = 6  # and than the Parquet file of the same rows
 # Spark's own classes have been verified where its jars were built; the JVM does it again, in a sixth of a short run.
-_TRUSTED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+_TRUSTED = "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 _LONG_RUN = "-XX:+UseSerialGC -XX:MetaspaceSize=256m"
 _MEBIBYTE = 2**20
 
