@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from models.errors import InputError
-from models.words import nearest
+from models.words import similar
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -46,6 +46,6 @@ KINDS = {
 def described(kind: str) -> type[BaseModel]:
     """Return what describes files of a kind; raises InputError for one that there is not."""
     if kind not in KINDS:
-        raise InputError.at("KIND", kind, "must be one of " + ", ".join(KINDS), nearest(kind, KINDS))
+        raise InputError.at("KIND", kind, "must be one of " + ", ".join(KINDS), similar(kind, KINDS))
     found: type[BaseModel] = getattr(importlib.import_module(KINDS[kind].module), KINDS[kind].model)
     return found

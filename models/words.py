@@ -49,12 +49,16 @@ def _key_text(key: str) -> str:
 def nearest(key: str, known: Iterable[str]) -> str:
     """A hint that names the known key nearest to `key`, or the few that exist; "" when there is none."""
     names = list(known)
-    close = difflib.get_close_matches(key[:80], _most_alike(key[:80], names), n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {_key_text(close[0])}?"
-    if 0 < len(names) <= 12:
+    close = similar(key, names)
+    if not close and 0 < len(names) <= 12:
         return "known here: " + ", ".join(_key_text(name) for name in names)
-    return ""
+    return close
+
+
+def similar(key: str, known: Iterable[str]) -> str:
+    """Return the hint of `nearest` where the rule lists what is known: a name that is like the key, or ""."""
+    close = difflib.get_close_matches(key[:80], _most_alike(key[:80], list(known)), n=1, cutoff=0.6)
+    return f"did you mean {_key_text(close[0])}?" if close else ""
 
 
 def nearest_if_shown(key: str, known: Collection[str], besides: str | None = None) -> LazyHint:

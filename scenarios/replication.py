@@ -21,7 +21,7 @@ from models.replication.importance import IMPORTANCE
 from models.replication.problem import GOALS, KIND, Instances, Replication, ReplicationPlan, checked_instances
 from models.seeds import seed_faults
 from models.solution import Status
-from models.words import nearest
+from models.words import similar
 from optimizer.replication import PLACEMENTS, SELECTIONS, plan
 from optimizer.replication.optimise import FrontPoint, cheapest, front, front_of_counts, most_available
 from optimizer.replication.running import start_of
@@ -86,7 +86,7 @@ def problem_of(found: LoadedQueries, asked: Asked) -> Replication:
         rule = f"must be a whole number, at least 0 and at most {MOST_LEVELS}"
         raise InputError.at("--level", asked.level, rule, "1 is usual; a host has one instance of an operator at most")
     if asked.goal not in GOALS:
-        raise InputError.at("--goal", asked.goal, "must be one of " + ", ".join(GOALS), nearest(asked.goal, GOALS))
+        raise InputError.at("--goal", asked.goal, "must be one of " + ", ".join(GOALS), similar(asked.goal, GOALS))
     spare = hosts.spare or 0
     count = hosts.count + spare
     if count > 10**5:
@@ -173,11 +173,11 @@ def plans(problem: Replication, asked: Asked) -> dict[str, ReplicationPlan]:
         ("--placement", asked.placement, PLACEMENTS),
     ):
         if given not in known:
-            raise InputError.at(name, given, "must be one of " + ", ".join(known), nearest(given, known))
+            raise InputError.at(name, given, "must be one of " + ", ".join(known), similar(given, known))
     for one in asked.importance:
         if one not in IMPORTANCE:
             raise InputError.at(
-                "--importance", one, "must be one of " + ", ".join(IMPORTANCE), nearest(one, IMPORTANCE)
+                "--importance", one, "must be one of " + ", ".join(IMPORTANCE), similar(one, IMPORTANCE)
             )
     deadline = time.monotonic() + asked.time_limit_s
     start = start_of(problem, asked.placement)

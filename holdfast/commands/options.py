@@ -26,11 +26,11 @@ def _faulty_limits(time_limit: float, seed: int, workers: int) -> Iterator[Input
 
 def refuse_method(method: str, known: Sequence[str]) -> None:
     """Raise InputError for a method that there is not."""
-    from models.words import nearest  # noqa: PLC0415
+    from models.words import similar  # noqa: PLC0415
 
     if method not in known:
         rule = "must be one of " + ", ".join(known)
-        raise InputError.at("--method", method, rule, nearest(method, known) or f"--method {known[0]}")
+        raise InputError.at("--method", method, rule, similar(method, known) or f"--method {known[0]}")
 
 
 def bytes_of(memory: str) -> float | None:

@@ -148,11 +148,11 @@ def replicas(
 def _refuse_over(over: str, front: int) -> None:
     """Raise InputError for budgets of a front that count nothing that is known, or without a front."""
     from models.errors import InputError  # noqa: PLC0415
-    from models.words import nearest  # noqa: PLC0415
+    from models.words import similar  # noqa: PLC0415
     from scenarios.replication import OVER  # noqa: PLC0415
 
     if over not in OVER:
-        raise InputError.at("--over", over, "must be one of " + ", ".join(OVER), nearest(over, OVER))
+        raise InputError.at("--over", over, "must be one of " + ", ".join(OVER), similar(over, OVER))
     if over != OVER[0] and not front:
         raise InputError.at("--over", over, "says what --front counts, and there is none", "--front 11")
 

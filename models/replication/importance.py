@@ -22,7 +22,7 @@ from models.availability.queries import Failures, Queries
 from models.checked_arrays import FloatArray, frozen
 from models.errors import InputError
 from models.replication.problem import Replication
-from models.words import nearest
+from models.words import similar
 
 IMPORTANCE = ("degree", "utilisation", "product", "gain", "random")
 
@@ -42,7 +42,7 @@ def importance(name: str, problem: Replication, instances: Sequence[Sequence[int
         return gain(problem, instances)
     if name == "random":
         return frozen(np.asarray(noise, dtype=np.float64))
-    raise InputError.at("importance", name, "must be one of " + ", ".join(IMPORTANCE), nearest(name, IMPORTANCE))
+    raise InputError.at("importance", name, "must be one of " + ", ".join(IMPORTANCE), similar(name, IMPORTANCE))
 
 
 def degree(problem: Replication) -> FloatArray:

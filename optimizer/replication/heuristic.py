@@ -18,7 +18,7 @@ from models.errors import InputError
 from models.replication.importance import IMPORTANCE, importance
 from models.replication.problem import ROUNDING, Replication, ReplicationPlan
 from models.solution import Status
-from models.words import nearest
+from models.words import similar
 from optimizer.replication.placing import PLACEMENTS, Placed, place_replicas
 from optimizer.replication.running import least_moves, start_of, usable
 from optimizer.replication.selection import SELECTIONS
@@ -48,7 +48,7 @@ def plan(
         ("placement", placement, tuple(PLACEMENTS)),
     ):
         if given not in known:
-            raise InputError.at(name, given, "must be one of " + ", ".join(known), nearest(given, known))
+            raise InputError.at(name, given, "must be one of " + ", ".join(known), similar(given, known))
     if by == "random" and noise is None:
         raise InputError.at("importance", by, "needs random numbers")
     began = time.perf_counter()

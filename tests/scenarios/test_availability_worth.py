@@ -139,7 +139,7 @@ def test_each_kind_of_files_has_a_schema(capsys, kind: str, key: str) -> None:  
 def test_an_unknown_kind_of_files_is_refused(capsys) -> None:  # type: ignore[no-untyped-def]
     code, out, err = called(capsys, "schema", "nosuch")
     assert (code, out) == (2, "")
-    assert "KIND = nosuch: must be scenario, availability or sizing" in err
+    assert "KIND = nosuch: must be one of scenario, availability, dynamics, sizing" in err
 
 
 def test_gains_fall_with_the_chance_of_failures() -> None:

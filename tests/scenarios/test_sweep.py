@@ -120,10 +120,10 @@ def test_a_design_that_cannot_be_is_a_row_with_its_stage_and_reason(tmp_path: Pa
 def test_a_run_that_takes_too_long_is_a_row_and_can_be_tried_again(tmp_path: Path) -> None:
     loaded = tiny("duration=200000 s", "replications=1", "sweep={ seed = [1] }", "limits.memory=1 TB")
     result = sweep(loaded, tmp_path / "out", time_limit_s=0.2)
-    assert [(row.status, row.message) for row in result.rows] == [("timeout", "more than 0.2 s of CPU time")]
+    assert [(row.status, row.message) for row in result.rows] == [("timeout", "more than 200 ms of CPU time")]
     assert sweep(loaded, tmp_path / "out", time_limit_s=0.4).rows == result.rows
     again = sweep(loaded, tmp_path / "out", time_limit_s=0.4, retry=True)
-    assert [row.message for row in again.rows] == ["more than 0.4 s of CPU time"]
+    assert [row.message for row in again.rows] == ["more than 400 ms of CPU time"]
     assert len(list((tmp_path / "out" / "replaced").iterdir())) == 1
 
 
