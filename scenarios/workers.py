@@ -60,16 +60,21 @@ def _pool(workers: int, begin: Callable[..., None] | None, shared: tuple[Any, ..
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Keep Ctrl-C waiting until the block ends; processes that are started inside never get it.
+    """Keep Ctrl-C and SIGTERM waiting until the block ends; processes that are started inside never get Ctrl-C.
 
     New processes inherit the blocked signal. Another thread of this process may take it all the same, and Python would
-    raise KeyboardInterrupt in the main thread: so its handler waits as well.
+    raise KeyboardInterrupt in the main thread: so its handler waits as well. SIGTERM is not blocked, since it is what
+    ends workers; its handler must not raise while a process is half started.
     """
-    pressed: list[int] = []
-    with _handler(signal.SIGINT, lambda number, _: pressed.append(number)), _blocked(signal.SIGINT):
+    came: list[int] = []
+
+    def wait(number: int, _: Any) -> None:
+        came.append(number)
+
+    with _handler(signal.SIGTERM, wait), _handler(signal.SIGINT, wait), _blocked(signal.SIGINT):
         yield
-    if pressed:
-        signal.raise_signal(signal.SIGINT)
+    if came:
+        signal.raise_signal(came[0])
 
 
 @contextmanager

@@ -121,8 +121,8 @@ def test_no_worker_outlives_a_command_that_is_killed(tmp_path, name, number):
     command = started(words, tmp_path)
     until(lambda: len(processes(tmp_path)) >= count)
     os.kill(command.pid, number)
-    command.communicate(timeout=PATIENCE_S)
-    assert command.returncode in (-number, 128 + number)
+    _, said = command.communicate(timeout=PATIENCE_S)
+    assert command.returncode in (-number, 128 + number), said
     until(lambda: not processes(tmp_path))
 
 
