@@ -8,6 +8,7 @@ from models import layout
 from models.active_replicas import groups_of, planned_replicas
 from models.errors import NO_VALUE, InputFault
 from models.fault_tolerance import ActiveReplica
+from models.rules import cluster
 from models.rules.names import unknown_name, whole
 from models.scenario import Scenario
 from models.words import Step, path_text
@@ -22,7 +23,8 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     yield from _of_method(scenario)
     found = [fault for name in scenario.fault_tolerance.replicas for fault in _of_entry(scenario, name)]
     yield from found
-    if not found:
+    # Where tasks are is known only if placement names what there is.
+    if not found and next(cluster.faults(scenario, broken), None) is None:
         yield from _of_places(scenario)
 
 

@@ -95,6 +95,14 @@ def test_a_key_group_has_one_replica() -> None:
     assert caught.value.faults[0].rule == "key group or task 2 of count has a replica by a already"
 
 
+def test_an_operator_on_hosts_that_there_are_not_is_the_one_fault() -> None:
+    raw = changed({})
+    raw["placement"]["operators"]["count"] = "wrker"
+    with pytest.raises(InputError) as caught:
+        scenario_from(raw)
+    assert [fault.path for fault in caught.value.faults] == ["placement.operators.count"]
+
+
 def test_restarts_on_own_hosts_need_a_store_that_all_reach() -> None:
     with pytest.raises(InputError) as caught:
         scenario_from(changed({}, restart="own-hosts"))
