@@ -38,7 +38,7 @@ SLOWEST = 10
 """So many files are named at the end."""
 
 EXAMPLES = "HOLDFAST_EXAMPLES"
-"""Environment variable: with `all` tests of Hypothesis try all their examples, as they do each night; else half."""
+"""Environment variable: with `all` tests of Hypothesis try all their examples, as they do each night; else a quarter."""
 FEW = 20
 """So many examples are not made fewer."""
 
@@ -58,17 +58,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             place[item] = TOGETHER.index(group)
     items.sort(key=place.__getitem__)  # else as before
     if os.environ.get(EXAMPLES) != "all":
-        _try_half_of_the_examples({item.function for item in items if isinstance(item, pytest.Function)})
+        _try_a_quarter_of_the_examples({item.function for item in items if isinstance(item, pytest.Function)})
 
 
-def _try_half_of_the_examples(functions: Iterable[Any]) -> None:
-    """Half the examples of tests of Hypothesis, but for slow ones."""
+def _try_a_quarter_of_the_examples(functions: Iterable[Any]) -> None:
+    """A quarter of the examples of tests of Hypothesis, but for slow ones."""
     for function in functions:
         asked = getattr(function, "_hypothesis_internal_use_settings", None)
         slow = any(mark.name == "slow" for mark in getattr(function, "pytestmark", ()))
         if asked is not None and not slow and asked.max_examples > FEW:
-            half = max(FEW, asked.max_examples // 2)
-            function._hypothesis_internal_use_settings = settings(asked, max_examples=half)
+            fewer = max(FEW, asked.max_examples // 4)
+            function._hypothesis_internal_use_settings = settings(asked, max_examples=fewer)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

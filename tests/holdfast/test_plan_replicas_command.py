@@ -363,10 +363,10 @@ def test_a_budget_in_replicas_limits_every_plan_and_verify_counts_them(
 
 
 def test_a_front_over_replicas_has_a_plan_for_each_number(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    points = planned(capsys, EXAMPLE, "--front", 5, "--over", "replicas", "--budget-replicas", 4)["points"]
+    points = planned(capsys, EXAMPLE, "--front", 3, "--over", "replicas", "--budget-replicas", 2)["points"]
     counts = [one["replicas"] for one in points]
     assert counts == sorted(set(counts))
-    assert all(count <= one["budget"] <= 4 for count, one in zip(counts, points, strict=True))
+    assert all(count <= one["budget"] <= 2 for count, one in zip(counts, points, strict=True))
     broken = [one["broken"] for one in points]
     assert broken == sorted(broken, reverse=True)
     assert all(one["bound"] <= one["broken"] and one["cost"] <= 0.8 for one in points)

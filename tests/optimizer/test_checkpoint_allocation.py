@@ -229,7 +229,7 @@ def test_prices_bound_the_optimum_and_close_on_it():
         assert price_bound(problem, node_prices(problem)) >= price_bound(problem, np.zeros(3))
 
 
-@pytest.mark.parametrize(("j", "n"), [(400, 40), (1500, 30)])
+@pytest.mark.parametrize(("j", "n"), [(400, 40), pytest.param(1500, 30, marks=pytest.mark.slow)])
 def test_large_problems_get_a_feasible_answer_with_an_honest_bound(j, n, monkeypatch):
     monkeypatch.setattr(large, "_TURNS", (((1.0,), 0.1, 2),))
     monkeypatch.setattr(uncoupled, "LARGEST_PAIRS", 0)  # no whole packings, which prove it optimal

@@ -215,12 +215,18 @@ def test_whole_packings_prove_more_than_prices_and_come_near_it(tight):
     assert again.assignment.tolist() == found.assignment.tolist()
 
 
-def test_the_verifier_takes_the_bound_from_the_multipliers_and_no_higher_one(tight, tmp_path):
-    problem, prices, found = tight
+@pytest.fixture(scope="module")
+def begun(tight):
+    """A plan of little work from where the search of `tight` ended."""
+    problem, _, found = tight
     with as_much_work_as_in(0.01) as seconds:
-        plan = solve(problem, hint=found.assignment, time_limit_s=seconds)
+        return solve(problem, hint=found.assignment, time_limit_s=seconds)
+
+
+def test_the_verifier_takes_the_bound_from_the_multipliers_and_no_higher_one(tight, begun, tmp_path):
+    problem, prices, found = tight
     plan = dataclasses.replace(
-        plan, status=Status.FEASIBLE, bound=found.bound, prices=prices, multipliers=found.multipliers
+        begun, status=Status.FEASIBLE, bound=found.bound, prices=prices, multipliers=found.multipliers
     )
     verdict = verify_checkpoints(problem, plan)
     assert verdict.ok
@@ -233,12 +239,10 @@ def test_the_verifier_takes_the_bound_from_the_multipliers_and_no_higher_one(tig
     assert plan_to_dict(plan)["multipliers"] == found.multipliers.tolist()
 
 
-def test_multipliers_that_are_no_numbers_or_too_many_prove_nothing(tight):
+def test_multipliers_that_are_no_numbers_or_too_many_prove_nothing(tight, begun):
     problem, _, found = tight
-    with as_much_work_as_in(0.01) as seconds:
-        plan = solve(problem, hint=found.assignment, time_limit_s=seconds)
     for wrong in (found.multipliers[:-1], np.full(36, np.inf), np.full(36, np.nan), np.full(36, 1e300)):
-        given_ = dataclasses.replace(plan, status=Status.FEASIBLE, bound=found.bound, prices=None, multipliers=wrong)
+        given_ = dataclasses.replace(begun, status=Status.FEASIBLE, bound=found.bound, prices=None, multipliers=wrong)
         assert not any("prove" in one for one in verify_checkpoints(problem, given_).checked)
 
 

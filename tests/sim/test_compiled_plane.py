@@ -194,6 +194,7 @@ def large() -> Scenario:
     )
 
 
+@pytest.mark.slow
 def test_timers_that_do_nothing_change_no_row_at_full_size() -> None:
     made, draw = large(), Random(5)
     plain = run_with(made)

@@ -72,7 +72,7 @@ def wrong(protocol: str, seed: int, count: int, uneven: bool, what: str = "windo
 @every_protocol
 @pytest.mark.parametrize("uneven", [False, True], ids=["timed", "uneven"])
 def test_windows_have_the_same_contents_wherever_they_are(protocol: str, uneven: bool) -> None:
-    for seed in range(2):
+    for seed in range(1):
         assert wrong(protocol, seed, 1, uneven) == []
 
 
@@ -80,7 +80,7 @@ def test_windows_have_the_same_contents_wherever_they_are(protocol: str, uneven:
 @every_protocol
 @pytest.mark.parametrize("uneven", [False, True], ids=["timed", "uneven"])
 def test_windows_have_the_same_contents_in_many_jobs(protocol: str, uneven: bool) -> None:
-    for seed in (2, 3, *range(100, 160)):
+    for seed in (1, 2, 3, *range(100, 160)):
         assert wrong(protocol, seed, 4, uneven) == []
 
 
