@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from scenarios.guard import Answer, Guard, Note, limit_memory, serve
 from scenarios.inputs import inputs_of
 from scenarios.replica_plan import filled
 from scenarios.sweep_plan import SweepPlan, digest_of_file
-from scenarios.sweep_store import OK, Row, SweepStore
+from scenarios.sweep_store import OK, PLAN, Row, SweepStore
 from sim.engine import simulate
 
 _CODE_BYTES = 6 * 2**30  # address space that libraries and compiled code take, most of it never used
@@ -45,6 +45,7 @@ class Runs:
 
     def __init__(self, directory: Path, folder: Path) -> None:
         self._plan, self._folder = SweepStore(directory).plan(), folder
+        self._file = directory / PLAN
         self._prepared = lru_cache(maxsize=1)(self._prepare)
         self._stage = ""
         self._note: Note = _quiet
@@ -91,7 +92,7 @@ class Runs:
         expected = estimate(one, inputs.rates, inputs.shares)
         check_limits(one, expected)
         self._enter("compilation")
-        with contextlib.suppress(Exception):  # the run itself says it
+        with contextlib.suppress(Exception), _alone(self._file):  # the run itself says it
             part = min(1.0, _WARMING_S / max(expected.time_s, 1e-9))
             simulate(_shorter(scenario, part), inputs, on_compile=_notes(self._note, "compiled"))
         return scenario, inputs
@@ -105,6 +106,24 @@ class Runs:
     def _enter(self, stage: str) -> None:
         self._stage = stage
         self._note({"stage": stage})
+
+
+@contextlib.contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Wait until no other process of this machine is in such a block for that file.
+
+    Two that need the same code would each compile it; the second finds it when the first is done. Where a disk knows
+    no locks nobody waits.
+    """
+    try:
+        import fcntl  # noqa: PLC0415 - not on every system
+    except ImportError:
+        yield
+        return
+    with file.open("rb") as locked:
+        with contextlib.suppress(OSError):
+            fcntl.flock(locked, fcntl.LOCK_EX)  # ends with the file, or with the process
+        yield
 
 
 def _shorter(scenario: Scenario, part: float) -> Scenario:

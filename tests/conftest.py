@@ -38,7 +38,7 @@ SLOWEST = 10
 """So many files are named at the end."""
 
 EXAMPLES = "HOLDFAST_EXAMPLES"
-"""Environment variable: with `all` tests of Hypothesis try all their examples, as they do each night; else a quarter."""
+"""Environment variable: with `all` tests of Hypothesis try all their examples, as they do each night; else 1 in 4."""
 FEW = 20
 """So many examples are not made fewer."""
 

@@ -100,7 +100,7 @@ def test_a_plan_that_the_clock_cut_short_says_so(name: str) -> None:
                 assert plan.objective == pytest.approx(whole.objective, rel=1e-9)
                 assert getattr(plan, "single_bound", 0.0) == getattr(whole, "single_bound", 0.0)
             assert not plan.note.startswith("; ") and not plan.note.endswith("; ")
-    assert check(problem, plan).violations == ()
+            assert check(problem, plan).violations == ()
     assert said or whole.status is Status.OPTIMAL
 
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -222,6 +223,32 @@ def test_code_is_compiled_by_a_shorter_run_before(tmp_path: Path, monkeypatch: p
     assert stage == "compilation"
     assert runs.run(0, 0, lambda _: None)["status"] == "ok"
     assert made[1:] == [(loaded.scenario.duration_s, "simulation")]
+
+
+def test_processes_that_need_the_same_code_do_not_compile_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads in place of processes: each opens the file, and with it has a lock of its own."""
+    loaded = tiny("replications=1", "sweep={ seed = [1] }")
+    SweepStore(tmp_path / "out").begin(make_plan(loaded))
+    both = threading.Barrier(2)
+    together: list[bool] = []
+
+    def compiles(*_: Any, **options: Any) -> None:
+        try:
+            both.wait(0.5)
+            together.append(True)
+        except threading.BrokenBarrierError:
+            together.append(False)
+
+    monkeypatch.setattr("scenarios.sweep_run.simulate", compiles)
+    runs = [Runs(tmp_path / "out", loaded.folder) for _ in range(2)]
+    threads = [threading.Thread(target=one.prepare, args=(0, lambda _: None)) for one in runs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == [False, False]
 
 
 def test_a_chunk_that_is_there_is_not_made_again(one_worker: SweepResult) -> None:
