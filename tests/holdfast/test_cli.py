@@ -157,6 +157,7 @@ def test_show_says_about_where_threads_and_shared_cores_are_short(capsys: pytest
             "--graph-of = nodes: is no graph of a job (known here: operators",
         ),
         (("--graph", "x.dot", "--graph-of", "tasks"), "--graph-of = tasks: would have"),
+        (("--graph-of", "placement"), "--graph-of = placement: says what --graph writes, and there is none"),
     ],
     ids=" ".join,
 )
