@@ -170,7 +170,10 @@ def _latency(path: CriticalPath) -> str:
     if path.wait_s is None or path.latency_s is None:
         slow = [step.operator for step in path.steps if step.wait_s is None]
         return f"grows without end at {', '.join(_some(slow))}; {parts}"
-    return f"{display.duration(path.latency_s)}: {parts}, {display.duration(path.wait_s)} waiting"
+    wait, latency = display.duration(path.wait_s), display.duration(path.latency_s)
+    if path.rough:
+        return f"about {latency}: {parts}, about {wait} waiting for threads and shared cores"
+    return f"{latency}: {parts}, {wait} waiting"
 
 
 def _sizes(regions: list[tuple[str, ...]]) -> str:

@@ -53,20 +53,20 @@ def operator_graph(scenario: Scenario, inputs: RunInputs | None = None) -> Graph
     times, sizes, generation = MeanTimes(scenario, load), layout.output_bytes(scenario), _generations(scenario)
     waits, links, services = times.waits_s(), times.links_s(), times.services_s()
     for name, operator in scenario.operators.items():
-        own = load.operators[name]
+        own, sends = load.operators[name], operator.kind != "sink"
         described = {
             "kind": operator.kind,
             "parallelism": operator.parallelism,
             "threads": operator.threads,
             "key_groups": operator.groups if operator.keyed else None,
-            "selectivity": operator.selectivity,
+            "selectivity": operator.selectivity if sends else None,
             "generation": generation[name],
             "service_s": services[name],
             "wait_s": waits[name],
             "window_s": operator.window.length_s if operator.window else None,
             "buffer": operator.buffer,
             "rate_in_per_s": own.flow.rate_in.mean_per_s,
-            "rate_out_per_s": own.flow.rate_out.mean_per_s,
+            "rate_out_per_s": own.flow.rate_out.mean_per_s if sends else None,
             "utilisation": float(own.utilisation.max(initial=0.0)),
             "peak_utilisation": own.peak_utilisation,
             "state_bytes": float(own.state_bytes),

@@ -1,8 +1,9 @@
 """How long a tuple takes from source to sink by mean rates, and the path on which it takes longest.
 
 At an operator: its service on the hosts of its tasks, and the wait of a steady queue, both weighted by what each task
-gets. A task on dedicated cores is a station of its own; on a host of shared cores all tasks are one station, without
-priorities. Between two operators: the latency of the network and the bytes over the bandwidth of the sender, as often
+gets. A task is a station with a server for each of its threads. Where the tasks of a host share fewer cores than they
+have threads, they wait for a core, too: as long as if all were one station, without priorities, where that is longer.
+Between two operators: the latency of the network and the bytes over the bandwidth of the sender, as often
 as the two tasks are on different hosts.
 
 Not in it: time in windows and for the other side of a join, waits for links and for places in bounded queues,
@@ -29,13 +30,15 @@ from models.scenario import Scenario
 class Step:
     """An operator on a path: the mean time of a tuple on the way to it, waiting at it and being served [s].
 
-    `wait_s` is None where a task is overloaded: then the wait grows for as long as the rate stays.
+    `wait_s` is None where a task or its shared cores are overloaded: then the wait grows for as long as the rate stays.
+    It is `rough` where tasks wait for threads of their own and for shared cores: the longer of the two waits.
     """
 
     operator: str
     link_s: float
     wait_s: float | None
     service_s: float
+    rough: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,11 @@ class CriticalPath:
         """Return the sum of all; None where a queue grows without end."""
         return None if self.wait_s is None else self.link_s + self.wait_s + self.service_s
 
+    @property
+    def rough(self) -> bool:
+        """Return whether a wait on the path is rough."""
+        return any(step.rough for step in self.steps)
+
 
 def critical_path(scenario: Scenario, load: Load) -> CriticalPath:
     """Return the path that takes longest in a valid scenario with this load.
@@ -79,7 +87,7 @@ def critical_path(scenario: Scenario, load: Load) -> CriticalPath:
     import networkx as nx  # noqa: PLC0415
 
     times = MeanTimes(scenario, load)
-    waits, links, service = times.waits_s(), times.links_s(), times.services_s()
+    waits, links, service, rough = times.waits_s(), times.links_s(), times.services_s(), times.rough()
     graph: nx.DiGraph[str] = nx.DiGraph()
     for (upstream, name), link_s in links.items():
         wait_s = waits[name]
@@ -89,9 +97,10 @@ def critical_path(scenario: Scenario, load: Load) -> CriticalPath:
     while graph[path[-1]]:  # the path may end before its sink, where what is left takes no time
         path.append(next(iter(graph[path[-1]])))
     came = [0.0, *(links[pair] for pair in pairwise(path))]
-    return CriticalPath(
-        tuple(Step(name, link_s, waits[name], service[name]) for name, link_s in zip(path, came, strict=True))
+    steps = (
+        Step(name, link_s, waits[name], service[name], name in rough) for name, link_s in zip(path, came, strict=True)
     )
+    return CriticalPath(tuple(steps))
 
 
 class MeanTimes:
@@ -99,12 +108,14 @@ class MeanTimes:
 
     def __init__(self, scenario: Scenario, load: Load) -> None:
         self.scenario, self.load = scenario, load
-        self.placed = layout.placement(scenario)
+        self.placed, self.hosts = layout.placement(scenario), layout.hosts(scenario)
         self._service_s = {  # by task, on the host where it is placed
             name: operator.service.mean_s / speeds(scenario, name, self.placed)
             for name, operator in scenario.operators.items()
             if operator.service is not None
         }
+        self._stations = list(self._tasks())
+        self._contended = self._short_of_cores()
 
     def services_s(self) -> dict[str, float]:
         """Return operator -> mean service of a tuple on the hosts of its tasks [s]; 0 of what serves nothing."""
@@ -113,30 +124,46 @@ class MeanTimes:
         return {name: found.get(name, 0.0) for name in self.scenario.operators}
 
     def waits_s(self) -> dict[str, float | None]:
-        """Return operator -> mean wait of a tuple for its service [s]; None where a task is overloaded."""
-        groups, stations = layout.hosts(self.scenario), list(self._stations())
-        by_host: dict[str, list[_Station]] = defaultdict(list)
-        for _, station in stations:
-            if groups[station.host].cpu != "dedicated":
-                by_host[station.host].append(station)
-        at_hosts = {host: _of_all(found) for host, found in by_host.items()}
+        """Return operator -> mean wait of a tuple for its service [s]; None where a queue grows without end."""
+        at_hosts = {host: _of_all(found) for host, found in self._contended.items()}
         found: dict[str, float | None] = dict.fromkeys(self.scenario.operators, 0.0)
-        for name, station in stations:
-            group, threads = groups[station.host], self.scenario.operators[name].threads
-            if group.cpu == "dedicated":
-                wait_s = _wait_s(station.rate_per_s, station.service_s, station.scv, threads)
-            else:
-                all_s = at_hosts[station.host]
-                wait_s = _wait_s(all_s.rate_per_s, all_s.service_s, all_s.scv, group.cores)
-            if group.cpu == "processor-sharing" and wait_s is not None:
-                at_host = at_hosts[station.host]
-                size = at_host.rate_per_s, at_host.service_s, group.cores, station.service_s
-                wait_s = queueing.processor_sharing_s(*size) - station.service_s
+        for name, station in self._stations:
+            wait_s = _wait_s(station.rate_per_s, station.service_s, station.scv, station.threads)
+            if station.host in at_hosts:
+                for_core_s = self._for_core_s(station, at_hosts[station.host])
+                wait_s = None if wait_s is None or for_core_s is None else max(wait_s, for_core_s)
             before = found[name]
             found[name] = None if wait_s is None or before is None else before + station.share * wait_s
         return found
 
-    def _stations(self) -> Iterator[tuple[str, _Station]]:
+    def rough(self) -> set[str]:
+        """Return the operators of which tasks wait for threads of their own and for shared cores."""
+        both = {
+            host
+            for host, stations in self._contended.items()
+            if any(one.threads < self.hosts[host].cores for one in stations)
+        }
+        return {name for name, station in self._stations if station.host in both}
+
+    def _short_of_cores(self) -> dict[str, list[_Station]]:
+        """Return host -> its tasks, of the hosts where tasks share fewer cores than they have threads."""
+        by_host: dict[str, list[_Station]] = defaultdict(list)
+        for _, station in self._stations:
+            if self.hosts[station.host].cpu != "dedicated":
+                by_host[station.host].append(station)
+        threads = {host: sum(one.threads for one in found) for host, found in by_host.items()}
+        return {host: found for host, found in by_host.items() if threads[host] > self.hosts[host].cores}
+
+    def _for_core_s(self, station: _Station, all_s: _Station) -> float | None:
+        """Return the mean wait of a task's tuples as if all tasks of its host had as many threads as it has cores."""
+        group = self.hosts[station.host]
+        wait_s = _wait_s(all_s.rate_per_s, all_s.service_s, all_s.scv, group.cores)
+        if wait_s is None or group.cpu == "shared":
+            return wait_s
+        size = all_s.rate_per_s, all_s.service_s, group.cores, station.service_s
+        return queueing.processor_sharing_s(*size) - station.service_s
+
+    def _tasks(self) -> Iterator[tuple[str, _Station]]:
         """Yield the operator and what comes to it, for each task that serves tuples."""
         for name, service_s in self._service_s.items():
             operator, own = self.scenario.operators[name], self.load.operators[name]
@@ -146,12 +173,12 @@ class MeanTimes:
                 rate_per_s = own.flow.rate_in.mean_per_s * share
                 if rate_per_s:
                     host = self.placed[layout.task_name(name, index)]
-                    yield name, _Station(host, share, rate_per_s, time_s, scv)
+                    yield name, _Station(host, operator.threads, share, rate_per_s, time_s, scv)
 
     def links_s(self) -> dict[tuple[str, str], float]:
         """Return (upstream, reader) -> mean time of a tuple between their tasks [s]."""
         scenario, placed = self.scenario, self.placed
-        sizes, groups = layout.output_bytes(scenario), layout.hosts(scenario)
+        sizes, groups = layout.output_bytes(scenario), self.hosts
 
         def leaves_s(host: str, upstream: str) -> float:
             bandwidth = groups[host].network_bytes_per_s
@@ -179,6 +206,7 @@ class _Station(NamedTuple):
     """What comes to a queue, as a share of its operator's and by rate; its mean service [s] and scv."""
 
     host: str
+    threads: int
     share: float
     rate_per_s: float
     service_s: float
@@ -190,7 +218,8 @@ def _of_all(stations: list[_Station]) -> _Station:
     rate_per_s = sum(one.rate_per_s for one in stations)
     mean_s = sum(one.rate_per_s * one.service_s for one in stations) / rate_per_s
     second = sum(one.rate_per_s * one.service_s**2 * (1 + one.scv) for one in stations) / rate_per_s
-    return _Station(stations[0].host, 1.0, rate_per_s, mean_s, second / mean_s**2 - 1)
+    threads = sum(one.threads for one in stations)
+    return _Station(stations[0].host, threads, 1.0, rate_per_s, mean_s, second / mean_s**2 - 1)
 
 
 @lru_cache(maxsize=1024)  # tasks of an operator are alike as a rule

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 SUFFIXES = (".graphml", ".dot")
+_NOT_IN_XML = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, 2.2; \r is read as \n
 _SHAPES = {"host": "box3d", "group": "folder", "source": "invhouse", "sink": "house"}  # what is not an ellipse
 
 
@@ -20,7 +22,7 @@ def refuse_graph(path: Path | None, *, force: bool) -> None:
     """Raise InputError when the file of --graph could not be written, before any work is done."""
     if path is None:
         return
-    if path.suffix not in SUFFIXES and path != Path("-"):
+    if path.suffix.lower() not in SUFFIXES and path != Path("-"):
         raise InputError.at("--graph", str(path), "must end in " + " or ".join(SUFFIXES))
     refuse_unwritable(path, force=force, option="--graph")
 
@@ -28,13 +30,40 @@ def refuse_graph(path: Path | None, *, force: bool) -> None:
 def write_graph(graph: nx.DiGraph[str], path: Path, *, force: bool = False) -> None:
     """Write a graph in the format that the suffix says; raises InputError for another suffix, and for a file there."""
     refuse_graph(path, force=force)
-    if path.suffix == ".dot":
+    if path.suffix.lower() == ".dot":
         content = "\n".join(dot_lines(graph)) + "\n"
-        write_file(path, lambda file: file.write(content.encode()), force=force)
+        write_file(path, lambda file: file.write(content.encode(errors="backslashreplace")), force=force)
         return
     from networkx import write_graphml_xml  # noqa: PLC0415 - the writer that needs no lxml
 
-    write_file(path, lambda file: write_graphml_xml(graph, file, prettyprint=True), force=force)
+    fit = _for_xml(graph)
+    write_file(path, lambda file: write_graphml_xml(fit, file, prettyprint=True), force=force)
+
+
+def _for_xml(graph: nx.DiGraph[str]) -> nx.DiGraph[str]:
+    """Return a graph with characters that XML cannot hold as \\u0001; nodes with different names keep them different.
+
+    For that a backslash is doubled, in graphs with such characters only.
+    """
+    import networkx as nx  # noqa: PLC0415
+
+    parts = [graph.graph, *(own for _, own in graph.nodes(data=True)), *(own for _, _, own in graph.edges(data=True))]
+    texts = (value for own in parts for value in own.values() if isinstance(value, str))
+    if not any(_NOT_IN_XML.search(text) for text in (*graph, *texts)):
+        return graph
+
+    def fit(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return _NOT_IN_XML.sub(lambda found: f"\\u{ord(found[0]):04x}", value.replace("\\", "\\\\"))
+
+    def fits(described: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: fit(value) for key, value in described.items()}
+
+    made: nx.DiGraph[str] = nx.DiGraph(**fits(graph.graph))
+    made.add_nodes_from((fit(name), fits(own)) for name, own in graph.nodes(data=True))
+    made.add_edges_from((fit(start), fit(end), fits(own)) for start, end, own in graph.edges(data=True))
+    return made
 
 
 def dot_lines(graph: nx.DiGraph[str]) -> Iterator[str]:

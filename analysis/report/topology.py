@@ -30,7 +30,9 @@ def draw(topology: Topology, *, upright: bool) -> Markup:
     layers = _layers(topology)
     places, width, height = _places(layers, upright)
     boxes = {box.name: box for box in topology.operators}
-    parts = [_edge(edge, places, upright) for edge in topology.edges if edge.source in places and edge.target in places]
+    edges = [edge for edge in topology.edges if edge.source in places and edge.target in places]
+    # No stream runs over the label of another: their outlines keep what is under them away from the letters.
+    parts = [_stream(edge, places, upright) for edge in edges] + [_label(edge, places, upright) for edge in edges]
     colour = {box.name: number_of(place) for place, box in enumerate(topology.operators)}  # as in all figures
     parts += [_box(boxes[name], place, colour[name], upright) for name, place in places.items()]
     way = "upright" if upright else "level"
@@ -134,34 +136,42 @@ def _box(box: OperatorBox, place: _Place, colour: int, upright: bool) -> Markup:
     )
 
 
-def _edge(edge: Edge, places: dict[str, _Place], upright: bool) -> Markup:
+def _ends(edge: Edge, places: dict[str, _Place], upright: bool) -> tuple[_Place, _Place]:
     source, target = places[edge.source], places[edge.target]
     wide, high = _NARROW if upright else _BOX
     if upright:
-        x1, y1, x2, y2 = source.x + wide / 2, source.y + high, target.x + wide / 2, target.y - 5
+        return _Place(source.x + wide / 2, source.y + high), _Place(target.x + wide / 2, target.y - 5)
+    return _Place(source.x + wide, source.y + high / 2), _Place(target.x - 5, target.y + high / 2)
+
+
+def _stream(edge: Edge, places: dict[str, _Place], upright: bool) -> Markup:
+    start, end = _ends(edge, places, upright)
+    x1, y1, x2, y2 = start.x, start.y, end.x, end.y
+    if upright:
         bend = max(abs(y2 - y1) / 2, 14)
         curve = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
-        at, anchor, shift = _Place((x1 + x2) / 2 + 10, (y1 + y2) / 2), "start", 0.0
     else:
-        x1, y1, x2, y2 = source.x + wide, source.y + high / 2, target.x - 5, target.y + high / 2
         bend = max(abs(x2 - x1) / 2, 14)
         curve = f"M{x1:.1f} {y1:.1f}C{x1 + bend:.1f} {y1:.1f} {x2 - bend:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
-        at, anchor, shift = _Place((x1 + x2) / 2, (y1 + y2) / 2 - 6), "middle", 2.0
-    said = text.clip(text.plain(edge.partitioning), _LABEL)
-    expected = "" if edge.rate_per_s is None else text.rate(edge.rate_per_s)
+    return Markup('<g class="edge"><path class="stream" d="{}"/><path class="tip" d="{}"/></g>').format(
+        curve, _tip(x2, y2, upright)
+    )
+
+
+def _label(edge: Edge, places: dict[str, _Place], upright: bool) -> Markup:
+    start, end = _ends(edge, places, upright)
+    x, y = (start.x + end.x) / 2, (start.y + end.y) / 2
+    at, anchor, shift = (_Place(x + 10, y), "start", 0.0) if upright else (_Place(x, y - 6), "middle", 2.0)
     return Markup(
-        '<g class="edge"><path class="stream" d="{curve}"/><path class="tip" d="{tip}"/>'
-        '<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{said}</text>'
+        '<g class="edge said"><text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{said}</text>'
         '<text class="rate" x="{x:.1f}" y="{below:.1f}" text-anchor="{anchor}">{expected}</text></g>'
     ).format(
-        curve=curve,
-        tip=_tip(x2, y2, upright),
         x=at.x,
         y=at.y,
         anchor=anchor,
-        said=said,
+        said=text.clip(text.plain(edge.partitioning), _LABEL),
         below=at.y + 16 + shift,
-        expected=expected,
+        expected="" if edge.rate_per_s is None else text.rate(edge.rate_per_s),
     )
 
 

@@ -11,6 +11,7 @@ import typer
 from holdfast import terminal
 from holdfast.commands.options import as_options
 from holdfast.file_kinds import KINDS, described
+from models.errors import InputError
 
 if TYPE_CHECKING:
     from models.inputs import RunInputs
@@ -73,6 +74,8 @@ def show(
     refuse_graph(graph, force=force)
     with as_options({"of": "--graph-of"}):
         job_graph.refuse_kind(graph_of)
+    if graph is None and graph_of != "operators":
+        raise InputError.at("--graph-of", graph_of, "says what --graph writes, and there is none", "--graph job.dot")
     loaded, inputs, missing = _load(file, settings)
     if graph is not None:
         with as_options({"of": "--graph-of"}):

@@ -133,6 +133,18 @@ def test_show_tells_of_an_overloaded_operator_where_its_wait_grows(capsys: pytes
     assert "grows without end at server" in " ".join(holdfast(capsys, "show", "mm1", "--set", slow)[1].split())
 
 
+def test_show_says_about_where_threads_and_shared_cores_are_short(capsys: pytest.CaptureFixture[str]) -> None:
+    def found(cores: int) -> str:
+        tasks = ("operators.server.parallelism=3", 'operators.departures.inputs={server="shuffle"}')
+        host = ('hosts.worker.cpu="shared"', f"hosts.worker.cores={cores}")
+        code, out, _ = holdfast(capsys, "show", "mm1", *(word for one in (*tasks, *host) for word in ("--set", one)))
+        assert code == 0
+        return " ".join(out.split())
+
+    assert "its mean latency about" in found(2) and "waiting for threads and shared cores" in found(2)
+    assert "its mean latency" in found(3) and "latency about" not in found(3) and "shared cores" not in found(3)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -145,6 +157,7 @@ def test_show_tells_of_an_overloaded_operator_where_its_wait_grows(capsys: pytes
             "--graph-of = nodes: is no graph of a job (known here: operators",
         ),
         (("--graph", "x.dot", "--graph-of", "tasks"), "--graph-of = tasks: would have"),
+        (("--graph-of", "placement"), "--graph-of = placement: says what --graph writes, and there is none"),
     ],
     ids=" ".join,
 )

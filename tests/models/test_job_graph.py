@@ -46,6 +46,12 @@ def test_the_graph_has_all_that_the_slowest_path_is_made_of(scenario: Scenario) 
         assert before is None or graph.edges[before, step.operator]["link_s"] == step.link_s
 
 
+def test_all_but_sinks_have_what_they_send(scenario: Scenario) -> None:
+    for name, described in scenario.graph().nodes(data=True):
+        sends = scenario.operators[name].kind != "sink"
+        assert ("selectivity" in described) == ("rate_out_per_s" in described) == sends
+
+
 def test_tasks_are_on_their_hosts_and_send_where_the_partitioning_says(scenario: Scenario) -> None:
     graph = scenario.graph("tasks")
     assert {task: described["host"] for task, described in graph.nodes(data=True)} == layout.placement(scenario)

@@ -90,19 +90,108 @@ def test_threads_of_a_task_serve_one_queue() -> None:
     assert slowest(threads).steps[2].wait_s == pytest.approx(queueing.mmc(50, 40 * MS, 3).wait_s)
 
 
-def test_tasks_of_a_host_with_shared_cores_wait_in_one_queue() -> None:
-    shared = line(hosts={"worker": {"cpu": "shared", "cores": 2}})
+SHARED = {"cpu": "shared", "cores": 2}
+
+
+def test_tasks_with_as_many_threads_as_their_host_has_cores_wait_in_one_queue() -> None:
+    found = slowest(line(hosts={"worker": SHARED}, operators__b__threads=2, operators__c__threads=2))
     second = (10**2 * 2 + 16**2 * 2) / 2 * MS**2  # of a mixture of two exponential times
     expected = queueing.mgc(100, 13 * MS, second / (13 * MS) ** 2 - 1, 2).wait_s
-    assert [step.wait_s for step in slowest(shared).steps[1:3]] == pytest.approx([expected, expected])
+    assert [step.wait_s for step in found.steps[1:3]] == pytest.approx([expected, expected])
+    assert not found.rough
 
 
 def test_on_a_host_that_shares_its_cores_evenly_a_tuple_waits_in_proportion_to_its_service() -> None:
-    even = slowest(line(hosts={"worker": {"cpu": "processor-sharing", "cores": 2}}))
+    evenly = {"cpu": "processor-sharing", "cores": 2}
+    even = slowest(line(hosts={"worker": evenly}, operators__b__threads=2, operators__c__threads=2))
     for step, own_s in ((even.steps[1], 10 * MS), (even.steps[2], 16 * MS)):
         expected = queueing.processor_sharing_s(100, 13 * MS, 2, own_s)
         assert step.wait_s is not None
         assert step.wait_s + step.service_s == pytest.approx(expected)
+
+
+def maps(cpu: str, cores: int, *tasks: tuple[int, int]) -> Scenario:
+    """Maps of 10 ms on one host, each with a source of its own: (tuples/s, threads) of each."""
+    operators: dict[str, Any] = {}
+    workload: dict[str, Any] = {}
+    for number, (rate, threads) in enumerate(tasks):
+        source, name = f"s{number}", f"m{number}"
+        workload[source] = {"rate": f"{rate} /s", "arrivals": {"distribution": "exponential"}}
+        operators[source] = {"kind": "source"}
+        service = {"service": exponential("10 ms"), "threads": threads}
+        operators[name] = {"kind": "map", "inputs": {source: "shuffle"}, **service}
+        operators[f"k{number}"] = {"kind": "sink", "inputs": {name: "shuffle"}}
+    host = {"cpu": cpu, "cores": cores}
+    return scenario_from({"duration": "200 s", "workload": workload, "operators": operators, "hosts": {"h": host}})
+
+
+def waits(scenario: Scenario) -> list[float | None]:
+    """Return the waits of the maps."""
+    found = MeanTimes(scenario, expected_load(scenario)).waits_s()
+    return [wait_s for name, wait_s in found.items() if name.startswith("m")]
+
+
+@pytest.mark.parametrize("cpu", ["dedicated", "shared", "processor-sharing"])
+def test_with_a_core_for_each_thread_a_task_waits_as_on_cores_of_its_own(cpu: str) -> None:
+    scenario = maps(cpu, 8, (90, 1), (150, 2), (120, 1))
+    alone = queueing.mm1(90, 10 * MS).wait_s, queueing.mmc(150, 10 * MS, 2).wait_s
+    assert waits(scenario) == [pytest.approx(alone[0]), pytest.approx(alone[1]), None]
+    assert not MeanTimes(scenario, expected_load(scenario)).rough()
+
+
+@pytest.mark.parametrize("cpu", ["shared", "processor-sharing"])
+def test_where_threads_and_cores_are_short_the_longer_wait_counts(cpu: str) -> None:
+    scenario = maps(cpu, 2, (90, 1), (40, 1), (40, 1))
+    of_host = queueing.mmc(170, 10 * MS, 2).wait_s
+    assert waits(scenario) == pytest.approx([queueing.mm1(90, 10 * MS).wait_s, of_host, of_host])
+    assert MeanTimes(scenario, expected_load(scenario)).rough() == {"m0", "m1", "m2"}
+    assert slowest(scenario).rough
+
+
+@pytest.mark.parametrize("cpu", ["shared", "processor-sharing"])
+def test_a_queue_without_end_is_that_of_the_task_or_of_all_tasks_of_the_host(cpu: str) -> None:
+    assert [one is None for one in waits(maps(cpu, 2, (100, 1), (20, 1), (20, 1)))] == [True, False, False]
+    assert waits(maps(cpu, 2, (70, 1), (70, 1), (70, 1))) == [None, None, None]
+
+
+@pytest.mark.parametrize("cpu", ["shared", "processor-sharing"])
+@pytest.mark.parametrize("others", [(), ((40, 1), (40, 1)), ((60, 4),)], ids=str)
+def test_no_wait_gets_shorter_with_the_rate_of_a_task_or_with_fewer_cores(
+    cpu: str, others: tuple[tuple[int, int], ...]
+) -> None:
+    def found(rate: int, cores: int) -> list[float]:
+        return [float("inf") if one is None else one for one in waits(maps(cpu, cores, (rate, 1), *others))]
+
+    by_rate = [found(rate, 2) for rate in range(10, 130, 10)]
+    by_cores = [found(60, cores) for cores in (8, 4, 3, 2, 1)]
+    for steps in (by_rate, by_cores):
+        for before, after in pairwise(steps):
+            assert all(more >= less * (1 - 1e-12) for less, more in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "cores", "tasks", "at_least"),
+    [
+        ("shared", 8, ((80, 1),), 0.9),
+        ("processor-sharing", 8, ((80, 1),), 0.9),
+        ("shared", 2, ((60, 2), (60, 2)), 0.9),
+        ("shared", 2, ((60, 1), (60, 4)), 0.8),
+        ("shared", 2, ((50, 1),) * 3, 0.7),
+        ("processor-sharing", 2, ((50, 1),) * 3, 0.6),
+        ("shared", 4, ((60, 1),) * 6, 0.5),
+        ("processor-sharing", 4, ((60, 1),) * 6, 0.5),
+    ],
+    ids=str,
+)
+def test_a_run_waits_as_long_or_at_most_twice_where_both_waits_are_alike(
+    cpu: str, cores: int, tasks: tuple[tuple[int, int], ...], at_least: float
+) -> None:
+    """The wait of all maps together; on evenly shared cores with the time by which sharing makes services longer."""
+    scenario = maps(cpu, cores, *tasks)
+    rates = [rate for rate, _ in tasks]
+    measured = run(scenario).summary["latency_s"]["mean"] - 10 * MS
+    told = sum(rate * (wait_s or 0.0) for rate, wait_s in zip(rates, waits(scenario), strict=True)) / sum(rates)
+    assert at_least * measured <= told <= 1.1 * measured
 
 
 def test_a_faster_host_serves_in_less_time() -> None:

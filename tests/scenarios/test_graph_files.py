@@ -32,6 +32,24 @@ def test_graphml_holds_the_whole_graph(graph: nx.DiGraph, tmp_path: Path) -> Non
     assert read.graph["name"] == graph.graph["name"]
 
 
+def test_graphml_escapes_what_xml_cannot_hold_and_keeps_names_apart(tmp_path: Path) -> None:
+    graph = nx.DiGraph(name="esc \x1b and \ufffe")
+    graph.add_edge("a\x01", "a\\u0001", partitioning="\x00\ud800\r")
+    graph.add_node("ä\t\n\U0001f600", kind="map", parallelism=2)
+    write_graph(graph, tmp_path / "job.graphml")
+    read = nx.read_graphml(tmp_path / "job.graphml")
+    assert read.graph["name"] == "esc \\u001b and \\ufffe"
+    assert list(read.edges(data=True)) == [("a\\u0001", "a\\\\u0001", {"partitioning": "\\u0000\\ud800\\u000d"})]
+    assert read.nodes["ä\t\n\U0001f600"] == {"kind": "map", "parallelism": 2}
+
+
+def test_suffixes_in_capitals_are_the_same_formats(graph: nx.DiGraph, tmp_path: Path) -> None:
+    for small, large in (("job.dot", "LARGE.DOT"), ("job.graphml", "LARGE.GraphML")):
+        write_graph(graph, tmp_path / small)
+        write_graph(graph, tmp_path / large)
+        assert (tmp_path / large).read_bytes() == (tmp_path / small).read_bytes()
+
+
 def test_dot_has_a_line_for_each_node_and_edge(graph: nx.DiGraph, tmp_path: Path) -> None:
     write_graph(graph, tmp_path / "job.dot")
     first, direction, *lines, last = (tmp_path / "job.dot").read_text().splitlines()
