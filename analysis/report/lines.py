@@ -161,6 +161,7 @@ def highest(given: Lines, what: str) -> str:
     who = text.plain(given.names[int(row)])
     at = float(np.asarray(given.at_s)[column])
     most = text.number(float(values[row, column]))
+    what = what.replace("tuples", "tuple") if most == "1" else what
     return f"Highest: {most} {what} at {who}, {text.number(at, 6)}\u00a0s after the start."  # as on the axis
 
 

@@ -14,6 +14,7 @@ from analysis.report.colours import style, styles
 from analysis.report.content import Edge, Latency, Lines, OperatorBox, Recovery, Topology
 from analysis.report.figure import fit
 from analysis.report.heat import heat
+from analysis.report.lines import highest
 from analysis.report.lines import lines as line_figure
 from analysis.report.parts import Moved, PlacedGroup, PlacedHost
 from analysis.report.sections import sections_of
@@ -247,3 +248,9 @@ def test_a_cycle_in_the_dataflow_is_drawn():
     )
     read = Page(render_report(ReportContent("t", "q", topology=loop)))
     assert sum(attributes.get("class") == "edge" for _, attributes in read.tags) == 4  # level and upright
+
+
+def test_the_highest_of_one_tuple_is_in_the_singular():
+    one = Lines(np.arange(2.0), ("count",), np.array([[0.2, 1.001]]))
+    assert highest(one, "waiting tuples").startswith("Highest: 1 waiting tuple at count, ")
+    assert highest(replace(one, values=np.array([[0.2, 1.01]])), "waiting tuples").startswith("Highest: 1.01 waiting t")
