@@ -43,7 +43,7 @@ def test_the_caption_of_latency_compares_the_recovery_with_the_time_before_it():
     p99 = np.full(60, 0.01)
     p99[[32, 40]] = 4.0, 9.0  # within the recovery of 30 .. 34 s, and after it
     ended = Recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0)
-    never = "During the recovery the p99 reaches 4\u00a0s; before the failure it was never above that"
+    never = "During the recovery the p99 reaches 4\u00a0s; before the failure it was at most 10\u00a0ms"
     later = "afterwards it was in 3.85\u00a0% of the intervals above that"  # one of 26
     assert latency_caption(p99, (ended,)).endswith(f"in replication 0. {never}; {later}.")
     p99[40] = 4.0
@@ -57,7 +57,9 @@ def test_a_recovery_that_did_not_end_lasts_to_the_end_of_the_run():
     p99[[32, 59]] = 4.0, 9.0
     ended, open_ = Recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0), Recovery("a", 50.0, 1.0, None, None, None, None)
     both = latency_caption(p99, (ended, open_))
-    assert "During the 2 recoveries the p99 reaches 9\u00a0s; before the first failure it was never above that" in both
+    assert (
+        "During the 2 recoveries the p99 reaches 9\u00a0s; before the first failure it was at most 10\u00a0ms" in both
+    )
 
 
 def test_the_caption_of_latency_says_when_nothing_came_during_the_recovery_or_before_it():
