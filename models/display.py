@@ -112,7 +112,7 @@ def count(value: float | None, noun: str = "", nouns: str = "") -> str:
     ('4,883', '1 host', '12,000 hosts', '2 queries')
     """
     said = number(None if value is None else round(value) if math.isfinite(value) else value)
-    return f"{said} {noun if value == 1 else nouns or noun + 's'}" if noun else said
+    return f"{said} {noun if said == '1' else nouns or noun + 's'}" if noun else said
 
 
 def about(value: float | None, digits: int = 2) -> str:
@@ -268,21 +268,30 @@ def between(low: float | None, high: float | None, form: Form = duration, digits
 def plus_minus(mean: float | None, half: float | None, form: Form = number, *, signed: bool = False) -> str:
     """Return a mean and half of its interval in one unit, both to the second digit of the half.
 
-    The mean stands alone where no interval is known. `signed`: more than nothing has a plus.
+    They have more digits where only these show whether the interval holds zero. The mean stands alone where no interval
+    is known. `signed`: more than nothing has a plus.
 
     >>> plus_minus(0.0123, 0.00041, duration), plus_minus(0.42, 0.0312, share), plus_minus(1234.5, None)
     ('12.3 ± 0.41 ms', '42 ± 3.1 %', '1,235')
+    >>> plus_minus(27.3, 26.9)
+    '27.3 ± 26.9'
     """
     if mean is None or half is None or not math.isfinite(half):
         said = form(mean)
     elif not half:
-        number_of, _, unit = form(mean).partition(" ")
-        said = f"{number_of} ± 0 {unit}".rstrip()
+        number_of, _, unit = form(mean).rpartition(" ")
+        said = f"{number_of} ± 0 {unit}" if unit in _SIZES else f"{form(mean)} ± 0"
     else:
-        unit = form(mean or half).partition(" ")[2]
+        unit = form(max(abs(mean), half)).rpartition(" ")[2]
+        unit = unit if unit in _SIZES else ""  # a number, or its power of ten
         middle, width = (_EXACTLY.divide(_decimal(value), _SIZES[unit]) for value in (mean, half))
-        places = max(0, min(1 - width.adjusted(), _MOST_DIGITS - 1 - middle.adjusted()))
-        said = f"{_plain(_round(middle, places, 'nearest'))} ± {number(width, 2)} {unit}".rstrip()
+        for more in range(_MOST_DIGITS):
+            places = max(0, min(1 + more - width.adjusted(), _MOST_DIGITS - 1 - middle.adjusted()))
+            shown = _round(middle, places, "nearest")
+            wide = _round(width, max(0, 1 + more - width.adjusted()), "nearest")
+            if _order(abs(shown), wide) == _order(abs(middle), width):
+                break
+        said = f"{_plain(shown)} ± {number(width, 2 + more)} {unit}".rstrip()
     return f"+{said}" if signed and mean and mean > 0 and not said.startswith("0 ") else said
 
 
@@ -334,6 +343,10 @@ def _round(value: Decimal, places: int, rounding: Rounding) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-places), rounding=_MODES[rounding], context=_EXACTLY)
 
 
+def _order(one: Decimal, other: Decimal) -> int:
+    return (one > other) - (one < other)
+
+
 def _plain(value: Decimal) -> str:
-    said = f"{value:,f}"
+    said = f"{value or abs(value):,f}"  # nothing has no sign
     return said.rstrip("0").removesuffix(".") if "." in said else said

@@ -88,7 +88,7 @@ class MigrationSteps:
             check.add(
                 f"size_bytes[{at}]",
                 float(sizes[at]),
-                f"takes more than {display.duration(LARGEST, 6)} on the links of its hosts",
+                f"takes more than {display.number(LARGEST)} s on the links of its hosts",
             )
 
     @property

@@ -24,6 +24,7 @@ _POINTS = 300
 _TINY = 1e-12  # chances below are not told apart
 _MOST_HOSTS = 1000
 DOUBTFUL = 0.01  # p below which hosts are said to differ
+_FIFTHS = {"tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1], "ticktext": [display.share(k / 5) for k in range(6)]}
 _DASHES = ("dash", "dot", "dashdot", "longdash")
 _ASSUMPTIONS = (
     "Hosts are watched in the window that the log or `--begin` and `--end` give; without these it begins with the "
@@ -141,7 +142,7 @@ def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:
             **long_time_ticks(),
             "unifiedhovertitle": header("s"),
         },
-        "yaxis": {"title": {"text": "share that is longer"}, "range": [0, 1.02], "tickformat": ".0%"},
+        "yaxis": {"title": {"text": "share that is longer"}, "range": [0, 1.02], **_FIFTHS},
         "hovermode": "x unified",
     }
     few = np.unique(np.linspace(0, at.size - 1, min(at.size, 24)).astype(int)).tolist()

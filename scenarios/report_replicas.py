@@ -361,7 +361,7 @@ def _steps(
         "type": "scatter", "mode": "lines+markers", "name": name, "x": list(at),
         "y": [float(f"{value:.6g}") if value else None for value in values],
         "line": {"color": colour, "width": 2, "dash": dash, "shape": shape}, "marker": {"size": 7, "color": colour},
-        "hovertemplate": f"{reading('x', unit)}: broken {SHARE} of the time",
+        "hovertemplate": f"{reading('x', unit, at)}: broken {SHARE} of the time",
     }  # fmt: skip
 
 

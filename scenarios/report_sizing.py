@@ -158,7 +158,7 @@ def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
         {
             "type": "scatter", "mode": "lines+markers", "name": "cheapest", "x": at, "y": cost,
             "line": {"color": style(0).colour, "width": 2, "shape": "vh"}, "marker": {"size": 7},
-            "hovertemplate": reading("y", cost_unit(found.problem)),
+            "hovertemplate": reading("y", cost_unit(found.problem), cost),
         }
     ]  # fmt: skip
     data += [

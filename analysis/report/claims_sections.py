@@ -91,7 +91,7 @@ def _line(given: Chart, k: int, drawn: Style) -> Spec:
         "y": plain_list(given.values[k]),
         "line": {"color": colour, "width": 2.2, "dash": dash},
         "marker": {"color": colour, "size": 6, "symbol": symbol},
-        "hovertemplate": reading("y", _unit(given.y_axis)),
+        "hovertemplate": reading("y", _unit(given.y_axis), given.values[k]),
     }
 
 
@@ -104,7 +104,7 @@ def _marks(given: Chart, k: int, drawn: Style) -> Spec:
         "x": plain_list(given.x),
         "y": plain_list(given.marks[k]),
         "marker": {"color": drawn.colour, "size": 11, "symbol": "circle-open"},
-        "hovertemplate": reading("y", _unit(given.y_axis)),
+        "hovertemplate": reading("y", _unit(given.y_axis), given.marks[k]),
         "showlegend": False,
     }
 

@@ -55,11 +55,11 @@ def promises(system: System, one: DynamicsRecords, order: Sequence[str]) -> Figu
         "showlegend": True,
     }
     rows = tuple(
-        (text.plain(name), _day(row[1], size), _day(row[2], size), f"{row[3]:.3g}")
+        (text.plain(name), _when(row[1]), _when(row[2]), text.share(row[3]))
         for name in shown
         for row in of[name][: _MOST_NUMBERS // len(shown)]
     )
-    heads = ("query", f"from [{unit}]", f"to [{unit}]", "P(broken)")
+    heads = ("query", "from", "to", "P(broken)")
     title = "What queries have, and what they are promised"
     return Figure("promises", title, _promises_caption(system, one, shown, of), data, layout, 420, heads, rows)
 
@@ -186,7 +186,7 @@ def numbers(system: System, one: DynamicsRecords) -> Figure:
         at, count = counted(stretches, one.end_ns)
         data.append(_count(name, [*at.tolist(), one.end_ns], [*count.tolist(), int(count[-1])], size, (colour, dash)))
         step = max(1, at.size // (_MOST_NUMBERS // len(series)))
-        rows += [(name, _day(when, size), f"{n:,}") for when, n in zip(at[::step], count[::step], strict=True)]
+        rows += [(name, _when(when), display.count(n)) for when, n in zip(at[::step], count[::step], strict=True)]
     layout: Spec = {
         "xaxis": {
             "title": {"text": f"time [{unit}]"},
@@ -198,7 +198,7 @@ def numbers(system: System, one: DynamicsRecords) -> Figure:
         "showlegend": True,
     }
     said = "Of operators that are split each part is an instance."
-    heads = ("what", f"from [{unit}]", "how many")
+    heads = ("what", "from", "how many")
     return Figure("numbers", "How many hosts and instances there are", said, data, layout, 340, heads, tuple(rows))
 
 
@@ -210,7 +210,7 @@ def _count(name: str, at: Sequence[int], count: Sequence[int], size: float, styl
         "x": [_number(when, size) for when in at],
         "y": list(count),
         "line": {"color": style[0], "width": 2, "dash": style[1], "shape": "hv"},
-        "hovertemplate": "%{y:,}",  # the name says of what
+        "hovertemplate": "%{y:,}\u00a0" + name.removesuffix(" in use"),
     }
 
 
@@ -229,5 +229,5 @@ def _number(when_ns: float, size: float) -> float:
     return float(f"{when_ns / NS_PER_S / size:.7g}")
 
 
-def _day(when_ns: float, size: float) -> str:
-    return text.number(float(when_ns) / NS_PER_S / size, 5)
+def _when(at_ns: float) -> str:
+    return text.together(display.duration(float(at_ns) / NS_PER_S, 5))

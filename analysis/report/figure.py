@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from analysis.report import text
 
@@ -40,9 +41,19 @@ class Figure:
         return text.for_script({"data": self.data, "layout": self.layout})
 
 
-def reading(axis: str, unit: str = "") -> str:
-    """The part of a hover text that is the value on an axis, four digits of it, with its unit."""
-    return f"%{{{axis}:,.4~r}}" + (f"\u00a0{unit}" if unit else "")
+def reading(axis: str, unit: str = "", values: npt.ArrayLike = ()) -> str:
+    """The part of a hover text that is the value on an axis, with its unit.
+
+    It has four digits, or as many as the greatest of the values has before the point, so that none is lost there.
+    """
+    return f"%{{{axis}:,.{digits_for(values, 4)}~r}}" + (f"\u00a0{unit}" if unit else "")
+
+
+def digits_for(values: npt.ArrayLike, least: int) -> int:
+    """How many digits the greatest of the values has before the point, or `least`."""
+    known = np.asarray(values, dtype=np.float64)
+    known = np.abs(known[np.isfinite(known)])
+    return max(least, len(f"{known.max():.0f}")) if known.size else least
 
 
 def header(unit: str) -> Spec:
@@ -66,10 +77,16 @@ def fit(matrix: np.ndarray, rows: int, columns: int) -> tuple[np.ndarray, int, i
 
 
 def plain_list(values: np.ndarray) -> list[float | None]:
-    """Six significant digits are more than a screen shows; NaN and infinity become None."""
-    return [float(f"{value:.6g}") if math.isfinite(value) else None for value in np.asarray(values).tolist()]
+    """Six significant digits, and all before the point, are more than a screen shows; NaN and infinity become None."""
+    return [_rounded(value, 6) for value in np.asarray(values).tolist()]
 
 
 def plain_matrix(values: np.ndarray) -> list[list[float | None]]:
-    """Rows of four significant digits; NaN and infinity become None."""
-    return [[float(f"{v:.4g}") if math.isfinite(v) else None for v in row] for row in values.tolist()]
+    """Rows of four significant digits, and all before the point; NaN and infinity become None."""
+    return [[_rounded(value, 4) for value in row] for row in values.tolist()]
+
+
+def _rounded(value: float, digits: int) -> float | None:
+    if not math.isfinite(value):
+        return None
+    return float(f"{value:.0f}") if abs(value) >= 10 ** (digits - 1) else float(f"{value:.{digits}g}")

@@ -20,6 +20,7 @@ def key_group_load(load: KeyGroupLoad, position: int) -> Figure:
     unit, size = _time_unit(load.bin_s * counts.shape[1])
     since = f" since {text.label(load.start)}" if load.start else ""
     colour = [[k / 4, f"var:--heat{k}"] for k in range(5)]
+    many = reading("z", "tuples per bin", shown)
     trace = {
         "type": "heatmap",
         "z": plain_matrix(shown),
@@ -27,7 +28,7 @@ def key_group_load(load: KeyGroupLoad, position: int) -> Figure:
         "y": plain_list(np.arange(shown.shape[0]) * groups_each),
         "colorscale": colour,
         "colorbar": {"title": {"text": "tuples per bin", "side": "right"}},
-        "hovertemplate": f"key group %{{y}}, {reading('x', unit)}: {reading('z', 'tuples per bin')}<extra></extra>",
+        "hovertemplate": f"key group %{{y}}, {reading('x', unit)}: {many}<extra></extra>",
     }
     return Figure(
         name=f"load-{position}",
@@ -159,6 +160,7 @@ def phases(recoveries: Sequence[Recovery]) -> Figure | None:
         f"{text.label(one.host, 20)}<br>{text.number(one.failed_s, 6)} s, replication {one.replication}"
         for one in known
     ]
+    took = reading("x", "s", [one.total_s or 0.0 for one in known])
     data = [
         {
             "type": "bar",
@@ -167,7 +169,7 @@ def phases(recoveries: Sequence[Recovery]) -> Figure | None:
             "y": names,
             "x": [getattr(one, f"{phase}_s") for one in known],
             "marker": {"color": f"var:--phase-{phase}"},
-            "hovertemplate": f"%{{y}}<br>{said}: {reading('x', 's')}<extra></extra>",
+            "hovertemplate": f"%{{y}}<br>{said}: {took}<extra></extra>",
         }
         for phase, said in PHASES.items()
     ]

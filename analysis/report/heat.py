@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.report import text
 from analysis.report.content import Lines
-from analysis.report.figure import Figure, Spec, fit, plain_list, plain_matrix
+from analysis.report.figure import Figure, Spec, digits_for, fit, plain_list, plain_matrix
 from analysis.report.scales import is_wide
 
 _MOST_ROWS, _MOST_COLUMNS = 200, 240
@@ -47,7 +47,7 @@ def heat(given: Lines, *, name: str, title: str, axis: str, unit: str, caption: 
         "ygap": 1 if len(names) <= _FEW else 0,
         "colorscale": [[k / 4, f"var:--heat{k}"] for k in range(5)],
         "colorbar": {"title": {"text": axis, "side": "right"}},
-        "hovertemplate": f"%{{y}}, %{{text}}: %{{customdata:,.3~r}}\u00a0{unit}<extra></extra>",
+        "hovertemplate": f"%{{y}}, %{{text}}: %{{customdata:,.{digits_for(shown, 3)}~r}}\u00a0{unit}<extra></extra>",
     }
     trace |= {"zmin": 0} | ({"zmax": _FULL} if unit == "%" else {})
     if log:

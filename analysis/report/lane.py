@@ -114,7 +114,7 @@ def _trace(row: str, place: int, marks: Sequence[_Mark]) -> Spec:
             "color": colour,
             "line": {"color": colour, "width": 1.5},
         },
-        "hovertemplate": f"%{{text}}, at {reading('x', 's')}<extra></extra>",
+        "hovertemplate": f"%{{text}}, at {reading('x', 's', [at for at, _, _ in shown])}<extra></extra>",
         "cliponaxis": False,
     }
 

@@ -74,7 +74,10 @@ def _latency_caption(line: Latency, recoveries: Sequence[Recovery]) -> str:
     one = len(recoveries) == 1
     failure, then = ("the failure", "afterwards") if one else ("the first failure", "between and after the recoveries")
     if (seen & before).any():
-        said += f"; before {failure} it was {_how_often_above(p99[seen & before], worst)} above that"
+        usual = p99[seen & before]
+        said += f"; before {failure} it was "
+        often = f"{_how_often_above(usual, worst)} above that"
+        said += often if (usual > worst).any() else f"at most {text.seconds(float(usual.max()))}"
     after = p99[seen & ~before & ~during]
     if (after > worst).any():
         said += f"; {then} it was {_how_often_above(after, worst)} above that"
@@ -161,6 +164,7 @@ def highest(given: Lines, what: str) -> str:
     who = text.plain(given.names[int(row)])
     at = float(np.asarray(given.at_s)[column])
     most = text.number(float(values[row, column]))
+    what = what.replace("tuples", "tuple") if most == "1" else what
     return f"Highest: {most} {what} at {who}, {text.number(at, 6)}\u00a0s after the start."  # as on the axis
 
 
@@ -174,7 +178,7 @@ def _line(name: str, at: np.ndarray, values: np.ndarray, style: tuple[str, float
         "y": plain_list(values),
         "line": {"color": colour, "width": width, "dash": dash},
         "connectgaps": False,
-        "hovertemplate": reading("y", unit),
+        "hovertemplate": reading("y", unit, values),
     }
 
 

@@ -149,7 +149,7 @@ def _asked(at: np.ndarray, name: str, count: np.ndarray, symbol: str, colour: st
         "x": plain_list(at[seen]),
         "y": plain_list(np.asarray(count)[seen]),
         "marker": {"symbol": symbol, "size": 10, "color": colour},
-        "hovertemplate": "%{y:,}",  # the name says of what
+        "hovertemplate": "%{y:,} key groups",
     }
 
 

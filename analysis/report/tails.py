@@ -11,6 +11,7 @@ from analysis.report.colours import styles
 from analysis.report.figure import SHARE, Figure, plain_list, reading
 from analysis.report.parts import Curve
 from analysis.report.scales import log_ticks, share_ticks
+from models import display
 
 _MOST = 8
 _DASHES = ("solid", "dash", "dot", "dashdot")  # each line has its own: where two are one, both are seen
@@ -44,7 +45,7 @@ def tail(
                 "y": plain_list(shares),
                 "line": {"color": colour, "width": 2.2, "dash": _DASHES[k % len(_DASHES)]},
                 "marker": {"color": colour, "size": 8, "symbol": symbol},
-                "hovertemplate": f"{SHARE} took {reading('x', 's')} or longer",
+                "hovertemplate": f"{SHARE} took {reading('x', 's', times)} or longer",
             }
         )
     least = min(float(_shares(curve).min()) for curve in shown)
@@ -67,6 +68,13 @@ def reached(curve: Curve, level: float) -> float | None:
     """The longest time [s] of the curve that at least this share of the tuples took; None where none is known."""
     enough = np.flatnonzero(np.asarray(curve.share, dtype=np.float64) >= level * (1 - 1e-12))
     return float(np.asarray(curve.at_s, dtype=np.float64)[enough[-1]]) if enough.size else None
+
+
+def _least(curve: Curve, at_s: float) -> str:
+    """The time that so many took at least; that of a bin, which is up to 0.8 % wide, has digits that hold for all."""
+    if curve.points:
+        return text.seconds(at_s)
+    return text.together(display.duration(at_s, 2, rounding="down"))
 
 
 def _times(curve: Curve) -> np.ndarray:
@@ -95,13 +103,13 @@ def _caption(shown: Sequence[Curve], known: int, whole: bool) -> str:
         (name,) = ends
         slowest = float(_times(shown[0])[-1])
         return (
-            f"One tuple in a thousand took {text.seconds(ends[name])} or more, the slowest "
+            f"One tuple in a thousand took {_least(shown[0], ends[name])} or more, the slowest "
             f"{text.seconds(slowest)}.{few}{left}"
         )
     if len(ends) > 1:
         best, worst = min(ends, key=lambda name: ends[name]), max(ends, key=lambda name: ends[name])
-        said = f"One tuple in a thousand took {text.seconds(ends[best])} or more with {text.plain(best)}"
+        said = f"One tuple in a thousand took {_least(shown[0], ends[best])} or more with {text.plain(best)}"
         if ends[worst] > ends[best]:
-            said += f", and {text.seconds(ends[worst])} or more with {text.plain(worst)}"
+            said += f", and {_least(shown[0], ends[worst])} or more with {text.plain(worst)}"
         return f"{said}.{few}{left}"
     return f"{few}{left}".strip()

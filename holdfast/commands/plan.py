@@ -5,12 +5,14 @@ from __future__ import annotations
 import json as json_text
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast import terminal
 from holdfast.commands import plan_placement, plan_replicas, plan_selection
 from holdfast.commands.options import bytes_of, refuse_limits, refuse_method
+from holdfast.plan_lines import listed, plan_lines
 from models import display
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def checkpoints(
     if json:
         sys.stdout.write(json_text.dumps(document, allow_nan=False) + "\n")
     else:
-        _show(problem, plan, rows)
+        _show(problem, plan, document, rows)
     if plan.status.value in _EXIT:
         typer.echo(f"{plan.status}: {plan.note}", err=True)
         raise typer.Exit(_EXIT[plan.status.value])
@@ -92,62 +94,35 @@ def _reason_to_dict(row: Reason) -> dict[str, object]:
     return {"checkpoint": row.checkpoint, "node": row.node, "cost": row.cost, "alternatives": others}
 
 
-def _show(problem: CheckpointAllocation, plan: CheckpointPlan, rows: list[Reason]) -> None:
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-
-    console = Console(width=None if sys.stdout.isatty() else 80, highlight=False, markup=False)
-    head = Table(show_header=False, box=None)
-    for name, value in (
-        ("status", plan.status.value),
-        ("objective", _number(plan.objective)),
-        ("bound", _number(plan.bound)),
-        ("gap", _number(plan.gap)),
-        ("method", plan.method),
-        ("seconds", _number(plan.wall_s)),
-        ("note", plan.note),
-    ):
-        head.add_row(name, value)
-    console.print(head)
-    for violation in plan.violations[:_MOST_ROWS]:
-        console.print(f"breaks {violation}")
-    if plan.assignment is None:
-        return
-    console.print(_reasons_table(rows) if rows else _nodes_table(problem, plan))
+def _show(problem: CheckpointAllocation, plan: CheckpointPlan, document: dict[str, Any], rows: list[Reason]) -> None:
+    terminal.show(*plan_lines("checkpoints", document))
+    terminal.show(*(f"breaks {violation}" for violation in plan.violations[:_MOST_ROWS]))
+    if plan.assignment is not None:
+        terminal.show(_reasons_table(rows) if rows else _nodes_table(problem, plan))
 
 
 def _nodes_table(problem: CheckpointAllocation, plan: CheckpointPlan) -> Table:
     import numpy as np  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
 
     assert plan.assignment is not None
-    table = Table("node", "load", "capacity", "checkpoints")
     loads = problem.node_loads(plan.assignment)
+    cells = []
     for n in range(min(problem.n_nodes, _MOST_ROWS)):
         here = np.flatnonzero(plan.assignment == n).tolist()
-        capacity = "" if problem.capacity is None else _number(float(problem.capacity[n]))
-        table.add_row(str(n), _number(float(loads[n])), capacity, _listed(here))
-    return table
+        capacity = () if problem.capacity is None else (display.number(float(problem.capacity[n]), 6),)
+        cells.append((str(n), display.number(float(loads[n]), 6), *capacity, listed(here)))
+    columns = ("node", "load", *(() if problem.capacity is None else ("capacity",)), "checkpoints")
+    return terminal.table("Nodes", columns, cells, text_columns=len(columns))
 
 
 def _reasons_table(rows: list[Reason]) -> Table:
-    from rich.table import Table  # noqa: PLC0415
-
-    table = Table("checkpoint", "node", "cost", "not", "cost", "why not")
+    cells = []
     for row in rows[:_MOST_ROWS]:
-        first = [str(row.checkpoint), str(row.node), _number(row.cost)]
+        first = (str(row.checkpoint), str(row.node), display.number(row.cost, 6))
         for other in row.alternatives:
-            table.add_row(*first, str(other.node), _number(other.cost), other.why_not)
-            first = ["", "", ""]
+            cells.append((*first, str(other.node), display.number(other.cost, 6), other.why_not))
+            first = ("", "", "")
         if not row.alternatives:
-            table.add_row(*first, "", "", "the only node")
-    return table
-
-
-def _listed(items: list[int]) -> str:
-    shown = " ".join(map(str, items[:12]))
-    return shown if len(items) <= 12 else f"{shown} and {len(items) - 12} more"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else display.number(value, 6)
+            cells.append((*first, "", "", "the only node"))
+    columns = ("checkpoint", "node", "cost", "not on", "cost", "why not")
+    return terminal.table("Reasons", columns, cells, text_columns=len(columns))

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from models.queries.loads import OperatorTable
     from models.replication.problem import Replication, ReplicationPlan
     from optimizer.replication.optimise import FrontPoint
     from scenarios.query_files import LoadedQueries
 
 _MOST_ROWS = 20
+_MOST_NAMED = 6
 _EXIT = {"infeasible": 3, "unknown": 4}
 _ALONE = "one of --optimise, --target and --front"
 
@@ -138,7 +140,7 @@ def replicas(
         sys.stdout.write(json_text.dumps(made, allow_nan=False) + "\n")
     else:
         skipped = [] if target is not None else [name for name in names if name not in found]
-        _show(found, problem, list(made["p"]), best, loaded.table.names, skipped)
+        _show(found, problem, list(made["p"]), best, loaded.table, skipped)
     status = found[best].status.value
     if status in _EXIT:
         typer.echo(f"{status}: {found[best].note}", err=True)
@@ -258,7 +260,7 @@ def _show(
     problem: Replication,
     chances: list[float],
     best: str,
-    names: Sequence[str],
+    table: OperatorTable,
     skipped: Sequence[str],
 ) -> None:
     from optimizer.replication.task import STRUCK  # noqa: PLC0415
@@ -274,7 +276,7 @@ def _show(
     if not rows:
         return
     columns = (
-        "importance",
+        "plan",
         *(f"p = {display.exact(value)}" for value in chances),
         "worst query",
         "operators",
@@ -298,15 +300,15 @@ def _show(
     elif bound is not None:
         least = display.number(bound, 6, rounding="down")
         notes.append(f"No plan for the target takes less than {least} CPUs ({found[best].status}).")
-    notes += _alone(found[best], problem)
+    notes += _alone(found[best], problem, table.queries)
     notes += [] if colours is None else [f"At most {colours} different operators on a host."]
     compared = terminal.table(title, columns, rows, whole_columns=1)
-    notes += _moved(found[best], problem, names)
-    terminal.show(compared, *notes, *_which(found[best], problem, names, best))
+    notes += _moved(found[best], problem, table.names)
+    terminal.show(compared, *notes, *_which(found[best], problem, table.names, best))
 
 
-def _alone(plan: ReplicationPlan, problem: Replication) -> list[str]:
-    """How many queries a single host still breaks, in words."""
+def _alone(plan: ReplicationPlan, problem: Replication, queries: Sequence[str]) -> list[str]:
+    """Which queries a single host still breaks, in words."""
     from scenarios.replication import broken_alone  # noqa: PLC0415
 
     if plan.instances is None:
@@ -314,8 +316,16 @@ def _alone(plan: ReplicationPlan, problem: Replication) -> list[str]:
     alone = broken_alone(plan, problem)
     if not alone:
         return ["No single host breaks a query."]
-    broken, (host, most) = len(set().union(*alone.values())), next(iter(alone.items()))
-    return [f"Broken by a single host: {broken} of {problem.n_queries} queries; most by host {host}: {len(most)}."]
+    broken, (host, most) = sorted(set().union(*alone.values())), next(iter(alone.items()))
+    said = f"Broken by a single host: {len(broken)} of {problem.n_queries} queries ({_named(broken, queries)})."
+    if len(most) == len(broken):
+        return [f"{said} Host {host} by itself breaks {'all of them' if len(broken) > 1 else 'it'}."]
+    return [f"{said} Host {host} breaks the most of them, {len(most)} ({_named(most, queries)})."]
+
+
+def _named(found: Sequence[int], queries: Sequence[str]) -> str:
+    shown = ", ".join(queries[q] for q in found[:_MOST_NAMED])
+    return shown if len(found) <= _MOST_NAMED else f"{shown} and {display.count(len(found) - _MOST_NAMED)} more"
 
 
 def _moved(plan: ReplicationPlan, problem: Replication, names: Sequence[str]) -> list[str]:
@@ -359,4 +369,4 @@ def _which(plan: ReplicationPlan, problem: Replication, names: Sequence[str], na
         return []
     more = f", the first {len(rows)} of {len(chosen)}" if len(rows) < len(chosen) else ""
     columns = ("operator", "primary", "replicas", "CPUs each", "queries", "broken more without")
-    return [terminal.table(f"Which operators, by {name}, and on which hosts{more}", columns, rows)]
+    return [terminal.table(f"Operators with replicas, and their hosts: plan {name}{more}", columns, rows)]

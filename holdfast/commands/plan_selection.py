@@ -12,6 +12,7 @@ import typer
 
 from holdfast import terminal
 from holdfast.commands.options import as_options, bytes_of, option_names, refuse_limits
+from holdfast.plan_lines import plan_lines
 from models import display
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def selection(
     refuse_limits(time_limit)
     problem, start = _read("selection", file, out, force, memory, running)
     plan = solve(problem, time_limit_s=time_limit, hint=start)
-    _write(plan, selection_reasons(problem, plan) if reasons else None, json, out, force)
+    why = selection_reasons(problem, plan) if reasons else None
+    _write(plan, why, json, out, force, capacity=problem.capacity)
 
 
 def queries(
@@ -76,7 +78,8 @@ def queries(
     refuse_limits(time_limit, seed)
     problem, start = _read("queries", file, out, force, memory, running)
     plan = solve(problem, time_limit_s=time_limit, seed=seed, hint=start)
-    _write(plan, query_reasons(problem, plan) if reasons else None, json, out, force)
+    why = query_reasons(problem, plan) if reasons else None
+    _write(plan, why, json, out, force, capacity=problem.capacity)
 
 
 def steps(
@@ -162,6 +165,7 @@ def _write(
     out: Path | None,
     force: bool,
     more: dict[str, float] | None = None,
+    capacity: float | None = None,
 ) -> None:
     """Print the plan, write it to `out`, and leave with the exit code of its status."""
     from scenarios.selection_files import plan_document  # noqa: PLC0415
@@ -175,33 +179,19 @@ def _write(
     if json:
         sys.stdout.write(json_text.dumps(document, allow_nan=False) + "\n")
     else:
-        _show(document, rows)
+        _show(document, rows, capacity)
     if plan.status.value in _EXIT:
         typer.echo(f"{plan.status}: {plan.note}", err=True)
         raise typer.Exit(_EXIT[plan.status.value])
 
 
-def _show(document: dict[str, Any], rows: list[SelectionReason] | None) -> None:
-    shown = [(name, _text(name, value)) for name, value in document.items() if name not in ("kind", "reasons", "split")]
-    width = max(len(name) for name, _ in shown)
-    terminal.show(*(f"{name:<{width}}  {text}" for name, text in shown if text))
+def _show(document: dict[str, Any], rows: list[SelectionReason] | None, capacity: float | None) -> None:
+    terminal.show(*plan_lines(document["kind"], document, capacity))
     if rows:
-        cells = [
-            (str(row.index), str(row.level), display.number(row.value, 6), display.number(row.weight, 6), row.why)
-            for row in rows
-        ]
-        columns = ("", "level", "value", "weight", "why")
-        terminal.show(terminal.table("Reasons", columns, cells[:_MOST_ROWS], text_columns=5))
-
-
-def _text(name: str, value: Any) -> str:
-    if isinstance(value, list) and name in ("queries", "operators"):
-        return _listed([k for k, chosen in enumerate(value) if chosen])
-    if isinstance(value, list):
-        return _listed(value)
-    return "" if value is None else display.number(value, 6) if isinstance(value, float) else str(value)
-
-
-def _listed(items: list[Any]) -> str:
-    shown = " ".join(display.number(item, 6) for item in items[:12])
-    return shown if len(items) <= 12 else f"{shown} and {len(items) - 12} more"
+        of_queries = document["kind"] == "queries"
+        cells = []
+        for row in rows[:_MOST_ROWS]:
+            level = ("no", "yes")[row.level] if of_queries else str(row.level)
+            cells.append((str(row.index), level, display.number(row.value, 6), display.number(row.weight, 6), row.why))
+        columns = ("query", "chosen") if of_queries else ("operator", "level")
+        terminal.show(terminal.table("Reasons", (*columns, "value", "weight", "why"), cells, text_columns=5))

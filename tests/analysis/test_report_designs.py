@@ -257,4 +257,7 @@ def test_the_tail_of_a_whole_and_its_parts_speaks_of_the_whole() -> None:
     figure = tail(parts, whole=True)
     assert figure is not None
     assert figure.caption == "One tuple in a thousand took 2\u00a0s or more, the slowest 2\u00a0s."
+    edge = tail([Curve("all", np.array([0.1, 3.141]), np.array([1.0, 0.001]))])  # the quantile beside it reads 3.15 s
+    assert edge is not None
+    assert edge.caption.startswith("One tuple in a thousand took 3.1\u00a0s or more")
     assert len(figure.data) == 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from analysis.report import text
-from analysis.report.figure import plain_list
+from analysis.report.figure import plain_list, reading
 
 
 @pytest.mark.parametrize(
@@ -48,5 +48,13 @@ def test_rates_have_all_their_digits():
 
 def test_what_is_no_number_becomes_null_in_figures():
     assert plain_list(np.array([1.0, np.nan, np.inf])) == [1.0, None, None]
+    assert plain_list(np.array([1234567.4, 12.345678])) == [1234567.0, 12.3457]
+
+
+def test_a_hover_text_loses_no_digit_before_the_point():
+    assert reading("y", "s", [12.5, None, np.inf, 9999.0]) == "%{y:,.4~r}\u00a0s"
+    assert reading("y", "s", [12.5, 12346.0]) == "%{y:,.5~r}\u00a0s"
+    assert reading("y", "", [9_999_999.7]) == "%{y:,.8~r}"
+    assert reading("y") == "%{y:,.4~r}"
     with pytest.raises(ValueError, match="JSON"):
         text.for_script(float("nan"))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from holdfast.cli import main
+from holdfast.commands import plan_replicas
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "queries.toml"
 
@@ -52,7 +54,10 @@ def test_queries_that_a_single_host_breaks_are_counted(capsys: pytest.CaptureFix
     assert list(counts.values()) == sorted(counts.values(), reverse=True)
     out = run(capsys, "plan", "replicas", EXAMPLE, "--budget", 0, "--importance", "product")[1]
     host, most = next(iter(counts.items()))
-    assert f"Broken by a single host: 3 of 3 queries; most by host {host}: {most}." in out
+    said = " ".join(out.split())
+    assert "Broken by a single host: 3 of 3 queries (average, alerts, related)." in said
+    assert most == 3
+    assert f"Host {host} by itself breaks all of them." in said
     out = run(capsys, "plan", "replicas", EXAMPLE, "--budget", 5, "--importance", "product")[1]
     assert "No single host breaks a query." in out
 
@@ -390,3 +395,18 @@ def test_a_plan_that_the_time_limit_cut_short_says_so(
     if words[0] == "--optimise":
         assert set(made["compared"]) == {"degree", "optimised"}
         assert "struck before: utilisation" in run(capsys, "plan", "replicas", EXAMPLE, *words)[1]
+
+
+def test_the_queries_that_a_host_breaks_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = {4: [0, 2], 1: [1]}
+    monkeypatch.setattr("scenarios.replication.broken_alone", lambda plan, problem: alone)
+    plan: Any = SimpleNamespace(instances=())
+    problem: Any = SimpleNamespace(n_queries=9)
+    names = tuple("abcdefghi")
+    assert plan_replicas._alone(plan, problem, names) == [
+        "Broken by a single host: 3 of 9 queries (a, b, c). Host 4 breaks the most of them, 2 (a, c)."
+    ]
+    alone[4] = list(range(9))
+    assert plan_replicas._alone(plan, problem, names) == [
+        "Broken by a single host: 9 of 9 queries (a, b, c, d, e, f and 3 more). Host 4 by itself breaks all of them."
+    ]

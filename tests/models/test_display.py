@@ -223,3 +223,32 @@ def test_a_mean_and_its_interval_have_one_unit_and_end_at_the_same_digit() -> No
     assert display.plus_minus(3.9e6, 1234.0, display.byte_rate) == "3.9 ± 0.0012 MB/s"
     assert display.plus_minus(1.0, 0.0, display.duration) == "1 ± 0 s"
     assert display.plus_minus(0.5, None, display.duration) == "500 ms"
+
+
+def test_an_interval_shows_whether_it_holds_zero() -> None:
+    assert display.plus_minus(27.3e-6, 26.9e-6, display.duration) == "27.3 ± 26.9 µs"
+    assert display.plus_minus(26.9e-6, 27.3e-6, display.duration) == "26.9 ± 27.3 µs"
+    assert display.plus_minus(-0.100004, 0.1, display.share) == "-10.0004 ± 10 %"
+    assert display.plus_minus(27.0, 27.0) == "27 ± 27"
+    for mean, half in ((12345.4, 12345.3), (-1.5e-6, 1.4e-6), (0.0995, 0.1), (2.0, 31.0)):
+        for form in (display.number, display.duration, display.share, display.size):
+            shown, width = display.plus_minus(mean, half, form).replace(",", "").split(" ± ")
+            said = (abs(float(shown.split()[0])), float(width.split()[0]))
+            assert (said[0] > said[1]) == (abs(mean) > half), (mean, half, said)
+
+
+def test_nothing_has_no_sign_and_a_large_interval_gives_the_unit() -> None:
+    assert display.plus_minus(-0.0001, 0.2) == "0 ± 0.2"
+    assert display.plus_minus(-0.0004, 0.012, display.share) == "0 ± 1.2 %"
+    assert display.plus_minus(1e-9, 5.0, display.duration) == "0 ± 5 s"
+    assert display.plus_minus(0.44, 2.1, display.duration) == "0.4 ± 2.1 s"
+    assert display.plus_minus(1e-12, 0.0) == "10^-12 ± 0"
+
+
+def test_a_count_agrees_with_the_number_that_is_shown() -> None:
+    assert [display.count(value, "host") for value in (0.4, 0.6, 1.4, 1.6)] == [
+        "0 hosts",
+        "1 host",
+        "1 host",
+        "2 hosts",
+    ]

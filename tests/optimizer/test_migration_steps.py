@@ -171,6 +171,7 @@ def test_the_bound_of_an_odd_part_counts_half_its_hosts():
         ({"moves": [[0, 1]], "size_bytes": [1.0]}, "link_bytes_per_s"),
         ({"moves": [[0, 1]], "size_bytes": [1.0], "link_bytes_per_s": [1.0, 0.0]}, "link_bytes_per_s[1] = 0.0"),
         ({"moves": [[0, 3]], "size_bytes": [1.0], "link_bytes_per_s": [1.0, 1.0]}, "up to host 3"),
+        ({"moves": [[0, 1]], "size_bytes": [4e9], "link_bytes_per_s": [1e-300, 1.0]}, "takes more than 10^100 s on"),
         ({"moves": [[0, 1]], "duplex": 2}, "must be true or false"),
     ],
 )

@@ -116,6 +116,23 @@ def test_the_figure_of_promises_has_both_and_leaves_out_what_is_impossible_on_a_
     assert figures.promises(system(), records(), ["q", "r"]) is None
 
 
+def test_numbers_behind_figures_have_units() -> None:
+    half_minute = 30 * 10**9
+    drawn = figures.promises(system(), records(standing=[("q", half_minute, DAY, 6.85e-5)]), ["q"])
+    assert drawn is not None
+    assert (drawn.heads, drawn.rows) == (
+        ("query", "from", "to", "P(broken)"),
+        (("q", "30\u00a0s", "1\u00a0d", "0.00685\u00a0%"),),
+    )
+    counted_ = figures.numbers(system(), records(instances=[("x", "a", "primary", 1.0, half_minute, DAY)]))
+    assert ("primaries", "30\u00a0s", "1") in counted_.rows
+    assert [line["hovertemplate"] for line in counted_.data] == [
+        "%{y:,}\u00a0hosts",
+        "%{y:,}\u00a0primaries",
+        "%{y:,}\u00a0replicas",
+    ]
+
+
 def test_an_outage_names_the_hosts_of_the_query_that_were_down() -> None:
     rows = {
         "instances": [("x", "a", "primary", 0.5, 0, DAY), ("x/2", "b", "primary", 0.5, DAY, 3 * DAY)],
