@@ -219,14 +219,21 @@ def _with_different_names(source: Source) -> Source:
 def _header(path: Path, suffix: str) -> tuple[str, ...]:
     try:
         with gzip.open(path, "rb") if suffix == ".csv.gz" else path.open("rb") as file:
-            line = file.readline(_LONGEST_HEADER).decode("utf-8-sig").rstrip("\r\n")
+            start = file.readline(_LONGEST_HEADER).rstrip(b"\r\n")
+        if b"\r" in start:
+            rule, hint = "has a line that ends in CR alone", "lines end in LF or CR LF: tr '\\r' '\\n' makes them so"
+            raise InputError.at("ingest.files", str(path), rule, hint)
+        line = start.decode("utf-8-sig")
     except EOFError:
         raise InputError.at("ingest.files", str(path), "cannot be read: the gzip file ends too early") from None
     except UnicodeDecodeError:
         raise InputError.at("ingest.files", str(path), "the header line is not UTF-8 text") from None
     if not line.strip():
         raise InputError.at("ingest.files", str(path), "is empty or its first line is", "it needs a header line")
-    return tuple(next(csv.reader([line])))
+    try:
+        return tuple(next(csv.reader([line])))
+    except csv.Error as error:
+        raise InputError.at("ingest.files", str(path), f"has a header line that is not CSV: {error}") from None
 
 
 def _parquet(path: Path) -> Source:

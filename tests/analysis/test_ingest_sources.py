@@ -77,6 +77,7 @@ def test_files_that_cannot_be_used_are_all_named(tmp_path: Path) -> None:
         "empty.csv": b"", "blank.csv": b"\n1,2\n", "latin.csv": b"caf\xe9,b\n", "plain.csv.gz": b"a,b\n",
         "short.csv.gz": gzip.compress(b"a,b\n" * 1000)[:20], "twice.csv": b"a,A\n", "noname.csv": b",a\n",
         "not.parquet": b"PAR1 no", "what.txt": b"{}", "empty.jsonl": b"", "array.json": b'[\n{"a": 1}\n]\n',
+        "cr.csv": b"a,b\r1,2\r", "wide.csv": b"a" * 200_000 + b"\n",
         "no.ndjson": b"a,b\n1,2\n", "plain.json.gz": b"{}\n", "case.jsonl": b'{"a": 1, "A": 2}\n',
     }  # fmt: skip
     for name, content in contents.items():
@@ -88,6 +89,12 @@ def test_files_that_cannot_be_used_are_all_named(tmp_path: Path) -> None:
     assert len(caught.value.faults) == len(names)
     for name, fault in zip(names, caught.value.faults, strict=True):
         assert name in str(fault)
+
+
+def test_a_csv_file_whose_lines_end_in_cr_alone_is_told_how_to_become_one(tmp_path: Path) -> None:
+    (tmp_path / "cr.csv").write_bytes(b"ts,id\r2020-01-01,a\r")
+    with pytest.raises(InputError, match=r"cr\.csv: has a line that ends in CR alone \(lines end in LF or CR LF"):
+        open_sources([tmp_path / "cr.csv"])
 
 
 def test_columns_of_json_lines_are_those_of_the_first_lines_by_dotted_path(tmp_path: Path) -> None:
