@@ -95,7 +95,7 @@ def ingest(
         links = linked(sources, Path(folder))
         with spark_errors("ingest"):
             talk("reading", None)
-            frame, fields = read_all(session, Path(folder), links, columns)
+            frame, fields = read_all(session, Path(folder), links, columns, weight)
             kinds = {field.name: field.dataType.simpleString() for field in fields}
             raise_if_any(type_faults(kinds, question.columns))
             timed = frame.transform(rows.instant(fields, time, _US)).transform(rows.weighed(weight, WEIGHT))

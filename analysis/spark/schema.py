@@ -19,9 +19,10 @@ TYPES = {
     "int": "int", "integer": "int", "bigint": "bigint", "long": "bigint",
 }  # fmt: skip
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
+FRACTIONS = ("float", "double")
 KEY_TYPES = ("string", *INTEGERS, "boolean")
 TIME_TYPES = ("timestamp", "timestamp_ntz", "date", "string")
-SIMPLE_TYPES = (*KEY_TYPES, *TIME_TYPES, "float", "double")
+SIMPLE_TYPES = (*KEY_TYPES, *TIME_TYPES, *FRACTIONS)
 _FITTING = {
     "key": (KEY_TYPES, "must be text, a whole number or a boolean"),
     "time": (TIME_TYPES, "must be a timestamp, a date or text in ISO 8601"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.spark.json_lines import columns_of, held_by_others
-from analysis.spark.schema import Columns, parse_schema, type_faults
+from analysis.spark.schema import FRACTIONS, Columns, parse_schema, type_faults
 from models.errors import NO_VALUE, InputError, InputFault, header_hint, raise_if_any
 
 RESERVED = "_hf_"  # columns that ingest adds to those of the files
@@ -117,12 +117,15 @@ def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, asked
 def check_types(sources: Sequence[Source], given: Columns | None, asked: Mapping[str, str]) -> None:
     """Raise InputError where a column of `asked`, by option, has a type that cannot be one.
 
-    `given` is the schema of the user. Of types that only Spark can name nothing is said here.
+    `given` is the schema of the user. Of types that only Spark can name nothing is said here. Without a schema a
+    weight may be a column of other numbers: those that are not whole make bad rows.
     """
     kinds = dict(parse_schema(FLIGHT_SCHEMA) if given is None else given)
     if given is None:
         own = dict(sources[0].types)
         kinds = {name: kind if sources[0].is_json else _spark_type(kind) for name, kind in own.items()} | kinds
+        if kinds.get(asked.get("weight", "")) in FRACTIONS:
+            kinds[asked["weight"]] = "bigint"
     found = {name: kinds.get(name, _OPEN) for name in asked.values()}
     raise_if_any(fault for fault in type_faults(found, asked) if found[str(fault.value)] != _OPEN)
 

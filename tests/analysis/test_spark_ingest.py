@@ -525,6 +525,23 @@ def test_a_row_whose_weight_cannot_be_is_bad_and_counts_once(spark: Any, tmp_pat
     assert profile.keys == 1
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_weight_that_is_no_whole_number_is_one_bad_row_without_a_schema_too(
+    spark: Any, tmp_path: Path, suffix: str
+) -> None:
+    frame = pd.DataFrame({"ts": pd.Timestamp("2020-01-01"), "key": list("abcd"), "n": [2.0, 3.0, 2.5, np.nan]})
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "parquet":
+        frame.to_parquet(path)
+    else:
+        path.write_text("\n".join(f'{{"ts":"2020-01-01","key":"{k}","n":{n}}}' for k, n in
+                                  zip("abcd", ("2", "3.0", "2.5", "null"), strict=True)))  # fmt: skip
+    options: Any = {"key": "key", "time": "ts", "key_groups": 1, "bin_s": 60, "weight": "n", "max_bad_share": 1}
+    profile, bad = ingest([path], where="n < 9", spark=spark, **options)
+    assert profile.top_keys == (("b", 3), ("a", 2))
+    assert sorted(bad["why"].to_pylist()) == ["n: missing", "n: not a BIGINT"]
+
+
 @pytest.mark.parametrize("sizing", SETUPS.values(), ids=list(SETUPS))
 def test_weights_that_add_up_to_too_much_are_an_input_error(spark: Any, tmp_path: Path, sizing: Setup) -> None:
     path = tmp_path / "a.csv"
