@@ -47,7 +47,7 @@ def read_with_spark(
     with (
         session_for(spark, chosen, question.zone) as session,
         tempfile.TemporaryDirectory(prefix="holdfast-failures-") as folder,
-        spark_errors("FILE"),
+        spark_errors("FILE", sources, named="FILE"),
     ):
         links = linked(sources, Path(folder))
         parts = [_part(session, Path(folder), name, source, kind, question) for name, source in links.items()]

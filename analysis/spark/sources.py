@@ -6,13 +6,14 @@ import csv
 import difflib
 import gzip
 import os
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.spark.json_lines import columns_of, held_by_others
+from analysis.spark.json_lines import SHORT_GZIP, columns_of, held_by_others
 from analysis.spark.schema import FRACTIONS, Columns, parse_schema, type_faults
 from models.errors import NO_VALUE, InputError, InputFault, header_hint, raise_if_any
 
@@ -164,6 +165,25 @@ def reason_of(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+def packed_faults(source: Source, named: str) -> list[InputFault]:
+    """Return why the source cannot be unpacked to its end, a fault of the path `named`; nothing where it can."""
+    if not source.suffix.endswith(".gz"):
+        return []
+    try:
+        with gzip.open(source.path, "rb") as file:
+            while file.read(1 << 20):
+                pass
+    except EOFError:
+        reason = SHORT_GZIP
+    except (zlib.error, gzip.BadGzipFile):  # it began as one
+        reason = "the gzip file is broken"
+    except OSError as error:
+        reason = reason_of(error)
+    else:
+        return []
+    return [InputFault(named, str(source.path), f"cannot be read: {reason}")]
+
+
 def _unknown(source: Source, unknown: list[str], known: Sequence[str], flights: bool) -> InputFault:
     shown = _numbers(source, unknown)
     alike = difflib.get_close_matches(unknown[0], known, n=1)
@@ -228,7 +248,7 @@ def _header(path: Path, suffix: str) -> tuple[str, ...]:
             raise InputError.at("ingest.files", str(path), rule, hint)
         line = start.decode("utf-8-sig")
     except EOFError:
-        raise InputError.at("ingest.files", str(path), "cannot be read: the gzip file ends too early") from None
+        raise InputError.at("ingest.files", str(path), f"cannot be read: {SHORT_GZIP}") from None
     except UnicodeDecodeError:
         raise InputError.at("ingest.files", str(path), "the header line is not UTF-8 text") from None
     if not line.strip():

@@ -553,6 +553,21 @@ def test_weights_that_add_up_to_too_much_are_an_input_error(spark: Any, tmp_path
         )  # fmt: skip
 
 
+def test_a_gzip_file_that_breaks_off_or_is_broken_is_named_with_the_cause(spark: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    lines = [f"2020-01-01,{key},1" for key in rng.integers(0, 10**9, 3000)]
+    packed = gzip.compress("\n".join(["ts,key,size", *lines]).encode())
+    half = len(packed) // 2
+    for name, content, cause in (
+        ("short.csv.gz", packed[:half], "the gzip file ends too early"),
+        ("broken.csv.gz", packed[:half] + bytes(9) + packed[half + 9 :], "the gzip file is broken"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError) as caught:
+            ingest([tmp_path / name], key="key", time="ts", key_groups=1, bin_s=60, schema=SCHEMA, spark=spark)
+        assert str(caught.value) == f"ingest.files = {tmp_path / name}: cannot be read: {cause}"
+
+
 @pytest.mark.skipif("HOLDFAST_DATA" not in os.environ, reason="HOLDFAST_DATA does not name the data folder")
 @pytest.mark.parametrize(
     "name",
