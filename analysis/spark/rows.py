@@ -219,8 +219,9 @@ def _converted(column: Any, source: DataType, target: DataType) -> tuple[Column,
         return present, F.regexp_replace(column, r"\.0*$", "").try_cast(want)  # files write 12.0 beside nulls
     if have == "string" and want in ("timestamp", "timestamp_ntz", "date"):
         return present, _timestamp_of_text(column).cast(want)
-    if have in FRACTIONS and want in INTEGERS:
-        present = present & ~F.isnan(column)  # some writers have no other null
+    if (have in FRACTIONS or have.startswith("decimal")) and want in INTEGERS:
+        if have in FRACTIONS:
+            present = present & ~F.isnan(column)  # some writers have no other null
         return present, F.when(present & (column == F.floor(column)), column).try_cast(want)
     return present, column.try_cast(want)
 

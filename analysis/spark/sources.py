@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.spark.json_lines import SHORT_GZIP, columns_of, held_by_others
-from analysis.spark.schema import FRACTIONS, Columns, parse_schema, type_faults
-from models.errors import NO_VALUE, InputError, InputFault, header_hint, raise_if_any
+from analysis.spark.schema import FRACTIONS, NESTED, Columns, parse_schema, type_faults
+from models.errors import NO_VALUE, InputError, InputFault, header_hint, raise_if_any, shortened
 
 RESERVED = "_hf_"  # columns that ingest adds to those of the files
 TABLES = (".csv", ".csv.gz", ".parquet")
@@ -132,13 +132,15 @@ def check_types(sources: Sequence[Source], given: Columns | None, asked: Mapping
 
 
 def _spark_type(kind: Any) -> str:
-    """Return the name that Spark has for a type of Parquet; "nested" for what is no single value."""
+    """Return the name that Spark has for a type of Parquet; NESTED for what is no single value."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed for CSV
 
     if pa.types.is_dictionary(kind):
         return _spark_type(kind.value_type)
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return "nested"
+        return NESTED
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz or kind.unit == "ns" else "timestamp_ntz"
     return _SPARK_TYPES.get(str(kind), _OPEN)
@@ -148,13 +150,13 @@ _OPEN = "known to Spark alone"
 _SPARK_TYPES = {
     "string": "string", "large_string": "string", "bool": "boolean", "date32[day]": "date", "float": "float",
     "double": "double", "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint",
-    "uint8": "smallint", "uint16": "int", "uint32": "bigint",
+    "uint8": "smallint", "uint16": "int", "uint32": "bigint", "uint64": "uint64",
 }  # fmt: skip
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
     """Return a hint: the name that is most alike, or how many there are."""
-    alike = difflib.get_close_matches(name, names, n=1)
+    alike = [one for one in names if one.casefold() == name.casefold()] or difflib.get_close_matches(name, names, n=1)
     return f"did you mean {alike[0]}?" if alike else f"there are {len(names)} columns"
 
 
@@ -195,7 +197,12 @@ def _unknown(source: Source, unknown: list[str], known: Sequence[str], flights: 
 
 
 def _numbers(source: Source, names: Sequence[str]) -> str:
-    """Return the numbers of some columns, which messages show in place of what may be a line of a foreign file."""
+    """Return the numbers of some columns, which messages show in place of what may be a line of a foreign file.
+
+    Fields of JSON have no numbers: of those the names.
+    """
+    if source.is_json:
+        return shortened(", ".join(map(repr, names)))
     return ", ".join(f"number {place}" for place, name in enumerate(source.columns, start=1) if name in names)
 
 
@@ -227,7 +234,11 @@ def _with_different_names(source: Source) -> Source:
     times = Counter(name.casefold() for name in source.columns)
     twice = sorted({name for name in source.columns if times[name.casefold()] > 1})
     if twice:
-        raise InputError.at("ingest.files", source.name, f"has columns of the same name: {_numbers(source, twice)}")
+        rule = f"has columns of the same name: {_numbers(source, twice)}"
+        if source.is_json:
+            same = [name for name in twice if name.casefold() == twice[0].casefold()]
+            rule = f"has fields whose names differ in case alone: {_numbers(source, same)}"
+        raise InputError.at("ingest.files", source.name, rule)
     ours = [name for name in source.columns if name.startswith(RESERVED)]
     if ours:
         raise InputError.at(

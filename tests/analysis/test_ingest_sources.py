@@ -127,6 +127,23 @@ def test_columns_of_json_lines_that_are_not_there_are_refused_before_spark_start
             ingest([path], **{**GOOD, "key": "ts", "time": "ts", **change})
 
 
+def test_a_name_in_another_case_is_the_nearest(flights: Path) -> None:
+    with pytest.raises(InputError, match=r"ingest\.key = TAILNUM: is not .* \(did you mean tailnum\?\)"):
+        ingest([flights], **{**GOOD, "key": "TAILNUM"})
+    (flights.parent / "n.jsonl").write_text('{"n": 1, "ts": 1}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"ingest\.weight = N: is not .* \(did you mean n\?\)"):
+        check_columns(open_sources([flights.parent / "n.jsonl"]), None, {"weight": "N"})
+
+
+def test_fields_of_json_lines_that_differ_in_case_alone_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "user": 1}\n{"User": 2, "_hf_x": 1}\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"a\.jsonl: has fields whose names differ in case alone: 'User', 'user'$"):
+        open_sources([tmp_path / "a.jsonl"])
+    (tmp_path / "b.jsonl").write_text('{"_hf_x": 1}\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"b\.jsonl: has columns that begin with _hf_: '_hf_x'$"):
+        open_sources([tmp_path / "b.jsonl"])
+
+
 def test_no_file_and_a_file_named_twice_are_refused(flights: Path) -> None:
     with pytest.raises(InputError, match="at least one file"):
         open_sources([])
@@ -192,6 +209,8 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         (pa.timestamp("ns"), "it is timestamp"),
         (pa.timestamp("ms", "UTC"), "it is timestamp"),
         (pa.date32(), "it is date"),
+        (pa.uint64(), 'it is uint64, not one of 64 bits with a sign (give the schema of the columns, as in "id BIGINT'),
+        (pa.decimal128(10, 2), "it is decimal(10,2) (give the schema of the columns"),
         (pa.list_(pa.int64()), "not a nested or binary column"),
         (pa.struct([("a", pa.int64())]), "not a nested or binary column"),
         (pa.binary(), "not a nested or binary column"),

@@ -7,11 +7,14 @@ import gzip
 import os
 import zlib
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
@@ -344,6 +347,17 @@ def test_sql_that_fails_on_a_row_is_an_input_error(spark: Any, tmp_path: Path) -
             where="1 / size > 0",
             spark=spark,
         )
+
+
+def test_whole_numbers_of_types_beyond_spark_are_read_by_a_schema(spark: Any, tmp_path: Path) -> None:
+    decimals = pa.array([Decimal("2.00"), Decimal("2.50"), None], pa.decimal128(10, 2))
+    ids = pa.array([2**64 - 1, 7, 7], pa.uint64())
+    stamps = pa.array([0] * 3, pa.timestamp("us"))
+    pq.write_table(pa.table({"id": ids, "n": decimals, "ts": stamps}), tmp_path / "a.parquet")
+    options: Any = {"time": "ts", "key_groups": 1, "bin_s": 60, "weight": "n", "max_bad_share": 1, "spark": spark}
+    profile, bad = ingest([tmp_path / "a.parquet"], key="id", schema="id STRING, n INT, ts TIMESTAMP_NTZ", **options)
+    assert profile.top_keys == ((str(2**64 - 1), 2),)
+    assert sorted(bad["why"].to_pylist()) == ["n: missing", "n: not an INT"]
 
 
 def test_a_gzip_file_that_ends_too_early_is_an_input_error(spark: Any, tmp_path: Path) -> None:
