@@ -19,7 +19,7 @@ from analysis import failure_records as words
 from analysis.failure_records import CAUSES, LANL, LogQuestion, Records
 from analysis.spark import rows
 from analysis.spark.files import linked, session_for, spark_errors
-from analysis.spark.schema import INTEGERS
+from analysis.spark.schema import FRACTIONS, INTEGERS
 from analysis.spark.sizes import setup, text_bytes
 from analysis.spark.sources import Source
 from models.failure_log import STILL_DOWN
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-_FLOATS = ("float", "double")
 _MOST_EXAMPLES = 20
 _FAR = 2**63 - 1
 _WANTED = ("host", "down", "up", "cause", "unwanted", "first", "last", "system", "nodes", "why", "raw", "file")
@@ -48,7 +47,7 @@ def read_with_spark(
     with (
         session_for(spark, chosen, question.zone) as session,
         tempfile.TemporaryDirectory(prefix="holdfast-failures-") as folder,
-        spark_errors("FILE"),
+        spark_errors("FILE", sources, named="FILE"),
     ):
         links = linked(sources, Path(folder))
         parts = [_part(session, Path(folder), name, source, kind, question) for name, source in links.items()]
@@ -94,7 +93,7 @@ def _text(frame: DataFrame, name: str) -> Column:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     column = F.col(rows.quoted(name))
-    if frame.schema[name].dataType.simpleString() in _FLOATS:
+    if frame.schema[name].dataType.simpleString() in FRACTIONS:
         column = F.when(~F.isnan(column), column)  # as a NaN stands for nothing
     return F.coalesce(F.trim(column.cast("string")), F.lit(""))
 
@@ -167,7 +166,7 @@ def _table_us(frame: DataFrame, name: str) -> Column:
     kind = frame.schema[name].dataType.simpleString()
     if kind in ("timestamp", "timestamp_ntz", "date"):
         return F.unix_micros(F.col(name).cast("timestamp"))
-    if kind in (*_FLOATS, *INTEGERS):
+    if kind in (*FRACTIONS, *INTEGERS):
         return F.floor(F.col(name).try_cast("decimal(30,9)") * 1_000_000).cast("bigint")
     text = _text(frame, name)
     seconds = F.when(text.rlike(words.NUMBER), text).try_cast("decimal(30,9)")

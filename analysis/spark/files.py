@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from analysis.spark.session import spark_session
 from analysis.spark.sizes import Setup
-from analysis.spark.sources import Source
+from analysis.spark.sources import Source, packed_faults
 from analysis.spark.sql import first_line
-from models.errors import NO_VALUE, InputError
+from models.errors import NO_VALUE, InputError, raise_if_any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,9 +78,11 @@ def _ended_by_interrupt(session: SparkSession) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def spark_errors(path: str) -> Iterator[None]:
+def spark_errors(path: str, sources: Sequence[Source] = (), named: str = "ingest.files") -> Iterator[None]:
     """Raise what Spark cannot do with the input as an InputError: a broken file, a division by zero in SQL.
 
+    Of a packed file that is broken Spark may say neither which it is nor why, so the sources are read again then;
+    a fault in one has the path `named`.
     Ctrl-C stays KeyboardInterrupt: it cancels the jobs, and PySpark then raises the error of a cancelled job.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
@@ -91,6 +93,7 @@ def spark_errors(path: str) -> Iterator[None]:
     except (PySparkException, Py4JJavaError) as error:
         if isinstance(error.__context__, KeyboardInterrupt):
             raise error.__context__ from None
+        raise_if_any(fault for source in sources for fault in packed_faults(source, named))
         text = str(getattr(error, "java_exception", "")) if isinstance(error, Py4JJavaError) else error
         raise InputError.at(path, NO_VALUE, f"the rows cannot be read: {first_line(text)}") from error
 

@@ -93,9 +93,9 @@ def ingest(
     talk("starting Spark", None)
     with session_for(spark, chosen) as session, tempfile.TemporaryDirectory(prefix="holdfast-ingest-") as folder:
         links = linked(sources, Path(folder))
-        with spark_errors("ingest"):
+        with spark_errors("ingest", sources):
             talk("reading", None)
-            frame, fields = read_all(session, Path(folder), links, columns)
+            frame, fields = read_all(session, Path(folder), links, columns, weight)
             kinds = {field.name: field.dataType.simpleString() for field in fields}
             raise_if_any(type_faults(kinds, question.columns))
             timed = frame.transform(rows.instant(fields, time, _US)).transform(rows.weighed(weight, WEIGHT))

@@ -14,6 +14,7 @@ from models.errors import InputError
 LINES = 1000
 """So many are looked at; what no row of them has is null in all of them."""
 MOST_COLUMNS = 1000
+SHORT_GZIP = "the gzip file ends too early"
 _LONGEST_LINE = 1_000_000
 _NESTED = "nested"
 _HINT = "one object per line: jq -c '.[]' makes lines of an array"
@@ -58,7 +59,7 @@ def _lines(path: Path) -> Iterator[str]:
                 empty = False
                 yield line.decode("utf-8-sig" if number == 0 else "utf-8", "replace")
     except EOFError:
-        raise InputError.at("ingest.files", str(path), "cannot be read: the gzip file ends too early") from None
+        raise InputError.at("ingest.files", str(path), f"cannot be read: {SHORT_GZIP}") from None
     if empty:
         raise InputError.at("ingest.files", str(path), "is empty")
 

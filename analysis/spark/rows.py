@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.spark.json_lines import structure
-from analysis.spark.schema import INTEGERS, SIMPLE_TYPES, Columns, parse_schema, struct
+from analysis.spark.schema import FRACTIONS, INTEGERS, SIMPLE_TYPES, Columns, parse_schema, struct
 from analysis.spark.sources import FLIGHT_SCHEMA, JSON, Source, common_columns
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ def quoted(name: str) -> str:
 
 
 def read_all(
-    spark: SparkSession, folder: Path, links: Mapping[str, Source], given: Columns | None
+    spark: SparkSession, folder: Path, links: Mapping[str, Source], given: Columns | None, weight: str | None = None
 ) -> tuple[DataFrame, StructType]:
     """The rows of all files, typed, and their columns: those of `given`, else those that every file has.
 
     links: name in `folder` -> file. Without `given`, columns of flights have their types and those that only
-    Parquet files have keep their own, where simple.
+    Parquet files have keep their own, where simple; but the weight is a whole number.
     """
-    from pyspark.sql.types import StructField, StructType  # noqa: PLC0415
+    from pyspark.sql.types import LongType, StructField, StructType  # noqa: PLC0415
 
     sources = tuple(links.values())
     alike: dict[tuple[Any, ...], list[str]] = {}
@@ -61,6 +61,9 @@ def read_all(
             frames.append(read_json(spark, paths, names) if kind in JSON else read_csv(spark, paths, columns))
     own = frames[0].schema
     fields = [known[name] if name in known else StructField(name, own[name].dataType) for name in names]
+    if given is None:  # one fraction makes a column of fractions, and whole numbers beside nulls are often written so
+        fractions = [field.name == weight and field.dataType.simpleString() in FRACTIONS for field in fields]
+        fields = [StructField(f.name, LongType()) if is_so else f for f, is_so in zip(fields, fractions, strict=True)]
     schema = StructType([field for field in fields if field.dataType.simpleString() in SIMPLE_TYPES])
     rows = [frame.transform(typed(schema)) for frame in frames]
     return functools.reduce(lambda one, other: one.unionByName(other), rows), schema
@@ -216,8 +219,9 @@ def _converted(column: Any, source: DataType, target: DataType) -> tuple[Column,
         return present, F.regexp_replace(column, r"\.0*$", "").try_cast(want)  # files write 12.0 beside nulls
     if have == "string" and want in ("timestamp", "timestamp_ntz", "date"):
         return present, _timestamp_of_text(column).cast(want)
-    if have in ("float", "double") and want in INTEGERS:
-        present = present & ~F.isnan(column)  # some writers have no other null
+    if (have in FRACTIONS or have.startswith("decimal")) and want in INTEGERS:
+        if have in FRACTIONS:
+            present = present & ~F.isnan(column)  # some writers have no other null
         return present, F.when(present & (column == F.floor(column)), column).try_cast(want)
     return present, column.try_cast(want)
 

@@ -19,9 +19,11 @@ TYPES = {
     "int": "int", "integer": "int", "bigint": "bigint", "long": "bigint",
 }  # fmt: skip
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
+FRACTIONS = ("float", "double")
 KEY_TYPES = ("string", *INTEGERS, "boolean")
 TIME_TYPES = ("timestamp", "timestamp_ntz", "date", "string")
-SIMPLE_TYPES = (*KEY_TYPES, *TIME_TYPES, "float", "double")
+SIMPLE_TYPES = (*KEY_TYPES, *TIME_TYPES, *FRACTIONS)
+NESTED = "nested"
 _FITTING = {
     "key": (KEY_TYPES, "must be text, a whole number or a boolean"),
     "time": (TIME_TYPES, "must be a timestamp, a date or text in ISO 8601"),
@@ -66,10 +68,14 @@ def type_faults(kinds: Mapping[str, str], asked: Mapping[str, str]) -> list[Inpu
     faults = []
     for option, name in asked.items():
         kind, (fit, rule) = kinds.get(name), _FITTING[option]
-        if kind not in SIMPLE_TYPES:
+        if kind is None or kind == NESTED:
             faults.append(InputFault(f"ingest.{option}", name, f"{rule}, not a nested or binary column"))
         elif kind not in fit:
-            faults.append(InputFault(f"ingest.{option}", name, f"{rule}, it is {kind}"))
+            # Spark has both as decimals; a schema makes them what it says, and rows that do not fit bad ones.
+            wide = option != "time" and (kind == "uint64" or kind.startswith("decimal"))
+            hint = f'give the schema of the columns, as in "{name} BIGINT, ..."' if wide else ""
+            called = "uint64, not one of 64 bits with a sign" if kind == "uint64" else kind
+            faults.append(InputFault(f"ingest.{option}", name, f"{rule}, it is {called}", hint))
     return faults
 
 

@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,7 +142,9 @@ def _plain_session(context: Any) -> Any:
 def _stop(session: SparkSession, gateway: Any) -> None:
     from pyspark import SparkContext  # noqa: PLC0415
 
-    with contextlib.suppress(Exception):  # after an interrupt the machine may not answer any more: it ends below
+    # After an interrupt the machine may not answer any more: it ends below, and PySpark need not say so.
+    with contextlib.suppress(Exception), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Unable to cleanly shutdown", RuntimeWarning)
         session.stop()
         gateway.shutdown()
     if gateway.proc is not None:

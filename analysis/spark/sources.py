@@ -6,15 +6,16 @@ import csv
 import difflib
 import gzip
 import os
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.spark.json_lines import columns_of, held_by_others
-from analysis.spark.schema import Columns, parse_schema, type_faults
-from models.errors import NO_VALUE, InputError, InputFault, header_hint, raise_if_any
+from analysis.spark.json_lines import SHORT_GZIP, columns_of, held_by_others
+from analysis.spark.schema import FRACTIONS, NESTED, Columns, parse_schema, type_faults
+from models.errors import NO_VALUE, InputError, InputFault, header_hint, raise_if_any, shortened
 
 RESERVED = "_hf_"  # columns that ingest adds to those of the files
 TABLES = (".csv", ".csv.gz", ".parquet")
@@ -117,24 +118,29 @@ def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, asked
 def check_types(sources: Sequence[Source], given: Columns | None, asked: Mapping[str, str]) -> None:
     """Raise InputError where a column of `asked`, by option, has a type that cannot be one.
 
-    `given` is the schema of the user. Of types that only Spark can name nothing is said here.
+    `given` is the schema of the user. Of types that only Spark can name nothing is said here. Without a schema a
+    weight may be a column of other numbers: those that are not whole make bad rows.
     """
     kinds = dict(parse_schema(FLIGHT_SCHEMA) if given is None else given)
     if given is None:
         own = dict(sources[0].types)
         kinds = {name: kind if sources[0].is_json else _spark_type(kind) for name, kind in own.items()} | kinds
+        if kinds.get(asked.get("weight", "")) in FRACTIONS:
+            kinds[asked["weight"]] = "bigint"
     found = {name: kinds.get(name, _OPEN) for name in asked.values()}
     raise_if_any(fault for fault in type_faults(found, asked) if found[str(fault.value)] != _OPEN)
 
 
 def _spark_type(kind: Any) -> str:
-    """Return the name that Spark has for a type of Parquet; "nested" for what is no single value."""
+    """Return the name that Spark has for a type of Parquet; NESTED for what is no single value."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed for CSV
 
     if pa.types.is_dictionary(kind):
         return _spark_type(kind.value_type)
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return "nested"
+        return NESTED
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz or kind.unit == "ns" else "timestamp_ntz"
     return _SPARK_TYPES.get(str(kind), _OPEN)
@@ -144,13 +150,13 @@ _OPEN = "known to Spark alone"
 _SPARK_TYPES = {
     "string": "string", "large_string": "string", "bool": "boolean", "date32[day]": "date", "float": "float",
     "double": "double", "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint",
-    "uint8": "smallint", "uint16": "int", "uint32": "bigint",
+    "uint8": "smallint", "uint16": "int", "uint32": "bigint", "uint64": "uint64",
 }  # fmt: skip
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
     """Return a hint: the name that is most alike, or how many there are."""
-    alike = difflib.get_close_matches(name, names, n=1)
+    alike = [one for one in names if one.casefold() == name.casefold()] or difflib.get_close_matches(name, names, n=1)
     return f"did you mean {alike[0]}?" if alike else f"there are {len(names)} columns"
 
 
@@ -159,6 +165,25 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, gzip.BadGzipFile):
         return "it is not a gzip file"
     return getattr(error, "strerror", None) or str(error)
+
+
+def packed_faults(source: Source, named: str) -> list[InputFault]:
+    """Return why the source cannot be unpacked to its end, a fault of the path `named`; nothing where it can."""
+    if not source.suffix.endswith(".gz"):
+        return []
+    try:
+        with gzip.open(source.path, "rb") as file:
+            while file.read(1 << 20):
+                pass
+    except EOFError:
+        reason = SHORT_GZIP
+    except (zlib.error, gzip.BadGzipFile):  # it began as one
+        reason = "the gzip file is broken"
+    except OSError as error:
+        reason = reason_of(error)
+    else:
+        return []
+    return [InputFault(named, str(source.path), f"cannot be read: {reason}")]
 
 
 def _unknown(source: Source, unknown: list[str], known: Sequence[str], flights: bool) -> InputFault:
@@ -172,7 +197,12 @@ def _unknown(source: Source, unknown: list[str], known: Sequence[str], flights: 
 
 
 def _numbers(source: Source, names: Sequence[str]) -> str:
-    """Return the numbers of some columns, which messages show in place of what may be a line of a foreign file."""
+    """Return the numbers of some columns, which messages show in place of what may be a line of a foreign file.
+
+    Fields of JSON have no numbers: of those the names.
+    """
+    if source.is_json:
+        return shortened(", ".join(map(repr, names)))
     return ", ".join(f"number {place}" for place, name in enumerate(source.columns, start=1) if name in names)
 
 
@@ -204,7 +234,11 @@ def _with_different_names(source: Source) -> Source:
     times = Counter(name.casefold() for name in source.columns)
     twice = sorted({name for name in source.columns if times[name.casefold()] > 1})
     if twice:
-        raise InputError.at("ingest.files", source.name, f"has columns of the same name: {_numbers(source, twice)}")
+        rule = f"has columns of the same name: {_numbers(source, twice)}"
+        if source.is_json:
+            same = [name for name in twice if name.casefold() == twice[0].casefold()]
+            rule = f"has fields whose names differ in case alone: {_numbers(source, same)}"
+        raise InputError.at("ingest.files", source.name, rule)
     ours = [name for name in source.columns if name.startswith(RESERVED)]
     if ours:
         raise InputError.at(
@@ -219,14 +253,21 @@ def _with_different_names(source: Source) -> Source:
 def _header(path: Path, suffix: str) -> tuple[str, ...]:
     try:
         with gzip.open(path, "rb") if suffix == ".csv.gz" else path.open("rb") as file:
-            line = file.readline(_LONGEST_HEADER).decode("utf-8-sig").rstrip("\r\n")
+            start = file.readline(_LONGEST_HEADER).rstrip(b"\r\n")
+        if b"\r" in start:
+            rule, hint = "has a line that ends in CR alone", "lines end in LF or CR LF: tr '\\r' '\\n' makes them so"
+            raise InputError.at("ingest.files", str(path), rule, hint)
+        line = start.decode("utf-8-sig")
     except EOFError:
-        raise InputError.at("ingest.files", str(path), "cannot be read: the gzip file ends too early") from None
+        raise InputError.at("ingest.files", str(path), f"cannot be read: {SHORT_GZIP}") from None
     except UnicodeDecodeError:
         raise InputError.at("ingest.files", str(path), "the header line is not UTF-8 text") from None
     if not line.strip():
         raise InputError.at("ingest.files", str(path), "is empty or its first line is", "it needs a header line")
-    return tuple(next(csv.reader([line])))
+    try:
+        return tuple(next(csv.reader([line])))
+    except csv.Error as error:
+        raise InputError.at("ingest.files", str(path), f"has a header line that is not CSV: {error}") from None
 
 
 def _parquet(path: Path) -> Source:

@@ -77,6 +77,7 @@ def test_files_that_cannot_be_used_are_all_named(tmp_path: Path) -> None:
         "empty.csv": b"", "blank.csv": b"\n1,2\n", "latin.csv": b"caf\xe9,b\n", "plain.csv.gz": b"a,b\n",
         "short.csv.gz": gzip.compress(b"a,b\n" * 1000)[:20], "twice.csv": b"a,A\n", "noname.csv": b",a\n",
         "not.parquet": b"PAR1 no", "what.txt": b"{}", "empty.jsonl": b"", "array.json": b'[\n{"a": 1}\n]\n',
+        "cr.csv": b"a,b\r1,2\r", "wide.csv": b"a" * 200_000 + b"\n",
         "no.ndjson": b"a,b\n1,2\n", "plain.json.gz": b"{}\n", "case.jsonl": b'{"a": 1, "A": 2}\n',
     }  # fmt: skip
     for name, content in contents.items():
@@ -88,6 +89,12 @@ def test_files_that_cannot_be_used_are_all_named(tmp_path: Path) -> None:
     assert len(caught.value.faults) == len(names)
     for name, fault in zip(names, caught.value.faults, strict=True):
         assert name in str(fault)
+
+
+def test_a_csv_file_whose_lines_end_in_cr_alone_is_told_how_to_become_one(tmp_path: Path) -> None:
+    (tmp_path / "cr.csv").write_bytes(b"ts,id\r2020-01-01,a\r")
+    with pytest.raises(InputError, match=r"cr\.csv: has a line that ends in CR alone \(lines end in LF or CR LF"):
+        open_sources([tmp_path / "cr.csv"])
 
 
 def test_columns_of_json_lines_are_those_of_the_first_lines_by_dotted_path(tmp_path: Path) -> None:
@@ -118,6 +125,23 @@ def test_columns_of_json_lines_that_are_not_there_are_refused_before_spark_start
     ):
         with pytest.raises(InputError, match=rule):
             ingest([path], **{**GOOD, "key": "ts", "time": "ts", **change})
+
+
+def test_a_name_in_another_case_is_the_nearest(flights: Path) -> None:
+    with pytest.raises(InputError, match=r"ingest\.key = TAILNUM: is not .* \(did you mean tailnum\?\)"):
+        ingest([flights], **{**GOOD, "key": "TAILNUM"})
+    (flights.parent / "n.jsonl").write_text('{"n": 1, "ts": 1}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"ingest\.weight = N: is not .* \(did you mean n\?\)"):
+        check_columns(open_sources([flights.parent / "n.jsonl"]), None, {"weight": "N"})
+
+
+def test_fields_of_json_lines_that_differ_in_case_alone_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "user": 1}\n{"User": 2, "_hf_x": 1}\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"a\.jsonl: has fields whose names differ in case alone: 'User', 'user'$"):
+        open_sources([tmp_path / "a.jsonl"])
+    (tmp_path / "b.jsonl").write_text('{"_hf_x": 1}\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"b\.jsonl: has columns that begin with _hf_: '_hf_x'$"):
+        open_sources([tmp_path / "b.jsonl"])
 
 
 def test_no_file_and_a_file_named_twice_are_refused(flights: Path) -> None:
@@ -185,6 +209,8 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         (pa.timestamp("ns"), "it is timestamp"),
         (pa.timestamp("ms", "UTC"), "it is timestamp"),
         (pa.date32(), "it is date"),
+        (pa.uint64(), 'it is uint64, not one of 64 bits with a sign (give the schema of the columns, as in "id BIGINT'),
+        (pa.decimal128(10, 2), "it is decimal(10,2) (give the schema of the columns"),
         (pa.list_(pa.int64()), "not a nested or binary column"),
         (pa.struct([("a", pa.int64())]), "not a nested or binary column"),
         (pa.binary(), "not a nested or binary column"),

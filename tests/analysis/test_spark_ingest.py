@@ -7,11 +7,14 @@ import gzip
 import os
 import zlib
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
@@ -346,6 +349,17 @@ def test_sql_that_fails_on_a_row_is_an_input_error(spark: Any, tmp_path: Path) -
         )
 
 
+def test_whole_numbers_of_types_beyond_spark_are_read_by_a_schema(spark: Any, tmp_path: Path) -> None:
+    decimals = pa.array([Decimal("2.00"), Decimal("2.50"), None], pa.decimal128(10, 2))
+    ids = pa.array([2**64 - 1, 7, 7], pa.uint64())
+    stamps = pa.array([0] * 3, pa.timestamp("us"))
+    pq.write_table(pa.table({"id": ids, "n": decimals, "ts": stamps}), tmp_path / "a.parquet")
+    options: Any = {"time": "ts", "key_groups": 1, "bin_s": 60, "weight": "n", "max_bad_share": 1, "spark": spark}
+    profile, bad = ingest([tmp_path / "a.parquet"], key="id", schema="id STRING, n INT, ts TIMESTAMP_NTZ", **options)
+    assert profile.top_keys == ((str(2**64 - 1), 2),)
+    assert sorted(bad["why"].to_pylist()) == ["n: missing", "n: not an INT"]
+
+
 def test_a_gzip_file_that_ends_too_early_is_an_input_error(spark: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     path = write(tmp_path / "a.csv.gz", [f"2020-01-01,{key},1" for key in rng.integers(0, 10**9, 60_000)])
@@ -525,6 +539,23 @@ def test_a_row_whose_weight_cannot_be_is_bad_and_counts_once(spark: Any, tmp_pat
     assert profile.keys == 1
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_weight_that_is_no_whole_number_is_one_bad_row_without_a_schema_too(
+    spark: Any, tmp_path: Path, suffix: str
+) -> None:
+    frame = pd.DataFrame({"ts": pd.Timestamp("2020-01-01"), "key": list("abcd"), "n": [2.0, 3.0, 2.5, np.nan]})
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "parquet":
+        frame.to_parquet(path)
+    else:
+        path.write_text("\n".join(f'{{"ts":"2020-01-01","key":"{k}","n":{n}}}' for k, n in
+                                  zip("abcd", ("2", "3.0", "2.5", "null"), strict=True)))  # fmt: skip
+    options: Any = {"key": "key", "time": "ts", "key_groups": 1, "bin_s": 60, "weight": "n", "max_bad_share": 1}
+    profile, bad = ingest([path], where="n < 9", spark=spark, **options)
+    assert profile.top_keys == (("b", 3), ("a", 2))
+    assert sorted(bad["why"].to_pylist()) == ["n: missing", "n: not a BIGINT"]
+
+
 @pytest.mark.parametrize("sizing", SETUPS.values(), ids=list(SETUPS))
 def test_weights_that_add_up_to_too_much_are_an_input_error(spark: Any, tmp_path: Path, sizing: Setup) -> None:
     path = tmp_path / "a.csv"
@@ -534,6 +565,21 @@ def test_weights_that_add_up_to_too_much_are_an_input_error(spark: Any, tmp_path
             [path], key="key", time="ts", key_groups=1, bin_s=60, weight="size", spark=spark, sizing=sizing,
             schema="ts TIMESTAMP, key STRING, size INT, air_time BIGINT",
         )  # fmt: skip
+
+
+def test_a_gzip_file_that_breaks_off_or_is_broken_is_named_with_the_cause(spark: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    lines = [f"2020-01-01,{key},1" for key in rng.integers(0, 10**9, 3000)]
+    packed = gzip.compress("\n".join(["ts,key,size", *lines]).encode())
+    half = len(packed) // 2
+    for name, content, cause in (
+        ("short.csv.gz", packed[:half], "the gzip file ends too early"),
+        ("broken.csv.gz", packed[:half] + bytes(9) + packed[half + 9 :], "the gzip file is broken"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError) as caught:
+            ingest([tmp_path / name], key="key", time="ts", key_groups=1, bin_s=60, schema=SCHEMA, spark=spark)
+        assert str(caught.value) == f"ingest.files = {tmp_path / name}: cannot be read: {cause}"
 
 
 @pytest.mark.skipif("HOLDFAST_DATA" not in os.environ, reason="HOLDFAST_DATA does not name the data folder")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 
-from analysis.spark.session import _plain_session, settings
+from analysis.spark.session import _plain_session, _stop, settings
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -53,6 +56,25 @@ def test_a_session_leaves_the_terminal_and_the_disk_clean_and_finds_our_modules(
     assert done.stdout.splitlines() == [f"True {ROOT / 'models' / '__init__.py'}", "UTC", "0"]
     assert [path.name for path in here.iterdir()] == ["models"]
     assert [path.name for path in scratch.iterdir() if path.name.startswith("holdfast")] == []
+
+
+def test_a_machine_that_an_interrupt_ended_is_stopped_without_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> None:
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    for name in ("_active_spark_context", "_gateway", "_jvm"):
+        monkeypatch.setattr(SparkContext, name, getattr(SparkContext, name))  # of other tests, given back after this
+    context: Any = SparkContext.__new__(SparkContext)
+    context._jsc = SimpleNamespace(stop=gone)
+    with pytest.warns(RuntimeWarning, match="Unable to cleanly shutdown"):
+        context.stop()
+    context._jsc = SimpleNamespace(stop=gone)
+    done: list[str] = []
+    gateway = SimpleNamespace(shutdown=lambda: done.append("shut down"), proc=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _stop(SimpleNamespace(stop=context.stop), gateway)  # type: ignore[arg-type]
+    assert done == ["shut down"]
 
 
 def test_settings_keep_to_this_machine_and_show_nothing() -> None:
