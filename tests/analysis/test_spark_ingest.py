@@ -579,7 +579,8 @@ def test_a_gzip_file_that_breaks_off_or_is_broken_is_named_with_the_cause(spark:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError) as caught:
             ingest([tmp_path / name], key="key", time="ts", key_groups=1, bin_s=60, schema=SCHEMA, spark=spark)
-        assert str(caught.value) == f"ingest.files = {tmp_path / name}: cannot be read: {cause}"
+        (fault,) = caught.value.faults
+        assert (fault.value, fault.rule) == (str(tmp_path / name), f"cannot be read: {cause}")
 
 
 @pytest.mark.skipif("HOLDFAST_DATA" not in os.environ, reason="HOLDFAST_DATA does not name the data folder")
