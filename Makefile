@@ -12,7 +12,9 @@ help:
 	@echo "make nightly install and compare the planes in random jobs with fresh seeds, and try all random examples"
 	@echo "make docs    write docs/reference again"
 
-# Python compiles what is imported when it is; pip would compile all there is, which takes half of its time.
+# Python compiles what is imported when it is; pip would compile all there is, which takes half of its time. It must be
+# kept then: each process that compiled all of it again would begin two to three seconds later.
+unexport PYTHONDONTWRITEBYTECODE
 define install
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "holdfast needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)

@@ -108,6 +108,12 @@ def in_a_new_process(packages: Path, *options: str, **environment: str) -> dict[
     return found
 
 
+def in_this_checkout() -> dict[str, Any]:
+    """The answer of a new process that has compiled code where the other tests have it."""
+    given = {name: os.environ[name] for name in ("NUMBA_CACHE_DIR",) if name in os.environ}
+    return in_a_new_process(Path(__file__).parents[1], **given)
+
+
 def written(directory: Path) -> dict[str, int]:
     """The files below a directory, and when they were written."""
     return {str(path): path.stat().st_mtime_ns for path in directory.rglob("*") if path.is_file()}

@@ -1,7 +1,8 @@
 """Commands and code blocks of the documents are executed, so that they cannot drift from the code.
 
-All but the first command of the README within this process: a process for each would begin by importing everything
-again, and those with Spark would start a Java machine. `test_cli` and `test_packaging` ask what a process adds.
+All but the first command of the README within this process, with the runs of sweeps: a process for each would begin by
+importing everything again, and those with Spark would start a Java machine. `test_cli`, `test_packaging` and
+`test_sweep` ask what a process adds.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from runs_inside import inside as runs_inside
 
 from holdfast import cli
 
@@ -46,12 +49,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def inside(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def inside(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """That directory as the working directory, and Spark, for what needs it, running."""
     if request.node.get_closest_marker("spark"):
         request.getfixturevalue("spark")
     monkeypatch.chdir(folder)
-    return folder
+    with runs_inside():
+        yield folder
 
 
 def _exit_code(words: list[str]) -> object:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiled_probe import in_a_new_process, written
+from compiled_probe import in_a_new_process, in_this_checkout, written
 
 from holdfast.commands import doctor
 
@@ -92,7 +92,7 @@ def test_an_installed_wheel_keeps_compiled_code_beside_itself(installed: Path) -
 
 @pytest.mark.install
 def test_an_installed_wheel_simulates_with_compiled_code_of_the_same_sources(installed: Path, tmp_path: Path) -> None:
-    packages, here = shutil.copytree(installed, tmp_path / "packages"), in_a_new_process(ROOT)
+    packages, here = shutil.copytree(installed, tmp_path / "packages"), in_this_checkout()
     kept = Path(here["directory"])
     target = packages / "sim" / "compiled" / "__pycache__" / kept.name
     shutil.copytree(kept, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.tmp.*"))

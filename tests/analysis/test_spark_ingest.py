@@ -443,8 +443,16 @@ def test_no_setup_changes_a_profile_or_its_quarantine(
         assert (tmp_path / "at once" / file).read_bytes() == (tmp_path / "on Spark" / file).read_bytes()
 
 
-@pytest.mark.parametrize("sizing", SETUPS.values(), ids=list(SETUPS))
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+@pytest.mark.parametrize(
+    ("suffix", "sizing"),
+    [
+        pytest.param(suffix, SETUPS[name], id=f"{suffix}-{name}", marks=() if now else pytest.mark.slow)
+        for suffix, name, now in (
+            ("csv", "at once", False), ("csv", "on Spark", True), ("parquet", "at once", True),
+            ("parquet", "on Spark", False), ("jsonl", "at once", True), ("jsonl", "on Spark", False),
+        )
+    ],
+)  # fmt: skip
 def test_weighed_rows_make_the_profile_of_the_rows_repeated(
     spark: Any, flights: pd.DataFrame, tmp_path: Path, suffix: str, sizing: Setup
 ) -> None:
@@ -586,7 +594,10 @@ def test_a_gzip_file_that_breaks_off_or_is_broken_is_named_with_the_cause(spark:
 @pytest.mark.skipif("HOLDFAST_DATA" not in os.environ, reason="HOLDFAST_DATA does not name the data folder")
 @pytest.mark.parametrize(
     "name",
-    ["flights_nyc_2017.parquet", "flights_abq_2008_2017.parquet", "flights_us_sample_1987_2008.csv.gz"],
+    [
+        *(pytest.param(f"flights_{of}.parquet", marks=pytest.mark.slow) for of in ("nyc_2017", "abq_2008_2017")),
+        "flights_us_sample_1987_2008.csv.gz",
+    ],
 )
 def test_large_files_equal_pandas(spark: Any, name: str) -> None:
     path = Path(os.environ["HOLDFAST_DATA"]) / "airline" / name

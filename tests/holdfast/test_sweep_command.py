@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from runs_inside import inside
 
 from holdfast.cli import main
 
@@ -152,7 +153,8 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 def test_runs_that_fail_are_said_and_make_exit_code_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [*SWEEP, "--set", 'sweep={ "limits.steps" = [5, 1000000] }', "--out", str(tmp_path / "out")]
-    code, out, err = run(capsys, *arguments)
+    with inside():
+        code, out, err = run(capsys, *arguments)
     assert code == 4
     assert "run 0 of design 0: error in inputs: limits.steps = 5" in err
     assert "2 of 4 runs failed" in err

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pages import Page
 from rich.console import Console
+from runs_inside import inside
 
 from analysis.metrics import metrics_of
 from analysis.report import page, render_report
@@ -71,7 +72,8 @@ def moved() -> RunResult:
 def swept(tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
     varied = {"elasticity.protocol": ["direct", "cpal"], "fault_tolerance.allocation": ["even", "baseline"]}
     loaded = LoadedScenario(shift(sweep=varied, duration="12 s"), Path())
-    return sweep(loaded, tmp_path_factory.mktemp("swept") / "sweep")
+    with inside():
+        return sweep(loaded, tmp_path_factory.mktemp("swept") / "sweep")
 
 
 def test_moves_of_a_run_are_counted_by_kind_as_the_manager_asked_for_them(moved: RunResult) -> None:
@@ -194,7 +196,8 @@ SHORT = 'sweep={ "fault_tolerance.interval" = ["1 s", "5 s"] }'
 
 def test_phases_of_recoveries_have_the_sums_of_the_summaries(tmp_path: Path) -> None:
     loaded = read_scenario(resolve(Path("tiny-sweep")), ["duration=30 s", "replications=2", SHORT])
-    result = sweep(loaded, tmp_path / "sweep", summaries=True)
+    with inside():
+        result = sweep(loaded, tmp_path / "sweep", summaries=True)
     (figure,) = [one for one in sections_of(sweep_content(result))[0].figures if one.name == "designs-recovery"]
     unit = {"time since the failure [s]": 1.0, "time since the failure [ms]": 1e-3}
     size = unit[figure.layout["xaxis"]["title"]["text"]]

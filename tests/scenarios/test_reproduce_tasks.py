@@ -81,7 +81,7 @@ def test_what_is_kept_is_not_made_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_spark_makes_what_is_missing_and_the_same(tmp_path: Path) -> None:
+def test_spark_makes_what_is_missing_and_the_same(tmp_path: Path, spark: Any) -> None:
     years = [Year(Airline(16, copies=1), ("even",), seed) for seed in range(3)]
     (first,) = desk(tmp_path).make("", years[:1])
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / RESULTS).iterdir()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from scenarios import execute
 from scenarios.inputs import inputs_of
 from scenarios.profiles import write_profile
 from scenarios.recorded import profiles_of, rates_of, shares_of
-from scenarios.runs import run
+from scenarios.runs import RunResult, run
 
 
 @pytest.fixture
@@ -44,18 +45,36 @@ def test_a_run_follows_its_profile_and_survives_its_crash(folder: Path) -> None:
     assert recovery["detect_s"] == 4.0  # last heartbeat before 20 s was at 19 s, time-out 5 s
 
 
-def test_any_number_of_workers_gives_the_same_records(folder: Path) -> None:
-    given = scenario(replications=3)
-    alone, together = run(given, folder=folder), run(given, folder=folder, workers=2)
+@dataclass(frozen=True)
+class Watched:
+    """A run, and the shares of it that it told."""
+
+    result: RunResult
+    seen: list[float]
+
+
+@pytest.fixture(scope="module")
+def by_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Watched]:
+    """The same three replications in this process, and on two others."""
+    folder = tmp_path_factory.mktemp("workers")
+    write_profile(small_profile(), folder / "profile")
+    found = {}
+    for workers in (1, 2):
+        seen: list[float] = []
+        result = run(scenario(replications=3), folder=folder, workers=workers, on_progress=seen.append)
+        found[workers] = Watched(result, seen)
+    return found
+
+
+def test_any_number_of_workers_gives_the_same_records(by_workers: dict[int, Watched]) -> None:
+    alone, together = (by_workers[workers].result for workers in (1, 2))
     assert alone.summary == together.summary
     assert all(same(a, b) for a, b in zip(alone.records, together.records, strict=True))
     assert not same(alone.records[0], alone.records[1])
 
 
-def test_progress_rises_to_the_end_with_one_worker_and_with_two(folder: Path) -> None:
-    for workers in (1, 2):
-        seen: list[float] = []
-        run(scenario(replications=2), folder=folder, workers=workers, on_progress=seen.append)
+def test_progress_rises_to_the_end_with_one_worker_and_with_two(by_workers: dict[int, Watched]) -> None:
+    for seen in (one.seen for one in by_workers.values()):
         assert seen == sorted(seen)
         assert 0.9 < seen[-1] <= 1.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -11,6 +12,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 from profiled import GROUPS, raw_scenario, scenario, small_profile
+from runs_inside import inside
 
 from analysis.report import text
 from holdfast.study_tables import designs_tables, gains_table
@@ -49,7 +51,8 @@ def made_in(out: Path, asked: Scenario, workers: int = 1) -> Study:
     loaded = in_place(LoadedScenario(asked, out.parent), place)
     if not (place / "profile").exists():
         write_profile(small_profile(), place / "profile")
-    return study(loaded, read_profile(place / "profile"), workers=workers, talk=lambda text, share: None)
+    with nullcontext() if workers > 1 else inside():
+        return study(loaded, read_profile(place / "profile"), workers=workers, talk=lambda text, share: None)
 
 
 @pytest.fixture(scope="module")
@@ -302,7 +305,8 @@ def test_the_examples_can_be_studied(tmp_path: Path, name: str) -> None:
     place = place_of(tmp_path / "out")
     profile = flights_profile()
     write_profile(profile, place / "profile")
-    result = study(in_place(loaded, place), profile, workers=1, talk=lambda text, share: None)
+    with inside():
+        result = study(in_place(loaded, place), profile, workers=1, talk=lambda text, share: None)
     assert len(result.designs) == 4
     assert not result.sweep.failed
     summary = result.run.summary

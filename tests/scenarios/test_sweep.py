@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from other_processes import PATIENCE_S, until
+from runs_inside import inside
 
 from analysis.metrics import metrics_of
 from analysis.summary import summarise
@@ -30,6 +31,12 @@ from scenarios.sweep_plan import SweepPlan, make_plan
 from scenarios.sweep_run import Chunks, Runs
 from scenarios.sweep_store import SweepStore
 from sim.engine import simulate
+
+
+@pytest.fixture
+def runs_inside() -> Iterator[None]:
+    with inside():
+        yield
 
 
 def tiny(*settings: str) -> LoadedScenario:
@@ -86,11 +93,13 @@ def test_a_sweep_that_was_killed_goes_on_where_it_was(one_worker: SweepResult, t
     process.wait()
     done = {path.name: path.read_bytes() for path in (out / "runs").iterdir()}
     assert 3 <= len(done) < len(one_worker.plan.chunks) or process.returncode == 0  # it was quicker than this process
-    result = sweep(LoadedScenario(tiny().scenario, tmp_path), out)
+    with inside():
+        result = sweep(LoadedScenario(tiny().scenario, tmp_path), out)
     assert result.digest == one_worker.digest
     assert {name: (out / "runs" / name).read_bytes() for name in done} == done
 
 
+@pytest.mark.usefixtures("runs_inside")
 def test_a_damaged_chunk_is_made_again(one_worker: SweepResult, tmp_path: Path) -> None:
     out = shutil.copytree(one_worker.directory, tmp_path / "damaged")
     chunk = out / "runs" / "chunk-00000002.parquet"
@@ -98,6 +107,7 @@ def test_a_damaged_chunk_is_made_again(one_worker: SweepResult, tmp_path: Path) 
     assert sweep(tiny(), out).digest == one_worker.digest
 
 
+@pytest.mark.usefixtures("runs_inside")
 def test_a_design_that_cannot_be_is_a_row_with_its_stage_and_reason(tmp_path: Path) -> None:
     settings = ["duration=40 s", "replications=1"]
     values = 'sweep={ warmup = ["1 s", "25 s"], duration = ["30 s", "24 s"], "limits.steps" = [1000000, 9] }'
@@ -156,6 +166,7 @@ def with_rates(folder: Path, rate: int = 200) -> LoadedScenario:
     return read_scenario(folder / "one.toml", settings)
 
 
+@pytest.mark.usefixtures("runs_inside")
 def test_files_are_read_where_the_scenario_is_now(tmp_path: Path) -> None:
     first = sweep(with_rates(tmp_path / "one"), tmp_path / "out")
     assert first.failed == ()
@@ -167,6 +178,7 @@ def test_files_are_read_where_the_scenario_is_now(tmp_path: Path) -> None:
     assert again.digest == first.digest
 
 
+@pytest.mark.usefixtures("runs_inside")
 def test_a_file_that_changes_under_a_sweep_fails_its_runs_which_can_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +285,7 @@ def test_a_link_to_itself_and_a_name_that_is_too_long_are_bad_input(tmp_path: Pa
             sweep(tiny(), out)
 
 
+@pytest.mark.usefixtures("runs_inside")
 def test_names_of_directories_need_not_be_text(tmp_path: Path) -> None:
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff"))
     result = sweep(with_rates(odd), odd / "out")

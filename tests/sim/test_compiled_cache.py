@@ -13,7 +13,7 @@ from typing import Any
 import compiled_probe
 import numba
 import pytest
-from compiled_probe import in_a_new_process, written
+from compiled_probe import in_a_new_process, in_this_checkout, written
 
 from sim.compiled import cache
 
@@ -188,8 +188,7 @@ def test_code_of_another_signature_under_the_same_name_is_not_taken(
 @pytest.fixture(scope="module")
 def compiled_here() -> Path:
     """The directory with the compiled code of this checkout for the job of the probe: where the other tests have it."""
-    given = {name: os.environ[name] for name in ("NUMBA_CACHE_DIR",) if name in os.environ}
-    return Path(in_a_new_process(ROOT, **given)["directory"])
+    return Path(in_this_checkout()["directory"])
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["with NUMBA_CACHE_DIR", "without"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -64,29 +65,43 @@ def test_replications_and_seeds_differ() -> None:
     assert len({digest(simulate(made)), digest(simulate(made, replication=1)), digest(simulate(other))}) == 3
 
 
-def test_the_hash_seed_of_python_does_not_matter(each_plane: str) -> None:
-    code = f"""
+ALL_DIGESTS = """
+import json
 from small_jobs import running_on
 from test_determinism import run_digest
 from test_unchanged import PLANES
-with running_on(PLANES["{each_plane}"]):
-    print(*map(run_digest, range(3)))
+found = {}
+for name, plane in PLANES.items():
+    with running_on(plane):
+        found[name] = [run_digest(seed) for seed in range(3)]
+print(json.dumps(found))
 """
+
+
+@pytest.fixture(scope="module")
+def digests_by_hash_seed() -> list[dict[str, list[str]]]:
+    """Plane -> digests, of two processes with a hash seed each."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(Path(__file__).parent)])
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            check=True,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path},
-            cwd=ROOT,
+    return [
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", ALL_DIGESTS],
+                check=True,
+                capture_output=True,
+                text=True,
+                env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path},
+                cwd=ROOT,
+            ).stdout
         )
-        .stdout.split()[0:3]
-        .__repr__()
         for hash_seed in ("0", "4711")
-    }
-    assert found == {repr([run_digest(seed) for seed in range(3)])}
+    ]
+
+
+def test_the_hash_seed_of_python_does_not_matter(
+    each_plane: str, digests_by_hash_seed: list[dict[str, list[str]]]
+) -> None:
+    here = [run_digest(seed) for seed in range(3)]
+    assert [found[each_plane] for found in digests_by_hash_seed] == [here, here]
 
 
 def test_worker_processes_give_the_same_rows() -> None:
