@@ -163,15 +163,16 @@ def test_a_long_campaign_of_equal_rows_with_fair_links(part: int) -> None:
         assert on_both(job(seed, fault_tolerance=METHODS[seed % 4])) == [], seed
 
 
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 40), marks=pytest.mark.slow)], ids=["few", "more"])
 @pytest.mark.parametrize("guarantee", GUARANTEES)
-def test_guarantees_hold_with_fair_links_whatever_crashes(guarantee: str) -> None:
+def test_guarantees_hold_with_fair_links_whatever_crashes(guarantee: str, seeds: range) -> None:
     method = {"method": "none"} if guarantee == "none" else {"guarantee": guarantee}
     done = 0
-    for seed in range(20):
+    for seed in seeds:
         raw = job(seed, fault_tolerance=method)
         raw["hosts"]["h"]["network"] = "60 kB/s"
         done += check_job(raw, guarantee)
-    assert done >= 10
+    assert done >= len(seeds) / 2
 
 
 def equal_messages_leave_in_the_order_of_sending() -> None:

@@ -17,6 +17,7 @@ from lab.broken_protocols import (
 )
 from moving_jobs import Crash, Outcome, crashes, moving_job, run
 from reference.world import World
+from seeds import sample
 from test_planes import differences
 
 from models.events import PROTOCOLS as NAMES
@@ -40,7 +41,7 @@ def campaign(protocol: str, seed: int, plane: PlaneFactory, count: int) -> list[
 
 
 @every_protocol
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", sample(3, 5))
 def test_planes_agree_and_nothing_is_lost(protocol: str, seed: int) -> None:
     one, other = (campaign(protocol, seed, plane, 2) for plane in (World, CompiledPlane))
     for plain, compiled in zip(one, other, strict=True):
@@ -48,7 +49,7 @@ def test_planes_agree_and_nothing_is_lost(protocol: str, seed: int) -> None:
         assert compiled.faults == []
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", sample(4, 8))
 def test_planes_agree_where_hosts_fail_again_and_again(seed: int) -> None:
     made = moving_job(seed, list(PROTOCOLS)[seed % len(PROTOCOLS)], 12, model="exponential", mtbf="1 s", repair="30 ms")
     plain, compiled = (run(made, plane).records for plane in (World, CompiledPlane))
@@ -78,7 +79,7 @@ def test_a_move_does_not_wait_for_a_dead_task_that_had_no_key_group_left() -> No
     assert outcome.faults == []
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", sample(3, 6))
 def test_a_checkpoint_that_was_under_way_to_a_target_that_dies_is_still_the_only_one(seed: int) -> None:
     made = moving_job(seed, "direct")
     calm = run(made, CompiledPlane).records.tables["migrations"]
