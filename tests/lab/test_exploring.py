@@ -42,12 +42,19 @@ def test_all_schedules_of_one_source_with_two_tuples(protocol: str, schedules: i
     assert found.schedules == schedules
 
 
-@others_later(*MANY)
+@others_later("lazy_move")
 def test_two_sources_with_two_tuples_up_to_two_deviations(protocol: str) -> None:
     found = explore(tiny(protocol, sources=2, tuples=2), prune=False, deviations=2)
     assert found.complete
     assert found.faults == []
     assert found.schedules > 900
+    assert len(found.ends) > 5
+
+
+def test_two_sources_with_two_tuples_up_to_one_deviation() -> None:
+    found = explore(tiny("direct", sources=2, tuples=2), prune=False, deviations=1)
+    assert found.complete
+    assert found.faults == []
     assert len(found.ends) > 5
 
 

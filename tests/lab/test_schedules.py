@@ -20,7 +20,14 @@ from lab.schedule import CAMPAIGNS, Schedule, drawn, run
 from lab.scheduler import Listed
 from sim.protocols import PROTOCOLS
 
-SEEDS = 1_000  # of each protocol, in all campaigns: with 950 every protocol meets all that it can
+SEEDS = 200  # of each protocol, in all campaigns; with 1,000 every protocol meets all that it can
+RARE = {
+    "cpa": (448,),
+    "cpal": (234, 276, 411, 473, 942),
+    "cpal_caught_up": (216, 227, 335, 382, 898),
+    "lazy_move": (245,),
+}
+"""Those of the first 1,000 that meet what the first of all do not."""
 MORE = (*range(SEEDS, 2_070), *range(10_000, 30_700))
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
@@ -38,7 +45,7 @@ def campaign(protocol: str, seeds: Iterable[int]) -> Coverage:
 
 @every_protocol
 def test_nothing_is_lost_or_done_twice_whatever_comes_next(protocol: str) -> None:
-    coverage = campaign(protocol, range(SEEDS))
+    coverage = campaign(protocol, (*range(SEEDS), *RARE.get(protocol, ())))
     assert coverage.missing(PROTOCOLS[protocol], protocol) == []
 
 

@@ -216,8 +216,9 @@ def test_a_timer_of_a_task_rings_after_its_time_and_the_move_goes_on() -> None:
     assert min(paused) >= 200 * MS
 
 
-def test_a_timer_is_gone_with_its_task_and_with_its_run() -> None:
-    for seed in range(6):
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 6), marks=pytest.mark.slow)], ids=["few", "more"])
+def test_a_timer_is_gone_with_its_task_and_with_its_run(seeds: range) -> None:
+    for seed in seeds:
         calm = run(moving_job(seed, "cpa"), World, instead={"cpa": Patient})
         for crash in crashes(seed, calm.moments, 4):
             outcomes = [

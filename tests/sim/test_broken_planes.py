@@ -6,7 +6,7 @@ Each fault is one that an engine on arrays could have; without any, the same job
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import count
+from itertools import chain, count
 from random import Random
 from typing import Any
 
@@ -27,11 +27,19 @@ from sim.clock import ARRIVAL, channel
 Patch = pytest.MonkeyPatch
 
 
+Make = Callable[..., dict[str, Any]]
+
+
+def job(make: Make, seed: int) -> dict[str, Any]:
+    """The job of that kind and seed."""
+    return make(Random(seed), fault_tolerance=METHODS[0 if seed % 2 else seed // 2 % 4])
+
+
 def jobs(seeds: int) -> Iterator[dict[str, Any]]:
     """Random jobs, storms of crashes, and lattices."""
     for seed in range(seeds):
         for make in (lattice_job, random_job, storm):
-            yield make(Random(seed), fault_tolerance=METHODS[0 if seed % 2 else seed // 2 % 4])
+            yield job(make, seed)
 
 
 def ignore_the_cut(patch: Patch) -> None:
@@ -189,29 +197,30 @@ def trims_without_a_look_at_the_order(patch: Patch) -> None:
     patch.setattr(Unit, "trim", trim)
 
 
-FAULTS: list[Callable[[Patch], None]] = [
-    ignore_the_cut,
-    services_before_the_cut,
-    arrivals_before_services,
-    route_at_arrival,
-    early_forward,
-    unsorted_merge,
-    draws_in_order_of_processing,
-    links_that_outlive_their_host,
-    replays_behind_the_queue,
-    the_first_task_first,
-    times_rounded_down,
-    a_link_for_both_lives,
-    held_tuples_forgotten,
-    trims_without_a_look_at_the_order,
-]
+FAULTS: dict[Callable[[Patch], None], tuple[Make, int]] = {
+    ignore_the_cut: (storm, 1),
+    services_before_the_cut: (lattice_job, 1),
+    arrivals_before_services: (lattice_job, 1),
+    route_at_arrival: (storm, 0),
+    early_forward: (lattice_job, 0),
+    unsorted_merge: (storm, 0),
+    draws_in_order_of_processing: (random_job, 0),
+    links_that_outlive_their_host: (lattice_job, 5),
+    replays_behind_the_queue: (lattice_job, 7),
+    the_first_task_first: (random_job, 1),
+    times_rounded_down: (storm, 4),
+    a_link_for_both_lives: (storm, 49),
+    held_tuples_forgotten: (random_job, 3),
+    trims_without_a_look_at_the_order: (storm, 8),
+}
+"""Faults, and the first job that shows each, which is tried before all others."""
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_fault_makes_rows_differ(fault: Callable[[Patch], None], monkeypatch: Patch) -> None:
     fault(monkeypatch)
-    assert any(on_both(raw) for raw in jobs(200))
+    assert any(on_both(raw) for raw in chain([job(*FAULTS[fault])], jobs(200)))
 
 
 def test_without_a_fault_the_same_jobs_give_equal_rows() -> None:
-    assert not any(on_both(raw) for raw in jobs(15))
+    assert not any(on_both(job(*one)) for one in dict.fromkeys(FAULTS.values()))

@@ -163,15 +163,16 @@ def test_a_long_campaign_of_equal_rows_with_fair_links(part: int) -> None:
         assert on_both(job(seed, fault_tolerance=METHODS[seed % 4])) == [], seed
 
 
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 40), marks=pytest.mark.slow)], ids=["few", "more"])
 @pytest.mark.parametrize("guarantee", GUARANTEES)
-def test_guarantees_hold_with_fair_links_whatever_crashes(guarantee: str) -> None:
+def test_guarantees_hold_with_fair_links_whatever_crashes(guarantee: str, seeds: range) -> None:
     method = {"method": "none"} if guarantee == "none" else {"guarantee": guarantee}
     done = 0
-    for seed in range(20):
+    for seed in seeds:
         raw = job(seed, fault_tolerance=method)
         raw["hosts"]["h"]["network"] = "60 kB/s"
         done += check_job(raw, guarantee)
-    assert done >= 10
+    assert done >= len(seeds) / 2
 
 
 def equal_messages_leave_in_the_order_of_sending() -> None:
@@ -238,7 +239,7 @@ def test_a_broken_link_is_seen_by_the_comparison(mutant: str, monkeypatch: pytes
         monkeypatch.setattr(FairLink, "send", rounded)
     else:
         monkeypatch.setattr(FairLink, "_share", lambda link, now: now - link._changed_ns)
-    for seed in range(400):
+    for seed in range(36 if mutant == MUTANTS[0] else 0, 400):  # 36 notices it
         raw = made(job(seed, fault_tolerance=METHODS[seed % 4]))
         if differences(simulate(raw, plane=World), simulate(raw, plane=CompiledPlane)):
             return

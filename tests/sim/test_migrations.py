@@ -5,6 +5,8 @@ Oracles: the ledger, which follows every tuple from the sources; the plain plane
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from lab.broken_protocols import (
     HeldForEver,
@@ -17,6 +19,7 @@ from lab.broken_protocols import (
 )
 from moving_jobs import Crash, Outcome, crashes, moving_job, run
 from reference.world import World
+from seeds import sample
 from test_planes import differences
 
 from models.events import PROTOCOLS as NAMES
@@ -40,7 +43,7 @@ def campaign(protocol: str, seed: int, plane: PlaneFactory, count: int) -> list[
 
 
 @every_protocol
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", sample(3, 5))
 def test_planes_agree_and_nothing_is_lost(protocol: str, seed: int) -> None:
     one, other = (campaign(protocol, seed, plane, 2) for plane in (World, CompiledPlane))
     for plain, compiled in zip(one, other, strict=True):
@@ -48,7 +51,7 @@ def test_planes_agree_and_nothing_is_lost(protocol: str, seed: int) -> None:
         assert compiled.faults == []
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", sample(4, 8))
 def test_planes_agree_where_hosts_fail_again_and_again(seed: int) -> None:
     made = moving_job(seed, list(PROTOCOLS)[seed % len(PROTOCOLS)], 12, model="exponential", mtbf="1 s", repair="30 ms")
     plain, compiled = (run(made, plane).records for plane in (World, CompiledPlane))
@@ -78,7 +81,7 @@ def test_a_move_does_not_wait_for_a_dead_task_that_had_no_key_group_left() -> No
     assert outcome.faults == []
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", sample(3, 6))
 def test_a_checkpoint_that_was_under_way_to_a_target_that_dies_is_still_the_only_one(seed: int) -> None:
     made = moving_job(seed, "direct")
     calm = run(made, CompiledPlane).records.tables["migrations"]
@@ -123,7 +126,7 @@ MUTANTS: list[tuple[str, type[Protocol]]] = [
 ]
 
 
-def blamed(name: str, mutant: type[Protocol], seeds: range, count: int) -> int | None:
+def blamed(name: str, mutant: type[Protocol], seeds: Iterable[int], count: int) -> int | None:
     """The first seed at which something is wrong, or answered twice without a crash."""
     for seed in seeds:
         made = moving_job(seed, name)
@@ -140,4 +143,5 @@ def blamed(name: str, mutant: type[Protocol], seeds: range, count: int) -> int |
 
 @pytest.mark.parametrize(("name", "mutant"), MUTANTS, ids=[mutant.__name__ for _, mutant in MUTANTS])
 def test_a_broken_protocol_is_noticed(name: str, mutant: type[Protocol]) -> None:
-    assert blamed(name, mutant, range(40), 4) is not None
+    first = 35 if mutant is SwitchAfterTheFirstReplay else 0  # which notices it
+    assert blamed(name, mutant, (first, *range(40)), 4) is not None

@@ -17,6 +17,7 @@ from reference.outbox import Places
 from reference.task import Task
 from reference.unit import Bundle, Unit, Visit
 from reference.world import World
+from seeds import sample
 from test_actions_beside import places_of, places_of_arrays
 from test_planes import differences
 from uneven_clock import UnevenClock
@@ -68,7 +69,7 @@ def test_planes_agree_and_nothing_is_lost_in_many_jobs(what: str, protocol: str)
     check(what, protocol, (1, *range(1000, 1040)), 3)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", sample(3, 5))
 def test_planes_agree_where_hosts_fail_again_and_again(seed: int) -> None:
     storm = {"model": "exponential", "mtbf": "1 s", "repair": "30 ms"}
     made = moving_beside(BESIDE[seed], seed, list(PROTOCOLS)[seed % len(PROTOCOLS)], 12, **storm)

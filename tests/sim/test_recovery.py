@@ -7,6 +7,7 @@ state legitimate?), and the rest of the same run (what the books call lost must 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
@@ -192,12 +193,15 @@ def test_exactly_once_holds_whatever_crashes(draw: Random) -> None:
 
 @pytest.mark.parametrize("guarantee", GUARANTEES[1:])
 def test_weaker_guarantees_keep_their_half(guarantee: str) -> None:
-    assert sum(check(Random(seed), guarantee) for seed in range(25)) >= 22
+    assert sum(check(Random(seed), guarantee) for seed in range(10)) >= 9
 
 
-def test_the_campaign_meets_every_kind_of_trouble() -> None:
+@pytest.mark.parametrize(
+    "seeds", [(0, 3, 20, 34, 94, 101, 105, 108), pytest.param(range(120), marks=pytest.mark.slow)], ids=["few", "all"]
+)
+def test_the_campaign_meets_every_kind_of_trouble(seeds: Iterable[int]) -> None:
     met: Counter[str] = Counter()
-    for seed in range(120):
+    for seed in seeds:
         run = drain(random_job(Random(seed)))
         rows, operators = run.rows, run.control.plan.operators
         failures = sorted((failed, detected) for _, failed, detected, *_ in rows["failures"])
@@ -242,7 +246,7 @@ def test_long_campaign(guarantee: str, part: int) -> None:
     assert sum(check(Random(seed), guarantee) for seed in range(part * 500, (part + 1) * 500)) > 475
 
 
-@pytest.mark.parametrize(("seeds", "guarantee"), [(range(8), "exactly-once"), (range(8), "at-least-once")])
+@pytest.mark.parametrize(("seeds", "guarantee"), [(range(4), "exactly-once"), (range(4, 8), "at-least-once")])
 def test_storms_of_crashes_are_survived(seeds: range, guarantee: str) -> None:
     for seed in seeds:
         check_job(storm(Random(seed), fault_tolerance={"guarantee": guarantee}), guarantee, (5 * NS, 9 * NS))
@@ -250,8 +254,12 @@ def test_storms_of_crashes_are_survived(seeds: range, guarantee: str) -> None:
 
 @pytest.mark.slow
 def test_long_storms_of_crashes_are_survived() -> None:
-    for seed in range(8, 500):
+    for seed in range(4, 500):
         check_job(storm(Random(seed), fault_tolerance={"guarantee": "exactly-once"}), "exactly-once", (5 * NS, 9 * NS))
+    for seed in range(4):
+        check_job(
+            storm(Random(seed), fault_tolerance={"guarantee": "at-least-once"}), "at-least-once", (5 * NS, 9 * NS)
+        )
 
 
 # -- engines broken on purpose
@@ -370,6 +378,20 @@ def loss_of_state_not_reported(patch: pytest.MonkeyPatch) -> None:
     _wrapped(patch, Unit, "install", lambda install: lambda *a: 0 * install(*a))
 
 
+FIRST = {
+    trim_before_it_is_stored: 6,
+    restore_from_empty: 3,
+    kept_outputs_not_in_the_checkpoint: 6,
+    checkpoints_survive_their_holder: 20,
+    holder_life_ignored: 27,
+    trims_one_too_many: 3,
+    source_forgets_what_is_not_acknowledged: 2,
+    broadcast_copies_share_an_id: 2,
+    held_tuples_forgotten: 3,
+    restored_unit_does_not_resend: 6,
+    loss_of_state_not_reported: 3,
+}
+"""The first seed by which each is caught that the first job does not catch."""
 MUTANTS = (
     trim_before_it_is_stored,
     no_replay,
@@ -394,7 +416,7 @@ def test_a_broken_engine_is_caught(mutant: Any, monkeypatch: pytest.MonkeyPatch)
     mutant(monkeypatch)
     with pytest.raises(AssertionError):
         check_job(late_checkpoint_job(), "exactly-once")
-        for seed in range(100):
+        for seed in (FIRST.get(mutant, 0), *range(100)):
             check(Random(seed), "exactly-once")
 
 

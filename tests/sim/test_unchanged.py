@@ -17,6 +17,7 @@ from random import Random
 
 import pytest
 from reference.world import World
+from seeds import sample
 from small_jobs import random_job, simulate, storm
 
 from models.records import RunRecords
@@ -95,7 +96,7 @@ def test_a_scenario_file_gives_the_rows_that_it_gave(file: str, plane: PlaneFact
 
 
 @pytest.mark.parametrize("plane", PLANES.values(), ids=PLANES)
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", sample(12, 30))
 @pytest.mark.parametrize("kind", JOBS)
 def test_a_random_job_gives_the_rows_that_it_gave(kind: str, seed: int, plane: PlaneFactory) -> None:
     assert digest(rows_of(f"{kind}/{seed}", plane)) == recorded(f"{kind}/{seed}")

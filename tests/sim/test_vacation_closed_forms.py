@@ -51,7 +51,7 @@ class Vacation:
         return max(1, round(seconds * 1e9))
 
 
-PLAIN_PLANE, _, LONG = PLANES
+PLAIN_PLANE, *_, LONG = PLANES
 FEWER = pytest.param(Sized(CompiledPlane, 300_000), id="compiled")
 """Control in Python makes these runs slow. So many tuples still tell vacations of another law apart."""
 
@@ -116,7 +116,7 @@ def test_a_server_that_leaves_as_long_as_nobody_waits(
     agrees(plane, served(service), {"q": state}, run=partial(run, vacation, True))
 
 
-@pytest.mark.parametrize("exponential", [False, True])
+@pytest.mark.parametrize("exponential", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_server_that_leaves_once(plane: Sized, exponential: bool) -> None:
     vacation = Vacation(0.015, exponential)
     state = mg1_single_vacation(RATE, 0.01, 1.0, vacation.mean_s, vacation.scv, vacation.nobody)
