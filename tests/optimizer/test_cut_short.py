@@ -85,7 +85,7 @@ def test_a_plan_that_the_clock_cut_short_says_so(name: str) -> None:
     """What differs from the plan that had all its time either names the limit or is proven to be as good."""
     solve, problem = PROBLEMS[name]
     check = verify_checkpoints if isinstance(problem, CheckpointAllocation) else verify_plan
-    with as_much_work_as_in(0.02) as limit_s:
+    with as_much_work_as_in(0.05) as limit_s:
         with clock_that_strikes_after(math.inf) as clock:
             whole = solve(problem, time_limit_s=limit_s)
         assert "time limit" not in whole.note

@@ -23,7 +23,7 @@ def _running():
     return problem, solved(problem)
 
 
-def solved(problem, seconds=0.2):
+def solved(problem, seconds=0.5):
     """Solve with the work of so many seconds: no clock decides when the search ends."""
     with as_much_work_as_in(seconds) as limit_s:
         return solve(problem, time_limit_s=limit_s)
@@ -64,7 +64,7 @@ def test_without_moves_a_plan_that_still_fits_stays_and_one_that_does_not_is_not
     stays = solve(changed(problem, plan, 4, 1.5, 0), hint=plan)
     assert stays.assignment.tolist() == plan.assignment.tolist()
     full = int(np.argmax(problem.node_loads(plan.assignment)))
-    with as_much_work_as_in(0.2) as seconds:
+    with as_much_work_as_in(0.5) as seconds:
         broken = solve(changed(problem, plan, full, 0.5, 0), hint=plan, time_limit_s=seconds)
     assert broken.status in (Status.INFEASIBLE, Status.UNKNOWN)
 

@@ -202,7 +202,7 @@ def type_d(seed, nodes, items):
 def tight():
     problem = type_d(0, 6, 36)
     prices = node_prices(problem)
-    return problem, prices, packed_search(problem, prices, None, work=0.2, time_limit_s=60.0)
+    return problem, prices, packed_search(problem, prices, None, work=0.5, time_limit_s=60.0)
 
 
 def test_whole_packings_prove_more_than_prices_and_come_near_it(tight):
@@ -211,7 +211,7 @@ def test_whole_packings_prove_more_than_prices_and_come_near_it(tight):
     assert constraint_violations(problem, found.assignment) == []
     assert problem.objective(found.assignment) <= 1.02 * found.bound
     assert packing_bound(problem, found.multipliers) == found.bound
-    again = packed_search(problem, prices, None, work=0.2, time_limit_s=60.0)
+    again = packed_search(problem, prices, None, work=0.5, time_limit_s=60.0)
     assert again.assignment.tolist() == found.assignment.tolist()
 
 
@@ -255,7 +255,7 @@ def test_a_host_that_may_hold_nothing_is_no_error(room):
     capacity[3] = room
     problem = CheckpointAllocation(cost=random.random((300, 20)) * load[:, None], load=load, capacity=capacity)
     assert numbers.whole_numbers(problem, 1000, near=True).room.min() == 0
-    with as_much_work_as_in(0.05) as seconds:
+    with as_much_work_as_in(0.2) as seconds:
         plan = solve(problem, time_limit_s=seconds)
     assert plan.status is Status.FEASIBLE or plan.status is Status.OPTIMAL
     assert (plan.assignment != 3).all()
