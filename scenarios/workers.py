@@ -34,6 +34,7 @@ def submitted(
     with _handler(signal.SIGTERM, _terminated), _pool(workers, begin, shared) as pool:
         with _without_interrupts():  # the executor starts its processes while it takes the work
             futures = [pool.submit(function, *one) for one in arguments]
+        _leave_results_to_workers(pool)
         yield futures
 
 
@@ -56,6 +57,17 @@ def _pool(workers: int, begin: Callable[..., None] | None, shared: tuple[Any, ..
         raise
     finally:
         pool.shutdown()
+
+
+def _leave_results_to_workers(pool: ProcessPoolExecutor) -> None:
+    """Close this process's end of the pipe into which workers write results; all of them have been started.
+
+    A worker that is terminated while it writes leaves half a message. The executor would wait for the rest for ever,
+    since an end of file comes only when nobody can write any more.
+    """
+    writer = getattr(getattr(pool, "_result_queue", None), "_writer", None)  # the executor has no public name for it
+    if writer is not None:
+        writer.close()
 
 
 @contextmanager

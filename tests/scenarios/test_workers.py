@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,35 @@ def test_workers_have_ended_when_an_error_leaves_the_block(tmp_path, error):
     with pytest.raises(error):
         interrupted()
     assert multiprocessing.active_children() == []
+
+
+def send_half(begun: Path) -> bytes:
+    """Return a result of which this process sends the first bytes, and then rests."""
+
+    def send(connection: Connection, content: bytes) -> None:
+        os.write(connection.fileno(), content[:100])
+        begun.touch()
+        time.sleep(PATIENCE_S)
+
+    Connection._send = send
+    return bytes(1000)
+
+
+def stop_while_a_result_is_sent(begun: Path) -> None:
+    with submitted(send_half, [(begun,)] * 2, 2):
+        until(begun.exists)
+        raise KeyboardInterrupt
+
+
+def test_a_worker_that_is_terminated_while_it_sends_a_result_is_not_waited_for(tmp_path):
+    # In a process of its own: one that waits for ever cannot be ended from inside.
+    context = multiprocessing.get_context("spawn")
+    waiting = context.Process(target=stop_while_a_result_is_sent, args=(tmp_path / "begun",))
+    waiting.start()
+    waiting.join(PATIENCE_S)
+    ended = waiting.exitcode is not None
+    waiting.kill()
+    assert ended
 
 
 def test_a_worker_that_is_killed_is_named_as_the_reason():
