@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -41,6 +42,9 @@ EXAMPLES = "HOLDFAST_EXAMPLES"
 """Environment variable: with `all` tests of Hypothesis try all their examples, as they do each night; else 1 in 4."""
 FEW = 20
 """So many examples are not made fewer."""
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background jobs of a shell: tests send it to processes
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes is a matter of the machine.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
