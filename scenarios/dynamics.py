@@ -161,11 +161,12 @@ def _replications(
             report((number + 1) / asked.replications)
         return found
     numbers = [(number,) for number in range(asked.replications)]
-    with submitted(_one, numbers, min(workers, asked.replications), _begin, (asked, log, method)) as futures:
-        for number, future in enumerate(futures):
-            found.append(future.result())
-            report((number + 1) / asked.replications)
-    return found
+    with submitted(_one, numbers, min(workers, asked.replications), _begin, (asked, log, method)) as arrived:
+        ended: dict[int, DynamicsRecords] = {}
+        for done in arrived:
+            ended.update(done)
+            report(len(ended) / asked.replications)
+    return [ended[number] for number in range(asked.replications)]
 
 
 def _simulated(system: System, replication: int, method: str) -> DynamicsRecords:

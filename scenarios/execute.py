@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,6 @@ from sim.engine import prepare, simulate
 
 Progress = Callable[[float], None]
 COMPILING = "compiling for this machine, once"  # what is going on, in words
-_LOOK_S = 0.2
 
 _shared: Any = None  # in a worker: how far each job has come
 
@@ -51,14 +49,12 @@ def execute(
     prepare(jobs[0].scenario, jobs[0].inputs, on_compile)  # or each worker would compile the same
     progress = multiprocessing.RawArray("d", len(jobs))
     work = [(job, k) for k, job in enumerate(jobs)]
-    with submitted(_one, work, min(workers, len(jobs)), _begin, (progress,)) as futures:
-        left = set(futures)
-        while left:
-            done, left = wait(left, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()
+    records: dict[int, RunRecords] = {}
+    with submitted(_one, work, min(workers, len(jobs)), _begin, (progress,)) as arrived:
+        for done in arrived:
+            records.update(done)
             report(sum(progress) / len(jobs))
-        return [future.result() for future in futures]
+    return [records[k] for k in range(len(jobs))]
 
 
 def _part(report: Progress, index: int, jobs: int) -> Progress:

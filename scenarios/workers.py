@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from models.errors import WorkerLost
 from scenarios.guard import end_with
 
 T = TypeVar("T")
+_EVERY_S = 0.2
 
 
 @contextmanager
@@ -25,17 +26,32 @@ def submitted(
     workers: int,
     begin: Callable[..., None] | None = None,
     shared: tuple[Any, ...] = (),
-) -> Iterator[list[Future[T]]]:
-    """Call the function once for each tuple of arguments, on fresh interpreters; yield the futures, in that order.
+) -> Iterator[Iterator[list[tuple[int, T]]]]:
+    """Call the function once for each tuple of arguments, on fresh interpreters.
 
-    Each worker first calls `begin(*shared)`. If the block raises, the workers are terminated, and have ended when the
-    exception goes on. Raises WorkerLost if a worker was killed.
+    Yields lists of what has arrived since: the number of the tuple and its result, in the order of the numbers. A list
+    comes at least every 0.2 s, if need be an empty one. Each worker first calls `begin(*shared)`. If the block raises,
+    the workers are terminated, and have ended when the exception goes on. Raises WorkerLost if a worker was killed.
     """
     with _handler(signal.SIGTERM, _terminated), _pool(workers, begin, shared) as pool:
         with _without_interrupts():  # the executor starts its processes while it takes the work
             futures = [pool.submit(function, *one) for one in arguments]
         _leave_results_to_workers(pool)
-        yield futures
+        yield _arrived(futures)
+
+
+def _arrived(futures: list[Future[T]]) -> Iterator[list[tuple[int, T]]]:
+    """Yield the numbers and results of futures as they come.
+
+    An exception that a signal raises amid `wait` or `result` could leave the lock of a future taken, for which the
+    thread of the executor would then wait for ever.
+    """
+    left = {future: number for number, future in enumerate(futures)}
+    while left:
+        with _without_interrupts():
+            done = sorted(wait(left, _EVERY_S, FIRST_COMPLETED).done, key=left.__getitem__)
+            results = [(left.pop(future), future.result()) for future in done]
+        yield results
 
 
 @contextmanager

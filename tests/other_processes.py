@@ -23,12 +23,12 @@ def until(fact: Callable[[], object]) -> None:
 
 def marked(folder: Path) -> dict[str, str]:
     """Return the environment of this process with the mark of a folder."""
-    return {**os.environ, MARK: folder.name}
+    return {**os.environ, MARK: str(folder)}
 
 
 def processes(folder: Path) -> set[int]:
     """Return all processes that have the mark of a folder, sessions of their own or not."""
-    mark = f"{MARK}={folder.name}".encode()
+    mark = f"{MARK}={folder}".encode()
     found = set()
     for one in Path("/proc").glob("[0-9]*/environ"):
         try:

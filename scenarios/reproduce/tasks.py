@@ -16,7 +16,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.metadata import version
@@ -37,7 +36,6 @@ Prepare = Callable[[Callable[[float], None]], None]
 RESULTS, TMP = "results", "tmp"
 _TOOK_S = "took_s"  # of a piece that was made now
 _WORKER_START_S, _SPARK_START_S = 2.0, 8.0  # until several processes, or those of Spark, have begun, as measured
-_LOOK_S = 0.5
 _LONG_S = 2.0  # after which a piece is named
 
 
@@ -250,11 +248,8 @@ def _on_processes(
             look()
             ended(number, make(task))
         return
-    with submitted(make, [(task,) for _, task in todo], workers) as futures:
-        numbers = {future: number for future, (number, _) in zip(futures, todo, strict=True)}
-        left = set(futures)
-        while left:
-            done, left = wait(left, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
-            for future in sorted(done, key=lambda one: numbers[one]):
-                ended(numbers[future], future.result())
+    with submitted(make, [(task,) for _, task in todo], workers) as arrived:
+        for done in arrived:
+            for place, content in done:
+                ended(todo[place][0], content)
             look()
