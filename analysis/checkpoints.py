@@ -16,9 +16,9 @@ import numpy as np
 
 from analysis.statistics import NS_PER_S, seconds
 from analysis.timelines import Series
-from models.checkpoint_traffic import due_every_ns, due_offsets_ns
-from models.records import NEVER, RunRecords
-from models.scenario import Scenario
+from models.records.tables import NEVER, RunRecords
+from models.scenario.description import Scenario
+from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns
 
 Rows = dict[str, np.ndarray]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.correlation import FloatArray, pearson
-from models.profile import Profile
+from models.records.profile import Profile
 
 __all__ = ["between_streams", "between_totals", "pearson"]
 

@@ -12,8 +12,8 @@ import numpy as np
 from analysis.host_use import use_of_hosts
 from analysis.statistics import NS_PER_S, Mean, mean_of, ratio_mean
 from models.checked_arrays import FloatArray, IntArray
-from models.dynamics.records import DynamicsRecords, Row
-from models.dynamics.system import System
+from models.fleet.records import DynamicsRecords, Row
+from models.fleet.system import System
 from models.units import to_ns
 
 DAY_S = 86_400.0

@@ -10,9 +10,10 @@ import numpy as np
 
 from analysis.statistics import seconds
 from analysis.timelines import Series
-from models import display, layout
-from models.records import NEVER, RunRecords
-from models.scenario import Scenario
+from models import display
+from models.records.tables import NEVER, RunRecords
+from models.scenario.description import Scenario
+from models.topology import layout
 from models.units import cost_of
 
 _NS = 1e9

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from models.checked_arrays import CheckedArrays, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
 from models.errors import raise_if_any
+from models.planning.checkpoint_allocation import CheckpointAllocation
 
 EXPECTED = "expected-useable"  # the method that minimises this
 FUTURES = 200

@@ -17,7 +17,7 @@ from analysis import failure_records as words
 from analysis.failure_records import LANL, LogQuestion, Records
 from analysis.spark.sources import Source, reason_of
 from models.errors import InputError
-from models.failure_log import STILL_DOWN, merged
+from models.reliability.failure_log import STILL_DOWN, merged
 
 _MOST_EXAMPLES = 20
 

@@ -17,7 +17,7 @@ import numpy as np
 from models import display
 from models.checked_arrays import IntArray
 from models.errors import NO_VALUE, InputError, InputFault, header_hint, raise_if_any
-from models.failure_log import STILL_DOWN, FailureLog, within
+from models.reliability.failure_log import STILL_DOWN, FailureLog, within
 
 TABLE, LANL = "table", "lanl"
 TABLE_COLUMNS = ("host", "down", "up")

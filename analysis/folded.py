@@ -1,7 +1,7 @@
 """What the folded tables of one replication say: histograms, exact sums, and counts by interval in place of rows.
 
-See `models.records.FOLDED`. Sums are Python integers: exact, whatever the order. Quantiles are those of
-`models.histogram`, off by at most 1/256.
+See `models.records.tables.FOLDED`. Sums are Python integers: exact, whatever the order. Quantiles are those of
+`models.records.histogram`, off by at most 1/256.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.histogram import BINS, Histogram, Ints, from_bins, merge, representative
-from models.records import NEVER, RunRecords, bucket_ns
+from models.records.histogram import BINS, Histogram, Ints, from_bins, merge, representative
+from models.records.tables import NEVER, RunRecords, bucket_ns
 
 _Table = Mapping[str, np.ndarray]
 _AT_ONCE = 64

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from analysis.statistics import NS_PER_S
-from models.dynamics.records import DynamicsRecords
-from models.dynamics.system import System
+from models.fleet.records import DynamicsRecords
+from models.fleet.system import System
 from models.units import cost_of, to_ns
 
 Stretch = tuple[int, int]  # from and to [ns]

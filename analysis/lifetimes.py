@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from models.failure_log import LONGER, SEEN, SHORTER, Spans
+from models.reliability.failure_log import LONGER, SEEN, SHORTER, Spans
 
 LAWS = ("exponential", "weibull", "gamma", "lognormal")
 REJECTED = 0.05

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis.summary import summarise
-from models.scenario import Scenario
+from models.scenario.description import Scenario
 
 Metrics = dict[str, float | None]
 

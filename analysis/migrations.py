@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.statistics import seconds
-from models.records import NEVER, RunRecords
+from models.records.tables import NEVER, RunRecords
 
 
 def migrations(records: Sequence[RunRecords]) -> list[dict[str, object]]:

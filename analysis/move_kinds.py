@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 
-from models.records import NEVER, RunRecords
+from models.records.tables import NEVER, RunRecords
 
 ASSISTED, DIRECT = "assisted", "direct"
 _REMOTE = -1

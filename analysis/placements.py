@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from models import layout
-from models.records import NEVER, RunRecords
-from models.scenario import Scenario
+from models.records.tables import NEVER, RunRecords
+from models.scenario.description import Scenario
+from models.topology import layout
 
 Placement = dict[tuple[str, int], str]
 

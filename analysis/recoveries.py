@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from analysis.statistics import seconds
-from models.records import NEVER, RunRecords
+from models.records.tables import NEVER, RunRecords
 
 PHASES = ("detect", "restore", "replay", "catch_up")
 

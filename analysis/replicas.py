@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from analysis.statistics import seconds
-from models.records import NEVER, RunRecords
+from models.records.tables import NEVER, RunRecords
 
 START, TOOK_OVER = "start", "took over"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.histogram import Histogram, Ints, exact_sum, histogram, merge, rank_of
+from models.records.histogram import Histogram, Ints, exact_sum, histogram, merge, rank_of
 
 NS_PER_S = 1_000_000_000
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.folded import latencies_of
-from models.histogram import Floats, Histogram, bounds, histogram
-from models.records import RunRecords
+from models.records.histogram import Floats, Histogram, bounds, histogram
+from models.records.tables import RunRecords
 
 _MOST = 300
 

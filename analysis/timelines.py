@@ -16,8 +16,8 @@ import numpy as np
 
 from analysis.folded import delivered_histograms, delivered_sums, intervals_of, quantiles_by_interval
 from analysis.statistics import NS_PER_S
-from models.histogram import Floats, Ints, bin_of
-from models.records import NEVER, RunRecords, bucket_ns
+from models.records.histogram import Floats, Ints, bin_of
+from models.records.tables import NEVER, RunRecords, bucket_ns
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _folded_timeline(one: RunRecords, interval_ns: int, at_ns: Ints) -> LatencyT
 
 
 def latency_bins(one: RunRecords, interval_ns: int = NS_PER_S) -> BinCounts:
-    """The histogram of latency by interval of delivery (bins of `models.histogram`)."""
+    """The histogram of latency by interval of delivery (bins of `models.records.histogram`)."""
     parts = list(latency_bin_parts(one, interval_ns))
     if len(parts) == 1:
         return parts[0]

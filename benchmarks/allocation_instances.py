@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 
 
 def random_correlations(

@@ -22,7 +22,7 @@ P = (0.0025, 0.005, 0.01, 0.02, 0.03)
 
 def placement(seed: int, n_hosts: int = 100, n_queries: int = 100, alone: float = 0.2) -> Any:
     """Queries on hosts: the primaries of a query on up to three hosts, replicas anywhere, a share `alone` without."""
-    from models.availability.queries import Queries  # noqa: PLC0415
+    from models.reliability.queries import Queries  # noqa: PLC0415
 
     rng = np.random.default_rng(seed)
     instances: list[tuple[int, ...]] = []
@@ -59,9 +59,9 @@ def plain_runs(queries: Any, p: float, runs: int) -> float:
 
 def exact(repeats: int) -> None:
     """Exact figures of all queries, of "some is broken", and of the law of their number."""
-    from models.availability.exact import some_broken, unavailability  # noqa: PLC0415
-    from models.availability.law import broken_law  # noqa: PLC0415
-    from models.availability.queries import Failures, equal_hosts  # noqa: PLC0415
+    from models.reliability.exact import some_broken, unavailability  # noqa: PLC0415
+    from models.reliability.law import broken_law  # noqa: PLC0415
+    from models.reliability.queries import Failures, equal_hosts  # noqa: PLC0415
 
     queries = placement(1)
     failures = equal_hosts(P, 100)
@@ -84,8 +84,8 @@ def exact(repeats: int) -> None:
 
 def sampling(repeats: int) -> None:
     """Runs per second of all samplers, and intervals of what is rare."""
-    from models.availability.exact import mean_broken, unavailability  # noqa: PLC0415
-    from models.availability.queries import Queries, equal_hosts  # noqa: PLC0415
+    from models.reliability.exact import mean_broken, unavailability  # noqa: PLC0415
+    from models.reliability.queries import Queries, equal_hosts  # noqa: PLC0415
     from sim.availability import sampled  # noqa: PLC0415
     from sim.availability_strata import stratified  # noqa: PLC0415
     from sim.availability_weights import weighted  # noqa: PLC0415

@@ -40,7 +40,7 @@ MIB = 2**20
 
 def scenario(job: Job, duration_s: float, checkpoints: bool = False, detail: str = "auto") -> Any:
     """The job on 25 hosts: one task of both operators on each of 20, sources and sinks on the other five."""
-    from models.reading import scenario_from  # noqa: PLC0415 - imports are measured, too
+    from models.scenario.reading import scenario_from  # noqa: PLC0415 - imports are measured, too
 
     operator = {
         "kind": "aggregate",
@@ -76,7 +76,7 @@ def scenario(job: Job, duration_s: float, checkpoints: bool = False, detail: str
 
 def stream(rate_per_s: float, duration_s: float, selectivity: float) -> Any:
     """One stateful operator of 64 tasks at utilisation 0.7, each with a core of its own, behind 16 source tasks."""
-    from models.reading import scenario_from  # noqa: PLC0415
+    from models.scenario.reading import scenario_from  # noqa: PLC0415
 
     tasks = 64
     return scenario_from(

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from models.placement import Placement
+from models.planning.placement import Placement
 from optimizer.placement import fitted, solve
 from optimizer.placement.small import decide, whole
 

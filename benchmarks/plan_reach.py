@@ -26,8 +26,8 @@ from collections.abc import Callable
 import numpy as np
 from allocation_instances import GENERALISED, assignment, factor_correlations, mean_correlations, random_correlations
 
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.solution import Status, relative_gap
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.solution import Status, relative_gap
 from optimizer.checkpoint_allocation import solve
 from optimizer.quiet import quiet_stdout
 

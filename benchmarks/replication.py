@@ -154,7 +154,7 @@ def line(said: str, spent: float, rival_s: float) -> None:
 
 def small(seed: int) -> Any:
     """A deployment of five or six operators on five hosts."""
-    from models.replication.problem import Replication  # noqa: PLC0415
+    from models.planning.replicas.problem import Replication  # noqa: PLC0415
 
     draw = np.random.default_rng(seed)
     n = int(draw.integers(5, 7))
@@ -171,7 +171,7 @@ def small(seed: int) -> Any:
 
 def forty(size: int, a_host: int, hosts: int) -> Any:
     """Forty equal operators, so many to a host, twenty queries, and a budget of ten replicas."""
-    from models.replication.problem import Replication  # noqa: PLC0415
+    from models.planning.replicas.problem import Replication  # noqa: PLC0415
 
     draw = np.random.default_rng(1)
     return Replication(
@@ -259,8 +259,8 @@ def availability(scale: float, repeats: int) -> None:
     """All queries exactly, and sampled, beside a plain loop; and nine nines."""
     from availability import plain_runs  # noqa: PLC0415
 
-    from models.availability.exact import mean_broken, unavailability  # noqa: PLC0415
-    from models.availability.queries import Queries, equal_hosts  # noqa: PLC0415
+    from models.reliability.exact import mean_broken, unavailability  # noqa: PLC0415
+    from models.reliability.queries import Queries, equal_hosts  # noqa: PLC0415
     from sim.availability import sampled  # noqa: PLC0415
     from sim.availability_strata import stratified  # noqa: PLC0415
 
@@ -297,8 +297,8 @@ def availability(scale: float, repeats: int) -> None:
 
 def dynamics(scale: float, repeats: int) -> None:
     """Ten years of hosts that fail, by intersecting and by events, beside plain SimPy and a loop over a heap."""
-    from models.dynamics.rules import dynamics_from  # noqa: PLC0415
-    from models.dynamics.system import system_of  # noqa: PLC0415
+    from models.fleet.rules import dynamics_from  # noqa: PLC0415
+    from models.fleet.system import system_of  # noqa: PLC0415
     from sim.replication.engine import simulate_dynamics  # noqa: PLC0415
 
     queries, years = drawn(100, 100), 10 * scale

@@ -21,9 +21,9 @@ from ortools.sat.python import cp_model
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, vstack
 
-from models.migration_steps import MigrationSteps
-from models.selection import OperatorSelection, QuerySelection
-from models.solution import relative_gap
+from models.planning.migration_steps import MigrationSteps
+from models.planning.selection import OperatorSelection, QuerySelection
+from models.planning.solution import relative_gap
 from optimizer.migration_steps import solve as solve_steps
 from optimizer.selection import solve
 

@@ -19,15 +19,15 @@ from holdfast._version import __version__
 
 if TYPE_CHECKING:
     from analysis.spark.ingest import ingest
-    from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
     from models.errors import InputError, InputFault, MissingTool
-    from models.estimate import estimate
-    from models.load import expected_load
-    from models.profile import Profile
-    from models.reading import scenario_from, scenario_with
-    from models.rules import not_simulated, warnings
-    from models.scenario import Scenario
-    from models.solution import Status
+    from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+    from models.planning.solution import Status
+    from models.records.profile import Profile
+    from models.scenario.description import Scenario
+    from models.scenario.reading import scenario_from, scenario_with
+    from models.scenario.rules import not_simulated, warnings
+    from models.steady_state.estimate import estimate
+    from models.steady_state.load import expected_load
     from optimizer.checkpoint_allocation import solve as plan_checkpoints
     from optimizer.verify import verify_checkpoints
     from scenarios.availability import answer as availability
@@ -40,23 +40,23 @@ if TYPE_CHECKING:
     from scenarios.sweep import SweepResult, read_sweep, sweep
 
 _HOMES = {
-    "CheckpointAllocation": "models.checkpoint_allocation",
-    "CheckpointPlan": "models.checkpoint_allocation",
+    "CheckpointAllocation": "models.planning.checkpoint_allocation",
+    "CheckpointPlan": "models.planning.checkpoint_allocation",
     "InputError": "models.errors",
     "InputFault": "models.errors",
     "LoadedScenario": "scenarios.files",
     "MissingTool": "models.errors",
-    "Profile": "models.profile",
+    "Profile": "models.records.profile",
     "RunResult": "scenarios.runs",
-    "Scenario": "models.scenario",
-    "Status": "models.solution",
+    "Scenario": "models.scenario.description",
+    "Status": "models.planning.solution",
     "SweepResult": "scenarios.sweep",
     "availability": "scenarios.availability:answer",
     "compare_designs": "scenarios.designs",
-    "estimate": "models.estimate",
-    "expected_load": "models.load",
+    "estimate": "models.steady_state.estimate",
+    "expected_load": "models.steady_state.load",
     "ingest": "analysis.spark.ingest",
-    "not_simulated": "models.rules",
+    "not_simulated": "models.scenario.rules",
     "plan_checkpoints": "optimizer.checkpoint_allocation:solve",
     "read_availability": "scenarios.availability",
     "read_design": "scenarios.designs",
@@ -65,12 +65,12 @@ _HOMES = {
     "read_scenario": "scenarios.files",
     "read_sweep": "scenarios.sweep",
     "run": "scenarios.runs",
-    "scenario_from": "models.reading",
+    "scenario_from": "models.scenario.reading",
     "scenario_text": "scenarios.files",
-    "scenario_with": "models.reading",
+    "scenario_with": "models.scenario.reading",
     "sweep": "scenarios.sweep",
     "verify_checkpoints": "optimizer.verify",
-    "warnings": "models.rules",
+    "warnings": "models.scenario.rules",
     "write_profile": "scenarios.profiles",
     "write_scenario": "scenarios.files",
 }

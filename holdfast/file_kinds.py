@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from models.errors import InputError
-from models.words import similar
+from models.validation_messages import similar
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -28,18 +28,24 @@ class FileKind(NamedTuple):
 _TABLES = (".toml", ".json")
 _ARRAYS = (".json", ".toml", ".npz")
 KINDS = {
-    "scenario": FileKind("models.scenario", "Scenario", ("run", "sweep", "study", "show", "validate"), (".toml",)),
-    "availability": FileKind("models.availability.description", "Availability", ("availability",), _TABLES),
-    "dynamics": FileKind("models.dynamics.description", "Dynamics", ("dynamics",), _TABLES),
-    "sizing": FileKind("models.sizing.description", "Sizing", ("size",), _TABLES),
+    "scenario": FileKind(
+        "models.scenario.description", "Scenario", ("run", "sweep", "study", "show", "validate"), (".toml",)
+    ),
+    "availability": FileKind("models.reliability.description", "Availability", ("availability",), _TABLES),
+    "dynamics": FileKind("models.fleet.description", "Dynamics", ("dynamics",), _TABLES),
+    "sizing": FileKind("models.planning.sizing.description", "Sizing", ("size",), _TABLES),
     "query-set": FileKind("models.queries.description", "QuerySet", ("plan replicas", "dynamics"), (".toml",)),
-    "checkpoints": FileKind("models.problem_files", "CheckpointsFile", ("plan checkpoints",), (".json", ".npz")),
-    "load-history": FileKind("models.problem_files", "LoadHistoryFile", ("plan checkpoints",), (".json", ".npz")),
-    "selection": FileKind("models.problem_files", "SelectionFile", ("plan selection",), _ARRAYS),
-    "queries": FileKind("models.problem_files", "QueriesFile", ("plan queries",), _ARRAYS),
-    "steps": FileKind("models.problem_files", "StepsFile", ("plan steps",), _ARRAYS),
-    "placement": FileKind("models.problem_files", "PlacementFile", ("plan placement",), _ARRAYS),
-    "interval": FileKind("models.problem_files", "IntervalFile", ("plan interval",), _ARRAYS),
+    "checkpoints": FileKind(
+        "models.planning.problem_files", "CheckpointsFile", ("plan checkpoints",), (".json", ".npz")
+    ),
+    "load-history": FileKind(
+        "models.planning.problem_files", "LoadHistoryFile", ("plan checkpoints",), (".json", ".npz")
+    ),
+    "selection": FileKind("models.planning.problem_files", "SelectionFile", ("plan selection",), _ARRAYS),
+    "queries": FileKind("models.planning.problem_files", "QueriesFile", ("plan queries",), _ARRAYS),
+    "steps": FileKind("models.planning.problem_files", "StepsFile", ("plan steps",), _ARRAYS),
+    "placement": FileKind("models.planning.problem_files", "PlacementFile", ("plan placement",), _ARRAYS),
+    "interval": FileKind("models.planning.problem_files", "IntervalFile", ("plan interval",), _ARRAYS),
 }
 
 

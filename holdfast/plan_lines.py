@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast import terminal
 from models import display
-from models.solution import OPTIMAL_GAP
+from models.planning.solution import OPTIMAL_GAP
 
 _MOST = 12  # of a list, on its line
 _Said = Callable[[Any], str]

@@ -16,7 +16,7 @@ from pydantic_core import PydanticUndefined
 
 from holdfast.file_kinds import KINDS, described
 from models import display, units
-from models.keys import dimension_of, entry_of, fields_of, models_in, options, tag_of_model
+from models.scenario.file_keys import dimension_of, entry_of, fields_of, models_in, options, tag_of_model
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 _WRITTEN = "This page is written by `python -m holdfast.reference`; change the code, not the page.\n"
@@ -37,7 +37,7 @@ def keys_page(kind: str) -> str:
 
 
 def _tables_of_dynamics() -> str:
-    from models.dynamics.records import TABLES  # noqa: PLC0415
+    from models.fleet.records import TABLES  # noqa: PLC0415
 
     parts = ["# Its tables\n"]
     parts.append("What `--out` writes, a file for each; before these columns stands the number of the replication.\n")
@@ -67,7 +67,7 @@ def _keys_page(kind: str) -> str:
         f"# Keys of {of} file\n",
         _WRITTEN,
         f"Read by {commands}; its name ends in {suffixes}. `holdfast schema {kind}` prints the JSON schema.\n",
-        _NUMBERS if KINDS[kind].module == "models.problem_files" else _QUANTITIES,
+        _NUMBERS if KINDS[kind].module == "models.planning.problem_files" else _QUANTITIES,
     ]
     done: set[str] = set()
     waiting: list[tuple[str, type[BaseModel]]] = [(_WHOLE, root)]
@@ -289,7 +289,7 @@ def _schemas_of_a_run() -> dict[str, Any]:
     """Table -> Arrow schema, of runs in which nothing happened: what is written is the definition."""
     import pyarrow.parquet as pq  # noqa: PLC0415  slow to load
 
-    from models.records import FOLDED, TABLES, RunRecords, table  # noqa: PLC0415
+    from models.records.tables import FOLDED, TABLES, RunRecords, table  # noqa: PLC0415
     from scenarios.run_store import write_run  # noqa: PLC0415
 
     nothing = {name: table(name, []) for name in (*TABLES, *FOLDED)}

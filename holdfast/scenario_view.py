@@ -8,15 +8,15 @@ from typing import Any
 
 from holdfast import terminal
 from models import display, units
-from models.checkpoint_traffic import link_sharing
-from models.estimate import estimate
-from models.inputs import RunInputs
-from models.latency import CriticalPath, critical_path
-from models.layout import dataflow
-from models.load import Load, OperatorLoad, expected_load
-from models.rules import warnings
-from models.scenario import Scenario
-from models.weak_points import WeakPoints, failover_regions, operators_cut, weak_points
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.scenario.rules import warnings
+from models.steady_state.checkpoint_traffic import link_sharing
+from models.steady_state.estimate import estimate
+from models.steady_state.latency import CriticalPath, critical_path
+from models.steady_state.load import Load, OperatorLoad, expected_load
+from models.topology.layout import dataflow
+from models.topology.weak_points import WeakPoints, failover_regions, operators_cut, weak_points
 
 _MOST_ROWS = 60
 _MOST_NAMES = 8  # of a cell of the table of what all depends on

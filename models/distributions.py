@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from models.fields import Count, Description, PositiveSeconds, Seconds
+from models.schema_types import Count, Description, PositiveSeconds, Seconds
 
 
 class Deterministic(Description):

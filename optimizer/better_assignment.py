@@ -15,7 +15,7 @@ from itertools import accumulate
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.enumeration import MOST_STEPS, Tried, exact_integers
 
 _ASCENTS = 200  # steps of the ascent to good prices

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 
 
 def allowed_costs(problem: CheckpointAllocation) -> FloatArray:

@@ -3,7 +3,8 @@
     minimise   slowdown(T - delta)    subject to   recovery(T) <= target,  T >= C,  T > delta / (1 - rho)
 
 slowdown falls up to its exact minimum and rises beyond, and the intervals that meet the target are those between the
-two roots of a quadratic, so the answer is the exact minimum or the root next to it. See `models.checkpoint_interval`.
+two roots of a quadratic, so the answer is the exact minimum or the root next to it. See
+`models.planning.checkpoint_interval`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import time
 
 from models import display
-from models.checkpoint_interval import (
+from models.planning.checkpoint_interval import (
     CheckpointInterval,
     IntervalPlan,
     allowed_intervals,
@@ -23,7 +24,7 @@ from models.checkpoint_interval import (
     useful_within,
     worst_recovery_s,
 )
-from models.solution import Status
+from models.planning.solution import Status
 
 _ROUNDING = 1e-12  # relative: what float64 may add to a slowdown
 

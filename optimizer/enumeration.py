@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.selection import OperatorSelection, QuerySelection
+from models.planning.selection import OperatorSelection, QuerySelection
 
 MOST_STEPS = 20_000
 _PART_BITS = 30  # of proportions

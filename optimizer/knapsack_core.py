@@ -22,7 +22,7 @@ from fractions import Fraction
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.selection import OperatorSelection
+from models.planning.selection import OperatorSelection
 from optimizer.enumeration import Tried
 
 MOST_STATES = 5_000_000  # in all

@@ -23,8 +23,8 @@ import numpy as np
 from models import display
 from models.checked_arrays import FloatArray, IntArray
 from models.errors import raise_if_any
-from models.migration_steps import MigrationSteps, StepsPlan
-from models.solution import Status, is_proven
+from models.planning.migration_steps import MigrationSteps, StepsPlan
+from models.planning.solution import Status, is_proven
 from optimizer.arguments import checked_limits
 from optimizer.edge_colouring import busiest, coloured, is_bipartite
 from optimizer.enumeration import MOST_ORDERED, first_of_all_orders

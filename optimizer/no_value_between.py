@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 
 _CHUNK = 1_000_000
 _EXACT_BITS = 53

@@ -8,7 +8,7 @@ import numpy as np
 
 from models import display
 from models.checked_arrays import FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 
 _BY_CHANCE = ("baseline", "even")
 

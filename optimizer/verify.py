@@ -14,8 +14,8 @@ import numpy as np
 
 from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.solution import OPTIMAL_GAP, Solution, Status
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.solution import OPTIMAL_GAP, Solution, Status
 from optimizer.better_assignment import better_assignment
 from optimizer.cheap_assignments import allowed_costs, cheap_assignments, improved
 from optimizer.verify_bounds import Proof, proof_of_bound, why_no_assignment

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from optimizer.better_assignment import better_assignment, good_prices
 from optimizer.no_value_between import no_value_between
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models import display
-from models.solution import OPTIMAL_GAP, Solution, Status
+from models.planning.solution import OPTIMAL_GAP, Solution, Status
 from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation, and_so, gap_claims
 
 _SHOWN = 20  # entries of a counterexample that are spelled out

@@ -12,8 +12,8 @@ import numpy as np
 
 from models import display
 from models.checked_arrays import IntArray, frozen
-from models.placement import Placement, PlacementPlan
-from models.solution import OPTIMAL_GAP, Status
+from models.planning.placement import Placement, PlacementPlan
+from models.planning.solution import OPTIMAL_GAP, Status
 from optimizer.enumeration import Tried
 from optimizer.placement.all_tried import placement_within
 from optimizer.placement.bounds import Bound, Possible, colour_bound, host_bound, impossible

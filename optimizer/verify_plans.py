@@ -13,7 +13,7 @@ import numpy as np
 
 from models import display
 from models.checked_arrays import LARGEST, FloatArray, IntArray
-from models.checkpoint_interval import (
+from models.planning.checkpoint_interval import (
     CheckpointInterval,
     IntervalPlan,
     allowed_intervals,
@@ -24,10 +24,10 @@ from models.checkpoint_interval import (
     useful_within,
     worst_recovery_s,
 )
-from models.migration_steps import MigrationSteps, StepsPlan
-from models.placement import Placement, PlacementPlan
-from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
-from models.solution import Solution
+from models.planning.migration_steps import MigrationSteps, StepsPlan
+from models.planning.placement import Placement, PlacementPlan
+from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
+from models.planning.solution import Solution
 from optimizer.edge_colouring import busiest, coloured
 from optimizer.enumeration import MOST_ORDERED, colouring, first_of_all_orders, first_of_some_orders
 from optimizer.verify import Verdict, Violation

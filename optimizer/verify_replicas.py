@@ -1,7 +1,7 @@
 """Checking plans of replicas without any solver: every constraint, the cost, and the exact availability once more.
 
 Availability is recomputed by conditioning on the hosts of each query one after the other, which shares no step with the
-engine that planned (`models.availability`) but the definition.
+engine that planned (`models.reliability`) but the definition.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from functools import cache
 import numpy as np
 
 from models import display
-from models.replication.problem import Replication, ReplicationPlan
-from models.selection import QuerySelection
-from models.solution import OPTIMAL_GAP, Status
+from models.planning.replicas.problem import Replication, ReplicationPlan
+from models.planning.selection import QuerySelection
+from models.planning.solution import OPTIMAL_GAP, Status
 from optimizer.enumeration import better_queries
 from optimizer.replication.bounds import Bounds, bounds_of, most_cost
 from optimizer.replication.exhaustive import ExactPoint, exact_front

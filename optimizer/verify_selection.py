@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
-from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan, fits
+from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan, fits
 from optimizer.enumeration import Tried, better_levels, better_queries
 from optimizer.knapsack_core import better_by_core, filled_levels, price_bound, price_of_capacity, rounded_up
 from optimizer.verify import Violation

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from models.checked_arrays import LARGEST
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.checkpoint_interval import (
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.checkpoint_interval import (
     CheckpointInterval,
     IntervalPlan,
     allowed_intervals,
@@ -21,10 +21,10 @@ from models.checkpoint_interval import (
     daly_higher,
     young,
 )
-from models.migration_steps import MigrationSteps, StepsPlan
-from models.placement import Placement, PlacementPlan
-from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
-from models.solution import Solution, Status
+from models.planning.migration_steps import MigrationSteps, StepsPlan
+from models.planning.placement import Placement, PlacementPlan
+from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
+from models.planning.solution import Solution, Status
 from optimizer.verify import VALUE_TOLERANCE, Verdict, Violation
 
 Figures = Mapping[str, Callable[[], Any]]

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.availability.classes import broken_given_classes
-from models.availability.cuts import Cuts, joint_cuts, query_cuts
-from models.availability.description import Availability, availability_from, faults
-from models.availability.exact import BOUNDS, some_broken, unavailability
-from models.availability.factoring import TooManyNodes
-from models.availability.law import broken_law
-from models.availability.problem import Setting, domains_of, queries_of, settings_of
-from models.availability.queries import Failures, Queries
-from models.availability.repair import broken_given_down
-from models.availability.single_points import fewest_down, single_points
-from models.availability.times import downtime_s
 from models.checked_arrays import FloatArray
 from models.errors import InputError, named, raise_if_any
+from models.reliability.classes import broken_given_classes
+from models.reliability.cuts import Cuts, joint_cuts, query_cuts
+from models.reliability.description import Availability, availability_from, faults
+from models.reliability.exact import BOUNDS, some_broken, unavailability
+from models.reliability.factoring import TooManyNodes
+from models.reliability.law import broken_law
+from models.reliability.problem import Setting, domains_of, queries_of, settings_of
+from models.reliability.queries import Failures, Queries
+from models.reliability.repair import broken_given_down
+from models.reliability.single_points import fewest_down, single_points
+from models.reliability.times import downtime_s
 from models.seeds import seed_faults
 from scenarios.failure_logs import read_kept
 from scenarios.files import tables_of
@@ -324,7 +324,7 @@ def _pooled(estimates: Sequence[Estimate], setting: Setting, method: str) -> Fig
 
 
 def _short_of(found: Sampled, method: str) -> dict[float, Figure]:
-    from models.availability.intervals import wilson  # noqa: PLC0415
+    from models.reliability.intervals import wilson  # noqa: PLC0415
 
     if found.law is None:
         return {}

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from models.availability.description import Availability
-from models.availability.importance import birnbaum, replica_gain
-from models.availability.problem import Setting, queries_of, settings_of
-from models.availability.queries import Queries
 from models.errors import InputError
+from models.reliability.description import Availability
+from models.reliability.importance import birnbaum, replica_gain
+from models.reliability.problem import Setting, queries_of, settings_of
+from models.reliability.queries import Queries
 
 _MOST_PAIRS = 1000  # of an operator and a host that are tried
 

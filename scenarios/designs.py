@@ -12,7 +12,7 @@ from typing import Any
 from analysis.comparison import Difference, Replications, common_metrics, compare
 from models import display
 from models.errors import NO_VALUE, InputError
-from models.words import nearest
+from models.validation_messages import nearest
 from scenarios.execute import Progress
 from scenarios.files import read_scenario
 from scenarios.library import resolve

@@ -12,13 +12,13 @@ from typing import Any
 
 from analysis.dynamics import dynamics_summary
 from models import display
-from models.dynamics.description import Dynamics
-from models.dynamics.promises import keeps
-from models.dynamics.query_sets import with_query_set
-from models.dynamics.records import TABLES, DynamicsRecords
-from models.dynamics.rules import faults, log_faults, shaped_from
-from models.dynamics.system import Downtimes, System, system_of
 from models.errors import InputError, header_hint, named, raise_if_any
+from models.fleet.description import Dynamics
+from models.fleet.promises import keeps
+from models.fleet.query_sets import with_query_set
+from models.fleet.records import TABLES, DynamicsRecords
+from models.fleet.rules import faults, log_faults, shaped_from
+from models.fleet.system import Downtimes, System, system_of
 from models.seeds import seed_faults
 from scenarios.files import tables_of
 from scenarios.json_files import read_json

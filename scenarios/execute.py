@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from models.inputs import RunInputs
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
 from scenarios.workers import submitted
 from sim.engine import prepare, simulate
 

@@ -18,8 +18,8 @@ from analysis.failure_records import LANL, LogQuestion, Records, kind_of, log_of
 from analysis.lifetimes import Fit, fits
 from analysis.spark.sources import TABLES, Source, open_sources
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.failure_log import STILL_DOWN, US, FailureLog
-from models.profile import instant_text
+from models.records.profile import instant_text
+from models.reliability.failure_log import STILL_DOWN, US, FailureLog
 from models.seeds import seed_faults
 from scenarios.json_files import read_json
 from scenarios.write_once import write_text

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from analysis.failure_records import iso_us
-from models import layout
 from models.errors import NO_VALUE, InputError, InputFault, named, raise_if_any
-from models.events import Event, FailureReplay, HostFailure
-from models.failure_log import STILL_DOWN, US, FailureLog
-from models.fields import FrozenMap
-from models.scenario import Scenario
-from models.words import nearest_if_shown, path_text
+from models.reliability.failure_log import STILL_DOWN, US, FailureLog
+from models.scenario.description import Scenario
+from models.scenario.events import Event, FailureReplay, HostFailure
+from models.schema_types import FrozenMap
+from models.topology import layout
+from models.validation_messages import nearest_if_shown, path_text
 from scenarios.failure_logs import read_kept
 
 _MOST = 100_000

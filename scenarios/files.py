@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.fault_tolerance import PlanFile
-from models.fields import FrozenMap
-from models.reading import scenario_with_settings
-from models.scenario import Scenario
-from models.words import path_text
-from models.workload import ProfileRate, SeriesRate
-from models.writing import raw_of
+from models.scenario.description import Scenario
+from models.scenario.fault_tolerance import PlanFile
+from models.scenario.reading import scenario_with_settings
+from models.scenario.workload import ProfileRate, SeriesRate
+from models.scenario.writing import raw_of
+from models.schema_types import FrozenMap
+from models.validation_messages import path_text
 from scenarios.write_once import write_text
 
 _LARGEST_BYTES = 10_000_000

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from models import layout
 from models.errors import InputError
-from models.key_groups import crc32_group
-from models.profile import Profile
-from models.scenario import Scenario
-from models.words import path_text
-from models.workload import ConstantRate, ProfileKeys, ProfileRate, UniformKeys
+from models.records.profile import Profile
+from models.scenario.description import Scenario
+from models.scenario.key_groups import crc32_group
+from models.scenario.workload import ConstantRate, ProfileKeys, ProfileRate, UniformKeys
+from models.topology import layout
+from models.validation_messages import path_text
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

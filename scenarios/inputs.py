@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from models.errors import raise_if_any
-from models.estimate import check_limits, estimate
-from models.inputs import RunInputs
-from models.profile import Profile
-from models.rules import faults, not_simulated
-from models.scenario import Scenario
+from models.records.profile import Profile
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.scenario.rules import faults, not_simulated
+from models.steady_state.estimate import check_limits, estimate
 from scenarios.recorded import check_key_groups, profiles_of, rates_of, shares_of
 from scenarios.replica_plan import filled
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from models.errors import NO_VALUE, InputError
-from models.words import Step, path_text
+from models.validation_messages import Step, path_text
 
 _NULL = "write null where there is no value"
 

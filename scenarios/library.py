@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from models.errors import InputError
-from models.words import nearest
+from models.validation_messages import nearest
 
 _FOLDER = Path(__file__).parent / "library"
 

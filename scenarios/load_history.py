@@ -15,12 +15,12 @@ import numpy as np
 
 from analysis.expected_useable import EXPECTED, expected_allocation
 from models.checked_arrays import CheckedArrays
-from models.checkpoint_allocation import CheckpointAllocation
-from models.checkpoint_correlation import allocation_from_correlation
 from models.correlation import pearson
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_correlation import allocation_from_correlation
 from models.seeds import seed_faults
-from models.words import nearest
+from models.validation_messages import nearest
 
 KEYS = ("load", "host", "speed", "outside", "theta", "seed", "group")
 _REQUIRED = ("load", "host", "speed")

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.expected_useable import EXPECTED, expected_allocation
-from models.checkpoint_allocation import CheckpointAllocation
-from models.checkpoint_correlation import allocation_from_correlation
 from models.correlation import pearson
-from models.fault_tolerance import Maintenance
-from models.maintenance import FreshAllocation, LoadHistory
-from models.scenario import Scenario
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_correlation import allocation_from_correlation
+from models.scenario.description import Scenario
+from models.scenario.fault_tolerance import Maintenance
+from models.scenario.maintenance import FreshAllocation, LoadHistory
 from optimizer.checkpoint_allocation.ties import level_ties
 from scenarios.planning import solve_by
 

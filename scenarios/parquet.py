@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from models.errors import NO_VALUE, InputError
-from models.records import NEVER
+from models.records.tables import NEVER
 
 _ARROW = {"int64": "int64", "int32": "int32", "float64": "float64", "bool": "bool_", "str": "string"}
 

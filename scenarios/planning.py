@@ -10,15 +10,15 @@ import numpy as np
 
 from analysis.expected_useable import EXPECTED, expected_allocation
 from analysis.useable import UseableShares, useable_shares
-from models import layout
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.checkpoint_correlation import allocation_from_correlation
 from models.correlation import pearson
 from models.errors import InputError, named
-from models.fault_tolerance import PlanFile
-from models.profile import Profile
-from models.scenario import Scenario
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.checkpoint_correlation import allocation_from_correlation
+from models.planning.solution import Status
+from models.records.profile import Profile
+from models.scenario.description import Scenario
+from models.scenario.fault_tolerance import PlanFile
+from models.topology import layout
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.ties import level_ties
 from optimizer.verify import verify_checkpoints

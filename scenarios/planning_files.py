@@ -17,9 +17,9 @@ import numpy as np
 from analysis.expected_useable import EXPECTED
 from models import display
 from models.checked_arrays import FloatArray
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.solution import Status
 from scenarios.json_files import read_json, refuse_special
 from scenarios.load_history import problem_of_history
 from scenarios.plan_archives import packed, unpacked

@@ -13,7 +13,7 @@ import numpy as np
 
 from analysis.correlation import between_streams, between_totals, pearson
 from models.errors import NO_VALUE, InputError
-from models.profile import Profile
+from models.records.profile import Profile
 from scenarios.new_directory import check_place, new_directory
 from scenarios.parquet import Field, write_parquet
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from models import display
 from models.errors import InputError, InputFault, header_hint, named, raise_if_any
-from models.inputs import RateSeries
-from models.layout import topological
-from models.profile import Profile
-from models.scenario import Scenario
-from models.workload import ProfileKeys, ProfileRate, SeriesRate
+from models.records.profile import Profile
+from models.scenario.description import Scenario
+from models.scenario.inputs import RateSeries
+from models.scenario.workload import ProfileKeys, ProfileRate, SeriesRate
+from models.topology.layout import topological
 from scenarios.profiles import read_profile
 
 _MOST_STEPS = 10_000_000

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from models import layout
 from models.errors import NO_VALUE, InputError, InputFault, named, raise_if_any
-from models.fault_tolerance import ActiveReplica, ReplicaPlan
-from models.fields import FrozenMap
-from models.replication.problem import KIND, checked_instances
-from models.rules import faults, not_simulated
-from models.scenario import Scenario
-from models.words import Step, nearest, nearest_if_shown, path_text
+from models.planning.replicas.problem import KIND, checked_instances
+from models.scenario.description import Scenario
+from models.scenario.fault_tolerance import ActiveReplica, ReplicaPlan
+from models.scenario.rules import faults, not_simulated
+from models.schema_types import FrozenMap
+from models.topology import layout
+from models.validation_messages import Step, nearest, nearest_if_shown, path_text
 from scenarios.failure_replay import replayed
 from scenarios.planning_files import read_fields
 

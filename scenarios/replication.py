@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from models.availability.single_points import single_points
 from models.checked_arrays import FloatArray, frozen
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.planning.replicas.importance import IMPORTANCE
+from models.planning.replicas.problem import GOALS, KIND, Instances, Replication, ReplicationPlan, checked_instances
+from models.planning.solution import Status
 from models.queries.description import MOST_LEVELS
-from models.replication.importance import IMPORTANCE
-from models.replication.problem import GOALS, KIND, Instances, Replication, ReplicationPlan, checked_instances
+from models.reliability.single_points import single_points
 from models.seeds import seed_faults
-from models.solution import Status
-from models.words import similar
+from models.validation_messages import similar
 from optimizer.replication import PLACEMENTS, SELECTIONS, plan
 from optimizer.replication.optimise import FrontPoint, cheapest, front, front_of_counts, most_available
 from optimizer.replication.running import start_of

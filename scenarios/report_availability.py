@@ -14,7 +14,7 @@ from analysis.report.scales import share_ticks
 from analysis.report.section import Section
 from analysis.report.tables import Table
 from models import display
-from models.availability.times import downtime_s
+from models.reliability.times import downtime_s
 from scenarios.availability import Answer, Figure, Line, weakest
 from scenarios.availability_worth import Worth
 from scenarios.report_content import versions

@@ -10,13 +10,14 @@ from typing import Any
 
 from analysis.report import text
 from analysis.report.content import Edge, Fact, KeyGroupLoad, OperatorBox, ReportContent, Topology
-from models import display, layout
-from models.checkpoint_traffic import link_sharing
-from models.events import HostFailure, Migrate, Rescale
-from models.fault_tolerance import Detector
-from models.flow import copies, flows
-from models.inputs import RunInputs
-from models.scenario import Scenario
+from models import display
+from models.scenario.description import Scenario
+from models.scenario.events import HostFailure, Migrate, Rescale
+from models.scenario.fault_tolerance import Detector
+from models.scenario.inputs import RunInputs
+from models.steady_state.checkpoint_traffic import link_sharing
+from models.steady_state.flow import copies, flows
+from models.topology import layout
 from scenarios import report_cost, report_lines, report_moves, report_rows, report_study, report_uploads
 from scenarios.report_assumptions import engine_assumptions, recording_assumptions
 from scenarios.report_designs import designs

@@ -9,9 +9,9 @@ import numpy as np
 
 from analysis.report.content import Lines
 from analysis.report.parts import Cost, CostRow
-from models import layout
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
+from models.topology import layout
 
 _NS, _HOUR = 1e9, 3600.0
 

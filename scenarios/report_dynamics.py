@@ -9,7 +9,7 @@ from analysis.report.content import Fact, ReportContent
 from analysis.report.page import render_page
 from analysis.report.section import Section
 from models import display
-from models.dynamics.promises import keeps
+from models.fleet.promises import keeps
 from scenarios.dynamics import DynamicsResult
 from scenarios.report_content import versions
 

@@ -16,7 +16,7 @@ from analysis.report.section import Section
 from analysis.report.tables import Table
 from analysis.report.text import plain
 from models import display
-from models.failure_log import Spans
+from models.reliability.failure_log import Spans
 from scenarios.failure_logs import FailureAnswer, document
 from scenarios.report_content import versions
 

@@ -21,9 +21,9 @@ from analysis.timelines import (
     queues,
     throughput,
 )
-from models.histogram import merge
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.histogram import merge
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
 
 _NS = 1e9
 _SECOND_NS = 1_000_000_000

@@ -12,9 +12,9 @@ from analysis.placements import first_placement, last_placement
 from analysis.report.content import Migration
 from analysis.report.parts import Interval, Looks, Moved, MoveKind, PlacedGroup, PlacedHost
 from analysis.statistics import Mean, ratio_mean
-from models import layout
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
+from models.topology import layout
 
 _NS = 1e9
 _MOST_LOOKS = 240

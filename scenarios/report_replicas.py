@@ -16,8 +16,8 @@ from analysis.report.scales import share_ticks
 from analysis.report.section import Section
 from analysis.report.tables import Table
 from models import display
-from models.availability.times import downtime_s
-from models.replication.problem import Replication, ReplicationPlan
+from models.planning.replicas.problem import Replication, ReplicationPlan
+from models.reliability.times import downtime_s
 from optimizer.replication.optimise import FrontPoint
 from scenarios.replication import OPTIMISED, OVER, best_of, by_worth, count_of, worth_of
 from scenarios.report_content import versions

@@ -9,8 +9,8 @@ from analysis.move_kinds import move_kinds
 from analysis.report import text
 from analysis.report.content import Decision, Guarantee, Migration, OperatorRow, Recovery, ReplicaRow, TargetRow
 from models import display
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
 
 _ABOUT = {
     " is to move to ": "moves",

@@ -14,10 +14,10 @@ from analysis.report.section import Section
 from analysis.report.tables import Table
 from analysis.report.text import NONE, plain
 from models import display
-from models.availability.times import downtime_s
-from models.sizing.answer import CurvePoint, Judged
-from models.sizing.problem import SizingProblem, SystemPlan
-from models.solution import Status
+from models.planning.sizing.answer import CurvePoint, Judged
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.solution import Status
+from models.reliability.times import downtime_s
 from scenarios.report_content import versions
 from scenarios.sizing import (
     SizingAnswer,

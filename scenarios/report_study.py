@@ -7,7 +7,7 @@ from analysis.report import text
 from analysis.report.content import AllocationRow, Correlation, Fact, Reason
 from models import display
 from models.correlation import pearson
-from models.workload import ProfileRate
+from models.scenario.workload import ProfileRate
 from optimizer.reasons import reasons
 from scenarios.group_loads import GroupLoads
 from scenarios.planning import PlannedAllocation

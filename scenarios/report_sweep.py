@@ -8,7 +8,7 @@ from pathlib import Path
 from analysis.report import render_report
 from analysis.report.content import Fact, ReportContent
 from models.errors import InputError
-from models.scenario import Scenario
+from models.scenario.description import Scenario
 from scenarios.report_content import versions
 from scenarios.report_designs import DesignRuns, designs
 from scenarios.sweep import SweepResult

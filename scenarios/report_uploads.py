@@ -7,9 +7,9 @@ from typing import Any
 
 from analysis.checkpoints import delay_series
 from analysis.report.content import CheckpointCounts, Lines, RecordDelay, Uploads
-from models.checkpoint_traffic import link_sharing
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
+from models.steady_state.checkpoint_traffic import link_sharing
 from scenarios.report_lines import interval_ns
 
 _MOST_HOSTS = 8  # with a line

@@ -19,8 +19,8 @@ from analysis.metrics import Metrics
 from analysis.statistics import NS_PER_S
 from analysis.timelines import BinCounts, fitting_interval, latency_bin_parts, latency_timeline, throughput
 from models.errors import NO_VALUE, InputError
-from models.histogram import bounds
-from models.records import FOLDED, TABLES, Column, RunRecords
+from models.records.histogram import bounds
+from models.records.tables import FOLDED, TABLES, Column, RunRecords
 from scenarios.new_directory import check_place, new_directory
 from scenarios.parquet import Field, read_parquet, write_parquet
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import NO_VALUE, InputError
-from models.placement import Placement
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.placement import Placement
 from scenarios.planning_files import read_plan
 from scenarios.selection_files import kind_of_plan, read_plan_of
 

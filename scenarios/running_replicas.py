@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.replication.problem import Instances, checked_instances
-from models.words import nearest_if_shown, path_text
+from models.planning.replicas.problem import Instances, checked_instances
+from models.validation_messages import nearest_if_shown, path_text
 from scenarios.planning_files import read_fields
 from scenarios.query_files import LoadedQueries
 

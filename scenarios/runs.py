@@ -9,8 +9,8 @@ from typing import Any
 
 from analysis.metrics import Metrics, metrics_of
 from analysis.summary import summarise
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
 from scenarios.execute import Job, Progress, execute
 from scenarios.inputs import checked
 

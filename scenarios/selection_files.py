@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import CheckedArrays
-from models.checkpoint_interval import CheckpointInterval, IntervalPlan
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.migration_steps import MigrationSteps, StepsPlan
-from models.placement import Placement, PlacementPlan
-from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
-from models.solution import Solution, Status
+from models.planning.checkpoint_interval import CheckpointInterval, IntervalPlan
+from models.planning.migration_steps import MigrationSteps, StepsPlan
+from models.planning.placement import Placement, PlacementPlan
+from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
+from models.planning.solution import Solution, Status
 from scenarios.files import tables_of
 from scenarios.planning_files import LARGEST_FIGURE, read_fields
 from scenarios.planning_memory import refuse_too_large

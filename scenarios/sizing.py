@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from models import display
-from models.availability.times import mostly_down
 from models.errors import InputError, named
-from models.sizing.answer import Judged, PlanFigures, SizingPlan
-from models.sizing.description import Sizing, sizing_from
-from models.sizing.problem import SizingProblem, SystemPlan
-from models.solution import Status
+from models.planning.sizing.answer import Judged, PlanFigures, SizingPlan
+from models.planning.sizing.description import Sizing, sizing_from
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.solution import Status
+from models.reliability.times import mostly_down
 from models.units import in_unit
 from optimizer.sizing import solve
 from scenarios.failure_logs import read_kept

@@ -10,15 +10,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from models.design import DesignPoint, number_of_points
 from models.errors import InputError, raise_if_any
-from models.estimate import check_limits, estimate
-from models.fault_tolerance import Allocation
-from models.fields import FrozenMap
-from models.profile import Profile
-from models.rules import faults, not_simulated
-from models.scenario import Scenario
-from models.workload import ProfileRate
+from models.records.profile import Profile
+from models.scenario.description import Scenario
+from models.scenario.design import DesignPoint, number_of_points
+from models.scenario.fault_tolerance import Allocation
+from models.scenario.rules import faults, not_simulated
+from models.scenario.workload import ProfileRate
+from models.schema_types import FrozenMap
+from models.steady_state.estimate import check_limits, estimate
 from scenarios.execute import COMPILING
 from scenarios.files import LoadedScenario, with_files
 from scenarios.group_loads import GroupLoads

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from models.errors import NO_VALUE, InputError
-from models.key_groups import PLAIN, SALTED
-from models.profile import Profile
+from models.records.profile import Profile
+from models.scenario.key_groups import PLAIN, SALTED
 from scenarios.files import LoadedScenario
 from scenarios.profiles import read_profile, write_profile
 from scenarios.study import BIN_S, FLIGHTS, KEY, PROFILE, STREAMS, SWEEP, TIME

@@ -16,13 +16,13 @@ from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
-from models.design import DesignPoint, design_points, number_of_points
 from models.errors import NO_VALUE, InputError
-from models.estimate import estimate
-from models.profile import Profile
-from models.reading import scenario_from
-from models.scenario import Scenario
-from models.writing import raw_of
+from models.records.profile import Profile
+from models.scenario.description import Scenario
+from models.scenario.design import DesignPoint, design_points, number_of_points
+from models.scenario.reading import scenario_from
+from models.scenario.writing import raw_of
+from models.steady_state.estimate import estimate
 from scenarios.files import LoadedScenario, named_files
 from scenarios.recorded import profiles_of, rates_of, shares_of
 from scenarios.replica_plan import with_planned_replicas

@@ -14,11 +14,11 @@ from analysis.metrics import metrics_of
 from analysis.summary import summarise
 from models import display
 from models.errors import InputError, raise_if_any
-from models.estimate import check_limits, estimate
-from models.fields import FrozenMap
-from models.inputs import RunInputs
-from models.rules import faults, not_simulated
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.scenario.rules import faults, not_simulated
+from models.schema_types import FrozenMap
+from models.steady_state.estimate import check_limits, estimate
 from scenarios.files import named_files
 from scenarios.guard import Answer, Guard, Note, limit_memory, serve
 from scenarios.inputs import inputs_of

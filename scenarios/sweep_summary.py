@@ -8,7 +8,7 @@ from typing import Any
 from analysis.comparison import Difference, common_metrics, compare, mean_over
 from analysis.metrics import FREE_SECTIONS, possible_metrics
 from models.errors import InputError
-from models.words import nearest
+from models.validation_messages import nearest
 from scenarios.sweep import SweepResult
 
 MAIN_METRICS = (

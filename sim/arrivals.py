@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.distributions import BatchSize, DeterministicGaps, ErlangGaps, GammaGaps, LogNormalGaps, UniformGaps
-from models.inputs import RateSeries
-from models.scenario import Scenario
-from models.workload import ConstantRate, ProfileKeys, RampRate, SourceWorkload, StepRate
+from models.scenario.description import Scenario
+from models.scenario.inputs import RateSeries
+from models.scenario.workload import ConstantRate, ProfileKeys, RampRate, SourceWorkload, StepRate
 from sim.draws import cumulative_weights, generator
 
 _NS = 1e9

@@ -15,11 +15,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from models.availability.cuts import Cuts, elements, query_cuts
-from models.availability.intervals import Interval, effective, wilson
-from models.availability.queries import Failures, Queries
 from models.checked_arrays import FloatArray, IntArray
 from models.errors import InputError
+from models.reliability.cuts import Cuts, elements, query_cuts
+from models.reliability.intervals import Interval, effective, wilson
+from models.reliability.queries import Failures, Queries
 from sim.compiled.outages import count_words
 from sim.draws import code_of
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.availability.queries import Queries
 from models.checked_arrays import FloatArray
 from models.errors import InputError
+from models.reliability.queries import Queries
 from sim.draws import code_of
 
 

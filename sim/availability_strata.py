@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.availability.cuts import Cuts, elements, joint_cuts, query_cuts
-from models.availability.intervals import Interval, wilson
-from models.availability.queries import Failures, Queries
 from models.checked_arrays import FloatArray, IntArray
+from models.reliability.cuts import Cuts, elements, joint_cuts, query_cuts
+from models.reliability.intervals import Interval, wilson
+from models.reliability.queries import Failures, Queries
 from sim.availability import BLOCK, Estimate, Sampled, arrays_of, check, in_parts, mean_and_interval, seed_of
 from sim.compiled.outages import count_given
 

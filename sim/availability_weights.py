@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
-from models.availability.cuts import query_cuts
-from models.availability.intervals import at_most, effective, wilson
-from models.availability.queries import Failures, Queries
 from models.checked_arrays import FloatArray
 from models.errors import InputError
+from models.reliability.cuts import query_cuts
+from models.reliability.intervals import at_most, effective, wilson
+from models.reliability.queries import Failures, Queries
 from sim.availability import BLOCK, Estimate, Sampled, arrays_of, check, in_parts, seed_of
 from sim.compiled.outages import count_weighted
 

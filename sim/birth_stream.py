@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from models.distributions import BatchSize, DeterministicGaps
-from models.inputs import RateSeries
-from models.scenario import Scenario
-from models.workload import ProfileKeys, SourceWorkload, UniformKeys
+from models.scenario.description import Scenario
+from models.scenario.inputs import RateSeries
+from models.scenario.workload import ProfileKeys, SourceWorkload, UniformKeys
 from sim.arrivals import gap_sampler, rate_curve
 from sim.compiled.births import birth_times, guide_of, is_constant, keys_of, uniform_keys, write_births
 from sim.draws import cumulative_weights, generator

@@ -8,11 +8,11 @@ from functools import cached_property
 
 import networkx as nx
 
-from models import layout
-from models.checkpoint_traffic import link_sharing
-from models.cluster import HostGroup
-from models.inputs import RunInputs
-from models.scenario import Scenario
+from models.scenario.cluster import HostGroup
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.steady_state.checkpoint_traffic import link_sharing
+from models.topology import layout
 from models.units import to_ns
 from sim.operator_plan import OperatorPlan, plan_operators
 

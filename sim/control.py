@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from models.checkpoint_traffic import due_every_ns, due_offsets_ns
-from models.records import Kernel
+from models.records.tables import Kernel
+from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns
 from models.units import to_ns
 from sim.beliefs import Beliefs
 from sim.clock import Clock, Process

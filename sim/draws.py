@@ -24,7 +24,7 @@ from models.distributions import (
     TimeDistribution,
     Uniform,
 )
-from models.workload import OutputKeys, UniformKeys, ZipfKeys
+from models.scenario.workload import OutputKeys, UniformKeys, ZipfKeys
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15

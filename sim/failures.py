@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from models import display
-from models.cluster import ExponentialFailures, ScheduledFailures
-from models.events import HostFailure
-from models.records import NEVER
+from models.records.tables import NEVER
+from models.scenario.cluster import ExponentialFailures, ScheduledFailures
+from models.scenario.events import HostFailure
 from models.units import to_ns
 from sim.clock import Process
 from sim.draws import at_least_one_ns, generator

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.fault_tolerance import Detector
+from models.scenario.fault_tolerance import Detector
 from models.units import to_ns
 from sim.draws import code_of, delays_ns, numbered, uniforms
 

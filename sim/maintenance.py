@@ -15,8 +15,8 @@ import numpy as np
 
 from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.maintenance import Comparison, LoadHistory, Planner, Relocation, compare
-from models.records import NEVER
+from models.records.tables import NEVER
+from models.scenario.maintenance import Comparison, LoadHistory, Planner, Relocation, compare
 from models.units import to_ns
 from sim.clock import Process
 from sim.cluster import NOWHERE

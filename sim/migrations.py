@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from models.events import Migrate
-from models.records import NEVER
+from models.records.tables import NEVER
+from models.scenario.events import Migrate
 from models.units import to_ns
 from sim.clock import Process
 from sim.context import COMPLETE, Move, Protocol, Run

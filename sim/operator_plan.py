@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from models.job import Operator
-from models.key_groups import groups_of_keys
-from models.layout import output_bytes, topological
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.scenario.job import Operator
+from models.scenario.key_groups import groups_of_keys
+from models.scenario.workload import ProfileKeys
+from models.topology.layout import output_bytes, topological
 from models.units import to_ns
-from models.workload import ProfileKeys
 from sim.draws import child_id, code_of, count_sampler, key_sampler, mix, pair_id, time_sampler, uniform, window_id
 from sim.windowing import Windows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.records import NEVER
+from models.records.tables import NEVER
 
 if TYPE_CHECKING:
     from sim.control import Control

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.cluster import LoadStep
+from models.scenario.cluster import LoadStep
 from models.units import to_ns
 from sim.clock import Process
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models.records import FOLDED, TABLES, table
+from models.records.tables import FOLDED, TABLES, table
 from sim.data_plane import Rows
 
 _SECOND = 1_000_000_000
@@ -49,7 +49,7 @@ class Recorder:
         plane: Mapping[str, Mapping[str, np.ndarray]],
         messages: Mapping[tuple[int, str], Sequence[int]],
     ) -> Mapping[str, Mapping[str, np.ndarray]]:
-        """All tables in the shape of `models.records`; `plane` and `messages` are those of the data plane."""
+        """All tables in the shape of `models.records.tables`; `plane` and `messages` are those of the data plane."""
         totals = dict(messages) | {(second, "restore"): total for second, total in self._restores.items()}
         made = {
             name: table(name, _columns(name, self._blocks[name]) if name in self._blocks else rows)

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from models.estimate import recorded_steps
-from models.histogram import BINS
-from models.inputs import RunInputs
-from models.recording import Detail
-from models.records import FOLDED, NEVER, TABLES, bucket_ns, table
-from models.scenario import Scenario
+from models.records.histogram import BINS
+from models.records.tables import FOLDED, NEVER, TABLES, bucket_ns, table
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.scenario.recording import Detail
+from models.steady_state.estimate import recorded_steps
 from models.units import to_ns
 from sim.compiled import folds
 from sim.compiled.folds import PAGE, PAGES
@@ -132,8 +132,8 @@ class _Columns:
 
 
 class HistogramRecording:
-    """Histograms, exact counts, sums and extremes, as `models.records.FOLDED` has them, in memory that does not grow
-    with the number of tuples.
+    """Histograms, exact counts, sums and extremes, as `models.records.tables.FOLDED` has them, in memory that does not
+    grow with the number of tuples.
 
     `operators`: how many there are; `sinks`: which of them deliver.
     """

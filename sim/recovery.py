@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from models.records import NEVER
+from models.records.tables import NEVER
 from sim.clock import MESSAGE, channel
 from sim.cluster import NOWHERE
 from sim.data_plane import REMOTE

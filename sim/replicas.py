@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from models.active_replicas import PlannedReplica, planned_replicas
-from models.records import NEVER
+from models.records.tables import NEVER
+from models.scenario.active_replicas import PlannedReplica, planned_replicas
 from models.units import to_ns
 from sim.clock import Process
 from sim.context import Run

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from models import layout
-from models.events import Rescale
-from models.records import NEVER
+from models.records.tables import NEVER
+from models.scenario.events import Rescale
+from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from models.job import Window
+from models.scenario.job import Window
 from models.units import to_ns
 
 

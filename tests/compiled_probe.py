@@ -43,7 +43,7 @@ def answer(job: dict[str, Any], cached: bool = True) -> dict[str, Any]:
 
     from numba.core.dispatcher import Dispatcher  # noqa: PLC0415
 
-    from models.scenario import Scenario  # noqa: PLC0415
+    from models.scenario.description import Scenario  # noqa: PLC0415
     from sim.engine import simulate  # noqa: PLC0415
 
     shares: list[float] = []
@@ -75,7 +75,7 @@ def small_answer() -> dict[str, Any]:
     """The same of one small function: compiling it takes a second, and not half a minute."""
     import numpy as np  # noqa: PLC0415 - after the packages that are asked about could be shadowed
 
-    from models.job import Operator  # noqa: PLC0415
+    from models.scenario.job import Operator  # noqa: PLC0415
     from sim.compiled import cache, draws  # noqa: PLC0415
 
     law = {"distribution": "gamma", "mean": 1.0, "shape": 2.5}

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from plain_availability import random_queries
 
-from models.dynamics.rules import dynamics_from
-from models.dynamics.system import System, system_of
+from models.fleet.rules import dynamics_from
+from models.fleet.system import System, system_of
 
 LONG_RUN = {"mttf": "9 d", "mttr": "1 d"}
 

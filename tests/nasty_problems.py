@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from models.checkpoint_allocation import CheckpointAllocation
-from models.migration_steps import MigrationSteps
-from models.selection import OperatorSelection, QuerySelection
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.migration_steps import MigrationSteps
+from models.planning.selection import OperatorSelection, QuerySelection
 
 _POOLS: tuple[tuple[float, ...], ...] = (
     (0.0,),

@@ -12,13 +12,13 @@ import nasty_problems as nasty
 import numpy as np
 from replication_cases import every_plan
 
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.checkpoint_interval import CheckpointInterval, IntervalPlan, allowed_intervals, slowdown
-from models.migration_steps import MigrationSteps, StepsPlan
-from models.placement import Placement, PlacementPlan
-from models.replication.problem import Replication, ReplicationPlan
-from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
-from models.solution import Solution
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.checkpoint_interval import CheckpointInterval, IntervalPlan, allowed_intervals, slowdown
+from models.planning.migration_steps import MigrationSteps, StepsPlan
+from models.planning.placement import Placement, PlacementPlan
+from models.planning.replicas.problem import Replication, ReplicationPlan
+from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
+from models.planning.solution import Solution
 
 _ANSWERS = 12
 

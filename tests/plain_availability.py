@@ -8,7 +8,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from models.availability.queries import Failures, Queries
+from models.reliability.queries import Failures, Queries
 
 
 def runs(queries: Queries, query: int, down: set[int]) -> bool:

@@ -6,9 +6,9 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from models.reading import scenario_from
-from models.scenario import Scenario
-from models.workload import ProfileKeys
+from models.scenario.description import Scenario
+from models.scenario.reading import scenario_from
+from models.scenario.workload import ProfileKeys
 
 
 def random_job(seed: int, *, forward: bool = False, operators: int = 9, hosts: int = 4) -> Scenario:

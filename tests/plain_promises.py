@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 
-from models.dynamics.records import DynamicsRecords, Row
-from models.dynamics.system import System
+from models.fleet.records import DynamicsRecords, Row
+from models.fleet.system import System
 
 Placement = dict[str, list[tuple[str, str, float]]]  # part -> (host, role, share)
 

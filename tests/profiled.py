@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from models.correlation import pearson
-from models.profile import Profile
-from models.reading import scenario_from
-from models.scenario import Scenario
+from models.records.profile import Profile
+from models.scenario.description import Scenario
+from models.scenario.reading import scenario_from
 
 GROUPS, BINS = 4, 40
 

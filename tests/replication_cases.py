@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from hypothesis import strategies as st
 
-from models.replication.problem import Instances, Replication
+from models.planning.replicas.problem import Instances, Replication
 
 
 @st.composite

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from models.placement import Placement
+from models.planning.placement import Placement
 
 
 @st.composite

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.records import TABLES, RunRecords, table
-from models.scenario import Scenario
+from models.records.tables import TABLES, RunRecords, table
+from models.scenario.description import Scenario
 
 S = 10**9
 

@@ -15,8 +15,8 @@ from analysis.report.figure import SHARE, Figure, Spec, header
 from analysis.report.scales import share_ticks
 from analysis.report.spans import NS_PER_S, Layer, Stretch, counted, lanes, unit_of_time
 from models import display
-from models.dynamics.records import DynamicsRecords, Row
-from models.dynamics.system import System
+from models.fleet.records import DynamicsRecords, Row
+from models.fleet.system import System
 
 _MOST_LINES = 6
 _MOST_STEPS = 400

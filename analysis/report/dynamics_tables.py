@@ -9,8 +9,8 @@ from analysis.report import text
 from analysis.report.spans import NS_PER_S
 from analysis.report.tables import Table, cut_table
 from models import display
-from models.dynamics.records import DynamicsRecords
-from models.dynamics.system import System
+from models.fleet.records import DynamicsRecords
+from models.fleet.system import System
 
 _MOST = 60
 _VERDICTS = ("begun", "done", "refused", "aborted")

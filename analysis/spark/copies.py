@@ -14,7 +14,7 @@ import numpy as np
 from analysis.spark.question import MOST_CELLS
 from analysis.spark.rows import Step
 from models.errors import InputError
-from models.key_groups import salted_groups
+from models.scenario.key_groups import salted_groups
 
 if TYPE_CHECKING:
     import pyarrow as pa

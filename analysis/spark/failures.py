@@ -22,7 +22,7 @@ from analysis.spark.files import linked, session_for, spark_errors
 from analysis.spark.schema import FRACTIONS, INTEGERS
 from analysis.spark.sizes import setup, text_bytes
 from analysis.spark.sources import Source
-from models.failure_log import STILL_DOWN
+from models.reliability.failure_log import STILL_DOWN
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from analysis.spark.sources import FLIGHT_STREAMS, Source, common_columns
 from models.errors import InputFault, raise_if_any
-from models.profile import ALL
+from models.records.profile import ALL
 
 MOST_CELLS = 50_000_000  # streams * key groups * bins, and the square of streams * key groups
 

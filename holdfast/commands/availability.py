@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from models import display
-from models.availability.times import downtime_s
+from models.reliability.times import downtime_s
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,7 +44,7 @@ def availability(
     Exit code 0: answered; 2: bad input; 4: a query misses the target, or bounds leave it open.
     """
     from holdfast import terminal  # noqa: PLC0415
-    from models.availability.description import warnings  # noqa: PLC0415
+    from models.reliability.description import warnings  # noqa: PLC0415
     from scenarios.availability import answer, document, read_with_doubts  # noqa: PLC0415
     from scenarios.availability_worth import worth as worth_of  # noqa: PLC0415
     from scenarios.write_once import refuse_page, write_text  # noqa: PLC0415

@@ -36,7 +36,7 @@ def dynamics(
     """
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
-    from models.dynamics.rules import warnings  # noqa: PLC0415
+    from models.fleet.rules import warnings  # noqa: PLC0415
     from scenarios.dynamics import check_format, check_out, read_dynamics, run_dynamics, write_dynamics  # noqa: PLC0415
     from scenarios.report_dynamics import dynamics_page  # noqa: PLC0415
     from scenarios.write_once import refuse_page, refuse_page_within, write_text  # noqa: PLC0415

@@ -26,7 +26,7 @@ def _faulty_limits(time_limit: float, seed: int, workers: int) -> Iterator[Input
 
 def refuse_method(method: str, known: Sequence[str]) -> None:
     """Raise InputError for a method that there is not."""
-    from models.words import similar  # noqa: PLC0415
+    from models.validation_messages import similar  # noqa: PLC0415
 
     if method not in known:
         rule = "must be one of " + ", ".join(known)

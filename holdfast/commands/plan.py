@@ -18,7 +18,7 @@ from models import display
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+    from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
     from optimizer.reasons import Reason
 
 app = typer.Typer(no_args_is_help=True, help="Find the best plan for a problem file.")

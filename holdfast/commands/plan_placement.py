@@ -16,7 +16,7 @@ from holdfast.commands.plan_selection import Memory
 from models import display
 
 if TYPE_CHECKING:
-    from models.placement import Placement, PlacementPlan
+    from models.planning.placement import Placement, PlacementPlan
     from optimizer.placement.reasons import PlacementReason
 
 _EXIT = {"infeasible": 3, "unknown": 4}

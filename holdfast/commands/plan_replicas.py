@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from models.planning.replicas.problem import Replication, ReplicationPlan
     from models.queries.loads import OperatorTable
-    from models.replication.problem import Replication, ReplicationPlan
     from optimizer.replication.optimise import FrontPoint
     from scenarios.query_files import LoadedQueries
 
@@ -80,7 +80,7 @@ def replicas(
     4: none was found.
     """
     from models.errors import InputError  # noqa: PLC0415
-    from models.replication.importance import IMPORTANCE  # noqa: PLC0415
+    from models.planning.replicas.importance import IMPORTANCE  # noqa: PLC0415
     from scenarios.query_files import read_queries  # noqa: PLC0415
     from scenarios.replication import (  # noqa: PLC0415
         Asked,
@@ -150,7 +150,7 @@ def replicas(
 def _refuse_over(over: str, front: int) -> None:
     """Raise InputError for budgets of a front that count nothing that is known, or without a front."""
     from models.errors import InputError  # noqa: PLC0415
-    from models.words import similar  # noqa: PLC0415
+    from models.validation_messages import similar  # noqa: PLC0415
     from scenarios.replication import OVER  # noqa: PLC0415
 
     if over not in OVER:

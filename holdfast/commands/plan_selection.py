@@ -16,7 +16,7 @@ from holdfast.plan_lines import plan_lines
 from models import display
 
 if TYPE_CHECKING:
-    from models.solution import Solution
+    from models.planning.solution import Solution
     from optimizer.selection.reasons import SelectionReason
 
 _EXIT = {"infeasible": 3, "unknown": 4}
@@ -123,7 +123,7 @@ def interval(
     Options take the place of what the file says. Exit code 0: optimal or feasible; 2: bad input; 3: no interval meets
     the target.
     """
-    from models.checkpoint_interval import daly_first, daly_higher, young  # noqa: PLC0415
+    from models.planning.checkpoint_interval import daly_first, daly_higher, young  # noqa: PLC0415
     from optimizer.checkpoint_interval import solve  # noqa: PLC0415
     from scenarios.selection_files import interval_of  # noqa: PLC0415
     from scenarios.write_once import refuse_plan  # noqa: PLC0415

@@ -71,7 +71,7 @@ def run(
 def _say_causes(result: RunResult, loaded: LoadedScenario) -> None:
     """Say on stderr what cannot keep up and so makes a backlog, in the words of `validate`."""
     from holdfast import terminal  # noqa: PLC0415
-    from models.rules import causes_of_backlog  # noqa: PLC0415
+    from models.scenario.rules import causes_of_backlog  # noqa: PLC0415
     from scenarios.inputs import inputs_of  # noqa: PLC0415
 
     inputs = inputs_of(result.scenario, loaded.folder, holders={})

@@ -14,7 +14,7 @@ from holdfast.file_kinds import KINDS, described
 from models.errors import InputError
 
 if TYPE_CHECKING:
-    from models.inputs import RunInputs
+    from models.scenario.inputs import RunInputs
     from scenarios.files import LoadedScenario
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="Scenario file, or a name of the library")]
@@ -29,7 +29,7 @@ def validate(file: File, settings: Settings = None, as_json: AsJson = False) -> 
 
     Files that it names are read too. Exit code 0: `run` simulates it; 2: `run` refuses it, with the same message.
     """
-    from models.rules import warnings  # noqa: PLC0415
+    from models.scenario.rules import warnings  # noqa: PLC0415
     from scenarios.files import read_scenario  # noqa: PLC0415
     from scenarios.inputs import checked  # noqa: PLC0415
     from scenarios.library import resolve  # noqa: PLC0415
@@ -68,7 +68,7 @@ def show(
     The graph in a file has the same rates, loads and times as attributes of its nodes and edges.
     """
     from holdfast.scenario_view import document, tables  # noqa: PLC0415
-    from models import job_graph  # noqa: PLC0415
+    from models.topology import job_graph  # noqa: PLC0415
     from scenarios.graph_files import refuse_graph, write_graph  # noqa: PLC0415
 
     refuse_graph(graph, force=force)
@@ -146,12 +146,12 @@ def _load(file: str, settings: list[str] | None) -> tuple[LoadedScenario, RunInp
 
 
 def _recorded(loaded: LoadedScenario) -> RunInputs | None:
-    from models.workload import ProfileRate, SeriesRate  # noqa: PLC0415
+    from models.scenario.workload import ProfileRate, SeriesRate  # noqa: PLC0415
 
     rates = (workload.rate for workload in loaded.scenario.workload.values())
     if not any(isinstance(rate, (ProfileRate, SeriesRate)) for rate in rates):
         return None
-    from models.inputs import RunInputs  # noqa: PLC0415
+    from models.scenario.inputs import RunInputs  # noqa: PLC0415
     from scenarios.recorded import check_key_groups, profiles_of, rates_of, shares_of  # noqa: PLC0415
 
     profiles = profiles_of(loaded.scenario, loaded.folder)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from models import display
-from models.availability.times import downtime_s
+from models.reliability.times import downtime_s
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from models.sizing.answer import CurvePoint, Judged, PlanFigures
-    from models.sizing.problem import SizingProblem, SystemPlan
+    from models.planning.sizing.answer import CurvePoint, Judged, PlanFigures
+    from models.planning.sizing.problem import SizingProblem, SystemPlan
     from scenarios.sizing import SizingAnswer
 
 _NEGLIGIBLE = 1e-3  # share of the time down below which a cause is left out

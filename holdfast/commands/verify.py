@@ -77,7 +77,7 @@ def _of(kind: str, plan_file: Path, problem_file: Path, start: Start) -> tuple[V
         raise InputError.at(path, value, f"is for plans of checkpoints and of placements, and this is one of {kind}")
     if kind == REPLICAS:
         return _of_replicas(plan_file, problem_file)
-    from models.placement import Placement  # noqa: PLC0415
+    from models.planning.placement import Placement  # noqa: PLC0415
     from optimizer.verify_plans import verify_plan  # noqa: PLC0415
     from optimizer.verify_stated import figures_of, with_stated  # noqa: PLC0415
     from scenarios.planning_files import read_fields  # noqa: PLC0415

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from models.availability.description import of_meant_kind
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.fields import (
+from models.queries.operators import KINDS, Kind
+from models.reliability.description import of_meant_kind
+from models.schema_types import (
     FROM_FILE,
     Bytes,
     BytesPerSecond,
@@ -25,8 +26,7 @@ from models.fields import (
     Seed,
     Share,
 )
-from models.queries.operators import KINDS, Kind
-from models.words import faults_of, nearest_if_shown, path_text
+from models.validation_messages import faults_of, nearest_if_shown, path_text
 
 Label = Annotated[str, Field(min_length=1, max_length=64)]
 Text = Annotated[str, Field(max_length=1000)]

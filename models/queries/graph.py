@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from models import display
 from models.errors import InputError, InputFault, raise_if_any
 from models.queries.operators import Kind, Operator, Query
-from models.words import nearest, path_text
+from models.validation_messages import nearest, path_text
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -26,7 +26,7 @@ import numpy as np
 from models.checked_arrays import FloatArray, IntArray, frozen
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.queries.graph import QueryGraph
-from models.words import path_text
+from models.validation_messages import path_text
 
 
 @dataclass(frozen=True, eq=False)

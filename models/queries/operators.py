@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from models.errors import NO_VALUE, InputFault, raise_if_any
-from models.words import nearest_if_shown, path_text
+from models.validation_messages import nearest_if_shown, path_text
 
 if TYPE_CHECKING:
     import networkx as nx

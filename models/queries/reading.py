@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.queries.description import KindDefaults, OperatorEntry, QueryEntry, QuerySet
 from models.queries.operators import NO_PREDICATE, Operator, Query
-from models.words import nearest_if_shown, path_text
+from models.validation_messages import nearest_if_shown, path_text
 
 Compile = Callable[[str, str], Mapping[str, OperatorEntry]]  # (path, text of a query) -> its operators
 

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import IntArray
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import raise_if_any
-from models.solution import Status, is_proven
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.solution import Status, is_proven
 from optimizer.arguments import checked_limits
 from optimizer.checkpoint_allocation import prices, random_methods
 from optimizer.checkpoint_allocation.exact import exact

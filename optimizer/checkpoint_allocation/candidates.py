@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.prices import fits_in
 
 _LARGE = 1e38  # of a price in single precision

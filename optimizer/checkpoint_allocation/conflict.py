@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import LARGEST, BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.better_assignment import better_assignment
 from optimizer.checkpoint_allocation.deletion import Budget, Part, filtered
 from optimizer.checkpoint_allocation.farkas import Farkas, Some

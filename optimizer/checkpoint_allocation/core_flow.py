@@ -18,7 +18,7 @@ import numpy as np
 from ortools.graph.python import min_cost_flow
 
 from models.checked_arrays import FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import flow
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
 from optimizer.checkpoint_allocation.smoothed import first_prices, smoothed_prices

@@ -19,8 +19,8 @@ from dataclasses import replace
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
-from models.solution import is_proven
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import is_proven
 from optimizer.better_assignment import better_assignment
 from optimizer.checkpoint_allocation import flow, prices, separable
 from optimizer.checkpoint_allocation.conflict import is_divisible

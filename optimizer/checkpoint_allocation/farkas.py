@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.quiet import quiet_stdout
 
 _EPS = float(np.finfo(np.float64).eps)

@@ -15,7 +15,7 @@ import numpy as np
 
 from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.conflict import Conflict, Parts, divided, fewer, undivided
 from optimizer.checkpoint_allocation.deletion import Part
 from optimizer.checkpoint_allocation.flow import counts, is_count_problem

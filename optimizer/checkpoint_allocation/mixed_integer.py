@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import prices as node_price
 from optimizer.checkpoint_allocation.separable import cliques, is_clique
 from optimizer.quiet import quiet_stdout

@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.prices import reduced_minima
 
 _EPS = float(np.finfo(np.float64).eps)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import Candidates
 from optimizer.quiet import quiet_stdout
 

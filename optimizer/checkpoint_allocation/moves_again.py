@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.move_prices import Judged, Moves
 
 FEW = (150, 0.02)

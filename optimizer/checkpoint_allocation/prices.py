@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.quiet import quiet_stdout
 
 LP_PAIRS = 30_000  # up to this J * N the prices are the duals of the linear relaxation

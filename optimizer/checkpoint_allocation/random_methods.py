@@ -13,7 +13,7 @@ import zlib
 import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 
 _STEPS_PER_CHECKPOINT = 200
 

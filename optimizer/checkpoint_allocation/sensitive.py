@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 
 _KEPT = 5_000_000  # J * N up to which all sorted rows are kept; above, a row is sorted again when it is due
 

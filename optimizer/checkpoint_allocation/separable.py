@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.prices import reduced_minima
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, sample
 
 _SAMPLE_PAIRS = 2_000_000

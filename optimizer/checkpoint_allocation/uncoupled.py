@@ -15,8 +15,8 @@ import time
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
-from models.solution import is_proven
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import is_proven
 from optimizer.checkpoint_allocation.conflict import is_divisible
 from optimizer.checkpoint_allocation.large import Priced, priced_search
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound, pairs_left

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 
 LARGEST_PRICE = 1e210
 """Of a former plan: costs and loads are at most 1e100, and what loads are above zero may be small."""

@@ -1,9 +1,9 @@
-"""Which host takes each instance of an operator: see `models.placement` for the program."""
+"""Which host takes each instance of an operator: see `models.planning.placement` for the program."""
 
 from __future__ import annotations
 
 from models.errors import raise_if_any
-from models.placement import Placement, PlacementPlan
+from models.planning.placement import Placement, PlacementPlan
 from optimizer.arguments import checked_limits
 from optimizer.placement.all_placed import AllPlaced
 from optimizer.placement.budget import Budget

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
-from models.placement import Placement, PlacementPlan
-from models.solution import Status
+from models.planning.placement import Placement, PlacementPlan
+from models.planning.solution import Status
 from optimizer.placement.bounds import Bound, colour_bound, host_bound, impossible, infeasible_plan
 from optimizer.placement.budget import Budget
 from optimizer.placement.columns import Columns, column_bound

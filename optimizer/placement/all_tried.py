@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from models.placement import Placement
+from models.planning.placement import Placement
 from optimizer.enumeration import MOST_STEPS, Tried, exact_integers
 
 _MOST_PAIRS = 2_000  # instances times hosts

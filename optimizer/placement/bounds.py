@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
-from models.placement import Placement, PlacementPlan
-from models.solution import Status
+from models.planning.placement import Placement, PlacementPlan
+from models.planning.solution import Status
 from optimizer.matching import crowded
 from optimizer.placement.budget import Budget
 

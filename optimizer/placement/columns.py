@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from models.placement import Placement
+from models.planning.placement import Placement
 from optimizer.placement.bounds import Bound
 from optimizer.quiet import quiet_stdout
 

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
-from models.placement import Placement
+from models.planning.placement import Placement
 
 _ROUNDS = 50
 _TRIED = 20  # exchanges of one instance that are tried, the best first

@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.placement import Placement
+from models.planning.placement import Placement
 
 
 class Hosts:

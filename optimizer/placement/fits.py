@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 from models.checked_arrays import IntArray
-from models.placement import Placement, PlacementPlan
-from models.solution import Status, is_proven
+from models.planning.placement import Placement, PlacementPlan
+from models.planning.solution import Status, is_proven
 from optimizer.placement.bounds import colour_bound, host_bound, impossible
 from optimizer.placement.first_fit import best_fit, first_fit
 

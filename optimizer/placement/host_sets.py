@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.placement import Placement
+from models.planning.placement import Placement
 from optimizer.quiet import quiet_stdout
 
 _UNIT = 2**20  # prices are whole multiples of its inverse

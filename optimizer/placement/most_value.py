@@ -13,9 +13,9 @@ import time
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from models.placement import Placement, PlacementPlan
-from models.selection import OperatorSelection
-from models.solution import Status, is_proven
+from models.planning.placement import Placement, PlacementPlan
+from models.planning.selection import OperatorSelection
+from models.planning.solution import Status, is_proven
 from optimizer.placement.bounds import Possible, impossible, infeasible_plan
 from optimizer.placement.budget import Budget
 from optimizer.placement.exchange import exchanged

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import IntArray
-from models.placement import Placement
+from models.planning.placement import Placement
 from optimizer.placement.bounds import Bound, host_bound
 from optimizer.placement.budget import Budget
 from optimizer.placement.first_fit import best_fit

@@ -8,7 +8,7 @@ import numpy as np
 
 from models import display
 from models.checked_arrays import IntArray
-from models.placement import Placement, PlacementPlan
+from models.planning.placement import Placement, PlacementPlan
 from optimizer.placement.first_fit import Hosts
 
 _OTHERS = 2  # other hosts that are named for each instance

@@ -8,7 +8,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from models.checked_arrays import IntArray
-from models.placement import Placement
+from models.planning.placement import Placement
 from optimizer.arguments import solver_seed
 from optimizer.placement.columns import Columns, dive
 from optimizer.quiet import quiet_stdout

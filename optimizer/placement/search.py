@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.placement import Placement
+from models.planning.placement import Placement
 
 _SAMPLED = 160  # hosts that are looked at in a step: of more, some drawn at random
 _TABU = (2, 8)  # steps for which an instance stays after an exchange

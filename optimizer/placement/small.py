@@ -20,8 +20,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from models.checked_arrays import IntArray
-from models.placement import Placement
-from models.solution import Status
+from models.planning.placement import Placement
+from models.planning.solution import Status
 from optimizer.arguments import solver_seed
 from optimizer.quiet import quiet_stdout
 

@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
-from models.placement import Placement
+from models.planning.placement import Placement
 from optimizer.placement.first_fit import best_fit, largest_shares
 
 

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray
-from models.replication.problem import Replication
-from models.selection import QuerySelection
+from models.planning.replicas.problem import Replication
+from models.planning.selection import QuerySelection
 from optimizer.replication.heuristic import most_levels
 from optimizer.selection.queries import select_by_prices
 

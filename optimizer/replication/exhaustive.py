@@ -23,9 +23,9 @@ from itertools import combinations
 
 import numpy as np
 
-from models.availability.cuts import minimal
-from models.availability.exact import Engine
-from models.replication.problem import ROUNDING, Instances, Replication
+from models.planning.replicas.problem import ROUNDING, Instances, Replication
+from models.reliability.cuts import minimal
+from models.reliability.exact import Engine
 
 MOST_NODES, MOST_NODES_OF_FRONT = 100_000, 30_000
 _MOST_SETS = 5_000  # of hosts of one operator

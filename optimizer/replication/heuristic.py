@@ -15,10 +15,10 @@ import numpy as np
 from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.errors import InputError
-from models.replication.importance import IMPORTANCE, importance
-from models.replication.problem import ROUNDING, Replication, ReplicationPlan
-from models.solution import Status
-from models.words import similar
+from models.planning.replicas.importance import IMPORTANCE, importance
+from models.planning.replicas.problem import ROUNDING, Replication, ReplicationPlan
+from models.planning.solution import Status
+from models.validation_messages import similar
 from optimizer.replication.placing import PLACEMENTS, Placed, place_replicas
 from optimizer.replication.running import least_moves, start_of, usable
 from optimizer.replication.selection import SELECTIONS

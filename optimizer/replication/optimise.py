@@ -20,8 +20,8 @@ import numpy as np
 
 from models import display
 from models.errors import InputError
-from models.replication.problem import Instances, Replication, ReplicationPlan
-from models.solution import Status
+from models.planning.replicas.problem import Instances, Replication, ReplicationPlan
+from models.planning.solution import Status
 from optimizer.replication.bounds import most_cost
 from optimizer.replication.exhaustive import (
     MOST_NODES_OF_FRONT,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.placement import Placement
-from models.replication.problem import Instances, Replication
+from models.planning.placement import Placement
+from models.planning.replicas.problem import Instances, Replication
 from optimizer.placement import best_fit, first_fit
 
 

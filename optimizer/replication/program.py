@@ -44,7 +44,7 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, frozen
-from models.replication.problem import Replication
+from models.planning.replicas.problem import Replication
 from optimizer.replication.bounds import Bounds, bounds_of
 from optimizer.replication.heuristic import most_levels
 

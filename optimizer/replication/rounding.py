@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.replication.problem import ROUNDING, Replication
+from models.planning.replicas.problem import ROUNDING, Replication
 from optimizer.replication.placing import Placed
 from optimizer.replication.program import Program
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.replication.problem import ROUNDING, Replication
+from models.planning.replicas.problem import ROUNDING, Replication
 from optimizer.replication.placing import Placed, place_primaries
 
 Kept = list[list[int]]

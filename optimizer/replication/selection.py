@@ -17,9 +17,9 @@ from collections.abc import Callable
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from models.replication.importance import of_queries
-from models.replication.problem import Replication
-from models.selection import OperatorSelection, QuerySelection
+from models.planning.replicas.importance import of_queries
+from models.planning.replicas.problem import Replication
+from models.planning.selection import OperatorSelection, QuerySelection
 from optimizer.selection import select_queries, solve
 
 _TIME_LIMIT_S = 60.0

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.availability.cuts import minimal
-from models.availability.exact import Engine
 from models.checked_arrays import FloatArray
-from models.replication.problem import Instances, Replication
+from models.planning.replicas.problem import Instances, Replication
+from models.reliability.cuts import minimal
+from models.reliability.exact import Engine
 from optimizer.replication.placing import Placed
 
 

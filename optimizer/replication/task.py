@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from models.checked_arrays import FloatArray
-from models.replication.problem import Instances, Replication, ReplicationPlan
+from models.planning.replicas.problem import Instances, Replication, ReplicationPlan
 from optimizer.replication.bounds import Bounds, Cover, bounds_of
 from optimizer.replication.certify import Proof, proven
 from optimizer.replication.heuristic import evaluated, plan

@@ -20,7 +20,7 @@ from itertools import combinations
 
 import numpy as np
 
-from models.replication.problem import Replication
+from models.planning.replicas.problem import Replication
 from optimizer.quiet import quiet_stdout
 from optimizer.replication.bounds import Bounds, Cover
 from optimizer.replication.certify import left_s

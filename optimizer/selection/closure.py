@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.selection import QuerySelection
+from models.planning.selection import QuerySelection
 from optimizer.selection.scaling import Scaled
 
 _CALL = 300  # what a cut takes beside its pairs, queries and operators, in their unit

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
-from models.selection import QuerySelection
+from models.planning.selection import QuerySelection
 from optimizer.selection.scaling import exact_integers
 
 _LARGEST_RATE = 1e300

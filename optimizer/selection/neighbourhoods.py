@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from models.checked_arrays import BoolArray
-from models.selection import QuerySelection
+from models.planning.selection import QuerySelection
 from optimizer.selection.query_tree import Tree
 
 _ANY, _WALK, _WITHOUT = 100, 100, 8  # operators, steps, queries at first

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.checked_arrays import IntArray
-from models.selection import OperatorSelection, SelectionPlan
-from models.solution import Status, is_proven
+from models.planning.selection import OperatorSelection, SelectionPlan
+from models.planning.solution import Status, is_proven
 from optimizer.enumeration import better_levels, exact_sum
 from optimizer.selection.core import Searched, search_core
 from optimizer.selection.exchange import exchanged

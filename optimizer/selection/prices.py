@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray
-from models.selection import QuerySelection
+from models.planning.selection import QuerySelection
 from optimizer.selection.closure import Closures, Cut
 from optimizer.selection.scaling import Scaled, scaled
 

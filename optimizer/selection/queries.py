@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.checked_arrays import BoolArray
-from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan, limit_of
-from models.solution import Status, is_proven
+from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan, limit_of
+from models.planning.solution import Status, is_proven
 from optimizer.enumeration import better_queries, exact_sum
 from optimizer.selection import neighbourhoods
 from optimizer.selection.closure import Closures, Cut

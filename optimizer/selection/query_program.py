@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import BoolArray
-from models.selection import QuerySelection
+from models.planning.selection import QuerySelection
 from optimizer.arguments import solver_seed
 from optimizer.quiet import quiet_stdout
 from optimizer.selection.closure import Cut

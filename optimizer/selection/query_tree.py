@@ -20,7 +20,7 @@ from fractions import Fraction
 import numpy as np
 
 from models.checked_arrays import BoolArray
-from models.selection import QuerySelection
+from models.planning.selection import QuerySelection
 from optimizer.selection.closure import Closures, Cut, QuerySet
 from optimizer.selection.filling import Filling
 from optimizer.selection.scaling import Scaled

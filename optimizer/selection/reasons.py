@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models import display
-from models.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
+from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
 
 
 @dataclass(frozen=True)

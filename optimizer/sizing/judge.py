@@ -1,10 +1,11 @@
 """Whether any interval lets a plan meet its target: branch and bound on the checkpoint interval.
 
-With R_f(T) the mean recovery with f hosts down, P(not serving) rises with each R_f apart (models.sizing.chain). Each
-R_f falls up to its own T_f and rises after it. So below the least T_f shorter intervals are worse for all f, above the
-greatest longer ones are: the best interval lies between, within what the recovery target allows. On a cell [a, b] of
-that, R_f >= R_f(T_f moved into [a, b]), and these together give a lower bound for all intervals of the cell. Cells
-whose bound is above the best that was found, or above the target, are done; the others are split.
+With R_f(T) the mean recovery with f hosts down, P(not serving) rises with each R_f apart
+(models.planning.sizing.chain). Each R_f falls up to its own T_f and rises after it. So below the least T_f shorter
+intervals are worse for all f, above the greatest longer ones are: the best interval lies between, within what the
+recovery target allows. On a cell [a, b] of that, R_f >= R_f(T_f moved into [a, b]), and these together give a lower
+bound for all intervals of the cell. Cells whose bound is above the best that was found, or above the target, are done;
+the others are split.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import math
 import numpy as np
 
 from models import display
-from models.availability.times import downtime_s
 from models.checked_arrays import FloatArray
-from models.checkpoint_interval import exact
-from models.sizing.answer import Judged, PlanFigures, Verdict
-from models.sizing.chain import NotThere, not_there
-from models.sizing.problem import SizingProblem, SystemPlan
+from models.planning.checkpoint_interval import exact
+from models.planning.sizing.answer import Judged, PlanFigures, Verdict
+from models.planning.sizing.chain import NotThere, not_there
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.reliability.times import downtime_s
 from optimizer.sizing.judge_placed import in_use_placed, judge_placed
 
 _CELLS = 32

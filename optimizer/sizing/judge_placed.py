@@ -1,9 +1,9 @@
 """Whether any interval lets a plan with units that stay meet its target, from bounds of both sides.
 
-There is no exact figure (models.sizing.placed): a plan meets the target if at some interval the bound from above does,
-and fails if the bound from below misses it at every interval. On a cell [a, b] of intervals that one is taken with what
-a rolls back and the time that b leaves; behind the last cell is [z, infinity). Plans between stay open, and what is
-found is then no more than feasible, with the cheapest open plan as the bound of the cost.
+There is no exact figure (models.planning.sizing.placed): a plan meets the target if at some interval the bound from
+above does, and fails if the bound from below misses it at every interval. On a cell [a, b] of intervals that one is
+taken with what a rolls back and the time that b leaves; behind the last cell is [z, infinity). Plans between stay open,
+and what is found is then no more than feasible, with the cheapest open plan as the bound of the cost.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import math
 import numpy as np
 
 from models import display
-from models.availability.times import downtime_s
-from models.checkpoint_interval import exact
-from models.sizing.answer import Judged, PlanFigures, Verdict
-from models.sizing.placed import Placed, at_most
-from models.sizing.problem import SizingProblem, SystemPlan
+from models.planning.checkpoint_interval import exact
+from models.planning.sizing.answer import Judged, PlanFigures, Verdict
+from models.planning.sizing.placed import Placed, at_most
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.reliability.times import downtime_s
 
 _POINTS = 9
 _LONGEST = 32.0  # of the interval of least slowdown

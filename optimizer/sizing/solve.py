@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from models import display
-from models.sizing.answer import CurvePoint, Judged, SizingPlan, Verdict
-from models.sizing.problem import SizingProblem
-from models.solution import Status
+from models.planning.sizing.answer import CurvePoint, Judged, SizingPlan, Verdict
+from models.planning.sizing.problem import SizingProblem
+from models.planning.solution import Status
 from optimizer.sizing.judge import in_use, judge, tightened
 
 NINES = tuple(

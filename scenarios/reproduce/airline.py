@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.expected_useable import EXPECTED, expected_allocation
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.checkpoint_correlation import allocation_from_correlation
 from models.correlation import pearson
-from models.maintenance import compare
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.checkpoint_correlation import allocation_from_correlation
+from models.scenario.maintenance import compare
 from optimizer.checkpoint_allocation.ties import level_ties
 from scenarios.maintenance import TIE_BAND
 from scenarios.planning import solve_by

@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from models.checkpoint_correlation import allocation_from_correlation
 from models.correlation import pearson
+from models.planning.checkpoint_correlation import allocation_from_correlation
 from optimizer.checkpoint_allocation import solve
 from scenarios.reproduce.airline import MOVES, Outcome
 from scenarios.reproduce.flight_rates import WINDOW_S

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from models.checkpoint_allocation import CheckpointAllocation
 from models.correlation import pearson
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
 from scenarios.reproduce import anti_correlated, replay
 from scenarios.reproduce.airline import POLICIES, Outcome, experiment

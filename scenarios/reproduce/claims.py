@@ -10,7 +10,7 @@ from importlib import import_module, resources
 from typing import Any
 
 from models.errors import InputError
-from models.words import nearest
+from models.validation_messages import nearest
 from scenarios.reproduce.tasks import Desk, check_directory
 
 _STUDIES = {  # module with `findings`, or with `results` and `findings_of` where there is more to show

@@ -17,8 +17,8 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.errors import InputError
+from models.planning.replicas.problem import Replication, ReplicationPlan
 from models.queries.description import Costs, Templates
-from models.replication.problem import Replication, ReplicationPlan
 from optimizer.replication import plan
 from optimizer.replication.placing import Placed, place_primaries
 from scenarios.query_templates import Workload, workload

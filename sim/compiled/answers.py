@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.records import NEVER, table
+from models.records.tables import NEVER, table
 from sim.compiled import backlog, books, channels, statistics, verbs
 from sim.compiled.pointer import State
 from sim.compiled.state import MESSAGE_KINDS, NONE, REASONS, TUPLE

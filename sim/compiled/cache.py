@@ -22,8 +22,8 @@ from typing import Any
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 
-import models.histogram
-import models.records
+import models.records.histogram
+import models.records.tables
 import sim.clock
 import sim.pace
 from sim.compiled.arrays import CHECKED
@@ -80,7 +80,9 @@ def _digest() -> str:
     """A digest of the files of this package, of those whose constants are compiled in, and of the compiler."""
     found = hashlib.sha256((b"checked" if CHECKED else b"") + numba.__version__.encode())
     here = Path(__file__).parent
-    others = [Path(str(module.__file__)) for module in (models.histogram, models.records, sim.clock, sim.pace)]
+    others = [
+        Path(str(module.__file__)) for module in (models.records.histogram, models.records.tables, sim.clock, sim.pace)
+    ]
     for path in [*sorted(here.glob("*.py")), *others]:
         found.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()[:16]

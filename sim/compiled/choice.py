@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from models.job import PerKeyState, WindowState
-from models.records import EVENT_LOOP, SCAN, Kernel
+from models.records.tables import EVENT_LOOP, SCAN, Kernel
+from models.scenario.job import PerKeyState, WindowState
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.scan_keys import keys_of
 from sim.control import PlaneFactory

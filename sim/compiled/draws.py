@@ -19,8 +19,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from models.distributions import Deterministic, Erlang, Exponential, Gamma, LogNormal, TimeDistribution, Uniform
-from models.job import Operator
-from models.workload import ZipfKeys
+from models.scenario.job import Operator
+from models.scenario.workload import ZipfKeys
 from sim.compiled.compiling import kernel
 from sim.compiled.exponential import UNSURE, exponential_ns
 from sim.draws import at_least_one_ns, code_of, cumulative_weights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.job import WindowState
+from models.scenario.job import WindowState
 from models.units import to_ns
 from sim.clock import TICKS, TIMERS
 from sim.cluster import Cluster, RunPlan

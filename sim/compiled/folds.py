@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.histogram import MANTISSA_BITS
-from models.records import NEVER
+from models.records.histogram import MANTISSA_BITS
+from models.records.tables import NEVER
 from sim.compiled.compiling import helper
 
 # Columns of the sums of an operator: visits that count for no wait, and pairs.
@@ -32,7 +32,7 @@ _NOTHING = 2**63 - 1  # the least of no values
 
 @helper
 def bin_of_one(value: int) -> int:
-    """`models.histogram.bin_of` of one value [ns] that is not negative."""
+    """`models.records.histogram.bin_of` of one value [ns] that is not negative."""
     in_bin = bin_of_more(value)  # first, so that it is chosen and not jumped over: 0 is as frequent as not
     return in_bin if value > 0 else 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.histogram import BINS
+from models.records.histogram import BINS
 from sim.compiled.compiling import kernel
 from sim.compiled.folds import (
     BUSY,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.job import PerKeyState
-from models.records import table
+from models.records.tables import table
+from models.scenario.job import PerKeyState
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.scan_books import notes_under_way
 from sim.compiled.scan_keys import keys_of

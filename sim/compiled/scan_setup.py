@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.layout import topological
+from models.topology.layout import topological
 from sim.cluster import Cluster, RunPlan
 from sim.compiled import pools, scan_recording, scan_saving, setup
 from sim.compiled.scan_state import (

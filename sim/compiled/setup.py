@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.job import FixedState, PerKeyState, PerTupleState, WindowState
-from models.key_groups import groups_of_keys
+from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState
+from models.scenario.key_groups import groups_of_keys
 from models.units import to_ns
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.draws import OPERATOR_DRAWS, pack_draws

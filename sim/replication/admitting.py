@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from models import display
-from models.dynamics.promises import keeps
+from models.fleet.promises import keeps
 from sim.replication.reconfiguration import Deployment
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.dynamics.records import Row
-from models.dynamics.system import System
+from models.fleet.records import Row
+from models.fleet.system import System
 from sim.replication.actions import Add, Change, Move, Split
 
 NOBODY = -1

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Literal
 
 from models.distributions import Exponential, LogNormal
-from models.dynamics.description import Manager as Rules
-from models.dynamics.records import DynamicsRecords
-from models.dynamics.system import System
 from models.errors import InputError
+from models.fleet.description import Manager as Rules
+from models.fleet.records import DynamicsRecords
+from models.fleet.system import System
 from models.units import to_ns
 from sim.clock import Clock, Process
 from sim.replication.books import Books

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from models.dynamics.system import Renewal, System
+from models.fleet.system import Renewal, System
 from models.units import to_ns
 from sim.clock import ARRIVAL, Clock, Process
 from sim.replication.service import Service

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.dynamics.promises import keeps
+from models.fleet.promises import keeps
 from sim.replication.actions import Change, Remove
 from sim.replication.books import Books
 

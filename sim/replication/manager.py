@@ -16,7 +16,7 @@ import numpy as np
 
 from models import display
 from models.checked_arrays import FloatArray
-from models.dynamics.description import Manager as Rules
+from models.fleet.description import Manager as Rules
 from sim.draws import code_of, uniform
 from sim.replication.actions import Add, Change, Move, Remove, Split
 from sim.replication.admitting import Admitting

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from models.checked_arrays import IntArray
-from models.dynamics.records import TABLES, DynamicsRecords, Row
-from models.dynamics.system import System
+from models.fleet.records import TABLES, DynamicsRecords, Row
+from models.fleet.system import System
 from sim.replication.outages import host_downtimes, inside, late_timeline, union
 
 NOBODY = -1

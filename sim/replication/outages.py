@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from models.checked_arrays import IntArray
-from models.dynamics.system import Renewal, System
+from models.fleet.system import Renewal, System
 from models.units import to_ns
 from sim.replication.spells import Coverage, Spells, late_ns
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from models import display
-from models.dynamics.promises import keeps
+from models.fleet.promises import keeps
 from models.units import to_ns
 from sim.clock import Clock, Process
 from sim.replication.actions import Add, Change, Move, Remove, Split

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from models.dynamics.records import TABLES, Row
-from models.dynamics.system import System
+from models.fleet.records import TABLES, Row
+from models.fleet.system import System
 from sim.clock import SETTLED, Clock
 from sim.replication.books import NOBODY, Books, Part
 from sim.replication.spells import Coverage, late_ns

@@ -11,9 +11,9 @@ import pytest
 from analysis.checkpoints import checkpoints, delay_series
 from analysis.metrics import metrics_of
 from analysis.summary import summarise
-from models.inputs import RunInputs
-from models.reading import scenario_from
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.scenario.reading import scenario_from
 from sim.engine import simulate
 
 

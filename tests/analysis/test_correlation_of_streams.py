@@ -3,7 +3,7 @@
 import numpy as np
 
 from analysis.correlation import between_streams, between_totals, pearson
-from models.profile import Profile, selectivities
+from models.records.profile import Profile, selectivities
 
 
 def profile_of(counts: np.ndarray) -> Profile:

@@ -6,7 +6,7 @@ import pytest
 from dynamic_systems import static_system
 
 from analysis.dynamics import dynamics_summary
-from models.dynamics.records import TABLES, DynamicsRecords
+from models.fleet.records import TABLES, DynamicsRecords
 
 DAY = 86_400 * 10**9
 

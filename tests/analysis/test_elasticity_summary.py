@@ -11,7 +11,7 @@ from analysis.elasticity import changes_of_hosts, elasticity, host_utilisation, 
 from analysis.report import render_report
 from analysis.report.content import Decision, Lines, Migration, ReportContent
 from analysis.summary import summarise
-from models.scenario import Scenario
+from models.scenario.description import Scenario
 
 LOOKS: list[tuple[object, ...]] = [
     # at, overloaded, groups, useable, assisted, direct, drained, unplaced

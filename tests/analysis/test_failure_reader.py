@@ -13,7 +13,7 @@ from analysis.failure_reader import read_plain
 from analysis.failure_records import LogQuestion, kind_of, log_of
 from analysis.spark.sources import open_sources
 from models.errors import InputError
-from models.failure_log import US, FailureLog
+from models.reliability.failure_log import US, FailureLog
 
 DAY = 86_400
 LANL = Path(__file__).parents[2] / "examples" / "lanl-system-8.csv.gz"

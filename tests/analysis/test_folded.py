@@ -11,8 +11,8 @@ from analysis.folded import times_of
 from analysis.statistics import times_s
 from analysis.summary import operator_times, summarise
 from analysis.timelines import busy, fitting_interval, latency_bins, latency_timeline, queues, throughput
-from models.histogram import histogram
-from models.records import table
+from models.records.histogram import histogram
+from models.records.tables import table
 
 S = 10**9
 QUANTILES = {"p50", "p90", "p95", "p99", "p999"}

@@ -10,7 +10,7 @@ from scipy import stats
 
 from analysis.failure_rates import mean_interval, rate_interval, spread_of
 from analysis.lifetimes import Fit, _fit, _sample, fits, seen_survival, survival_of, verdict
-from models.failure_log import LONGER, SEEN, SHORTER, Spans
+from models.reliability.failure_log import LONGER, SEEN, SHORTER, Spans
 
 
 def spans_of(length: np.ndarray, kind: np.ndarray | None = None, tick_s: float = 0.0) -> Spans:

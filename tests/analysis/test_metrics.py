@@ -11,7 +11,7 @@ from analysis.elasticity import elasticity, maintenance
 from analysis.metrics import FREE_SECTIONS, metrics_of, possible_metrics
 from analysis.replicas import broken
 from analysis.summary import summarise
-from models.records import RunRecords
+from models.records.tables import RunRecords
 from scenarios.files import read_scenario
 from scenarios.library import resolve
 from sim.engine import simulate

@@ -7,7 +7,7 @@ import pytest
 from small_runs import S, small_records
 
 from analysis.move_kinds import move_kinds
-from models.records import RunRecords
+from models.records.tables import RunRecords
 
 
 def stored(group: int, holder: int, at: int) -> tuple[object, ...]:

@@ -22,8 +22,8 @@ from analysis.spark.files import spark_errors
 from analysis.spark.ingest import ingest
 from analysis.spark.sizes import Setup, setup
 from models.errors import InputError
-from models.key_groups import crc32_group
-from models.profile import Profile
+from models.records.profile import Profile
+from models.scenario.key_groups import crc32_group
 from scenarios.profiles import FILES, write_profile
 
 pytestmark = pytest.mark.spark

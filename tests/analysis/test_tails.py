@@ -7,7 +7,7 @@ import pytest
 from small_runs import S
 
 from analysis.tails import latency_histogram, survival
-from models.histogram import histogram
+from models.records.histogram import histogram
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -17,7 +17,7 @@ from analysis.timelines import (
     throughput,
     traffic,
 )
-from models.histogram import bin_of, rank_of
+from models.records.histogram import bin_of, rank_of
 
 S = 10**9
 

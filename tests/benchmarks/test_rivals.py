@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from models.queueing import mm1
+from models.steady_state.queueing import mm1
 
 CONFIDENCE, REPLICATIONS = 0.999, 10
 RIVALS = ("plain", "simpy_by_hand", "heap_loop")

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from holdfast.commands.plan import app as plan_app
 from holdfast.commands.verify import verify
-from models.checkpoint_interval import slowdown
 from models.errors import InputError
+from models.planning.checkpoint_interval import slowdown
 
 PROBLEMS: dict[str, dict[str, Any]] = {
     "selection": {"value": [6, 5, 4, 3], "weight": [4, 3, 3, 2], "capacity": 7},

@@ -10,8 +10,8 @@ import pytest
 
 from holdfast import reference
 from holdfast.file_kinds import KINDS, described
-from models.keys import fields_of
-from models.records import TABLES
+from models.records.tables import TABLES
+from models.scenario.file_keys import fields_of
 from scenarios.parquet import units_of
 from scenarios.run_store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run
 

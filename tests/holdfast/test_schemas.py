@@ -12,13 +12,13 @@ import pytest
 from json_schema import faults
 
 from holdfast.file_kinds import KINDS, described
-from models.availability.description import availability_from
-from models.dynamics.rules import shaped_from
 from models.errors import InputError
+from models.fleet.rules import shaped_from
+from models.planning.sizing.description import sizing_from
 from models.queries.description import query_set_from
-from models.reading import scenario_from
+from models.reliability.description import availability_from
+from models.scenario.reading import scenario_from
 from models.schema import schema_of
-from models.sizing.description import sizing_from
 from scenarios.files import tables_of
 from scenarios.json_files import read_json
 from scenarios.planning_files import read_problem

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from holdfast.commands.options import bytes_of
 from holdfast.commands.plan import app
 from models.errors import InputError
-from models.placement import Placement
+from models.planning.placement import Placement
 from scenarios.query_files import read_queries
 from scenarios.replication import Asked, front_of, problem_of
 from scenarios.running_plans import placement_from

@@ -17,7 +17,7 @@ from pages import StatedFigures
 from analysis.report import page
 from holdfast.cli import main
 from models import display
-from models.availability.times import MONTH_S
+from models.reliability.times import MONTH_S
 from scenarios import sizing
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -14,7 +14,7 @@ from pages import StatedFigures
 from analysis.report import page
 from holdfast.cli import main
 from models import display
-from models.availability.times import MONTH_S
+from models.reliability.times import MONTH_S
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Views = tuple[dict[str, Any], str, StatedFigures]

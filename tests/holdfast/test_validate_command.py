@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from holdfast import cli
-from models.events import PROTOCOLS
+from models.scenario.events import PROTOCOLS
 from models.schema import scenario_schema
-from models.words import path_text
+from models.validation_messages import path_text
 from scenarios.files import tables_of
 from scenarios.library import names, path_of
 

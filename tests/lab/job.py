@@ -7,8 +7,8 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from models.inputs import RunInputs
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
 from sim.cluster import RunPlan
 
 KEYS = 6

@@ -12,7 +12,7 @@ from reference.world import World
 
 from lab.job import Job, keys_of, plan_of
 from lab.scheduler import Chooser, Scheduler
-from models.records import NEVER
+from models.records.tables import NEVER
 from sim.clock import LINK
 from sim.cluster import Cluster, RunPlan
 from sim.control import Control

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.availability.chains import stationary
-from models.availability.classes import class_law
-from models.availability.description import availability_from
-from models.availability.repair import down_law
 from models.errors import InputError
+from models.reliability.chains import stationary
+from models.reliability.classes import class_law
+from models.reliability.description import availability_from
+from models.reliability.repair import down_law
 from scenarios.availability import answer
 
 TIMES = {"mttf": "20 h", "mttr": "2 h", "crews": 1}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.availability.description import availability_from
-from models.availability.exact import unavailability
-from models.availability.problem import queries_of, settings_of
 from models.errors import InputError
+from models.reliability.description import availability_from
+from models.reliability.exact import unavailability
+from models.reliability.problem import queries_of, settings_of
 
 BASE = {"hosts": ["a", "b"], "operators": {"x": ["a"], "y": ["a", "b"]}, "queries": {"q": ["x", "y"]}, "p": 0.1}
 LONG_RUN = {"mttf": "9 d", "mttr": "1 d"}

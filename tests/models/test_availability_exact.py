@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_availability import broken_by_hand, chance, close, random_queries, runs, small_queries
 
-import models.availability.cuts as cuts_module
-from models.availability.counting import at_equal_chance, breaking_sets
-from models.availability.cuts import components, joint_cuts, minimal, query_cuts, support
-from models.availability.elimination import eliminated, elimination_order
-from models.availability.exact import BOUNDS, Engine, mean_broken, some_broken, unavailability
-from models.availability.factoring import TooManyNodes, bracketed, counts_by_size, factored
-from models.availability.limits import sandwich
-from models.availability.queries import Failures, Queries, equal_hosts, with_common_cause
+import models.reliability.cuts as cuts_module
 from models.errors import InputError
+from models.reliability.counting import at_equal_chance, breaking_sets
+from models.reliability.cuts import components, joint_cuts, minimal, query_cuts, support
+from models.reliability.elimination import eliminated, elimination_order
+from models.reliability.exact import BOUNDS, Engine, mean_broken, some_broken, unavailability
+from models.reliability.factoring import TooManyNodes, bracketed, counts_by_size, factored
+from models.reliability.limits import sandwich
+from models.reliability.queries import Failures, Queries, equal_hosts, with_common_cause
 
 
 @settings(max_examples=60, deadline=None)
@@ -190,7 +190,7 @@ def test_forgetting_absorption_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     failures = equal_hosts(0.1, 2)
     assert close(unavailability(queries, failures).low[0, 0], Fraction(0.1))
     monkeypatch.setattr(cuts_module, "minimal", tuple)
-    monkeypatch.setattr("models.availability.exact.components", lambda cuts: [(cut,) for cut in cuts])
+    monkeypatch.setattr("models.reliability.exact.components", lambda cuts: [(cut,) for cut in cuts])
     assert not close(unavailability(queries, failures).low[0, 0], Fraction(0.1))
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_availability import broken_by_hand, close, small_queries
 
-from models.availability.importance import birnbaum, replica_gain
-from models.availability.queries import Failures, Queries, equal_hosts
 from models.errors import InputError
+from models.reliability.importance import birnbaum, replica_gain
+from models.reliability.queries import Failures, Queries, equal_hosts
 
 _tiny = st.sampled_from([1e-9, 0.5, 0.02, 0.3])
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_availability import chance, close, law_by_hand, random_queries, small_queries
 
-from models.availability import law
-from models.availability.cuts import query_cuts
-from models.availability.exact import mean_broken, some_broken, unavailability
-from models.availability.law import broken_law
-from models.availability.queries import Failures, Queries, equal_hosts
 from models.errors import InputError
+from models.reliability import law
+from models.reliability.cuts import query_cuts
+from models.reliability.exact import mean_broken, some_broken, unavailability
+from models.reliability.law import broken_law
+from models.reliability.queries import Failures, Queries, equal_hosts
 
 
 def law_of_small_sets(queries: Queries, failures: Failures, most: int) -> np.ndarray:

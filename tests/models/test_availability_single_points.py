@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_availability import random_queries
 
-from models.availability.cuts import elements, query_cuts
-from models.availability.description import availability_from
-from models.availability.problem import graph_of
-from models.availability.queries import Failures, Queries
-from models.availability.single_points import fewest_down, single_points
+from models.reliability.cuts import elements, query_cuts
+from models.reliability.description import availability_from
+from models.reliability.problem import graph_of
+from models.reliability.queries import Failures, Queries
+from models.reliability.single_points import fewest_down, single_points
 
 Groups = list[tuple[int, ...]]
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.checkpoint_allocation import CheckpointAllocation
 from models.errors import InputError
+from models.planning.checkpoint_allocation import CheckpointAllocation
 
 COST = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.checkpoint_traffic import Bottleneck, bottlenecks, link_sharing
-from models.load import expected_load
-from models.reading import scenario_from
-from models.rules import warnings
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.scenario.reading import scenario_from
+from models.scenario.rules import warnings
+from models.steady_state.checkpoint_traffic import Bottleneck, bottlenecks, link_sharing
+from models.steady_state.load import expected_load
 
 
 def made(**changes: Any) -> Scenario:

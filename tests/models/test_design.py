@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.design import design_points, number_of_points
 from models.errors import InputError
-from models.reading import scenario_from
+from models.scenario.design import design_points, number_of_points
+from models.scenario.reading import scenario_from
 
 RAW = {
     "duration": "1 min",

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from dynamic_systems import tables
 
-from models.dynamics.rules import dynamics_from
-from models.dynamics.system import Renewal, system_of
 from models.errors import InputError
+from models.fleet.rules import dynamics_from
+from models.fleet.system import Renewal, system_of
 
 GOOD: dict[str, Any] = {
     "hosts": ["a", "b", "c"],

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from dynamic_systems import STATIC, static_system
 
-from models.availability.exact import unavailability
-from models.availability.queries import Queries, equal_hosts
-from models.dynamics.promises import keeps
+from models.fleet.promises import keeps
+from models.reliability.exact import unavailability
+from models.reliability.queries import Queries, equal_hosts
 
 
 def test_a_placement_has_the_figures_of_the_engine() -> None:

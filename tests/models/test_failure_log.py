@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models.errors import InputError
-from models.failure_log import LONGER, SEEN, SHORTER, STILL_DOWN, US, FailureLog, merged, within
+from models.reliability.failure_log import LONGER, SEEN, SHORTER, STILL_DOWN, US, FailureLog, merged, within
 
 
 def log_of(outages: list[tuple[int, int, int]], begin: list[int], end: list[int]) -> FailureLog:

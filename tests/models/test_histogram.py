@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.histogram import BINS, bin_of, bounds, exact_sum, histogram, merge, rank_of, representative
+from models.records.histogram import BINS, bin_of, bounds, exact_sum, histogram, merge, rank_of, representative
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=150)
 LATENCIES = st.lists(st.integers(0, 2**63 - 1), max_size=60)

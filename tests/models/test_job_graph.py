@@ -7,12 +7,12 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from models import job_graph, layout
 from models.errors import InputError
-from models.flow import flows
-from models.latency import critical_path
-from models.load import expected_load
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.steady_state.flow import flows
+from models.steady_state.latency import critical_path
+from models.steady_state.load import expected_load
+from models.topology import job_graph, layout
 from scenarios.files import read_scenario
 from scenarios.library import names, path_of
 

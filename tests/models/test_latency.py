@@ -9,11 +9,11 @@ import networkx as nx
 import plain_graphs
 import pytest
 
-from models import queueing
-from models.latency import CriticalPath, MeanTimes, critical_path
-from models.load import expected_load
-from models.reading import scenario_from
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.scenario.reading import scenario_from
+from models.steady_state import queueing
+from models.steady_state.latency import CriticalPath, MeanTimes, critical_path
+from models.steady_state.load import expected_load
 from scenarios.runs import run
 
 MS = 1e-3

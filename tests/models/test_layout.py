@@ -6,8 +6,9 @@ import networkx as nx
 import plain_graphs
 import pytest
 
-from models import layout, watermarks
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.steady_state import watermarks
+from models.topology import layout
 
 SEEDS = range(25)
 

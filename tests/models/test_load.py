@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import layout
 from models.errors import InputError
-from models.estimate import (
+from models.scenario.description import Scenario
+from models.scenario.inputs import RateSeries, RunInputs
+from models.scenario.key_groups import crc32_group, group_shares, groups_of_keys
+from models.scenario.reading import scenario_from
+from models.scenario.workload import UniformKeys, ZipfKeys
+from models.steady_state.estimate import (
     BYTES_PER_STEP,
     SECONDS_PER_EVENT,
     SECONDS_PER_RUN,
@@ -20,13 +24,9 @@ from models.estimate import (
     check_limits,
     estimate,
 )
-from models.flow import flows, source_rate
-from models.inputs import RateSeries, RunInputs
-from models.key_groups import crc32_group, group_shares, groups_of_keys
-from models.load import expected_load
-from models.reading import scenario_from
-from models.scenario import Scenario
-from models.workload import UniformKeys, ZipfKeys
+from models.steady_state.flow import flows, source_rate
+from models.steady_state.load import expected_load
+from models.topology import layout
 
 ZIPF = {"distribution": "zipf", "count": 300, "exponent": 1.2}
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from models import layout
-from models.availability.description import availability_from
-from models.availability.problem import settings_of
 from models.errors import MOST_SHOWN, InputError, InputFault
-from models.fields import FrozenMap
-from models.reading import scenario_from
-from models.rules.names import unknown_name
-from models.scenario import Scenario
-from models.words import nearest
+from models.reliability.description import availability_from
+from models.reliability.problem import settings_of
+from models.scenario.description import Scenario
+from models.scenario.reading import scenario_from
+from models.scenario.rules.names import unknown_name
+from models.schema_types import FrozenMap
+from models.topology import layout
+from models.validation_messages import nearest
 
 MANY = 2000
 
@@ -133,7 +133,7 @@ def test_the_order_of_a_long_chain_asks_for_the_inputs_of_each_operator_a_few_ti
 def test_a_long_chain_is_validated_with_work_in_proportion_to_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = _never_seen(scenario_from(chain(300)))
     asked = _count_inputs(scenario, monkeypatch)
-    from models.rules import faults  # noqa: PLC0415
+    from models.scenario.rules import faults  # noqa: PLC0415
 
     assert faults(scenario) == []
     assert 0 < asked[0] <= 60 * len(scenario.operators)

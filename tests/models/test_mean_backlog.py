@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.backlog import backlog
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.steady_state.backlog import backlog
 
 
 def scenario(first: float, second: float, **changes: Any) -> Scenario:

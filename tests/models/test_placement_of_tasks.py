@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from models import layout
-from models.reading import scenario_from
+from models.scenario.reading import scenario_from
+from models.topology import layout
 
 SERVICE = {"distribution": "exponential", "mean": "1 ms"}
 

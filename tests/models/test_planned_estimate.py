@@ -8,8 +8,8 @@ import pytest
 from small_runs import small_scenario
 
 from models.errors import InputError
-from models.estimate import SECONDS_PER_EVENT, SECONDS_PER_PLANNED, Estimate, check_limits, estimate
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.steady_state.estimate import SECONDS_PER_EVENT, SECONDS_PER_PLANNED, Estimate, check_limits, estimate
 
 
 def kept_up(**rules: Any) -> Scenario:

@@ -10,7 +10,7 @@ import pytest
 
 from models.correlation import pearson
 from models.errors import InputError
-from models.profile import Profile, selectivities
+from models.records.profile import Profile, selectivities
 
 
 def parts(made: np.ndarray | None = None, **changes: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pytest
 
-from models import queueing
-from models.queueing import (
+from models.steady_state import queueing
+from models.steady_state.queueing import (
     batch_mg1,
     blocking_capacity_per_s,
     blocking_tandem,

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from models.errors import InputError
-from models.fields import FrozenMap
-from models.reading import scenario_from, scenario_with, scenario_with_settings, split_path
-from models.scenario import Scenario
-from models.words import nearest, path_text
-from models.workload import ConstantRate
-from models.writing import raw_of
+from models.scenario.description import Scenario
+from models.scenario.reading import scenario_from, scenario_with, scenario_with_settings, split_path
+from models.scenario.workload import ConstantRate
+from models.scenario.writing import raw_of
+from models.schema_types import FrozenMap
+from models.validation_messages import nearest, path_text
 
 RAW: dict[str, Any] = {
     "format": 1,

@@ -6,11 +6,11 @@ import pytest
 from small_runs import small_scenario
 
 from models.errors import InputError
-from models.estimate import BYTES_PER_STEP, BYTES_PER_WAITING_IN_SCAN, Estimate, check_limits, estimate
-from models.reading import scenario_from
-from models.recording import MOST_TUPLE_STEPS
-from models.records import bucket_ns
-from models.writing import raw_of
+from models.records.tables import bucket_ns
+from models.scenario.reading import scenario_from
+from models.scenario.recording import MOST_TUPLE_STEPS
+from models.scenario.writing import raw_of
+from models.steady_state.estimate import BYTES_PER_STEP, BYTES_PER_WAITING_IN_SCAN, Estimate, check_limits, estimate
 
 S = 10**9
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from small_runs import small_scenario
 
-from models.estimate import BYTES_PER_LOGGED_STEP, Estimate, estimate
+from models.steady_state.estimate import BYTES_PER_LOGGED_STEP, Estimate, estimate
 
 CRASH = {"crash": {"at_s": 3.0, "kind": "host-failure", "host": "worker-0"}}
 

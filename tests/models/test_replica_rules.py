@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 
-from models import rules
-from models.active_replicas import planned_replicas, replicated_groups
 from models.errors import InputError
-from models.estimate import BYTES_PER_EVENT, BYTES_PER_LOGGED_STEP, BYTES_PER_STEP, LOGGED_INTERVALS, estimate
-from models.reading import scenario_from
+from models.scenario import rules
+from models.scenario.active_replicas import planned_replicas, replicated_groups
+from models.scenario.reading import scenario_from
+from models.steady_state.estimate import (
+    BYTES_PER_EVENT,
+    BYTES_PER_LOGGED_STEP,
+    BYTES_PER_STEP,
+    LOGGED_INTERVALS,
+    estimate,
+)
 
 SERVICE = {"distribution": "exponential", "mean": "1 ms"}
 RAW: dict[str, Any] = {

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import InputError
-from models.replication.importance import degree, exact_gains, importance, low_utilisation, of_queries
-from models.replication.problem import Replication
+from models.planning.replicas.importance import degree, exact_gains, importance, low_utilisation, of_queries
+from models.planning.replicas.problem import Replication
 
 
 def made(**more: Any) -> Replication:

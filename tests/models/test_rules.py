@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from models import rules
 from models.errors import InputError
-from models.reading import scenario_from
-from models.scenario import Scenario
+from models.scenario import rules
+from models.scenario.description import Scenario
+from models.scenario.reading import scenario_from
 
 SERVICE = {"distribution": "exponential", "mean": "1 ms"}
 RAW: dict[str, Any] = {

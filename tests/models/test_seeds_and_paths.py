@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.availability.description import availability_from
-from models.dynamics.rules import shaped_from
 from models.errors import InputError
+from models.fleet.rules import shaped_from
 from models.queries.description import Templates
-from models.reading import scenario_with
-from models.scenario import Scenario
+from models.reliability.description import availability_from
+from models.scenario.description import Scenario
+from models.scenario.reading import scenario_with
 from models.seeds import MOST_SEED, SEED_RULE, seed_faults
 from optimizer.arguments import checked_limits, solver_seed
 from scenarios.files import read_scenario

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.availability.repair import down_law
-from models.checkpoint_interval import CheckpointInterval, allowed_intervals, mean_recovery_s
-from models.sizing.chain import not_there
-from models.sizing.description import sizing_from
-from models.sizing.problem import SizingProblem, SystemPlan
+from models.planning.checkpoint_interval import CheckpointInterval, allowed_intervals, mean_recovery_s
+from models.planning.sizing.chain import not_there
+from models.planning.sizing.description import sizing_from
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.reliability.repair import down_law
 
 
 def problem(mttf_s: float = 1000.0, mttr_s: float = 50.0, load: float = 2.5, **tables: dict[str, Any]) -> SizingProblem:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.availability.repair import down_law
-from models.sizing.description import sizing_from
-from models.sizing.placed import Placed, at_most
-from models.sizing.placements import Shares, placements
-from models.sizing.problem import SizingProblem, SystemPlan
+from models.planning.sizing.description import sizing_from
+from models.planning.sizing.placed import Placed, at_most
+from models.planning.sizing.placements import Shares, placements
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.reliability.repair import down_law
 
 DOWN = -1
 

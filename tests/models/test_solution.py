@@ -2,7 +2,7 @@
 
 import math
 
-from models.solution import Solution, Status, is_proven
+from models.planning.solution import Solution, Status, is_proven
 
 
 def test_the_gap_is_relative_to_the_bound():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from models import units
-from models.fields import (
+from models.schema_types import (
     FROM_FILE,
     Bytes,
     BytesPerSecond,
@@ -19,7 +19,7 @@ from models.fields import (
     PricePerSecond,
     Seconds,
 )
-from models.words import faults_of
+from models.validation_messages import faults_of
 
 
 class Sample(Description):

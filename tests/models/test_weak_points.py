@@ -11,10 +11,10 @@ import networkx as nx
 import plain_graphs
 import pytest
 
-from models import layout, weak_points
-from models.active_replicas import planned_replicas
-from models.reading import scenario_from
-from models.scenario import Scenario
+from models.scenario.active_replicas import planned_replicas
+from models.scenario.description import Scenario
+from models.scenario.reading import scenario_from
+from models.topology import layout, weak_points
 
 ROOT = Path(__file__).parents[2]
 SEEDS = range(40)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from models.errors import InputError
-from models.estimate import check_limits, estimate
-from models.inputs import RunInputs
-from models.reading import scenario_from
-from models.scenario import Scenario
-from models.whole_times import whole_time_faults
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.scenario.reading import scenario_from
+from models.scenario.rules.int64_limits import whole_time_faults
+from models.steady_state.estimate import check_limits, estimate
 from scenarios.files import read_scenario
 from scenarios.library import names, path_of
 

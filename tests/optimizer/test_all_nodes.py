@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.all_nodes import pack_all
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.exchange import Exchange

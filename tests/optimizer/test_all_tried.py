@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from seeds import sample
 from small_placements import keeps_rules, placements
 
-from models.placement import Placement
-from models.selection import OperatorSelection, QuerySelection
+from models.planning.placement import Placement
+from models.planning.selection import OperatorSelection, QuerySelection
 from optimizer.better_assignment import better_assignment, good_prices
 from optimizer.enumeration import Tried, better_levels, better_queries, colouring, first_of_some_orders
 from optimizer.knapsack_core import better_by_core, filled_levels, price_bound, price_of_capacity

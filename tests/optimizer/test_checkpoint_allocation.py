@@ -13,9 +13,9 @@ from ortools.sat.python import cp_model
 from seeds import sample
 from work_limits import as_much_work_as_in
 
-from models.checkpoint_allocation import CheckpointAllocation
 from models.errors import InputError
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import Status
 from optimizer.checkpoint_allocation import METHODS, flow, large, separable, solve, uncoupled
 from optimizer.checkpoint_allocation.mixed_integer import Known, branch_and_bound
 from optimizer.checkpoint_allocation.prices import node_prices, price_bound

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import lambertw
 
-from models.checkpoint_interval import (
+from models.errors import InputError
+from models.planning.checkpoint_interval import (
     CheckpointInterval,
     allowed_intervals,
     daly_first,
@@ -23,8 +24,7 @@ from models.checkpoint_interval import (
     worst_recovery_s,
     young,
 )
-from models.errors import InputError
-from models.solution import Status
+from models.planning.solution import Status
 from optimizer.checkpoint_interval import solve
 from optimizer.verify_plans import verify_plan
 

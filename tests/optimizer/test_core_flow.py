@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.checkpoint_allocation import CheckpointAllocation
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import Status
 from optimizer.checkpoint_allocation import core_flow, flow, solve
 from optimizer.checkpoint_allocation.candidates import _best
 from optimizer.verify import constraint_violations, verify_checkpoints

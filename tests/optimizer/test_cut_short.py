@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from work_limits import as_much_work_as_in, clock_that_strikes_after
 
-from models.checkpoint_allocation import CheckpointAllocation
-from models.migration_steps import MigrationSteps
-from models.placement import Placement
-from models.selection import OperatorSelection, QuerySelection, SelectionPlan
-from models.solution import Solution, Status
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.migration_steps import MigrationSteps
+from models.planning.placement import Placement
+from models.planning.selection import OperatorSelection, QuerySelection, SelectionPlan
+from models.planning.solution import Solution, Status
 from optimizer.checkpoint_allocation import solve as solve_checkpoints
 from optimizer.migration_steps import solve as solve_steps
 from optimizer.placement import most_value

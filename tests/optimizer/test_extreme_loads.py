@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.units import units_of
 from optimizer.verify import verify_checkpoints

@@ -14,9 +14,9 @@ from ordinary_problems import PLANS, Answer
 from seeds import sample
 from work_limits import as_much_work_as_in
 
-from models.migration_steps import MigrationSteps
-from models.selection import OperatorSelection, QuerySelection
-from models.solution import Solution, Status
+from models.planning.migration_steps import MigrationSteps
+from models.planning.selection import OperatorSelection, QuerySelection
+from models.planning.solution import Solution, Status
 from optimizer.checkpoint_allocation import solve as solve_checkpoints
 from optimizer.checkpoint_interval import solve as solve_interval
 from optimizer.migration_steps import solve as solve_steps

@@ -9,8 +9,8 @@ import warnings
 import numpy as np
 import pytest
 
-from models.checkpoint_allocation import CheckpointAllocation
-from models.solution import relative_gap
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import relative_gap
 from optimizer.checkpoint_allocation import warm
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.move_prices import best_prices, moves_of

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from models.checkpoint_allocation import CheckpointAllocation
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import Status
 from optimizer.checkpoint_allocation import mixed_integer, solve
 from optimizer.checkpoint_allocation.conflict import Conflict, Parts, divided, fewer, undivided
 from optimizer.checkpoint_allocation.deletion import Budget, filtered

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from work_limits import as_much_work_as_in
 
-from models.checkpoint_allocation import CheckpointAllocation
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import Status
 from optimizer.checkpoint_allocation import large, solve, uncoupled
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.exchange import Exchange, _apart, _joined

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from seeds import sample
 
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.chains import Chains, chained
 from optimizer.checkpoint_allocation.disturbed import disturbed

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import large, linear_core, uncoupled
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.exchange import Exchange

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import InputError
-from models.migration_steps import MigrationSteps
-from models.solution import Status
+from models.planning.migration_steps import MigrationSteps
+from models.planning.solution import Status
 from optimizer.edge_colouring import busiest, is_bipartite
 from optimizer.migration_steps import solve
 from optimizer.verify_plans import verify_plan

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.chains import Chains

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.move_bound import move_bound
 from optimizer.checkpoint_allocation.move_prices import best_prices, moves_of

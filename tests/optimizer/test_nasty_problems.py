@@ -11,8 +11,8 @@ import nasty_problems as nasty
 import numpy as np
 import pytest
 
-from models.checkpoint_allocation import CheckpointAllocation
-from models.solution import OPTIMAL_GAP, Solution, Status
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import OPTIMAL_GAP, Solution, Status
 from optimizer.checkpoint_allocation import solve as solve_checkpoints
 from optimizer.migration_steps import solve as solve_steps
 from optimizer.selection import solve as solve_selection

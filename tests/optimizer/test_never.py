@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.checkpoint_allocation import CheckpointAllocation
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import Status
 from optimizer.checkpoint_allocation import flow, solve
 from optimizer.checkpoint_allocation.exact import _by_count
 from optimizer.verify import verify_checkpoints

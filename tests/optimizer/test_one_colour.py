@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from work_limits import as_much_work_as_in
 
-from models.placement import Placement
-from models.solution import Status
+from models.planning.placement import Placement
+from models.planning.solution import Status
 from optimizer.placement import one_colour as module
 from optimizer.placement import solve
 from optimizer.placement.budget import Budget

@@ -15,8 +15,8 @@ from work_limits import clock_that_strikes_after
 
 import optimizer.selection.operators as module
 from models.errors import InputError
-from models.selection import OperatorSelection
-from models.solution import OPTIMAL_GAP, Status
+from models.planning.selection import OperatorSelection
+from models.planning.solution import OPTIMAL_GAP, Status
 from optimizer.selection import select_operators, solve
 from optimizer.selection.relaxation import _line, branched
 from optimizer.verify_plans import verify_plan

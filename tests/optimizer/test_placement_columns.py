@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_placements import placements
 
-from models.placement import Placement
-from models.solution import Status
+from models.planning.placement import Placement
+from models.planning.solution import Status
 from optimizer.placement import best_fit, fitted, solve
 from optimizer.placement.columns import column_bound, dearest_column, dive
 from optimizer.placement.search import Search

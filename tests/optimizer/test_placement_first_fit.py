@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from small_placements import keeps_rules, placements
 
-from models.placement import Placement, whole_units
+from models.planning.placement import Placement, whole_units
 from optimizer.placement import best_fit, first_fit
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from small_placements import placements
 from work_limits import clock_that_strikes_after
 
-from models.placement import Placement
-from models.solution import Status
+from models.planning.placement import Placement
+from models.planning.solution import Status
 from optimizer.placement import best_fit, bounds, solve
 from optimizer.placement.bounds import impossible
 from optimizer.placement.starts import start

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from small_placements import keeps_rules, placements
 from work_limits import as_much_work_as_in
 
-from models.placement import Placement
-from models.solution import Status
+from models.planning.placement import Placement
+from models.planning.solution import Status
 from optimizer.placement import all_placed, most_value, solve
 from optimizer.placement.bounds import colour_bound, host_bound, impossible
 

@@ -9,8 +9,8 @@ import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 from work_limits import as_much_work_as_in
 
-from models.checkpoint_allocation import CheckpointAllocation
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve, uncoupled
 from optimizer.checkpoint_allocation.packings.search import PackedSearch
 from optimizer.checkpoint_allocation.prices import node_prices

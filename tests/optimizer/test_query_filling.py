@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from work_limits import as_much_work_as_in
 
-from models.selection import QuerySelection
+from models.planning.selection import QuerySelection
 from optimizer.selection import solve
 from optimizer.selection.filling import Filling
 

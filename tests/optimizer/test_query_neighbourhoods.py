@@ -10,7 +10,7 @@ from seeds import sample
 from test_query_tree import best_value
 
 from models.checked_arrays import BoolArray
-from models.selection import QuerySelection
+from models.planning.selection import QuerySelection
 from optimizer.selection.filling import Filling
 from optimizer.selection.neighbourhoods import Neighbourhoods, improved
 from optimizer.selection.prices import whole_numbers

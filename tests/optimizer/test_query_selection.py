@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from nasty_problems import true_queries
 
 import optimizer.selection.queries as module
-from models.selection import QueryPlan, QuerySelection
-from models.solution import OPTIMAL_GAP, Status
+from models.planning.selection import QueryPlan, QuerySelection
+from models.planning.solution import OPTIMAL_GAP, Status
 from optimizer.selection import solve
 from optimizer.verify_plans import verify_plan
 from optimizer.verify_selection import split_bound

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import optimizer.selection.prices as prices_module
 import optimizer.selection.query_tree as module
 from models.checked_arrays import BoolArray
-from models.selection import QuerySelection
+from models.planning.selection import QuerySelection
 from optimizer.selection.closure import Closures
 from optimizer.selection.filling import Filling
 from optimizer.selection.prices import best_cuts, whole_numbers

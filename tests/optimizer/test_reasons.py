@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
 from optimizer.reasons import reasons
 

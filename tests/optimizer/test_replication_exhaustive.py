@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replication_cases import drawn, every_plan, problems, value
 
-from models.replication.problem import Replication
-from models.solution import Status
+from models.planning.replicas.problem import Replication
+from models.planning.solution import Status
 from optimizer.replication.exhaustive import exact_front
 from optimizer.replication.optimise import most_available
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import InputError
-from models.replication.problem import Replication, ReplicationPlan
-from models.solution import Status
+from models.planning.replicas.problem import Replication, ReplicationPlan
+from models.planning.solution import Status
 from optimizer.replication import PLACEMENTS, SELECTIONS, plan
 from optimizer.replication.heuristic import most_levels
 from optimizer.replication.placing import place_primaries, place_replicas

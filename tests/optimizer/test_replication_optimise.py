@@ -13,8 +13,8 @@ from replication_cases import every_plan, problems, value
 from work_limits import clock_that_strikes_after
 
 from models.errors import InputError
-from models.replication.problem import Replication
-from models.solution import Status
+from models.planning.replicas.problem import Replication
+from models.planning.solution import Status
 from optimizer.replication import plan
 from optimizer.replication.bounds import bounds_of, most_cost
 from optimizer.replication.certify import proven

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from replication_cases import every_plan, problems, value
 
 from models.errors import InputError
-from models.replication.problem import Instances, Replication
-from models.solution import Status
+from models.planning.replicas.problem import Instances, Replication
+from models.planning.solution import Status
 from optimizer.replication import SELECTIONS, plan
 from optimizer.replication.exhaustive import exact_front
 from optimizer.replication.optimise import cheapest, front, most_available

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 from work_limits import clock_that_strikes_after
 
-from models.checkpoint_allocation import CheckpointAllocation
-from models.checkpoint_interval import CheckpointInterval
-from models.migration_steps import MigrationSteps
-from models.selection import OperatorSelection, QuerySelection
-from models.solution import OPTIMAL_GAP, Status
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_interval import CheckpointInterval
+from models.planning.migration_steps import MigrationSteps
+from models.planning.selection import OperatorSelection, QuerySelection
+from models.planning.solution import OPTIMAL_GAP, Status
 from optimizer.checkpoint_allocation import METHODS
 from optimizer.checkpoint_allocation import solve as solve_checkpoints
 from optimizer.checkpoint_allocation.prices import node_prices, price_bound

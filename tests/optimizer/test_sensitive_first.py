@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from models.checkpoint_allocation import CheckpointAllocation
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from seeds import sample
 
-from models.sizing.answer import Verdict
-from models.sizing.chain import not_there
-from models.sizing.description import sizing_from
-from models.sizing.problem import SizingProblem, SystemPlan
-from models.solution import Status
+from models.planning.sizing.answer import Verdict
+from models.planning.sizing.chain import not_there
+from models.planning.sizing.description import sizing_from
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.solution import Status
 from models.units import in_unit, parse
 from optimizer.sizing import solve
 from optimizer.sizing.judge import judge

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.sizing.answer import Verdict
-from models.sizing.description import sizing_from
-from models.sizing.placed import Placed, at_most
-from models.sizing.problem import SizingProblem, SystemPlan
-from models.solution import Status
+from models.planning.sizing.answer import Verdict
+from models.planning.sizing.description import sizing_from
+from models.planning.sizing.placed import Placed, at_most
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.solution import Status
 from optimizer.sizing import solve
 from optimizer.sizing.judge import judge
 

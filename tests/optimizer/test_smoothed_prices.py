@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import large
 from optimizer.checkpoint_allocation.candidates import candidates, scale_of
 from optimizer.checkpoint_allocation.prices import node_prices, price_bound

@@ -6,8 +6,8 @@ import itertools
 import numpy as np
 import pytest
 
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
 from optimizer.verify import constraint_violations, verify_checkpoints
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_placements import keeps_rules, placements
 
-from models.placement import Placement, PlacementPlan
-from models.solution import Status
+from models.planning.placement import Placement, PlacementPlan
+from models.planning.solution import Status
 from optimizer.placement import FITS, fitted, solve
 from optimizer.placement.bounds import impossible, infeasible_plan
 from optimizer.placement.budget import Budget

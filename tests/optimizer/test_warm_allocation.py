@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from work_limits import as_much_work_as_in
 
-from models.checkpoint_allocation import CheckpointAllocation
 from models.errors import InputError
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.prices import price_bound
 from optimizer.verify import verify_checkpoints

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from work_limits import as_much_work_as_in
 
-from models.checkpoint_allocation import CheckpointAllocation
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve, uncoupled
 from optimizer.checkpoint_allocation.packings import dive, knapsack, numbers
 from optimizer.checkpoint_allocation.packings.bound import packing_bound

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from models.records import NEVER
+from models.records.tables import NEVER
 from reference.outbox import Letter
 from reference.task import Task, Work
 from reference.unit import Message, Unit, Visit

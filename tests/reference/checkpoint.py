@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from models.records import NEVER
+from models.records.tables import NEVER
 from reference.task import Task, Work
 from reference.unit import Checkpoint, Unit
 from sim.clock import HOST_RECEIVER, MESSAGE, Process, channel

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from models.cluster import HostGroup
+from models.scenario.cluster import HostGroup
 from reference.processor import Processor
 from reference.task import Cores, Task
 from sim.clock import HOST_RECEIVER, LINK, Clock

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from models.records import NEVER
+from models.records.tables import NEVER
 from reference.event_time import Watermarks
 from reference.task import Task
 from reference.unit import Unit

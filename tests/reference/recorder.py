@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.records import NEVER, TABLES, table
+from models.records.tables import NEVER, TABLES, table
 
 if TYPE_CHECKING:
     from reference.task import Task

@@ -10,8 +10,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from models.job import FixedState, PerKeyState, PerTupleState, WindowState
-from models.records import NEVER
+from models.records.tables import NEVER
+from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState
 from models.units import to_ns
 from reference.mark import EventTime
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from models.records import NEVER, table
+from models.records.tables import NEVER, table
 from models.units import to_ns
 from reference.actions import Actions, side_lists
 from reference.checkpoint import CheckpointCoordinator

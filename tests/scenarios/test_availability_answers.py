@@ -10,10 +10,10 @@ import pytest
 from plain_availability import random_queries
 
 import scenarios.availability as module
-from models.availability.description import Availability, availability_from
-from models.availability.exact import Engine
-from models.availability.limits import sandwich
 from models.errors import InputError
+from models.reliability.description import Availability, availability_from
+from models.reliability.exact import Engine
+from models.reliability.limits import sandwich
 from scenarios.availability import answer, document, read_availability
 
 LONG_RUN = {"mttf": "9 d", "mttr": "1 d"}
@@ -70,7 +70,7 @@ def test_settings_of_different_kinds_stand_in_their_order() -> None:
 def test_bounds_are_said_and_auto_samples_what_they_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Engine, "_by", lambda self, method, part: None)
     question = asked(domains={"r": {"hosts": ["h0", "h1", "h2"], "p": 0.01}}, p=0.3)
-    monkeypatch.setattr("models.availability.exact.bracketed", lambda cuts, chances, nodes: sandwich(cuts, chances))
+    monkeypatch.setattr("models.reliability.exact.bracketed", lambda cuts, chances, nodes: sandwich(cuts, chances))
     bounds, auto = (answer(question, method=by, runs=50_000).lines[0] for by in ("exact", "auto"))
     monkeypatch.undo()
     exact = answer(question).lines[0]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from holdfast.cli import main
-from models.availability.description import availability_from
-from models.availability.repair import pair_unavailability
 from models.errors import InputError
+from models.reliability.description import availability_from
+from models.reliability.repair import pair_unavailability
 from scenarios.availability import answer, read_availability
 from scenarios.availability_worth import worth
 from scenarios.failure_logs import read_failures, write_failures

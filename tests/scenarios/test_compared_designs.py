@@ -19,9 +19,9 @@ from analysis.report import page, render_report
 from analysis.report.parts import Change
 from analysis.report.sections import sections_of
 from holdfast.sweep_tables import sweep_tables
-from models.inputs import RunInputs
-from models.reading import scenario_from
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.scenario.reading import scenario_from
 from scenarios.files import LoadedScenario, read_scenario
 from scenarios.library import resolve
 from scenarios.report_content import run_content

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from models.dynamics.rules import dynamics_from
+from models.fleet.rules import dynamics_from
 from scenarios.dynamics import run_dynamics, write_dynamics
 from scenarios.parquet import read_parquet, write_csv
 

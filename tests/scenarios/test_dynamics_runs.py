@@ -10,11 +10,11 @@ import pytest
 from dynamic_systems import random_script, tables
 from plain_availability import random_queries
 
-from models.dynamics.query_sets import with_query_set
-from models.dynamics.records import TABLES
-from models.dynamics.rules import dynamics_from, shaped_from
-from models.dynamics.system import system_of
 from models.errors import InputError
+from models.fleet.query_sets import with_query_set
+from models.fleet.records import TABLES
+from models.fleet.rules import dynamics_from, shaped_from
+from models.fleet.system import system_of
 from models.queries.graph import QueryGraph
 from models.queries.loads import table_of
 from scenarios.dynamics import read_dynamics, run_dynamics, write_dynamics

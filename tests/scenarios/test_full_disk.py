@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from holdfast.cli import main
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from scenarios import report_sweep
 from scenarios.planning_files import write_problem
 from scenarios.reproduce.tasks import Desk, check_directory

@@ -9,7 +9,7 @@ import networkx as nx
 import pytest
 
 from models.errors import InputError
-from models.job_graph import GRAPHS, graph_of
+from models.topology.job_graph import GRAPHS, graph_of
 from scenarios.files import read_scenario
 from scenarios.graph_files import dot_lines, write_graph
 from scenarios.library import path_of

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 from analysis.expected_useable import EXPECTED
 from analysis.metrics import metrics_of
 from holdfast.cli import app
-from models.fault_tolerance import Maintenance
-from models.maintenance import LoadHistory
-from models.reading import scenario_from
+from models.scenario.fault_tolerance import Maintenance
+from models.scenario.maintenance import LoadHistory
+from models.scenario.reading import scenario_from
 from scenarios.files import write_scenario
 from scenarios.load_history import problem_of_history
 from scenarios.maintenance import HistoryPlanner, planner_of

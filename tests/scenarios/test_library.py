@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from models.errors import InputError
-from models.estimate import check_limits, estimate
-from models.flow import flows
-from models.load import expected_load
-from models.rules import not_simulated
+from models.scenario.rules import not_simulated
+from models.steady_state.estimate import check_limits, estimate
+from models.steady_state.flow import flows
+from models.steady_state.load import expected_load
 from scenarios.files import missing_files, read_scenario, scenario_text
 from scenarios.library import names, path_of, resolve, text_of
 

@@ -10,7 +10,7 @@ import pytest
 from profiled import GROUPS, scenario, small_profile
 
 from models.errors import InputError
-from models.solution import Status
+from models.planning.solution import Status
 from optimizer.verify import verify_checkpoints
 from scenarios.planning import METHODS, allocation_problem, compare_allocations, holders_of
 from scenarios.planning_files import plan_to_dict

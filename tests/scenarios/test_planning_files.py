@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.errors import InputError
-from models.solution import Status
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+from models.planning.solution import Status
 from scenarios.planning_files import (
     PROBLEM_KEYS,
     plan_to_dict,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.checkpoint_allocation import CheckpointAllocation
 from models.errors import InputError
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import solve
 from scenarios.planning_files import plan_to_dict, read_plan_and_gap, read_problem, write_plan, write_problem
 from scenarios.planning_memory import needed_bytes

@@ -14,7 +14,7 @@ import pytest
 
 from models.correlation import pearson
 from models.errors import InputError
-from models.profile import Profile, selectivities
+from models.records.profile import Profile, selectivities
 from scenarios.profiles import check_target, profile_summary, read_profile, read_quarantine, write_profile
 
 

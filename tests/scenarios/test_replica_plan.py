@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
-from models.active_replicas import planned_replicas
 from models.errors import InputError
-from models.estimate import estimate
-from models.layout import placement
-from models.reading import scenario_from
+from models.scenario.active_replicas import planned_replicas
+from models.scenario.reading import scenario_from
+from models.steady_state.estimate import estimate
+from models.topology.layout import placement
 from scenarios.files import LoadedScenario, missing_files, moved, read_scenario
 from scenarios.query_files import read_queries
 from scenarios.replica_plan import with_planned_replicas

@@ -7,8 +7,8 @@ import pytest
 from pages import HOSTILE
 
 from analysis.report import page
-from models.availability.description import availability_from
-from models.replication.problem import Replication
+from models.planning.replicas.problem import Replication
+from models.reliability.description import availability_from
 from scenarios import report_availability, report_replicas
 from scenarios.availability import Answer, answer
 from scenarios.availability_worth import worth

@@ -12,9 +12,9 @@ from analysis.report import dynamics_tables as tables
 from analysis.report import page
 from analysis.report.spans import counted, gathered
 from analysis.report.text import number
-from models.dynamics.records import TABLES, DynamicsRecords
-from models.dynamics.rules import dynamics_from
-from models.dynamics.system import System, system_of
+from models.fleet.records import TABLES, DynamicsRecords
+from models.fleet.rules import dynamics_from
+from models.fleet.system import System, system_of
 from scenarios.dynamics import DynamicsResult, run_dynamics
 from scenarios.report_dynamics import dynamics_page
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from analysis.report.content import ReportContent
-from models.inputs import RunInputs
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
 from scenarios import report_lines
 from scenarios.report_content import run_content
 from scenarios.runs import RunResult, run

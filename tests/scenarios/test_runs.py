@@ -12,9 +12,9 @@ import pytest
 from profiled import raw_scenario, scenario, small_profile
 
 from models.errors import InputError, WorkerLost
-from models.inputs import RunInputs
-from models.reading import scenario_from
-from models.records import RunRecords
+from models.records.tables import RunRecords
+from models.scenario.inputs import RunInputs
+from models.scenario.reading import scenario_from
 from scenarios import execute
 from scenarios.inputs import inputs_of
 from scenarios.profiles import write_profile

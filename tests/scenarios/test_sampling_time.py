@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from models.availability.description import availability_from
 from models.errors import InputError
+from models.reliability.description import availability_from
 from scenarios import availability
 from scenarios.sampling_time import BATCH, MEASURED, SamplingTime
 

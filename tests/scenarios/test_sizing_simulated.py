@@ -12,10 +12,10 @@ import math
 import numpy as np
 import pytest
 
-from models.reading import scenario_from
-from models.sizing.description import sizing_from
-from models.sizing.problem import SizingProblem, SystemPlan
-from models.solution import Status
+from models.planning.sizing.description import sizing_from
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.solution import Status
+from models.scenario.reading import scenario_from
 from optimizer.sizing import solve
 from scenarios.runs import run
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.key_groups import group_shares
-from models.reading import scenario_from
-from models.sizing.answer import Verdict
-from models.sizing.description import sizing_from
-from models.sizing.placed import Placed, at_most
-from models.sizing.problem import SizingProblem, SystemPlan
-from models.workload import UniformKeys, ZipfKeys
+from models.planning.sizing.answer import Verdict
+from models.planning.sizing.description import sizing_from
+from models.planning.sizing.placed import Placed, at_most
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.scenario.key_groups import group_shares
+from models.scenario.reading import scenario_from
+from models.scenario.workload import UniformKeys, ZipfKeys
 from optimizer.sizing import solve
 from scenarios.runs import run
 

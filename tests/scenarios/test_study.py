@@ -18,9 +18,9 @@ from analysis.report import text
 from holdfast.study_tables import designs_tables, gains_table
 from models.correlation import pearson
 from models.errors import InputError
-from models.profile import Profile
-from models.reading import scenario_from
-from models.scenario import Scenario
+from models.records.profile import Profile
+from models.scenario.description import Scenario
+from models.scenario.reading import scenario_from
 from scenarios import study_store
 from scenarios.files import LoadedScenario, read_scenario
 from scenarios.inputs import inputs_of

@@ -18,10 +18,10 @@ from reference.world import World
 from scipy import stats
 from small_jobs import NS, simulate
 
-from models.queueing import SteadyState
-from models.records import NEVER, RunRecords
-from models.scenario import Scenario
-from models.workload import ConstantRate
+from models.records.tables import NEVER, RunRecords
+from models.scenario.description import Scenario
+from models.scenario.workload import ConstantRate
+from models.steady_state.queueing import SteadyState
 from sim.compiled.plane import CompiledPlane
 from sim.control import PlaneFactory
 

@@ -11,8 +11,8 @@ from reference.task import Task
 from reference.unit import Unit
 from reference.world import World
 
-from models.records import NEVER, RunRecords
-from models.scenario import Scenario
+from models.records.tables import NEVER, RunRecords
+from models.scenario.description import Scenario
 from sim.data_plane import REMOTE
 
 

@@ -16,8 +16,8 @@ from elastic_jobs import PROTOCOLS
 from moves_beside import WINDOWS
 from small_jobs import scenario
 
-from models import layout
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.topology import layout
 
 HOSTS = 5  # of the group h, in use; those of the group io come after them
 SPARE = 1

@@ -7,7 +7,7 @@ from typing import Any
 
 from small_jobs import random_job
 
-from models.records import RunRecords
+from models.records.tables import RunRecords
 
 _SERVICES = ("10 ms", "10 ms", "20 ms", "30 ms")
 

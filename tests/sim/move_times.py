@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from small_jobs import NS, scenario
 
-from models.inputs import RunInputs
+from models.scenario.inputs import RunInputs
 from sim.engine import simulate
 from sim.protocols.cpal import CaughtUpCPAL
 

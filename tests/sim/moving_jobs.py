@@ -12,11 +12,11 @@ from resting import run_to_rest, undone
 from small_jobs import scenario
 from uneven_clock import UnevenClock
 
-from models.inputs import RunInputs
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.scenario.workload import ConstantRate, StepRate
 from models.units import to_ns
-from models.workload import ConstantRate, StepRate
 from sim.clock import Clock
 from sim.cluster import RunPlan
 from sim.context import Message, Protocol

@@ -10,8 +10,8 @@ from moving_jobs import HOSTS, MS, Crash, Outcome, moving_keys
 from moving_jobs import run as run_moving
 from small_jobs import scenario
 
-from models import layout
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.topology import layout
 from sim.control import PlaneFactory
 
 

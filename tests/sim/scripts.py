@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from models.inputs import RunInputs
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
 from models.units import to_ns
 from sim.clock import Process
 from sim.cluster import RunPlan

@@ -14,11 +14,11 @@ from reference.ledger import accounts
 from reference.unit import Unit, Visit
 from reference.world import World
 
-from models.inputs import RunInputs
-from models.records import RunRecords
-from models.rules import faults
-from models.rules.support import not_simulated
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.scenario.rules import faults
+from models.scenario.rules.support import not_simulated
 from sim import engine
 from sim.control import Control, PlaneFactory
 from sim.draws import source_id

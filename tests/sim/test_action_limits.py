@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from small_jobs import queue
 
-from models.inputs import RunInputs
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
 from sim.cluster import RunPlan
 from sim.compiled.scan_plane import ScanPlane
 from sim.control import Control, PlaneFactory

@@ -21,7 +21,7 @@ from test_actions import job, movable, on_both
 from test_pauses_and_messages import MS, OUT, SRC, Q, in_ms, line, run
 from test_planes import METHODS, differences
 
-from models.inputs import RunInputs
+from models.scenario.inputs import RunInputs
 from models.units import to_ns
 from sim.cluster import RunPlan
 from sim.compiled.plane import CompiledPlane

@@ -17,8 +17,8 @@ from small_jobs import scenario
 from test_planes import differences
 
 from analysis.replicas import broken
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
 from sim.clock import Clock, Process
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.plane import CompiledPlane

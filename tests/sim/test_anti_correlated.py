@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from small_jobs import scenario
 
-from models.inputs import RunInputs
+from models.scenario.inputs import RunInputs
 from sim.compiled.plane import CompiledPlane
 from sim.engine import simulate
 

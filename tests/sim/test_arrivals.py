@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 from small_jobs import NS, queue
 
-from models.inputs import RateSeries
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.scenario.inputs import RateSeries
 from sim.arrivals import RateCurve, births, rate_curve
 
 LEVEL = 0.001
@@ -164,7 +164,7 @@ def profile_source(arrivals: str = "deterministic") -> Scenario:
 
 
 def _profile_keys() -> object:
-    from models.workload import ProfileKeys  # noqa: PLC0415
+    from models.scenario.workload import ProfileKeys  # noqa: PLC0415
 
     return ProfileKeys()
 

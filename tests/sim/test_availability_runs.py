@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.availability.exact import unavailability
-from models.availability.queries import Queries, equal_hosts
 from models.errors import InputError
+from models.reliability.exact import unavailability
+from models.reliability.queries import Queries, equal_hosts
 from sim.availability_runs import shares_running
 from sim.draws import code_of
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_availability import broken_by_hand, random_queries, runs, small_queries
 
-from models.availability.cuts import query_cuts
-from models.availability.exact import mean_broken, some_broken, unavailability
-from models.availability.intervals import at_most, clopper_pearson, effective, wilson
-from models.availability.law import broken_law
-from models.availability.queries import Failures, Queries, equal_hosts
 from models.errors import InputError
+from models.reliability.cuts import query_cuts
+from models.reliability.exact import mean_broken, some_broken, unavailability
+from models.reliability.intervals import at_most, clopper_pearson, effective, wilson
+from models.reliability.law import broken_law
+from models.reliability.queries import Failures, Queries, equal_hosts
 from sim.availability import BLOCK, arrays_of, in_parts, sampled
 from sim.availability_strata import exactly_down, stratified
 from sim.availability_weights import log_weights, tilted_chances, weighted

@@ -19,8 +19,8 @@ from small_jobs import NS, build, random_job, rows_of, scenario, simulate, storm
 from test_planes import METHODS, differences
 from test_recovery import GUARANTEES, check_job
 
-from models.records import NEVER
-from models.scenario import Scenario
+from models.records.tables import NEVER
+from models.scenario.description import Scenario
 from sim.compiled.plane import CompiledPlane
 from sim.control import PlaneFactory
 

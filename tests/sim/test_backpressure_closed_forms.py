@@ -12,8 +12,8 @@ import pytest
 from closed_forms import LENGTHS, MILLION, REPLICATIONS, inside
 from small_jobs import NS, scenario
 
-from models.queueing import blocking_capacity_per_s, blocking_tandem
-from models.records import RunRecords
+from models.records.tables import RunRecords
+from models.steady_state.queueing import blocking_capacity_per_s, blocking_tandem
 from sim.compiled.plane import CompiledPlane
 from sim.engine import simulate
 

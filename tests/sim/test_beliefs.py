@@ -13,8 +13,8 @@ from reference.world import World
 from small_jobs import scenario
 from test_planes import differences, on_both
 
-from models.inputs import RunInputs
-from models.records import NEVER, RunRecords
+from models.records.tables import NEVER, RunRecords
+from models.scenario.inputs import RunInputs
 from sim.compiled.plane import CompiledPlane
 from sim.context import Context, Message, Protocol
 from sim.data_plane import CONTROL

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_jobs import NS, queue
 
-from models.inputs import RateSeries
-from models.scenario import Scenario
-from models.workload import ProfileKeys
+from models.scenario.description import Scenario
+from models.scenario.inputs import RateSeries
+from models.scenario.workload import ProfileKeys
 from sim.arrivals import RateCurve, births
 from sim.arrivals import _renewal_points as at_once
 from sim.birth_stream import BirthStream

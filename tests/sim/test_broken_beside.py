@@ -18,7 +18,7 @@ from test_actions import job, on_both
 from test_actions_beside import beside
 from test_broken_actions import lattice_job
 
-from models.records import NEVER
+from models.records.tables import NEVER
 from sim.clock import PAUSES, SERVICE, TIMERS, Clock
 
 Broken = tuple[str, tuple[str, ...]]  # beside what it is noticed, under which verbs

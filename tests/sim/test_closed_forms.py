@@ -9,8 +9,8 @@ import pytest
 from closed_forms import EXPONENTIAL, PLAIN, PLANES, Sized, agrees, window
 from small_jobs import queue, scenario, simulate
 
-from models.queueing import SteadyState, batch_mg1, drain, jackson, md1, mg1, mm1, mm1_flushed, mmc
-from models.records import NEVER
+from models.records.tables import NEVER
+from models.steady_state.queueing import SteadyState, batch_mg1, drain, jackson, md1, mg1, mm1, mm1_flushed, mmc
 
 
 @pytest.fixture(params=PLANES)

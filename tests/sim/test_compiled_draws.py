@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from models.job import Operator
+from models.scenario.job import Operator
 from sim.compiled import draws as twins
 from sim.draws import (
     child_id,
@@ -248,7 +248,7 @@ def test_logarithm_and_exponential_are_those_of_the_interpreter() -> None:
 IN_A_PROCESS = """
 import numpy as np
 from sim.compiled import draws as twins
-from models.job import Operator
+from models.scenario.job import Operator
 laws = {"distribution": "gamma", "mean": 1.0, "shape": 2.5}, {"distribution": "lognormal", "mean": 1.0, "cv": 2.0}
 for law in laws:
     record = twins.pack_draws(Operator(kind="map", service=law), 1, 0, "x")[0]

@@ -13,8 +13,8 @@ from look import Watched, compiled, duration_ns, timers, tuples
 from reference.world import World
 from small_jobs import NS, digest, queue, random_job, scenario, storm
 
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
 from sim.compiled.plane import CompiledPlane
 from sim.compiled.scan_plane import ScanPlane
 from sim.engine import build, records

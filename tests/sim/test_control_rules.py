@@ -12,8 +12,8 @@ from small_jobs import rows_of, scenario, simulate
 from test_beliefs import MS, NOTICED, column, dies
 from test_beliefs import job as two_groups
 
-from models.inputs import RunInputs
-from models.records import NEVER, RunRecords
+from models.records.tables import NEVER, RunRecords
+from models.scenario.inputs import RunInputs
 
 HOLDERS = {("sum", 0): "h-3", ("sum", 1): "h-3"}
 HOLDERS_OF_BOTH = {("one", 0): "h-3", ("two", 0): "h-4"}

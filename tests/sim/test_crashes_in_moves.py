@@ -13,8 +13,8 @@ from moving_jobs import MS, Crash, Outcome, moving_job, run
 from reference.world import World
 from test_planes import differences
 
-from models.records import NEVER
-from models.scenario import Scenario
+from models.records.tables import NEVER
+from models.scenario.description import Scenario
 from sim.compiled.plane import CompiledPlane
 from sim.protocols import PROTOCOLS
 

@@ -17,8 +17,8 @@ from seeds import sample
 from small_jobs import random_job, scenario, simulate, storm
 from test_planes import differences, on_both
 
-from models.fault_tolerance import Detector
-from models.records import NEVER
+from models.records.tables import NEVER
+from models.scenario.fault_tolerance import Detector
 from models.units import to_ns
 from sim.compiled.plane import CompiledPlane
 from sim.draws import code_of, source_id, time_sampler, uniform

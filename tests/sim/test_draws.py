@@ -14,7 +14,7 @@ from scipy import stats
 from small_jobs import queue
 
 from models.distributions import TimeDistribution
-from models.workload import UniformKeys, ZipfKeys
+from models.scenario.workload import UniformKeys, ZipfKeys
 from sim.draws import (
     at_least_one_ns,
     child_id,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from small_jobs import NS, applied, built, drain, idle, scenario, simulate, state_losses, without_crashes
 
-from models.records import NEVER, RunRecords
+from models.records.tables import NEVER, RunRecords
 
 
 def job(hosts: int = 3, *crashes: tuple[str, str, str | None], **changes: Any) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from small_jobs import scenario, simulate
 from test_planes import differences
 from uneven_clock import UnevenClock
 
-from models.inputs import RunInputs
-from models.records import NEVER, RunRecords
-from models.scenario import Scenario
+from models.records.tables import NEVER, RunRecords
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
 from sim.cluster import RunPlan
 from sim.compiled.choice import kernel_for
 from sim.compiled.plane import CompiledPlane

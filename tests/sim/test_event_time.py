@@ -26,7 +26,7 @@ from small_jobs import NS, build, idle, random_joins, random_windows, scenario, 
 from test_planes import on_both
 
 from analysis.summary import summarise
-from models.scenario import Scenario
+from models.scenario.description import Scenario
 from sim.compiled.plane import CompiledPlane
 from sim.draws import source_id
 from sim.operator_plan import OperatorPlan

@@ -27,7 +27,7 @@ from small_jobs import (
 from test_event_time import is_complete
 from test_planes import differences, on_both
 
-from models.scenario import Scenario
+from models.scenario.description import Scenario
 from sim.compiled.plane import CompiledPlane
 
 METHODS: list[dict[str, Any]] = [{}, {"guarantee": "at-most-once"}, {"method": "none"}]

@@ -14,8 +14,8 @@ from test_sharing import same_rows
 
 from holdfast.cli import main
 from models.errors import InputError
-from models.reading import scenario_from
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.scenario.reading import scenario_from
 from scenarios.failure_logs import read_failures, write_failures
 from scenarios.failure_replay import replayed
 from scenarios.files import LoadedScenario, moved, named_files, scenario_text

@@ -20,7 +20,7 @@ from small_jobs import NS, random_job, rows_of, simulate, storm, with_buffers, w
 from test_planes import METHODS, differences, on_both
 from test_recovery import GUARANTEES, check_job
 
-from models.scenario import Scenario
+from models.scenario.description import Scenario
 from sim.clock import LINK, Clock
 from sim.compiled.plane import CompiledPlane
 from sim.control import PlaneFactory

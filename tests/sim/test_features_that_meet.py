@@ -11,8 +11,8 @@ from reference.world import World
 from small_jobs import scenario
 from test_planes import differences
 
-from models.inputs import RunInputs
-from models.records import NEVER
+from models.records.tables import NEVER
+from models.scenario.inputs import RunInputs
 from sim.compiled.plane import CompiledPlane
 from sim.control import PlaneFactory
 from sim.engine import simulate

@@ -15,9 +15,9 @@ from moving_jobs import crashes, moving_job, run
 from small_jobs import random_job, scenario, storm, with_buffers, with_fair_links
 from test_planes import differences
 
-from models.inputs import RunInputs
-from models.records import NEVER, RunRecords
-from models.scenario import Scenario
+from models.records.tables import NEVER, RunRecords
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
 from sim.cluster import RunPlan
 from sim.compiled.forgetting import forget
 from sim.compiled.plane import CompiledPlane

@@ -18,9 +18,9 @@ from reference.world import World
 from seeds import SEED, fresh
 from test_planes import differences
 
-from models.inputs import RunInputs
-from models.records import SCAN
-from models.scenario import Scenario
+from models.records.tables import SCAN
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
 from scenarios.maintenance import planner_of
 from sim.cluster import RunPlan
 from sim.compiled.choice import kernel_for

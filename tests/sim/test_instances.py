@@ -8,9 +8,9 @@ import pytest
 from reference.world import World
 from test_planes import differences
 
-from models.inputs import RunInputs
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
 from sim.cluster import RunPlan
 from sim.compiled.plane import CompiledPlane
 from sim.control import Control, PlaneFactory

@@ -18,8 +18,8 @@ from test_migrations_beside import check
 from test_planes import differences
 from test_windows_that_move import delivered, ran, wrong
 
-from models.events import Elasticity
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.scenario.events import Elasticity
 from sim.compiled.plane import CompiledPlane
 from sim.control import Control
 from sim.protocols import PROTOCOLS

@@ -10,7 +10,7 @@ from reference.ledger import Account, accounts, ledger
 from reference.world import World
 from small_jobs import NS, built, drain, random_job, scenario, simulate, without_crashes
 
-from models.inputs import RateSeries, RunInputs
+from models.scenario.inputs import RateSeries, RunInputs
 
 
 def finished(seed: int = 3) -> World:

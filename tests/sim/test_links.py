@@ -8,7 +8,7 @@ import pytest
 from reference.host import Link
 from small_jobs import built, rows_of, scenario, simulate
 
-from models.records import RunRecords
+from models.records.tables import RunRecords
 
 MS = 10**6
 

@@ -18,11 +18,11 @@ from seeds import sample
 from small_jobs import scenario, simulate
 from test_planes import differences
 
-from models.fault_tolerance import Maintenance
-from models.inputs import RunInputs
-from models.maintenance import FreshAllocation, LoadHistory
-from models.records import NEVER, TABLES, RunRecords
-from models.scenario import Scenario
+from models.records.tables import NEVER, TABLES, RunRecords
+from models.scenario.description import Scenario
+from models.scenario.fault_tolerance import Maintenance
+from models.scenario.inputs import RunInputs
+from models.scenario.maintenance import FreshAllocation, LoadHistory
 from scenarios.maintenance import HistoryPlanner, planner_of
 from sim.compiled.plane import CompiledPlane
 

@@ -22,7 +22,7 @@ from reference.world import World
 from seeds import sample
 from test_planes import differences
 
-from models.events import PROTOCOLS as NAMES
+from models.scenario.events import PROTOCOLS as NAMES
 from sim.compiled.plane import CompiledPlane
 from sim.context import Protocol
 from sim.control import PlaneFactory

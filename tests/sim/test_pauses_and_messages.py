@@ -9,9 +9,9 @@ import pytest
 from reference.world import World
 from small_jobs import rows_of, scenario
 
-from models.inputs import RunInputs
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
 from models.units import to_ns
 from sim.cluster import RunPlan
 from sim.compiled.plane import CompiledPlane

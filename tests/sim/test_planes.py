@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from reference.world import World
 from small_jobs import random_job, storm
 
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
 from sim.compiled.plane import CompiledPlane
 from sim.engine import simulate
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from small_jobs import scenario
 from small_runs import small_scenario
 
-from models.histogram import bin_of
-from models.inputs import RunInputs
-from models.records import FOLDED, TABLES, bucket_ns, table
+from models.records.histogram import bin_of
+from models.records.tables import FOLDED, TABLES, bucket_ns, table
+from models.scenario.inputs import RunInputs
 from sim.compiled.folds import bin_of_one
 from sim.compiled.plane import CompiledPlane
 from sim.engine import build, simulate
@@ -27,7 +27,7 @@ MOST = 2**63 - 1
 
 
 def plain_tables(visits, deliveries, warmup, duration):
-    """The folded tables by the words of `models.records.FOLDED`: dicts and Python integers, one row at a time."""
+    """The folded tables, as `models.records.tables.FOLDED` has them: dicts and Python integers, one row at a time."""
     length = bucket_ns(duration)
     values, totals, ended = defaultdict(list), defaultdict(lambda: [0, 0]), Counter()
     for operator, _, arrival, start, end in visits:

@@ -34,7 +34,7 @@ from small_jobs import (
     without_crashes,
 )
 
-from models.records import NEVER
+from models.records.tables import NEVER
 from sim.data_plane import REMOTE
 from sim.engine import records
 from sim.operator_plan import Edge

@@ -1,6 +1,6 @@
 """The share of the time in which a query is broken, tuple by tuple, against the exact availability of the same plan.
 
-Oracle: `models.availability.exact`, with each host down for the share of its time that its law says. From a failure
+Oracle: `models.reliability.exact`, with each host down for the share of its time that its law says. From a failure
 until it is noticed, and until a state is restored, something is broken although a host for it is up; that is at most
 the take-over times the failures of the hosts. Confidence: 99.9 %, of the mean of independent replications.
 """
@@ -15,9 +15,9 @@ from scipy import stats
 from small_jobs import scenario
 
 from analysis.replicas import broken
-from models.availability.exact import unavailability
-from models.availability.queries import Queries, equal_hosts
-from models.records import RunRecords
+from models.records.tables import RunRecords
+from models.reliability.exact import unavailability
+from models.reliability.queries import Queries, equal_hosts
 from sim.compiled.plane import CompiledPlane
 from sim.engine import simulate
 

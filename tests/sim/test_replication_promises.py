@@ -8,9 +8,9 @@ import pytest
 from dynamic_systems import random_script
 from plain_promises import counts, violations
 
-from models.dynamics.records import DynamicsRecords
-from models.dynamics.rules import dynamics_from
-from models.dynamics.system import System, system_of
+from models.fleet.records import DynamicsRecords
+from models.fleet.rules import dynamics_from
+from models.fleet.system import System, system_of
 from sim.replication.actions import Add, Change, Move, Remove, Split
 from sim.replication.engine import simulate_dynamics
 from sim.replication.manager import Manager

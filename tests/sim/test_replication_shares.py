@@ -13,7 +13,7 @@ import pytest
 from dynamic_systems import LONG_RUN, STATIC, static_system
 from scipy.stats import t as student
 
-from models.dynamics.system import System
+from models.fleet.system import System
 from models.units import to_ns
 from sim.replication.engine import simulate_dynamics
 
@@ -54,9 +54,9 @@ def test_a_product_over_operators_is_noticed() -> None:
 
 def test_the_end_of_a_day_is_its_worst_moment() -> None:
     from analysis.dynamics import dynamics_summary  # noqa: PLC0415
-    from models.availability.exact import unavailability  # noqa: PLC0415
-    from models.availability.queries import Queries, equal_hosts  # noqa: PLC0415
-    from models.availability.times import end_of_day  # noqa: PLC0415
+    from models.reliability.exact import unavailability  # noqa: PLC0415
+    from models.reliability.queries import Queries, equal_hosts  # noqa: PLC0415
+    from models.reliability.times import end_of_day  # noqa: PLC0415
 
     system = static_system(n_queries=4, seed=5, duration="1000 d", times={"mttf": "9 d", "day": "1 d"})
     running = dynamics_summary(system, [simulate_dynamics(system, run) for run in range(_RUNS)])["running"]

@@ -17,9 +17,9 @@ from scan_jobs import scan_job
 from small_jobs import queue, random_job
 from test_planes import differences
 
-from models.inputs import RunInputs
-from models.records import EVENT_LOOP, SCAN, RunRecords
-from models.scenario import Scenario
+from models.records.tables import EVENT_LOOP, SCAN, RunRecords
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
 from models.units import to_ns
 from sim import recording
 from sim.cluster import Cluster, RunPlan

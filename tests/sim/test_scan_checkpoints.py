@@ -19,9 +19,9 @@ from scan_jobs import checkpointed_job, writing_job
 from test_planes import differences
 from test_scan import WIDE, cut_up, kernel, made
 
-from models.checkpoint_traffic import link_sharing
-from models.inputs import RunInputs
-from models.records import NEVER, SCAN
+from models.records.tables import NEVER, SCAN
+from models.scenario.inputs import RunInputs
+from models.steady_state.checkpoint_traffic import link_sharing
 from sim.cluster import Cluster, RunPlan
 from sim.compiled.choice import kernel_for
 from sim.compiled.plane import CompiledPlane

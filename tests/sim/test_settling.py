@@ -10,8 +10,8 @@ import plain_graphs
 import pytest
 from small_jobs import NS, scenario, simulate
 
-from models.inputs import RunInputs
-from models.records import NEVER, RunRecords
+from models.records.tables import NEVER, RunRecords
+from models.scenario.inputs import RunInputs
 from sim.cluster import RunPlan
 from sim.protocols import PROTOCOLS
 from sim.settling import _downstream

@@ -17,8 +17,8 @@ from sharing_jobs import changes, share_cores, with_changes
 from small_jobs import queue, random_job, scenario, storm
 from test_planes import METHODS, differences, on_both
 
-from models.records import NEVER, RunRecords
-from models.scenario import Scenario
+from models.records.tables import NEVER, RunRecords
+from models.scenario.description import Scenario
 from sim.compiled.plane import CompiledPlane
 from sim.compiled.sharing import span_for, times_fraction, work_in
 from sim.engine import simulate

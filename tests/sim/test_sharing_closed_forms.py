@@ -12,8 +12,8 @@ from closed_forms import EXPONENTIAL, LENGTHS, MILLION, REPLICATIONS, inside
 from small_jobs import queue, scenario
 
 from analysis.summary import summarise
-from models.queueing import SteadyState, mg1_priority, mm1, processor_sharing_s
-from models.scenario import Scenario
+from models.scenario.description import Scenario
+from models.steady_state.queueing import SteadyState, mg1_priority, mm1, processor_sharing_s
 from sim.compiled.plane import CompiledPlane
 from sim.engine import simulate
 

@@ -29,8 +29,8 @@ from test_event_time_recovery import on_a_lattice, timers, windows
 from test_pauses_and_messages import run
 from test_planes import METHODS
 
-from models.inputs import RunInputs
-from models.records import RunRecords
+from models.records.tables import RunRecords
+from models.scenario.inputs import RunInputs
 from sim.cluster import RunPlan
 from sim.compiled.plane import CompiledPlane
 from sim.control import PlaneFactory

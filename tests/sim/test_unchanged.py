@@ -20,8 +20,8 @@ from reference.world import World
 from seeds import sample
 from small_jobs import random_job, simulate, storm
 
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
 from scenarios.files import read_scenario
 from scenarios.inputs import inputs_of
 from sim.beliefs import Beliefs

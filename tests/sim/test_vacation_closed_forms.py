@@ -16,10 +16,10 @@ import pytest
 from closed_forms import EXPONENTIAL, PLANES, Sized, agrees, window
 from small_jobs import queue
 
-from models.inputs import RunInputs
-from models.queueing import mg1_single_vacation, mg1_vacations
-from models.records import RunRecords
-from models.scenario import Scenario
+from models.records.tables import RunRecords
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.steady_state.queueing import mg1_single_vacation, mg1_vacations
 from models.units import to_ns
 from sim.cluster import RunPlan
 from sim.compiled.plane import CompiledPlane

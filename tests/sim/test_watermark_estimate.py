@@ -10,9 +10,9 @@ from reference.world import World
 from small_jobs import scenario
 
 from models.errors import InputError
-from models.estimate import SECONDS_PER_WATERMARK, check_limits, estimate
-from models.scenario import Scenario
-from models.watermarks import watermarks
+from models.scenario.description import Scenario
+from models.steady_state.estimate import SECONDS_PER_WATERMARK, check_limits, estimate
+from models.steady_state.watermarks import watermarks
 from sim.engine import simulate
 
 

@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.packings.numbers import WholeNumbers, whole_numbers
 
 LARGEST_SUM = 2.0**52  # of the absolute multipliers: with the costs still below 2**53

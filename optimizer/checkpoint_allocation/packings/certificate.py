@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models.checked_arrays import FloatArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.packings.bound import packing_bound
 
 LARGEST_CHECKED = 2_000_000  # J * N above which tables of all loads would take too long; no plan has multipliers there

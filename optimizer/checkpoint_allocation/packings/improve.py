@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.packings.dive import Depth, Dive, dive
 from optimizer.checkpoint_allocation.packings.groups import TrueLoads, pack
 from optimizer.checkpoint_allocation.packings.joined import joined

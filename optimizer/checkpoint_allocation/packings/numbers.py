@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.prices import fitting
 
 LARGEST_ROOM = 2**14  # loads are counted in at most so many units of a capacity, for a proof

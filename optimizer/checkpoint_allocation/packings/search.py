@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.checkpoint_allocation import CheckpointAllocation
-from models.solution import is_proven
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import is_proven
 from optimizer.checkpoint_allocation.packings.bound import LARGEST_SUM, packing_bound
 from optimizer.checkpoint_allocation.packings.groups import pair_bounds
 from optimizer.checkpoint_allocation.packings.improve import Improvement

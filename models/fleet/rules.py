@@ -1,0 +1,248 @@
+"""How the keys of a file of `holdfast dynamics` have to fit each other, and how such a file is read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from models import display
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.fleet.description import Dynamics, Query
+from models.reliability.description import named_faults, of_meant_kind
+from models.reliability.times import mostly_down
+from models.schema_types import FROM_FILE
+from models.validation_messages import faults_of, nearest_if_shown, path_text
+
+_MOST_EVENTS = 2e7
+
+
+def dynamics_from(raw: object, *, from_file: bool = True) -> Dynamics:
+    """The description that the tables hold; raises InputError with all faults of shape, or all of references."""
+    found = shaped_from(raw, from_file=from_file)
+    if found.query_set is not None:
+        raise InputError.at("query_set", found.query_set, "is a file: read what names it from its own file")
+    raise_if_any(faults(found))
+    return found
+
+
+def shaped_from(raw: object, *, from_file: bool = True) -> Dynamics:
+    """The description, of which only the shapes are checked; raises InputError with all faults of these."""
+    if not isinstance(raw, Mapping):
+        raise InputError.at("file", raw, "must be a table")
+    context: dict[str, Any] = dict(FROM_FILE) if from_file else {}
+    try:
+        return Dynamics.model_validate(raw, by_alias=True, by_name=not from_file, context=context)
+    except ValidationError as error:
+        raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, Dynamics))) from None
+
+
+def faults(asked: Dynamics) -> Iterator[InputFault]:
+    """Names that lead nowhere, instances that fall together, and keys that do not fit each other."""
+    for key, table in (("hosts", asked.host_names), ("operators", asked.operators), ("queries", asked.queries)):
+        if not table:
+            yield InputFault(key, NO_VALUE, "must have an entry at least")
+    if isinstance(asked.hosts, tuple):
+        yield from named_faults("hosts", asked.hosts, None, "is there twice")
+    if asked.host_names and all(asked.host(name).spare for name in asked.host_names):
+        yield InputFault("hosts", NO_VALUE, "must not all be spare")
+    yield from _operator_faults(asked)
+    yield from _query_faults(asked)
+    yield from _source_faults(asked)
+    for domain, group in asked.domains.items():
+        path = path_text(("domains", domain, "hosts"))
+        yield from named_faults(path, group.hosts, asked.host_names, "is there twice")
+    yield from _time_faults(asked)
+    yield from _downtime_faults(asked)
+    yield from _size_faults(asked)
+    if asked.warmup_s >= asked.duration_s:
+        yield InputFault("warmup", asked.warmup_s, "must be shorter than duration")
+    if asked.manager is not None and asked.manager.low >= asked.manager.high:
+        yield InputFault(
+            "manager.low", asked.manager.low, f"must be below manager.high = {display.number(asked.manager.high, 6)}"
+        )
+
+
+def _operator_faults(asked: Dynamics) -> Iterator[InputFault]:
+    hosts = dict.fromkeys(asked.host_names)
+    for name, entry in asked.operators.items():
+        operator = asked.operator(name)
+        table = not isinstance(entry, tuple)
+        yield from named_faults(
+            path_text(("operators", name)) + (".hosts" if table else ""),
+            operator.hosts,
+            hosts.keys(),
+            "has an instance of this operator already",
+            "a replica on the host of its primary goes down with it",
+        )
+        for source in operator.cost_s:
+            if source not in asked.sources:
+                path = path_text(("operators", name, "cost", source))
+                yield InputFault(path, NO_VALUE, "is not a source", nearest_if_shown(source, asked.sources))
+        if not operator.hosts and asked.manager is None:
+            path = path_text(("operators", name))
+            yield InputFault(path, NO_VALUE, "needs hosts: there is no manager to choose them", 'hosts = ["a"]')
+        for index, host in enumerate(operator.hosts):
+            if host in hosts and asked.host(host).spare:
+                path = path_text(("operators", name)) + (".hosts" if table else "") + f"[{index}]"
+                yield InputFault(path, host, "is spare: nothing is there at the start")
+
+
+def _query_faults(asked: Dynamics) -> Iterator[InputFault]:
+    for name, entry in asked.queries.items():
+        query, table = asked.query(name), isinstance(entry, Query)
+        path = path_text(("queries", name))
+        inner = path + (".operators" if table else "")
+        if not query.operators:
+            yield InputFault(inner, NO_VALUE, "must have an entry at least")
+        yield from named_faults(inner, query.operators, asked.operators, "is there twice")
+        if query.leaves_s is not None and query.leaves_s <= query.arrives_s:
+            yield InputFault(f"{path}.leaves", query.leaves_s, "must be after it arrives")
+        if query.arrives_s >= asked.duration_s:
+            yield InputFault(f"{path}.arrives", query.arrives_s, "must be before the end, which duration gives")
+
+
+def _source_faults(asked: Dynamics) -> Iterator[InputFault]:
+    for name, source in asked.sources.items():
+        instants = [step.at_s for step in source.steps]
+        if any(later <= earlier for earlier, later in itertools.pairwise(instants)):
+            yield InputFault(path_text(("sources", name, "steps")), NO_VALUE, "must be in the order of their instants")
+
+
+def _time_faults(asked: Dynamics) -> Iterator[InputFault]:
+    times = asked.times
+    for mean, law, keys in ((times.mttf_s, times.up, ("mttf", "up")), (times.mttr_s, times.down, ("mttr", "down"))):
+        if mean is not None and law is not None:
+            yield InputFault(f"times.{keys[0]}", mean, f"must not be given beside times.{keys[1]}")
+    if asked.p is not None and times.mean_up_s is not None:
+        yield InputFault("p", asked.p, "must not be given beside times.mttf or times.up", "leave out one of them")
+    yield from _own_time_faults(asked)
+    if times.day_s is not None:
+        beside = {"times.mttr": times.mean_down_s, "times.crews": times.crews, "standby": asked.standby, "p": asked.p}
+        for key, value in beside.items():
+            if value is not None:
+                yield InputFault(key, NO_VALUE, "must not be given beside times.day: nothing is repaired in a day")
+        if asked.domains or asked.beta:
+            yield InputFault("times.day", times.day_s, "is for hosts that fail by themselves: no domains, no beta")
+    members = [host for domain in asked.domains.values() for host in domain.hosts]
+    if asked.beta and len(set(members)) < len(members):
+        yield InputFault("beta", asked.beta, "needs domains that share no host: a failure has one common cause")
+    if asked.beta and (times.up is not None or any(asked.host(name) != _bare(asked, name) for name in asked.hosts)):
+        yield InputFault("beta", asked.beta, "is defined for hosts that are alike, with exponential times")
+
+
+def _bare(asked: Dynamics, name: str) -> Any:
+    """The host without what it says of failures."""
+    return asked.host(name).model_copy(update={"p": None, "mttf_s": None, "mttr_s": None})
+
+
+def _own_time_faults(asked: Dynamics) -> Iterator[InputFault]:
+    """Every host and domain has to have times, by itself or from all; recorded downtimes need none."""
+    times = asked.times
+    for name in asked.host_names:
+        host, path = asked.host(name), path_text(("hosts", name))
+        if (host.mttf_s is None) != (host.mttr_s is None):
+            yield InputFault(path, NO_VALUE, "must have both mttf and mttr, or neither")
+        elif host.p is not None and host.mttf_s is not None:
+            yield InputFault(f"{path}.p", host.p, "must not be given beside mttf")
+        elif times.day_s is not None and (host.p is not None or host.mttf_s is not None):
+            yield InputFault(path, NO_VALUE, "must be like all others beside times.day")
+        elif host.p is not None and times.mean_down_s is None:
+            yield InputFault(f"{path}.p", host.p, "needs times.mttr: how long it is down at a time")
+    own = [asked.host(name) for name in asked.host_names]
+    bare = any(one.p is None and one.mttf_s is None for one in own)
+    if bare and not asked.recorded and asked.p is None and times.mean_up_s is None:
+        yield InputFault("times.mttf", NO_VALUE, "is missing: nothing says how often hosts fail", 'mttf = "30 d"')
+    needs = bare and (asked.p is not None or times.mean_up_s is not None) and times.day_s is None
+    if needs and times.mean_down_s is None:
+        yield InputFault("times.mttr", NO_VALUE, "is missing: nothing says how long repairs last", 'mttr = "1 h"')
+    for name, domain in asked.domains.items():
+        path = path_text(("domains", name))
+        if (domain.mttf_s is None) != (domain.mttr_s is None):
+            yield InputFault(path, NO_VALUE, "must have both mttf and mttr, or neither")
+        elif domain.p and domain.mttf_s is not None:
+            yield InputFault(f"{path}.p", domain.p, "must not be given beside mttf")
+        elif domain.p and times.mean_down_s is None:
+            yield InputFault(f"{path}.p", domain.p, "needs times.mttr: how long it is down at a time")
+
+
+def _size_faults(asked: Dynamics) -> Iterator[InputFault]:
+    """What would happen too often, in all replications, for a run that ends, and for rows that fit into memory."""
+    all_s, times = asked.duration_s * asked.replications, asked.times
+    cycle_s = times.day_s or (times.mean_up_s or 0.0) + (times.mean_down_s or 0.0)
+    if asked.p is not None and times.mean_down_s is not None and asked.p > 0:
+        cycle_s = times.mean_down_s / asked.p
+    own = [(asked.host(name), path_text(("hosts", name))) for name in asked.host_names]
+    often = {path: all_s / (one.mttf_s + one.mttr_s) for one, path in own if one.mttf_s and one.mttr_s}
+    often |= {path: all_s * one.p / times.mean_down_s for one, path in own if one.p and times.mean_down_s}
+    if cycle_s and not asked.recorded:
+        often["times"] = all_s / cycle_s * (len(own) - len(often))
+    for name, domain in asked.domains.items():
+        if domain.mttf_s is not None and domain.mttr_s is not None:
+            often[path_text(("domains", name))] = all_s / (domain.mttf_s + domain.mttr_s)
+    if asked.manager is not None:
+        often["manager.period"] = all_s / asked.manager.period_s
+    if asked.churn is not None:
+        often["churn"] = all_s / (asked.churn.stay_s + asked.churn.away_s) * len(asked.queries)
+    for name, source in asked.sources.items():
+        if source.varies is not None:
+            often[path_text(("sources", name, "varies", "every"))] = all_s / source.varies.every_s
+    for path, count in often.items():
+        if count > _MOST_EVENTS:
+            rule = f"makes about {display.about(count)} events in all replications: "
+            rule += f"at most {display.number(_MOST_EVENTS)} are simulated"
+            yield InputFault(path, NO_VALUE, rule, "a shorter duration, or fewer replications")
+
+
+def warnings(asked: Dynamics) -> Iterator[str]:
+    """Yield what is legal and probably not meant: hosts and domains that are down for most of the time."""
+    times = asked.times
+    key = "up" if times.mttf_s is None else "mttf"
+    yield from mostly_down(f"times.{key}", times.mean_up_s, times.mean_down_s)
+    for name in asked.host_names:
+        host = asked.host(name)
+        yield from mostly_down(path_text(("hosts", name, "mttf")), host.mttf_s, host.mttr_s)
+    for name, domain in asked.domains.items():
+        yield from mostly_down(path_text(("domains", name, "mttf")), domain.mttf_s, domain.mttr_s)
+
+
+def _downtime_faults(asked: Dynamics) -> Iterator[InputFault]:
+    if asked.downtimes and asked.log is not None:
+        yield InputFault("log", asked.log, "must not be given beside downtimes")
+    rows = [(one.host, one.down_s, one.up_s) for one in asked.downtimes]
+    for index, column, rule, before in _clashes(rows, asked.host_names):
+        path = f"downtimes[{index}]" + (f".{column}" if before is None else "")
+        value = rows[index][_COLUMNS.index(column)]
+        hint = nearest_if_shown(rows[index][0], asked.host_names) if column == "host" and before is None else ""
+        yield InputFault(path, value, rule if before is None else f"{rule} downtimes[{before}]", hint)
+
+
+def log_faults(
+    rows: Sequence[tuple[str, float, float]], lines: Sequence[int], hosts: Sequence[str], file: str
+) -> Iterator[InputFault]:
+    """The faults of downtimes in a file, by line: they show no value, for the file may be a foreign one."""
+    for index, column, rule, before in _clashes(rows, hosts):
+        said = f"{column} {rule}" if before is None else f"{rule} line {lines[before]}"
+        hint = "the hosts are those of [hosts]" if column == "host" and before is None else ""
+        yield InputFault("log", file, f"line {lines[index]}: {said}", hint)
+
+
+_COLUMNS = ("host", "down", "up")
+
+
+def _clashes(
+    rows: Sequence[tuple[str, float, float]], hosts: Sequence[str]
+) -> Iterator[tuple[int, str, str, int | None]]:
+    """Unknown hosts, times that end before they begin, and two of a host that overlap: row, column, rule, other row."""
+    known, last = set(hosts), dict[str, tuple[float, int]]()
+    for index, (host, down, up) in sorted(enumerate(rows), key=lambda one: (one[1][1], one[0])):
+        if host not in known:
+            yield index, "host", "is not a host", None
+        if not 0 <= down < up:
+            yield index, "up", f"must be after it went down, at {display.instant(down)}", None
+        until, row = last.get(host, (0.0, 0))
+        if down < until:
+            yield index, "host", "was down already, by", row
+        last[host] = max((up, index), (until, row))

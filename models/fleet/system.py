@@ -1,0 +1,236 @@
+"""From a description to numbers: hosts, operators and queries by index, loads as linear combinations of rates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, frozen
+from models.distributions import Exponential, TimeDistribution
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.fleet.description import Dynamics
+from models.fleet.promises import Promises
+from models.reliability.description import Availability, availability_from
+from models.reliability.problem import Setting, settings_of
+from models.schema_types import FrozenMap
+from models.units import to_ns
+from models.validation_messages import path_text
+
+Downtimes = Sequence[tuple[str, float, float]]  # host, went down [s], was up again [s]
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """An element that is up and down in turn; with `up` None it never fails, with `down` None it is never repaired."""
+
+    up: TimeDistribution | None
+    down: TimeDistribution | None
+
+
+NEVER_FAILS = Renewal(None, None)
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """All that a run needs, by index.
+
+    `costs` (n_operators, n_sources): CPU seconds for each event; `base` (n_operators,) cores. `own` and `shocks`: how
+    hosts and `groups` of them fail; `recorded`: (host, down, up) [ns] in their place. `promises` is None where there
+    is no exact method for how these hosts fail.
+    """
+
+    asked: Dynamics
+    hosts: tuple[str, ...]
+    capacity: FloatArray
+    operators: tuple[str, ...]
+    placed: tuple[tuple[int, ...], ...]
+    costs: FloatArray
+    base: FloatArray
+    queries: tuple[str, ...]
+    needs: tuple[tuple[int, ...], ...]
+    own: tuple[Renewal, ...]
+    groups: tuple[tuple[int, ...], ...]
+    shocks: tuple[Renewal, ...]
+    recorded: tuple[tuple[int, int, int], ...] | None
+    promises: Promises | None
+    no_promises: str
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """What each query counts, (n_queries,)."""
+        return frozen(np.array([self.asked.query(name).weight for name in self.queries]))
+
+    @cached_property
+    def promised(self) -> tuple[float | None, ...]:
+        """The availability promised to each query."""
+        return tuple(self.asked.query(name).promise for name in self.queries)
+
+    @property
+    def end_ns(self) -> int:
+        """When it ends."""
+        return to_ns(self.asked.duration_s)
+
+    def broken(self, query: int) -> float | None:
+        """Exact P(query is broken) as placed at the start; None without an exact method or a placement."""
+        placed = [self.placed[op] for op in self.needs[query]]
+        return None if self.promises is None or not all(placed) else self.promises.broken(placed)
+
+
+def system_of(asked: Dynamics, log: Downtimes | None = None) -> System:
+    """The system that a description means, with the downtimes of its log; raises InputError for broken promises'
+    sake where a promise is made that nothing exact can judge.
+    """
+    hosts, operators = asked.host_names, tuple(asked.operators)
+    host = {name: index for index, name in enumerate(hosts)}
+    operator = {name: index for index, name in enumerate(operators)}
+    described = [asked.operator(name) for name in operators]
+    sources = tuple(asked.sources)
+    setting, why_not = _setting(asked)
+    own, groups, shocks = _elements(asked, host)
+    system = System(
+        asked=asked,
+        hosts=hosts,
+        capacity=frozen(np.array([asked.host(name).capacity or asked.capacity for name in hosts])),
+        operators=operators,
+        placed=tuple(tuple(host[one] for one in entry.hosts) for entry in described),
+        costs=frozen(np.array([[one.cost_s.get(source, 0.0) for source in sources] for one in described])),
+        base=frozen(np.array([one.load for one in described])),
+        queries=tuple(asked.queries),
+        needs=tuple(tuple(operator[one] for one in asked.query(name).operators) for name in asked.queries),
+        own=own,
+        groups=groups,
+        shocks=shocks,
+        recorded=_recorded(asked, host, log),
+        promises=None if setting is None else Promises(setting),
+        no_promises=why_not,
+    )
+    if setting is None:
+        raise_if_any(
+            InputFault(path_text(("queries", name, "promise")), promise, f"cannot be judged: {why_not}")
+            for name, promise in zip(system.queries, system.promised, strict=True)
+            if promise is not None
+        )
+    return system
+
+
+def _recorded(asked: Dynamics, host: dict[str, int], log: Downtimes | None) -> tuple[tuple[int, int, int], ...] | None:
+    if not asked.recorded:
+        return None
+    rows = log if log is not None else [(one.host, one.down_s, one.up_s) for one in asked.downtimes]
+    return tuple((host[name], to_ns(down), to_ns(up)) for name, down, up in rows)
+
+
+# -- how hosts fail
+
+
+def _setting(asked: Dynamics) -> tuple[Setting | None, str]:
+    """What is exact about how hosts fail, or why nothing is."""
+    times = asked.times
+    if times.crews is not None and (times.up is not None or times.down is not None):
+        return None, "crews are solved for exponential times"
+    if asked.standby is not None and times.down is not None:
+        return None, "take-overs are solved for exponential repairs"
+    if times.day_s is not None and times.up is not None:
+        return None, "a day is solved for exponential times"
+    if asked.standby is not None and times.mean_up_s is None and asked.p is None:
+        return None, "take-overs are solved for times.mttf and times.mttr"
+    try:
+        settings = settings_of(_exact(asked))
+    except InputError as error:
+        return None, f"{error.faults[0].path}: {error.faults[0].rule}"
+    return settings[-1] if times.day_s is not None else settings[0], ""
+
+
+def _exact(asked: Dynamics) -> Availability:
+    """The same hosts as an availability file has them, with nothing on them; raises InputError if it refuses."""
+    times, mttr_s = asked.times, asked.times.mean_down_s
+    own: dict[str, dict[str, float]] = {}
+    for name in asked.host_names:
+        host = asked.host(name)
+        given = {"p": host.p, "mttf_s": host.mttf_s, "mttr_s": host.mttr_s}
+        own[name] = {key: value for key, value in given.items() if value is not None}
+    found: dict[str, object] = {
+        "hosts": own,
+        "operators": {"any": asked.host_names[:1]},
+        "queries": {"any": ["any"]},
+        "domains": {name: {"hosts": one.hosts, "p": _domain_chance(one)} for name, one in asked.domains.items()},
+        "beta": asked.beta,
+    }
+    mean_up_s = times.mean_up_s
+    if asked.p is not None and mttr_s is not None and 0 < asked.p < 1:
+        mean_up_s = mttr_s * (1 - asked.p) / asked.p
+    elif asked.p is not None:
+        found["p"] = asked.p
+    if mean_up_s is not None:
+        given = {"mttf_s": mean_up_s, "mttr_s": mttr_s, "crews": times.crews, "day_s": times.day_s}
+        found["times"] = {key: value for key, value in given.items() if value is not None}
+    if asked.standby is not None:
+        found["standby"] = {"take_over_s": asked.standby.take_over_s, "coverage": asked.standby.coverage}
+    return availability_from(found, from_file=False)
+
+
+def _domain_chance(domain: object) -> float:
+    mttf_s, mttr_s = getattr(domain, "mttf_s", None), getattr(domain, "mttr_s", None)
+    if mttf_s is None or mttr_s is None:
+        return float(getattr(domain, "p", 0.0))
+    return float(mttr_s / (mttf_s + mttr_s))
+
+
+def _elements(
+    asked: Dynamics, host: dict[str, int]
+) -> tuple[tuple[Renewal, ...], tuple[tuple[int, ...], ...], tuple[Renewal, ...]]:
+    """How each host fails by itself; the hosts of each shock, and how it comes."""
+    groups = tuple(tuple(host[name] for name in domain.hosts) for domain in asked.domains.values())
+    if asked.beta:
+        return _with_common_cause(asked, groups)
+    own = tuple(_of_host(asked, name) for name in asked.host_names)
+    shocks = []
+    for domain in asked.domains.values():
+        if domain.mttf_s is not None and domain.mttr_s is not None:
+            shocks.append(Renewal(Exponential(mean_s=domain.mttf_s), Exponential(mean_s=domain.mttr_s)))
+        else:
+            shocks.append(_of_chance(domain.p, asked.times.down, asked.times.mean_down_s))
+    return own, groups, tuple(shocks)
+
+
+def _of_host(asked: Dynamics, name: str) -> Renewal:
+    host, times = asked.host(name), asked.times
+    if host.mttf_s is not None and host.mttr_s is not None:
+        return Renewal(Exponential(mean_s=host.mttf_s), Exponential(mean_s=host.mttr_s))
+    chance = host.p if host.p is not None else asked.p
+    if chance is not None:
+        return _of_chance(chance, times.down, times.mean_down_s)
+    if times.mean_up_s is None:
+        return NEVER_FAILS  # only where downtimes are recorded
+    up = times.up or Exponential(mean_s=times.mean_up_s)
+    return Renewal(up, None if times.mean_down_s is None else times.down or Exponential(mean_s=times.mean_down_s))
+
+
+def _of_chance(chance: float, law: TimeDistribution | None, mean_down_s: float | None) -> Renewal:
+    """Down for this share of time, with repairs of this law."""
+    if chance == 0 or mean_down_s is None:
+        return NEVER_FAILS
+    if chance == 1:
+        return Renewal(None, Exponential(mean_s=mean_down_s))
+    return Renewal(Exponential(mean_s=mean_down_s * (1 - chance) / chance), law or Exponential(mean_s=mean_down_s))
+
+
+def _with_common_cause(
+    asked: Dynamics, groups: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[Renewal, ...], tuple[tuple[int, ...], ...], tuple[Renewal, ...]]:
+    """The elements of the beta-factor model, each down for the share of time that it says."""
+    bare = FrozenMap({name: one.model_copy(update={"mttf_s": None, "mttr_s": None, "p": _domain_chance(one)})
+                      for name, one in asked.domains.items()})  # fmt: skip
+    times = asked.times.model_copy(update={"crews": None})
+    without = asked.model_copy(update={"standby": None, "domains": bare, "times": times})
+    failures = settings_of(_exact(without))[0].failures
+    mttr_s = asked.times.mean_down_s
+    if mttr_s is None:
+        raise InputError.at("times.mttr", NO_VALUE, "is missing: nothing says how long repairs last")
+    assert failures.shocks is not None
+    own = tuple(_of_chance(float(q), asked.times.down, mttr_s) for q in failures.down[0])
+    shocks = tuple(_of_chance(float(q), asked.times.down, mttr_s) for q in failures.shocks[0])
+    return own, failures.groups, shocks

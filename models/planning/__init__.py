@@ -1,0 +1,1 @@
+"""Planning problems, and what their answers look like."""

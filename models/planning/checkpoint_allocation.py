@@ -1,0 +1,229 @@
+"""Which node stores which checkpoint: the problem, and what an answer looks like.
+
+Checkpoint j (0 .. J-1) goes to one node n (0 .. N-1) at cost c[j, n] and puts load l[j, n] there:
+
+    minimise   sum c[j, n] x[j, n]
+    subject to sum_n x[j, n] = 1;  x[j, n] = 0 for forbidden pairs;  x[a, n] + x[b, n] <= 1 for apart pairs
+               capacity_min[n] <= sum_j l[j, n] x[j, n] <= capacity[n]
+               at most max_moves checkpoints leave their current node
+
+Source: spec page "Checkpoint-assisted migration and checkpoint allocation", section "Checkpoint
+allocation". Several copies of one checkpoint are several rows that are pairwise `apart`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from models import display
+from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, frozen
+from models.errors import raise_if_any
+from models.planning.solution import Solution
+
+LOAD_TOLERANCE = 1e-9  # relative: a node load counts as within its capacity up to capacity * (1 + LOAD_TOLERANCE)
+
+
+def _no_pairs() -> IntArray:
+    return np.zeros((0, 2), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class CheckpointAllocation:
+    """One allocation problem, checked on construction; arrays are read-only.
+
+    cost (J, N); load (J,) or (J, N), not negative; capacity and capacity_min (N,) or None; forbidden (F, 2)
+    pairs [checkpoint, node]; apart (A, 2) pairs of checkpoints never on one node; group: the operator of
+    each checkpoint (for `even`) or None; current (J,) node of each checkpoint or None; max_moves: how many
+    may leave it, or None.
+
+    A float32 `cost` is kept as it is (all else is float64): its entries are exact, sums and differences of them are
+    taken in float64.
+
+    Raises InputError with every fault found.
+    """
+
+    cost: FloatArray
+    load: FloatArray
+    capacity: FloatArray | None = None
+    capacity_min: FloatArray | None = None
+    forbidden: IntArray = field(default_factory=_no_pairs)
+    apart: IntArray = field(default_factory=_no_pairs)
+    group: tuple[str | int, ...] | None = None
+    current: IntArray | None = None
+    max_moves: int | None = None
+
+    def __post_init__(self) -> None:
+        check = CheckedArrays()
+        cost = check.floats("cost", self.cost, (None, None), single=True)
+        if cost is not None and 0 in cost.shape:
+            check.add("cost", cost.shape, "must have at least one checkpoint and one node")
+        shape = (None, None) if cost is None else cost.shape
+        checked = {"cost": cost, **self._checked_fields(check, *shape)}
+        raise_if_any(check.faults)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def _checked_fields(self, check: CheckedArrays, j: int | None, n: int | None) -> dict[str, Any]:
+        found: dict[str, Any] = {"load": check.floats("load", self.load, (j,), (j, n), low=0.0)}
+        for name in ("capacity", "capacity_min"):
+            value = getattr(self, name)
+            found[name] = None if value is None else check.floats(name, value, (n,), low=0.0)
+        low, high = found["capacity_min"], found["capacity"]
+        if low is not None and high is not None and low.shape == high.shape and (low > high).any():
+            at = int(np.argmax(low > high))
+            check.add(
+                f"capacity_min[{at}]", float(low[at]), f"must not exceed capacity[{at}] = {display.number(high[at], 6)}"
+            )
+        found["forbidden"] = check.indices("forbidden", self.forbidden, (None, 2), (j, n))
+        found["apart"] = check.indices("apart", self.apart, (None, 2), (j, j))
+        if found["apart"] is not None and (found["apart"][:, 0] == found["apart"][:, 1]).any():
+            at = int(np.argmax(found["apart"][:, 0] == found["apart"][:, 1]))
+            check.add(f"apart[{at}]", found["apart"][at].tolist(), "must name two different checkpoints")
+        found["group"] = _labels(check, self.group, j)
+        found["current"] = None if self.current is None else check.indices("current", self.current, (j,), (n,))
+        found["max_moves"] = self._checked_moves(check)
+        return found
+
+    def _checked_moves(self, check: CheckedArrays) -> int | None:
+        moves = self.max_moves
+        if moves is None:
+            return None
+        if isinstance(moves, bool) or not isinstance(moves, (int, np.integer)):
+            check.add("max_moves", moves, "must be a whole number or null")
+            return None
+        if not 0 <= moves < 2**53:
+            check.add("max_moves", int(moves), "must be at least 0, and below 2^53")
+        if self.current is None:
+            check.add("max_moves", int(moves), "needs the current assignment", "give `current` as well")
+        return int(moves)
+
+    @property
+    def n_checkpoints(self) -> int:
+        """J, the number of checkpoints (copies counted apart)."""
+        return int(self.cost.shape[0])
+
+    @property
+    def n_nodes(self) -> int:
+        """N, the number of nodes."""
+        return int(self.cost.shape[1])
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The load of checkpoint j on node n, (J, N); a view when loads do not depend on the node."""
+        return self.load if self.load.ndim == 2 else np.broadcast_to(self.load[:, None], self.cost.shape)
+
+    @cached_property
+    def allowed(self) -> BoolArray:
+        """True where the pair (checkpoint, node) is not forbidden, (J, N)."""
+        allowed = np.ones(self.cost.shape, dtype=np.bool_)
+        allowed[self.forbidden[:, 0], self.forbidden[:, 1]] = False
+        allowed.setflags(write=False)
+        return allowed
+
+    @cached_property
+    def load_fits_everywhere(self) -> bool:
+        """True when no single load exceeds any capacity."""
+        return self.capacity is None or float(self.load.max()) <= float(self.upper.min())
+
+    @cached_property
+    def upper(self) -> FloatArray:
+        """The largest node loads that count as within capacity, (N,); infinite without a capacity."""
+        if self.capacity is None:
+            return np.full(self.n_nodes, np.inf)
+        return self.capacity * (1 + LOAD_TOLERANCE)
+
+    @cached_property
+    def lower(self) -> FloatArray:
+        """The smallest node loads that count as at least capacity_min, (N,); zero without one."""
+        if self.capacity_min is None:
+            return np.zeros(self.n_nodes)
+        return self.capacity_min * (1 - LOAD_TOLERANCE)
+
+    @cached_property
+    def neighbours(self) -> dict[int, tuple[int, ...]]:
+        """For each checkpoint with an apart pair: the checkpoints it must not share a node with."""
+        found: dict[int, set[int]] = {}
+        for a, b in self.apart.tolist():
+            found.setdefault(a, set()).add(b)
+            found.setdefault(b, set()).add(a)
+        return {j: tuple(sorted(found[j])) for j in sorted(found)}
+
+    @cached_property
+    def group_codes(self) -> IntArray:
+        """The operator of each checkpoint as 0, 1, .. by first appearance, (J,); zeros without groups."""
+        if self.group is None:
+            return np.zeros(self.n_checkpoints, dtype=np.int64)
+        codes: dict[str | int, int] = {}
+        return frozen(np.array([codes.setdefault(label, len(codes)) for label in self.group], dtype=np.int64))
+
+    def objective(self, assignment: IntArray) -> float:
+        """The total cost of an assignment (J,), correctly rounded; unassigned (-1) adds nothing."""
+        placed = np.flatnonzero(assignment >= 0)
+        return math.fsum(self.cost[placed, assignment[placed]].tolist())
+
+    def node_loads(self, assignment: IntArray) -> FloatArray:
+        """The load that an assignment (J,) puts on each node, (N,)."""
+        placed = np.flatnonzero(assignment >= 0)
+        at = assignment[placed]
+        return np.bincount(at, weights=self.weights[placed, at], minlength=self.n_nodes).astype(np.float64)
+
+    def overloads(self, assignment: IntArray) -> tuple[Overload, ...]:
+        """The nodes whose load exceeds their capacity, in node order."""
+        loads = self.node_loads(assignment)
+        if self.capacity is None:
+            return ()
+        return tuple(
+            Overload(int(n), float(loads[n]), float(self.capacity[n])) for n in np.flatnonzero(loads > self.upper)
+        )
+
+    def moves(self, assignment: IntArray) -> int:
+        """How many checkpoints an assignment takes away from their current node; 0 without a current one."""
+        return 0 if self.current is None else int((assignment != self.current).sum())
+
+
+@dataclass(frozen=True)
+class Overload:
+    """One node whose load exceeds its capacity."""
+
+    node: int
+    load: float
+    capacity: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CheckpointPlan(Solution):
+    """An answer: node of each checkpoint (J,), -1 = nowhere; None when there is no answer.
+
+    `violations` lists in words the constraints it breaks: a plan that breaks one is never called feasible.
+    """
+
+    assignment: IntArray | None = None
+    method: str = ""
+    violations: tuple[str, ...] = ()
+    prices: FloatArray | None = None  # (N,), that prove the bound or a lower one; a later plan may start from them
+    multipliers: FloatArray | None = None  # (J,), that prove the bound where prices do not
+
+    def __post_init__(self) -> None:
+        if self.assignment is not None:
+            object.__setattr__(self, "assignment", frozen(np.asarray(self.assignment, dtype=np.int64)))
+
+
+def _labels(check: CheckedArrays, group: Any, j: int | None) -> tuple[str | int, ...] | None:
+    if group is None:
+        return None
+    labels = group.tolist() if isinstance(group, np.ndarray) else group
+    if not isinstance(labels, (list, tuple)):
+        check.add("group", group, "must be a list with one operator per checkpoint, or null")
+        return None
+    for index, label in enumerate(labels):
+        if isinstance(label, bool) or not isinstance(label, (str, int)):
+            check.add(f"group[{index}]", label, "must be an operator's name or number")
+            return None
+    if j is not None and len(labels) != j:
+        check.add("group", len(labels), f"must have one entry per checkpoint, that is {j}")
+    return tuple(labels)

@@ -1,0 +1,333 @@
+"""Replicas of operators under a budget: the problem, and what an answer looks like.
+
+Operators o = 0 .. n-1 load a host with load[o] and network[o]; each has a primary, and up to `max_level` replicas on
+other hosts. A query is broken when an operator of it has no instance on a host that is up. To be chosen: how many
+replicas each operator gets, and a host for each of them, and for primaries that have none yet:
+
+    minimise   expected share of broken queries, by weight          (goal "mean")
+               or the largest P(query is broken)                    (goal "worst")
+    subject to sum of the loads of replicas <= budget
+               loads of a host <= what it has, no two instances of an operator on one host
+               of the replicas that run now at most `max_moves` leave their hosts: moved, or given up
+
+Source: Adaptive selective replication (VLDB PhD workshop 2013), sections 2 to 4. Probabilities are those of queries
+that are *broken*, so that small ones keep their digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from models import display
+from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, frozen
+from models.errors import InputError, InputFault, raise_if_any
+from models.planning.solution import Solution
+from models.reliability.exact import unavailability
+from models.reliability.queries import Failures, Queries
+
+GOALS = ("mean", "worst")
+KIND = "replicas"  # of plan files
+Instances = tuple[tuple[int, ...], ...]  # the hosts of each operator, the primary first
+ROUNDING = 2.0**-38  # of the largest capacity: what rounding a hundred loads amounts to
+
+
+@dataclass(frozen=True, eq=False)
+class Replication:
+    """One problem, checked on construction; arrays are read-only.
+
+    load (n,), network (n,) or None; operators: those of each query; weights of queries; edges (E, 2): streams between
+    operators. host_cpu (H,), host_network (H,) or None; down (n_p, H): chances that hosts are down, plans are made for
+    the first row. primary (n,): where primaries run, -1 for one that has no host yet. replica_hosts, primary_hosts
+    (H,): which hosts new replicas and primaries may use, None for all. budget: what replicas may take together, None
+    for what the primaries leave of the hosts; max_replicas: how many there may be, None for any number. running: the
+    hosts of the replicas of each operator that run now, () for no replicas at all; max_moves: how many of them may
+    leave their hosts, None for all. Raises InputError with every fault found.
+    """
+
+    load: FloatArray
+    operators: tuple[tuple[int, ...], ...]
+    host_cpu: FloatArray
+    down: FloatArray
+    edges: IntArray
+    weights: tuple[float, ...] = ()
+    network: FloatArray | None = None
+    host_network: FloatArray | None = None
+    primary: IntArray | None = None
+    primary_hosts: BoolArray | None = None
+    replica_hosts: BoolArray | None = None
+    budget: float | None = None
+    max_level: int = 1
+    goal: str = "mean"
+    running: Instances = ()
+    max_moves: int | None = None
+    max_replicas: int | None = None
+
+    def __post_init__(self) -> None:
+        check = CheckedArrays()
+        load = check.floats("load", self.load, (None,), low=0.0)
+        host_cpu = check.floats("host_cpu", self.host_cpu, (None,), low=0.0)
+        n = None if load is None else len(load)
+        hosts = None if host_cpu is None else len(host_cpu)
+        if n == 0 or hosts == 0:
+            check.add("load" if n == 0 else "host_cpu", [], "must have one at least")
+        checked: dict[str, Any] = {"load": load, "host_cpu": host_cpu}
+        checked["down"] = check.floats("down", np.atleast_2d(np.asarray(self.down)), (None, hosts), low=0.0)
+        checked["edges"] = check.indices("edges", self.edges, (None, 2), (n, n))
+        checked["operators"] = tuple(tuple(map(int, needed)) for needed in self.operators)
+        checked["weights"] = tuple(map(float, self.weights or [1.0] * len(self.operators)))
+        if (self.network is None) != (self.host_network is None):
+            check.add("network", None, "of operators and of hosts go together")
+        elif self.network is not None:
+            checked["network"] = check.floats("network", self.network, (n,), low=0.0)
+            checked["host_network"] = check.floats("host_network", self.host_network, (hosts,), low=0.0)
+        checked |= self._checked_hosts(check, n, hosts)
+        self._check_choices(check)
+        raise_if_any(check.faults)
+        for name, found in checked.items():
+            object.__setattr__(self, name, found)
+        object.__setattr__(self, "running", tuple(tuple(map(int, hosts)) for hosts in self.running))
+        raise_if_any(self._primary_faults())
+        raise_if_any(self._running_faults())
+        self.queries([(h,) if h >= 0 else (0,) for h in self.primaries.tolist()])  # checks queries and weights
+        Failures(self.down)
+
+    def _checked_hosts(self, check: CheckedArrays, n: int | None, hosts: int | None) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name in ("primary_hosts", "replica_hosts"):
+            given = getattr(self, name)
+            made = np.ones(hosts or 0, np.bool_) if given is None else np.asarray(given, dtype=np.bool_)
+            if hosts is not None and made.shape != (hosts,):
+                check.add(name, made.shape, f"must have shape ({hosts},)")
+            found[name] = frozen(made)
+        if self.primary is None:
+            found["primary"] = frozen(np.full(n or 0, -1, np.int64))
+            return found
+        primary = check.indices("primary", self.primary, (n,), (None,))
+        if primary is not None and hosts is not None:
+            for index in np.flatnonzero((primary < -1) | (primary >= hosts)).tolist():
+                check.add(f"primary[{index}]", int(primary[index]), f"is not a host: there are {hosts}")
+            found["primary"] = primary
+        return found
+
+    def _check_choices(self, check: CheckedArrays) -> None:
+        if self.budget is not None and not 0 <= self.budget < math.inf:
+            check.add("budget", self.budget, "must be finite and not negative")
+        for name in ("max_level", "max_moves", "max_replicas"):
+            most = getattr(self, name)
+            unlimited = most is None and name != "max_level"
+            if not unlimited and (isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 0):
+                check.add(name, most, "must be a whole number, at least 0")
+        if self.goal not in GOALS:
+            check.add("goal", self.goal, "must be one of " + ", ".join(GOALS))
+
+    def _primary_faults(self) -> Iterator[InputFault]:
+        fixed = self.primaries >= 0
+        used = np.bincount(self.primaries[fixed], weights=self.load[fixed], minlength=self.n_hosts)
+        for host in np.flatnonzero(used > self.host_cpu + self.slack).tolist():
+            rule = f"is more than the host has: {display.number(self.host_cpu[host], 6)}"
+            yield InputFault(f"host {host}", float(used[host]), rule, "primaries that run there")
+
+    def _running_faults(self) -> Iterator[InputFault]:
+        if self.running and len(self.running) != self.n_operators:
+            yield InputFault("running", len(self.running), f"must have {self.n_operators} operators")
+            return
+        for o, (primary, hosts) in enumerate(zip(self.primaries.tolist(), self.running, strict=False)):
+            rule = _running_rule(self, primary, hosts)
+            if rule:
+                yield InputFault(f"running[{o}]", list(hosts), rule)
+
+    @property
+    def primaries(self) -> IntArray:
+        """Where primaries run, -1 for those without a host, (n,)."""
+        assert self.primary is not None
+        return self.primary
+
+    @property
+    def n_operators(self) -> int:
+        """n, the number of operators."""
+        return len(self.load)
+
+    @property
+    def n_hosts(self) -> int:
+        """H, the number of hosts."""
+        return len(self.host_cpu)
+
+    @property
+    def n_queries(self) -> int:
+        """The number of queries."""
+        return len(self.operators)
+
+    @property
+    def slack(self) -> float:
+        """What sums of loads may exceed a capacity by: rounding."""
+        return ROUNDING * float(self.host_cpu.max())
+
+    @cached_property
+    def capacity(self) -> float:
+        """What replicas may take together: the budget, at most what the primaries leave."""
+        left = max(0.0, math.fsum(self.host_cpu.tolist()) - math.fsum(self.load.tolist()))
+        return left if self.budget is None else min(left, float(self.budget))
+
+    @cached_property
+    def failures(self) -> Failures:
+        """The chances that hosts are down, in all settings."""
+        return Failures(self.down)
+
+    @cached_property
+    def shares(self) -> FloatArray:
+        """The weight of each query relative to all, (n_queries,)."""
+        weights = np.array(self.weights)
+        return frozen(weights / weights.sum())
+
+    @cached_property
+    def degree(self) -> IntArray:
+        """How many queries need each operator, (n,)."""
+        found = np.zeros(self.n_operators, dtype=np.int64)
+        for needed in self.operators:
+            found[list(needed)] += 1
+        return frozen(found)
+
+    def queries(self, instances: Sequence[Sequence[int]]) -> Queries:
+        """The queries with their operators on these hosts."""
+        return Queries(self.n_hosts, tuple(map(tuple, instances)), self.operators, self.weights)
+
+    def broken(self, instances: Sequence[Sequence[int]]) -> FloatArray:
+        """P(query is broken) in each setting, (n_p, n_queries); an upper bound where no exact method gets through."""
+        return unavailability(self.queries(instances), self.failures).high
+
+    def value(self, broken: FloatArray) -> FloatArray:
+        """What is minimised, from P(query is broken) (..., n_queries): the mean by weight, or the largest."""
+        return np.asarray(broken @ self.shares if self.goal == "mean" else broken.max(axis=-1))
+
+    def cost(self, instances: Sequence[Sequence[int]]) -> float:
+        """What the replicas take together, correctly rounded."""
+        return math.fsum(load * (len(hosts) - 1) for load, hosts in zip(self.load.tolist(), instances, strict=True))
+
+    def replicas(self, instances: Sequence[Sequence[int]]) -> int:
+        """Return the number of replicas."""
+        return sum(len(hosts) - 1 for hosts in instances)
+
+    def moves(self, instances: Sequence[Sequence[int]]) -> int:
+        """How many replicas that run now have no instance on their host any more."""
+        return sum(len(set(now) - set(hosts[1:])) for now, hosts in zip(self.running, instances, strict=False))
+
+    def violations(self, instances: Sequence[Sequence[int]]) -> list[str]:
+        """What is wrong with an answer, in words; nothing where it keeps every constraint."""
+        return list(_violations(self, instances))
+
+
+def _running_rule(problem: Replication, primary: int, hosts: Sequence[int]) -> str:
+    """What is wrong with where replicas of an operator run; "" for nothing."""
+    if any(not 0 <= host < problem.n_hosts for host in hosts):
+        return f"has a host that is not there: there are {problem.n_hosts}, counted from 0"
+    if len(set(hosts)) < len(hosts):
+        return "has two replicas on one host"
+    if primary in hosts:
+        return "has a replica on the host of its primary"
+    if hosts and primary < 0:
+        return "has replicas, but no primary that runs"
+    if any(not _open(problem.replica_hosts, host) for host in hosts):
+        return "has a replica on a host that takes none"
+    if len(hosts) > problem.max_level:
+        return f"has more replicas than an operator may have: {problem.max_level}"
+    return ""
+
+
+def _violations(problem: Replication, instances: Sequence[Sequence[int]]) -> Iterator[str]:
+    if len(instances) != problem.n_operators:
+        yield f"has {len(instances)} operators, there are {problem.n_operators}"
+        return
+    for operator, hosts in enumerate(instances):
+        fixed = int(problem.primaries[operator])
+        if not hosts:
+            yield f"operator {operator} has no host"
+            continue
+        if any(not 0 <= host < problem.n_hosts for host in hosts):
+            yield f"operator {operator} is on a host that is not there"
+            return
+        if len(set(hosts)) < len(hosts):
+            yield f"operator {operator} has two instances on one host"
+        if fixed >= 0 and hosts[0] != fixed:
+            yield f"the primary of operator {operator} runs on host {fixed}, not {hosts[0]}"
+        if fixed < 0 and not _open(problem.primary_hosts, hosts[0]):
+            yield f"the primary of operator {operator} is on host {hosts[0]}, which takes none"
+        for host in hosts[1:]:
+            if not _open(problem.replica_hosts, host):
+                yield f"a replica of operator {operator} is on host {host}, which takes none"
+        if len(hosts) - 1 > problem.max_level:
+            yield f"operator {operator} has {len(hosts) - 1} replicas, at most {problem.max_level} are allowed"
+    yield from _over(problem.load, problem.host_cpu, instances, "CPU")
+    if problem.network is not None and problem.host_network is not None:
+        yield from _over(problem.network, problem.host_network, instances, "network")
+    yield from _over_limits(problem, instances)
+
+
+def _over_limits(problem: Replication, instances: Sequence[Sequence[int]]) -> Iterator[str]:
+    cost, slack = problem.cost(instances), problem.slack * max(1.0, problem.n_hosts)
+    if problem.budget is not None and cost > problem.budget + slack:
+        yield f"replicas take {display.number(cost, 12)}, the budget is {display.number(problem.budget, 12)}"
+    count = problem.replicas(instances)
+    if problem.max_replicas is not None and count > problem.max_replicas:
+        yield f"there are {count} replicas, at most {problem.max_replicas} are allowed"
+    moves = problem.moves(instances)
+    if problem.max_moves is not None and moves > problem.max_moves:
+        yield f"{moves} running replicas leave their hosts, at most {problem.max_moves} may"
+
+
+def _open(hosts: BoolArray | None, host: int) -> bool:
+    return hosts is None or bool(hosts[host])
+
+
+def _over(load: FloatArray, room: FloatArray, instances: Sequence[Sequence[int]], what: str) -> Iterator[str]:
+    loads: list[list[float]] = [[] for _ in room]
+    for each, hosts in zip(load.tolist(), instances, strict=True):
+        for host in hosts:
+            loads[host].append(each)
+    for host, (each, most) in enumerate(zip(loads, room.tolist(), strict=True)):
+        used = math.fsum(each)
+        if used > most + ROUNDING * float(room.max()):
+            yield f"host {host} has {display.number(most, 12)} {what}, its operators take {display.number(used, 12)}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReplicationPlan(Solution):
+    """An answer: the hosts of the instances of each operator, the primary first; None when there is none.
+
+    `objective` is the expected share of broken queries (or the largest chance of one) in the first setting, `bound` a
+    lower bound of it; `broken` (n_p, n_queries) is P(query is broken) in all settings. `cost`: what the replicas take.
+    `left_out`: replicas that were chosen and found no host. `methods` say how it was made. With a `target`, the share
+    of queries that has to run, objective and bound are of the cost. `certificate`: multipliers that prove the bound, or
+    a part of it (`optimizer.replication.program`). `moves`: of the replicas that ran before, how many left their hosts.
+    """
+
+    instances: Instances | None = None
+    broken: FloatArray | None = None
+    cost: float | None = None
+    left_out: int = 0
+    colours: int | None = None
+    methods: tuple[str, ...] = ()
+    target: float | None = None
+    certificate: FloatArray | None = None
+    moves: int | None = None
+
+    @property
+    def levels(self) -> IntArray | None:
+        """How many replicas each operator has, (n,)."""
+        if self.instances is None:
+            return None
+        return frozen(np.array([len(hosts) - 1 for hosts in self.instances], dtype=np.int64))
+
+
+def checked_instances(given: Any, path: str = "instances") -> Instances:
+    """Hosts of instances as a file has them; raises InputError for what is no list of lists of whole numbers."""
+    if not isinstance(given, list) or not all(
+        isinstance(one, list) and all(isinstance(h, int) and not isinstance(h, bool) for h in one) for one in given
+    ):
+        raise InputError.at(path, given, "must be a list of the hosts of each operator")
+    return tuple(map(tuple, given))

@@ -1,0 +1,253 @@
+"""Which operators get replicas, and how many: the problems, and what an answer looks like.
+
+Operators o = 0 .. n-1 at replication levels 0 .. L; level l of operator o is worth v[o, l] and takes w[o, l] of the
+capacity W, level 0 is worth nothing and takes nothing:
+
+    maximise   sum v[o, level[o]]    subject to   sum w[o, level[o]] <= W
+
+Queries q = 0 .. m-1, each worth v[q] if *all* operators of its set O[q] have a replica:
+
+    maximise   sum v[q] z[q]    subject to   z[q] <= y[o] for o in O[q],   sum w[o] y[o] <= W
+
+Source: spec page "Adaptive selective replication", section "Three steps". The first is the 0-1 knapsack problem (L = 1)
+or the multiple-choice knapsack problem, the second the set-union knapsack problem.
+
+Sums are exact: a selection fits when the exact sum of its float64 weights is at most `limit`, the capacity and the
+rounding of decimal numbers to float64 (0.1 ten times fits 1.0; of whole numbers below 2^51 nothing more fits).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, frozen
+from models.errors import raise_if_any
+from models.planning.solution import Solution
+
+ROUNDING = 2.0**-51  # a decimal number is off by 2^-53 of itself, so a sum of weights by as much, and the capacity
+
+
+def limit_of(capacity: float) -> float:
+    """The largest sum of weights that counts as within the capacity."""
+    return capacity * (1 + ROUNDING)
+
+
+def fits(weights: FloatArray, limit: float) -> bool:
+    """Whether the exact sum of the weights is at most the limit: `math.fsum` rounds no positive sum to zero."""
+    return math.fsum([*weights.tolist(), -limit]) <= 0.0
+
+
+def _checked_capacity(check: CheckedArrays, capacity: Any) -> float | None:
+    if isinstance(capacity, bool) or not isinstance(capacity, (int, float, np.number, np.ndarray)):
+        check.add("capacity", capacity, "must be a number")
+        return None
+    found = check.floats("capacity", capacity, (), low=0.0)
+    return None if found is None else float(found)
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorSelection:
+    """One selection of operators, checked on construction; arrays are read-only.
+
+    value and weight (n,), or (n, L) for the levels 1 .. L in all, not negative; capacity; max_level (n,) is the highest
+    level of each operator, or None for L. Raises InputError with every fault found.
+    """
+
+    value: FloatArray
+    weight: FloatArray
+    capacity: float
+    max_level: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        check = CheckedArrays()
+        value = check.floats("value", self.value, (None,), (None, None), low=0.0)
+        if value is not None and 0 in value.shape:
+            check.add("value", value.shape, "must have at least one operator and one level")
+        shapes = ((None,), (None, None)) if value is None else (value.shape,)
+        weight = check.floats("weight", self.weight, *shapes, low=0.0)
+        checked: dict[str, Any] = {"value": value, "weight": weight}
+        checked["capacity"] = _checked_capacity(check, self.capacity)
+        if self.max_level is not None:
+            shape = (None, None) if value is None else (value.shape[0], 1 if value.ndim == 1 else value.shape[1])
+            limits = (None if shape[1] is None else shape[1] + 1,)
+            checked["max_level"] = check.indices("max_level", self.max_level, (shape[0],), limits)
+        raise_if_any(check.faults)
+        for name, found in checked.items():
+            object.__setattr__(self, name, found)
+
+    @property
+    def n_operators(self) -> int:
+        """n, the number of operators."""
+        return int(self.value.shape[0])
+
+    @property
+    def n_levels(self) -> int:
+        """L, the highest level of any operator."""
+        return 1 if self.value.ndim == 1 else int(self.value.shape[1])
+
+    @property
+    def limit(self) -> float:
+        """The largest sum of weights that counts as within the capacity."""
+        return limit_of(self.capacity)
+
+    @cached_property
+    def level_values(self) -> FloatArray:
+        """Value of each level 0 .. L, (n, L + 1)."""
+        return _with_nothing(self.value)
+
+    @cached_property
+    def level_weights(self) -> FloatArray:
+        """Weight of each level 0 .. L, (n, L + 1)."""
+        return _with_nothing(self.weight)
+
+    @cached_property
+    def allowed(self) -> BoolArray:
+        """Whether an operator may have a level, (n, L + 1): at most its highest, and alone within the capacity."""
+        allowed = self.level_weights <= self.limit
+        if self.max_level is not None:
+            allowed &= np.arange(self.n_levels + 1) <= self.max_level[:, None]
+        return allowed
+
+    def objective(self, level: IntArray) -> float:
+        """The total value of levels (n,), correctly rounded."""
+        return math.fsum(self.level_values[np.arange(self.n_operators), level].tolist())
+
+    def used(self, level: IntArray) -> float:
+        """The total weight of levels (n,), correctly rounded."""
+        return math.fsum(self.chosen_weights(level).tolist())
+
+    def chosen_weights(self, level: IntArray) -> FloatArray:
+        """The weight that each operator takes at its level, (n,)."""
+        return self.level_weights[np.arange(self.n_operators), level]
+
+    def fits(self, level: IntArray) -> bool:
+        """Whether levels (n,) are within the capacity."""
+        return fits(self.chosen_weights(level), self.limit)
+
+
+def _with_nothing(given: FloatArray) -> FloatArray:
+    columns = given[:, None] if given.ndim == 1 else given
+    return frozen(np.concatenate([np.zeros((len(columns), 1)), columns], axis=1))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SelectionPlan(Solution):
+    """An answer: the level of each operator (n,), None when there is no answer; `used` is its weight.
+
+    `bound` is an upper bound. `price` is the value of a unit of capacity: of what is chosen for more than it takes.
+    """
+
+    level: IntArray | None = None
+    used: float | None = None
+    price: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.level is not None:
+            object.__setattr__(self, "level", frozen(np.asarray(self.level, dtype=np.int64)))
+
+
+@dataclass(frozen=True, eq=False)
+class QuerySelection:
+    """One selection of queries, checked on construction; arrays are read-only.
+
+    value (m,) of each query; weight (n,) of each operator; uses (E, 2) pairs [query, operator]; capacity;
+    operator_value (n,): what a replica is worth on its own, for what the queries leave of the capacity, or None.
+    A pair that is given twice counts once. Raises InputError with every fault found.
+    """
+
+    value: FloatArray
+    weight: FloatArray
+    uses: IntArray
+    capacity: float
+    operator_value: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        check = CheckedArrays()
+        value = check.floats("value", self.value, (None,), low=0.0)
+        weight = check.floats("weight", self.weight, (None,), low=0.0)
+        if value is not None and not len(value):
+            check.add("value", value.shape, "must have at least one query")
+        sizes = (None if value is None else len(value), None if weight is None else len(weight))
+        checked: dict[str, Any] = {"value": value, "weight": weight}
+        checked["uses"] = check.indices("uses", self.uses, (None, 2), sizes)
+        checked["capacity"] = _checked_capacity(check, self.capacity)
+        if self.operator_value is not None:
+            checked["operator_value"] = check.floats("operator_value", self.operator_value, (sizes[1],), low=0.0)
+        raise_if_any(check.faults)
+        if len(checked["uses"]):
+            checked["uses"] = frozen(np.unique(checked["uses"], axis=0))
+        for name, found in checked.items():
+            object.__setattr__(self, name, found)
+
+    @property
+    def n_queries(self) -> int:
+        """m, the number of queries."""
+        return len(self.value)
+
+    @property
+    def n_operators(self) -> int:
+        """n, the number of operators."""
+        return len(self.weight)
+
+    @property
+    def limit(self) -> float:
+        """The largest sum of weights that counts as within the capacity."""
+        return limit_of(self.capacity)
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """Where the operators of each query begin in `uses`, (m + 1,): its rows are sorted by query."""
+        counts = np.bincount(self.uses[:, 0], minlength=self.n_queries)
+        return frozen(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+
+    def operators_of(self, query: int) -> IntArray:
+        """The operators of a query, in ascending order."""
+        return self.uses[self.starts[query] : self.starts[query + 1], 1]
+
+    def union(self, queries: BoolArray) -> BoolArray:
+        """Which operators a selection of queries (m,) needs, (n,)."""
+        needed = np.zeros(self.n_operators, dtype=np.bool_)
+        needed[self.uses[queries[self.uses[:, 0]], 1]] = True
+        return needed
+
+    def whole(self, operators: BoolArray) -> BoolArray:
+        """Which queries have all their operators among those (n,), (m,)."""
+        missing = np.bincount(self.uses[~operators[self.uses[:, 1]], 0], minlength=self.n_queries)
+        return np.asarray(missing == 0, dtype=np.bool_)
+
+    def objective(self, queries: BoolArray) -> float:
+        """The total value of a selection of queries (m,), correctly rounded."""
+        return math.fsum(self.value[queries].tolist())
+
+    def fits(self, operators: BoolArray) -> bool:
+        """Whether operators (n,) are within the capacity."""
+        return fits(self.weight[operators], self.limit)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QueryPlan(Solution):
+    """An answer: which queries are whole (m,) and which operators have a replica (n,); None without an answer.
+
+    `bound` is an upper bound of the value of queries. `operators` also has the single ones of the left-over, whose
+    value, with its own bound, is `single_value` and `single_bound`: best for the queries that were chosen.
+    `price` and `split` (E,), the share of a query's value that each of its operators carries, prove the bound unless
+    the note names another proof.
+    """
+
+    queries: BoolArray | None = None
+    operators: BoolArray | None = None
+    used: float | None = None
+    price: float | None = None
+    single_value: float | None = None
+    single_bound: float | None = None
+    split: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("queries", "operators"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, frozen(np.asarray(getattr(self, name), dtype=np.bool_)))

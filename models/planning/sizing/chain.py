@@ -1,0 +1,150 @@
+"""How often a system is not there: a Markov chain on hosts down, copies missing, and what is going on.
+
+    serving(f, x)     f hosts are down, and some task lacks x of its copies
+    switching(f, x)   another copy is about to serve                        mean: take-over
+    recovering(f, x)  work is restored from a checkpoint and caught up with  mean: R(f)
+    standing(f)       too few hosts are up for the work
+    resuming(f)       enough are up again, and the work is caught up with    mean: R(f), with what piled up
+
+Hosts fail at (N - f) / MTTF in every state and are repaired at min(f, crews) / MTTR, so that f alone is the chain of
+`availability.repair.down_law`. Tasks are many and spread evenly: some task has all of its copies on any r hosts. So
+each failure before copies are made again costs one more of some task, and the r-th loses it: it is recovered from its
+checkpoint, and has one copy then. Copies are made again, all of them, in a mean time of `rebuild` of serving.
+
+All times are exponential with the means said. The system is there while it serves. A switch never takes longer than a
+recovery. Then P(not serving) rises with each R(f): two systems with the same failures and repairs, one of which
+recovers faster, can be drawn together so that this one is never behind (serving before switching before recovering
+before resuming before standing, and no more copies missing): every failure, repair and rebuild keeps that order, and
+what ends in the slower one ends in the faster one or has ended. What is least for each R(f) apart is thus a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.checked_arrays import FloatArray
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.reliability.chains import stationary
+from models.reliability.repair import down_law
+
+SERVING, SWITCHING, RECOVERING, RESUMING, STANDING = range(5)
+_NEVER = 1e-17  # more hosts down than what is less likely than that are left out
+State = tuple[int, int, int]  # hosts down, what is going on, copies missing
+Rates = dict[tuple[State, State], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class NotThere:
+    """Shares of the time in which the system does not serve, (n,) each, and how often checkpoints are used [1/s]."""
+
+    switching: FloatArray
+    recovering: FloatArray
+    standing: FloatArray
+    recoveries_per_s: FloatArray
+
+    @property
+    def total(self) -> FloatArray:
+        """P(not serving)."""
+        found: FloatArray = self.switching + self.recovering + self.standing
+        return found
+
+
+def not_there(problem: SizingProblem, plan: SystemPlan, recovery_s: FloatArray, resume_s: FloatArray) -> NotThere:
+    """How often the system is not there; recovery_s and resume_s (spare + 1, n) for n cases at once."""
+    law = down_law(plan.hosts, problem.mttf_s, problem.mttr_s, plan.crews or plan.hosts)
+    beyond = np.cumsum(law[::-1])[::-1]  # P(at least k are down)
+    likely = int(np.count_nonzero(beyond > _NEVER)) - 1
+    spare = min(problem.spare(plan), max(likely, 1))
+    deepest = min(plan.hosts, max(likely, spare + 1))
+    moves = _Moves(problem, plan, spare, deepest, recovery_s, resume_s)
+    rates = moves.rates()
+    states = sorted({state for pair in rates for state in pair})
+    place = {state: index for index, state in enumerate(states)}
+    chances = stationary(len(states), {(place[a], place[b]): rate for (a, b), rate in rates.items()})
+    share = np.zeros((5, recovery_s.shape[1]))
+    used = np.zeros(recovery_s.shape[1])
+    for (down, doing, missing), chance in zip(states, chances, strict=True):
+        share[doing] += chance
+        if doing in (SERVING, SWITCHING) and down < spare:
+            used += chance * (plan.hosts - down) / problem.mttf_s * moves.lost(missing)
+    return NotThere(share[SWITCHING], share[RECOVERING], share[RESUMING] + share[STANDING], used)
+
+
+@dataclass(frozen=True, eq=False)
+class _Moves:
+    """The rates of one plan's chain."""
+
+    problem: SizingProblem
+    plan: SystemPlan
+    spare: int
+    deepest: int
+    recovery_s: FloatArray
+    resume_s: FloatArray
+
+    def lost(self, missing: int) -> float:
+        """P(a failure makes a recovery from the checkpoint necessary)."""
+        return 1.0 if missing + 1 >= self.plan.copies else 1 - self.problem.asked.copies.coverage
+
+    def rates(self) -> Rates:
+        """(from, to) -> rate (n,), where there is one."""
+        found: Rates = {}
+        one = np.ones(self.recovery_s.shape[1])
+        for start in self._states():
+            for end, rate in (*self._failures(start), *self._repairs(start), *self._ends(start)):
+                if np.any(rate):
+                    found[start, end] = found.get((start, end), 0.0) + rate * one
+        return found
+
+    def _states(self) -> Iterator[State]:
+        for down in range(self.spare + 1):
+            for missing in range(self.plan.copies):
+                yield down, SERVING, missing
+                if missing and self.problem.asked.copies.take_over_s > 0:
+                    yield down, SWITCHING, missing
+                yield down, RECOVERING, missing
+            yield down, RESUMING, 0
+        for down in range(self.spare + 1, self.deepest + 1):
+            yield down, STANDING, 0
+
+    def _failures(self, state: State) -> Iterator[tuple[State, float]]:
+        down, doing, missing = state
+        if down == self.deepest:
+            return
+        rate, most = (self.plan.hosts - down) / self.problem.mttf_s, self.plan.copies - 1
+        if down + 1 > self.spare:
+            yield (down + 1, STANDING, 0), rate
+        elif doing == RESUMING:
+            yield (down + 1, RESUMING, 0), rate
+        elif doing == RECOVERING:
+            yield (down + 1, RECOVERING, min(missing + 1, most)), rate
+        else:
+            lost = self.lost(missing)
+            yield (down + 1, RECOVERING, min(missing + 1, most)), rate * lost
+            if lost < 1:
+                switches = self.problem.asked.copies.take_over_s > 0
+                yield (down + 1, SWITCHING if switches else SERVING, missing + 1), rate * (1 - lost)
+
+    def _repairs(self, state: State) -> Iterator[tuple[State, float]]:
+        down, doing, missing = state
+        if not down:
+            return
+        rate = min(down, self.plan.crews or self.plan.hosts) / self.problem.mttr_s
+        if doing == STANDING:
+            yield (down - 1, RESUMING if down - 1 <= self.spare else STANDING, 0), rate
+        else:
+            yield (down - 1, doing, missing), rate  # it comes back empty: what goes on goes on
+
+    def _ends(self, state: State) -> Iterator[tuple[State, FloatArray | float]]:
+        down, doing, missing = state
+        copies = self.problem.asked.copies
+        if doing == SERVING and missing:
+            yield (down, SERVING, 0), 1 / copies.rebuild_s
+        elif doing == SWITCHING:
+            yield (down, SERVING, missing), np.maximum(1 / copies.take_over_s, 1 / self.recovery_s[down])
+        elif doing == RECOVERING:
+            yield (down, SERVING, missing), 1 / self.recovery_s[down]
+        elif doing == RESUMING:
+            yield (down, SERVING, self.plan.copies - 1), 1 / self.resume_s[down]

@@ -1,0 +1,323 @@
+"""How often a system is not there whose units stay where recoveries put them: from above and from below.
+
+State of the chain: where the units are (`placements`), and B, how much work is behind [hosts x s]. With c units on a
+host its load lies between what the c lightest and the c heaviest units take, rho <= load * most(c). Where a host with c
+units fails
+
+    B rises by rho (L + D), L = T / 2 + C rolled back and D not worked on, and by (u - rho_max) (D + S), which pass
+    B falls by u - rho_max a second, rho_max the bound of the fullest host: all that is behind may be there
+    B rises by the sum of rho - u over hosts that are too full (rho >= u), until a failure moves units again
+
+with S until the queues of all hosts have been empty once, u = 1 - pause / T. A host that is behind works at full speed,
+so that a failure then rolls back up to u L. The system is there where B = 0 and no host is fuller than `utilisation`. B
+lives on levels, between which jumps are divided so that their mean is kept: drains take as long as they do on average.
+So loads are the heaviest possible, and what several hosts work off at a time is taken to be on one after the other.
+
+From below: each failure of a host that has units takes D, and what the c lightest units have behind, worked off by all
+hosts that have units together; a later failure begins that anew; where even the mean of these hosts is too full nothing
+is worked off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+from models.planning.sizing.placements import Failure, Placements, Shares, law_from, placements
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+
+_RATIO = 1.5  # of levels of work that is behind
+_LONG = 12  # so many mean times to failure work may pile up
+_ROUNDING = 1 + 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A plan with units: its placements, their chances, and the loads of hosts in each."""
+
+    problem: SizingProblem
+    plan: SystemPlan
+    states: Placements
+    law: FloatArray
+    shares: Shares
+
+    @classmethod
+    def of(cls, problem: SizingProblem, plan: SystemPlan) -> Placed | None:
+        """The plan's placements; None where there are too many to look at."""
+        units = problem.asked.units
+        assert units is not None
+        states = placements(plan.hosts, units.number)
+        if states is None:
+            return None
+        law = states.law(problem.mttf_s, problem.mttr_s, plan.crews or plan.hosts)
+        return cls(problem, plan, states, law, Shares.of(np.array(units.values)))
+
+    @property
+    def load(self) -> float:
+        """Hosts that all work keeps busy."""
+        return self.problem.load(self.plan)
+
+    def fullest(self, state: int) -> float:
+        """rho_max: what the fullest host can have; infinite where no host is up."""
+        counts = self.states.counts[state]
+        return self.load * float(self.shares.most[counts[0]]) if counts else math.inf
+
+    def used_hosts(self, state: int) -> int:
+        """Hosts that have units."""
+        return sum(own > 0 for own in self.states.counts[state])
+
+    def too_full(self, state: int) -> bool:
+        """Whether some host may be fuller than it may be."""
+        return self.fullest(state) > self.problem.asked.work.utilisation * _ROUNDING
+
+    def drain(self, state: int, left: float) -> float:
+        """How fast what is behind is worked off, [hosts], below zero where it grows; `left` is the share u."""
+        counts, load = self.states.counts[state], self.load
+        if not counts:
+            return -load
+        free = left - self.fullest(state)
+        if free > 0:
+            return free
+        together = np.cumsum(counts)
+        over = load * self.shares.most[together] - left * np.arange(1, len(counts) + 1)
+        return -max(float(over.max()), 1e-12)
+
+    def settle_s(self, state: int, left: float) -> float:
+        """S: mean time until each queue has been empty once, operator by operator; not above it where u > rho_max."""
+        units, service_s = self.problem.asked.units, self.problem.asked.work.service_s
+        assert units is not None
+        if service_s is None or self.drain(state, left) <= 0:
+            return 0.0
+        busy = self.load * self.shares.most[list(self.states.counts[state])]
+        return units.steps * service_s * float((busy / (left - busy) ** 2).sum())
+
+    def left(self, interval_s: float) -> float:
+        """u: the share of the time that checkpoints leave."""
+        return 1 - self.problem.asked.checkpoints.pause_s / interval_s
+
+    def behind_after(self, one: Failure, interval_s: float, *, late: bool = False) -> float:
+        """What work is behind for a failure [hosts x s], on average; `late`: while work was behind already."""
+        problem, units = self.problem, self.problem.asked.units
+        assert units is not None
+        down, back = problem.down_s, interval_s / 2 + problem.complete_s
+        left, own = self.left(interval_s), self.load * float(self.shares.most[one.units])
+        waits = self.load if units.steps > 1 else own  # what is downstream of the units has nothing to do
+        passes = max(0.0, self.drain(one.then, left)) * (down + self.settle_s(one.then, left))
+        return (max(own, left) if late else own) * back + waits * down + passes
+
+    def strikes(self) -> Iterator[tuple[Failure, float]]:
+        """(failure of a host with units while all are up, how often beside others)."""
+        for state, down in enumerate(self.states.down):
+            for one in self.states.failures[state] if down == 0 else ():
+                if one.units:
+                    yield one, float(self.law[state]) * one.hosts
+
+    def in_time(self, interval_s: float, target_s: float) -> float:
+        """Share of failures in a whole system that are surely worked off within a time."""
+        total = good = 0.0
+        for one, weight in self.strikes():
+            total += weight
+            good += weight * self._part_in_time(one, interval_s, target_s)
+        return good / total if total else 1.0
+
+    def _part_in_time(self, one: Failure, interval_s: float, target_s: float) -> float:
+        problem, left = self.problem, self.left(interval_s)
+        drain = self.drain(one.then, left)
+        steps = problem.asked.units.steps if problem.asked.units else 1
+        own = self.load * float(self.shares.most[one.units])
+        waits = self.load if steps > 1 else own
+        free = (target_s - problem.down_s - self.settle_s(one.then, left)) * drain - waits * problem.down_s
+        if drain <= 0 or free < own * problem.complete_s:
+            return 0.0
+        return min(1.0, (free / own - problem.complete_s) / interval_s) if own else 1.0
+
+    def at_best_in_time(self, shortest_s: float, longest_s: float, target_s: float) -> float:
+        """What no interval between these two exceeds: the share of such failures worked off within a time."""
+        total = good = 0.0
+        for one, weight in self.strikes():
+            total += weight
+            free = self._free_hosts(one.then, self.left(longest_s))
+            own = self.load * float(self.shares.least[one.units])
+            if free > 0 and own:
+                back = (target_s - self.problem.down_s) * free / own - self.problem.down_s - self.problem.complete_s
+                good += weight * min(1.0, max(0.0, back / shortest_s))
+            else:
+                good += weight * (free > 0 and target_s >= self.problem.down_s)
+        return good / total if total else 1.0
+
+    def mean_recovery_s(self, interval_s: float) -> float:
+        """Mean of failures in a whole system, at most [s]; infinite where one is never worked off."""
+        total = time = 0.0
+        left = self.left(interval_s)
+        for one, weight in self.strikes():
+            drain = self.drain(one.then, left)
+            total += weight
+            time += weight * self.behind_after(one, interval_s) / drain if drain > 0 else math.inf
+        return time / total if total else 0.0
+
+    def uses_per_s(self) -> float:
+        """How often a host with units fails [1/s]."""
+        pairs = zip(self.law, self.states.failures, strict=True)
+        return sum(float(p) * one.hosts for p, ones in pairs for one in ones if one.units) / self.problem.mttf_s
+
+    def _free_hosts(self, state: int, left: float) -> float:
+        return self.used_hosts(state) * left - self.load
+
+    def at_least(self, shortest_s: float, longest_s: float) -> float:
+        """A bound of P(not there) that no interval between these two is below."""
+        return float(self.at_least_by_state(shortest_s, longest_s).sum())
+
+    def at_least_by_state(self, shortest_s: float, longest_s: float) -> FloatArray:
+        """The same apart for each placement, (states,)."""
+        left = self.left(longest_s)
+        back = shortest_s / 2 + self.problem.complete_s + self.problem.down_s
+        frees = [self._free_hosts(state, left) for state in range(len(self.states.counts))]
+        fewest: dict[int, int] = {}  # units of a failure by which the state is entered
+        for failures in self.states.failures:
+            for one in failures:
+                if one.units:
+                    fewest[one.then] = min(one.units, fewest.get(one.then, one.units))
+        own = [self.load * float(self.shares.least[fewest.get(state, 1)]) for state in range(len(frees))]
+        recovery = np.array(
+            [
+                self.problem.down_s + one * back / free if free > 0 else math.inf
+                for one, free in zip(own, frees, strict=True)
+            ]
+        )
+        return self._recovering(np.maximum(recovery, 1e-9))
+
+    def _recovering(self, recovery_s: FloatArray) -> FloatArray:
+        """P(state and not there), where each failure takes that mean time by the state after it, and begins it anew."""
+        states, crews = self.states, self.plan.crews or self.plan.hosts
+        rates: dict[tuple[int, int], float] = {}
+
+        def add(start: int, end: int, rate: float) -> None:
+            rates[start, end] = rates.get((start, end), 0.0) + rate
+
+        for state, failures in enumerate(states.failures):
+            for doing in (0, 1):
+                for one in failures:
+                    add(2 * state + doing, 2 * one.then + (1 if one.units else doing), one.hosts / self.problem.mttf_s)
+                back = states.repaired[state]
+                if back is not None:
+                    add(2 * state + doing, 2 * back + doing, states.repair_rate(state, crews, self.problem.mttr_s))
+            if math.isfinite(recovery_s[state]):
+                add(2 * state + 1, 2 * state, 1 / float(recovery_s[state]))
+        law = law_from(2 * states.home + 1, 2 * len(states.counts), rates)
+        stands = self.problem.asked.work.utilisation * _ROUNDING
+        mean = [self.load / max(self.used_hosts(state), 1e-9) for state in range(len(states.counts))]
+        return np.array([law[2 * s + 1] + (law[2 * s] if mean[s] > stands else 0.0) for s in range(len(mean))])
+
+
+@dataclass(frozen=True)
+class NotThereAtMost:
+    """P(not there) from above: hosts too full, and the rest."""
+
+    too_full: float
+    recovering: float
+
+    @property
+    def total(self) -> float:
+        """Both."""
+        return self.too_full + self.recovering
+
+
+def at_most(placed: Placed, interval_s: float) -> NotThereAtMost:
+    """P(not there) at an interval, from above."""
+    left = placed.left(interval_s)
+    drains = [placed.drain(state, left) for state in range(len(placed.law))]
+    if not any(drain > 0 and chance > 0 for drain, chance in zip(drains, placed.law, strict=True)):
+        return NotThereAtMost(1.0, 0.0)  # what is behind once is behind for ever
+    chances = _level_law(placed, interval_s, drains, _levels(placed, interval_s, drains))
+    full = [drains[state] <= 0 or placed.too_full(state) for state in range(len(drains))]
+    behind = chances[:, 1:].sum(axis=1)
+    too_full = sum(
+        float(chances[s].sum()) if placed.too_full(s) else float(behind[s]) for s in range(len(full)) if full[s]
+    )
+    return NotThereAtMost(too_full, sum(float(behind[s]) for s in range(len(full)) if not full[s]))
+
+
+def _levels(placed: Placed, interval_s: float, drains: list[float]) -> FloatArray:
+    jumps = [
+        placed.behind_after(one, interval_s, late=late)
+        for failures in placed.states.failures
+        for one in failures
+        if one.units
+        for late in (False, True)
+    ]
+    least = max(min(jumps, default=1.0), 1e-9)
+    grows = -min(*drains, 0.0) * placed.problem.mttf_s * _LONG
+    highest = max(32 * max(jumps, default=1.0), grows, least * 4)
+    count = 2 + math.ceil(math.log(highest / least) / math.log(_RATIO))
+    return np.concatenate([[0.0], least * _RATIO ** np.arange(count)])
+
+
+def _level_law(placed: Placed, interval_s: float, drains: list[float], levels: FloatArray) -> FloatArray:
+    """P(state, level), (states, levels)."""
+    n, m = len(drains), len(levels)
+    at = np.arange(m)
+    starts: list[IntArray] = []
+    ends: list[IntArray] = []
+    rates: list[FloatArray] = []
+
+    def add(state: int, then: int, start: IntArray, end: IntArray, rate: FloatArray | float) -> None:
+        starts.append(state * m + start)
+        ends.append(then * m + end)
+        rates.append(np.broadcast_to(rate, start.shape))
+
+    for state in range(n):
+        step = np.diff(levels)
+        if drains[state] > 0:
+            add(state, state, at[1:], at[:-1], drains[state] / step)
+        else:
+            add(state, state, at[:-1], at[1:], -drains[state] / step)
+        back = placed.states.repaired[state]
+        if back is not None:
+            crews = placed.plan.crews or placed.plan.hosts
+            add(state, back, at, at, placed.states.repair_rate(state, crews, placed.problem.mttr_s))
+        for one in placed.states.failures[state]:
+            for start, end, part in _jumps(placed, one, interval_s, levels):
+                add(state, one.then, start, end, part * one.hosts / placed.problem.mttf_s)
+    home = placed.states.home * m
+    return _sparse_law(home, n * m, np.concatenate(starts), np.concatenate(ends), np.concatenate(rates)).reshape(n, m)
+
+
+def _jumps(
+    placed: Placed, one: Failure, interval_s: float, levels: FloatArray
+) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """(levels, levels then, parts of the rate) for one failure."""
+    at = np.arange(len(levels))
+    if not one.units:
+        yield at, at, np.ones(len(levels))
+        return
+    first, later = (placed.behind_after(one, interval_s, late=late) for late in (False, True))
+    target = np.minimum(levels + np.where(at == 0, first, later), levels[-1])
+    above = np.clip(np.searchsorted(levels, target), 1, len(levels) - 1)
+    part = (target - levels[above - 1]) / (levels[above] - levels[above - 1])
+    yield at, above, part
+    yield at, above - 1, 1 - part
+
+
+def _sparse_law(home: int, n: int, starts: IntArray, ends: IntArray, rates: FloatArray) -> FloatArray:
+    """The stationary law of a chain of which state `home` is reached from all others."""
+    from scipy.sparse import coo_array  # noqa: PLC0415 - slow to load
+    from scipy.sparse.linalg import splu  # noqa: PLC0415
+
+    kept = (starts != ends) & (rates > 0)
+    starts, ends, rates = starts[kept], ends[kept], rates[kept]
+    out = np.bincount(starts, rates, minlength=n)
+    every = np.arange(n)
+    flows = coo_array(
+        (np.concatenate([rates, -out]), (np.concatenate([ends, every]), np.concatenate([starts, every]))), (n, n)
+    ).tocsc()
+    found = np.empty(n)
+    rest = np.delete(every, home)
+    found[home] = 1.0
+    found[rest] = splu(flows[rest][:, rest].tocsc()).solve(-flows[rest][:, [home]].toarray()[:, 0])
+    found = np.maximum(found, 0.0)
+    result: FloatArray = found / found.sum()
+    return result

@@ -1,0 +1,129 @@
+"""Where units are while hosts fail and come back, and nothing moves them but recoveries: a Markov chain on counts.
+
+Units (key groups, or tasks without keys) of a host that fails are recovered one after the other on the host that is up
+and has the fewest; a host that comes back is empty; where none is up all wait for the first that comes back. Hosts are
+alike, so how many units each of them has, as a multiset, and how many are down is all that the next such state depends
+on: the chain is exact for any shares of the load, since shares decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.checked_arrays import FloatArray
+from models.reliability.chains import stationary
+
+MOST_PLACEMENTS = 1500
+Counts = tuple[int, ...]  # units of each host that is up, falling
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One of `hosts` hosts with `units` units fails, and state `then` is next."""
+
+    hosts: int
+    units: int
+    then: int
+
+
+@dataclass(frozen=True)
+class Placements:
+    """All states that are reached from an even start, which is state 0.
+
+    `failures[k]` are those that state k may meet, `repaired[k]` the state after a repair (None: none is down).
+    """
+
+    counts: tuple[Counts, ...]
+    down: tuple[int, ...]
+    failures: tuple[tuple[Failure, ...], ...]
+    repaired: tuple[int | None, ...]
+
+    @property
+    def home(self) -> int:
+        """A state that is reached from all others: one host has failed and is back. The start may never come again."""
+        found = self.repaired[self.failures[0][0].then]
+        assert found is not None
+        return found
+
+    def repair_rate(self, state: int, crews: int, mttr_s: float) -> float:
+        """Repairs in a state [1/s]."""
+        return min(self.down[state], crews) / mttr_s
+
+    def law(self, mttf_s: float, mttr_s: float, crews: int) -> FloatArray:
+        """P(state) in the long run, (states,)."""
+        rates: dict[tuple[int, int], float] = {}
+        for state, failures in enumerate(self.failures):
+            for one in failures:
+                rates[state, one.then] = rates.get((state, one.then), 0.0) + one.hosts / mttf_s
+            back = self.repaired[state]
+            if back is not None:
+                rates[state, back] = rates.get((state, back), 0.0) + self.repair_rate(state, crews, mttr_s)
+        return law_from(self.home, len(self.counts), rates)
+
+
+def law_from(home: int, n_states: int, rates: dict[tuple[int, int], float]) -> FloatArray:
+    """`stationary` for a chain in which `home` is the state that is reached from all others."""
+    other = {0: home, home: 0}
+    swapped = {(other.get(a, a), other.get(b, b)): rate for (a, b), rate in rates.items() if a != b}
+    found = stationary(n_states, swapped)
+    found[[0, home]] = found[[home, 0]]
+    return found
+
+
+def after_failure(counts: Counts, units: int) -> Counts:
+    """Where units are once a host with so many has failed."""
+    left = list(counts)
+    left.remove(units)
+    if not left:
+        return ()
+    for _ in range(units):
+        left[left.index(min(left))] += 1
+    return tuple(sorted(left, reverse=True))
+
+
+def placements(hosts: int, units: int, most: int = MOST_PLACEMENTS) -> Placements | None:
+    """All states of so many hosts and units; None where there are more than `most`."""
+    even = tuple(units // hosts + (host < units % hosts) for host in range(hosts))
+    place = {(even, 0): 0}
+    todo = deque(place)
+    failures: list[tuple[Failure, ...]] = []
+    repaired: list[int | None] = []
+
+    def number(counts: Counts, down: int) -> int:
+        if (counts, down) not in place:
+            place[counts, down] = len(place)
+            todo.append((counts, down))
+        return place[counts, down]
+
+    while todo:
+        counts, down = todo.popleft()
+        failures.append(
+            tuple(
+                Failure(times, own, number(after_failure(counts, own), down + 1))
+                for own, times in sorted(Counter(counts).items(), reverse=True)
+            )
+        )
+        repaired.append(number((*counts, 0) if counts else (units,), down - 1) if down else None)
+        if len(place) > most:
+            return None
+    states = list(place)
+    return Placements(tuple(c for c, _ in states), tuple(d for _, d in states), tuple(failures), tuple(repaired))
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """What of the load any so many units take, at least and at most: (units + 1,) each, from 0 units to all."""
+
+    least: FloatArray
+    most: FloatArray
+
+    @classmethod
+    def of(cls, shares: FloatArray) -> Shares:
+        """Of the shares of single units, in any order."""
+        falling = np.sort(shares)[::-1] / shares.sum()
+        most = np.concatenate([[0.0], np.cumsum(falling)])
+        least = np.concatenate([[0.0], np.cumsum(falling[::-1])])
+        return cls(least, np.minimum(most, 1.0))

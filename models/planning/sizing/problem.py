@@ -1,0 +1,214 @@
+"""A sizing problem in numbers: its plans, what each costs, and how long a recovery takes with it.
+
+With f of N hosts down, the load of r copies of all work on N - f hosts is rho = load (1 + (r - 1) phi) / (N - f), with
+phi the share that a copy takes. A checkpoint of pause delta every T leaves u = 1 - delta / T of the time for work. A
+recovery from it takes, with D until work goes on and L = T / 2 + C rolled back on average,
+
+    R = D + rho (L + D) / (u - rho)
+
+(models.planning.checkpoint_interval). As a function of T it falls until T_q and rises after it, where with a = 1 - rho
+
+    a T^2 / 2 - delta T - delta (C + D) = 0
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+
+import numpy as np
+
+from models import units
+from models.checked_arrays import FloatArray
+from models.planning.sizing.description import Sizing
+from models.reliability.times import downtime_s
+
+_HOUR_S = 3600
+_FITS = 1 + 1e-12  # so much more than all may be taken: rounding
+
+
+@dataclass(frozen=True, order=True)
+class SystemPlan:
+    """So many hosts, copies of each task, and crews (0: one for each host)."""
+
+    hosts: int
+    copies: int
+    crews: int = 0
+
+    @property
+    def text(self) -> str:
+        """As a reader shall see it."""
+        said = f"{self.hosts} host{'s' if self.hosts > 1 else ''}"
+        said += f", {self.copies} cop{'ies' if self.copies > 1 else 'y'}"
+        return said + (f", {self.crews} crew{'s' if self.crews > 1 else ''}" if self.crews else "")
+
+
+@dataclass(frozen=True)
+class SizingProblem:
+    """The question in SI units; `asked` is where it comes from, mttf_s and mttr_s perhaps from a log."""
+
+    asked: Sizing
+    mttf_s: float
+    mttr_s: float
+
+    @property
+    def allowed(self) -> float:
+        """The unavailability that the target allows, as it is written: of 0.9999 it is 0.0001."""
+        return float(1 - Decimal(repr(self.asked.target.availability)))
+
+    @property
+    def allowed_down_s(self) -> float:
+        """Time [s] of a month that the target allows the system to be down."""
+        return downtime_s(self.allowed)
+
+    @property
+    def down_s(self) -> float:
+        """D: from a failure until work goes on [s]."""
+        return self.asked.checkpoints.detection_s + self.asked.checkpoints.restart_s
+
+    @property
+    def complete_s(self) -> float:
+        """C: from the beginning of a checkpoint until it can be used [s]."""
+        points = self.asked.checkpoints
+        return points.pause_s if points.complete_s is None else points.complete_s
+
+    def plans(self) -> list[SystemPlan]:
+        """All plans by rising cost; of equal cost those with fewer copies, then fewer crews, first."""
+        hosts, crews = self.asked.hosts, self.asked.crews
+        every = [
+            SystemPlan(n, r, min(c or 0, n))
+            for n in range(hosts.least, hosts.most + 1)
+            for r in self.asked.levels
+            for c in crews
+            if r <= n
+        ]
+        return sorted(set(every), key=lambda plan: (self.cost(plan), plan.copies, plan.crews, plan.hosts))
+
+    def cost(self, plan: SystemPlan) -> float:
+        """USD/s, or hosts where these have no price; as if the sum of the prices an hour were written in the file."""
+        if self._prices is None:
+            return plan.hosts + plan.crews * self.asked.failures.crew_price_per_s
+        host, crew = self._prices
+        return float(plan.hosts * host + plan.crews * crew) / _HOUR_S
+
+    @cached_property
+    def _prices(self) -> tuple[Decimal, Decimal] | None:
+        """Price of a host and of a crew [USD/h], as they are written."""
+        price, crew = self.asked.hosts.price_per_s, self.asked.failures.crew_price_per_s
+        return None if price is None else (_per_hour(price), _per_hour(crew))
+
+    def load(self, plan: SystemPlan) -> float:
+        """Hosts that the work and its copies keep busy."""
+        return self.asked.load * (1 + (plan.copies - 1) * self.asked.copies.load)
+
+    def busy(self, plan: SystemPlan, down: int) -> float:
+        """rho with so many hosts down."""
+        left = plan.hosts - down
+        return self.load(plan) / left if left > 0 else math.inf
+
+    def spare(self, plan: SystemPlan) -> int:
+        """The most hosts that may be down while the work and its copies fit; -1 where they never do."""
+        return max(-1, plan.hosts - self.fewest_hosts(plan.copies))
+
+    def fewest_hosts(self, copies: int) -> int:
+        """So many hosts are needed while none is down."""
+        load = self.load(SystemPlan(1, copies))
+        found = max(copies, math.ceil(load / (self.asked.work.utilisation * _FITS)))
+        return found + 1 if load / found >= 1 else found
+
+    def recovery_s(self, plan: SystemPlan, interval_s: float, share: float) -> float:
+        """Return the recovery [s] that this share of losses of a whole system's tasks does not exceed.
+
+        A task is lost with the hosts of all its copies. The recovery is infinite where the work does not fit then: it
+        waits for a repair. Losses strike at any instant alike, so that share T + C is rolled back.
+        """
+        busy, pause = self._busy_after_loss(plan), self.asked.checkpoints.pause_s
+        left = 1 - pause / interval_s - busy
+        back = share * interval_s + self.complete_s + self.down_s
+        return self.down_s + busy * back / left if left > 0 else math.inf
+
+    def mean_recovery_s(self, plan: SystemPlan, interval_s: float) -> float:
+        """Return the mean of the same recoveries [s]; where the work does not fit, with the time until it does."""
+        at = np.array([interval_s])
+        if self.survives_loss(plan):
+            return float(self.recoveries(plan, at)[plan.copies, 0])
+        standing_s = self.standing_s(plan)
+        return standing_s + float(self.recoveries(plan, at, standing_s)[-1, 0])
+
+    def survives_loss(self, plan: SystemPlan) -> bool:
+        """Return whether the work fits on the hosts that are left when all copies of a task are lost."""
+        return self.spare(plan) >= plan.copies
+
+    def quickest_recovery_s(self, plan: SystemPlan) -> float:
+        """Return the shortest recovery [s] that any interval gives to the share of losses in the target."""
+        pause, free = self.asked.checkpoints.pause_s, 1 - self._busy_after_loss(plan)
+        share = self.asked.target.recovery_share
+        back = (self.complete_s + self.down_s) / share
+        interval_s = (pause + math.sqrt(pause * pause + free * back * pause)) / free
+        return self.recovery_s(plan, max(interval_s, self.complete_s), share)
+
+    def intervals(self, plan: SystemPlan) -> tuple[float, float] | None:
+        """Return the shortest and longest interval that are allowed [s]; None where no interval recovers in time.
+
+        The shortest leaves time for the work of a system that is whole, and is no shorter than a checkpoint takes. With
+        S = target - D and the share k the target asks k rho T^2 + (rho (C + D) - (1 - rho) S) T + delta S <= 0, with
+        rho after the loss of all copies of a task.
+        """
+        pause, target = self.asked.checkpoints.pause_s, self.asked.target.recovery_s
+        least = max(self.complete_s, pause / (1 - self.busy(plan, 0)) * (1 + 1e-9))
+        if target is None:
+            return least, math.inf
+        if not self.survives_loss(plan):
+            return None
+        part, busy, time = self.asked.target.recovery_share, self._busy_after_loss(plan), target - self.down_s
+        slope = (1 - busy) * time - busy * (self.complete_s + self.down_s)
+        under = slope * slope - 4 * part * busy * pause * time
+        if slope <= 0 or under < 0:
+            return None
+        longest = (slope + math.sqrt(under)) / (2 * part * busy)
+        shortest = max(least, pause * time / (part * busy * longest))
+        return (shortest, longest) if shortest <= longest else None
+
+    def _busy_after_loss(self, plan: SystemPlan) -> float:
+        """Return rho when as many hosts are down as hold all copies of a task; infinite where the work stands."""
+        return self.busy(plan, plan.copies) if self.survives_loss(plan) else math.inf
+
+    def recoveries(self, plan: SystemPlan, interval_s: FloatArray, more_s: float = 0.0) -> FloatArray:
+        """Mean recovery [s], (spare + 1, n): with 0 .. spare hosts down, for intervals (n,) or (spare + 1, n).
+
+        `more_s` of work has piled up besides. Infinite where checkpoints leave too little time to catch up.
+        """
+        busy = self._all_busy(plan)[:, None]
+        left = 1 - self.asked.checkpoints.pause_s / interval_s - busy
+        back = interval_s / 2 + self.complete_s + self.down_s + more_s
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: FloatArray = np.where(left > 0, self.down_s + busy * back / left, np.inf)
+        return found
+
+    def quickest(self, plan: SystemPlan, more_s: float = 0.0) -> FloatArray:
+        """T_q [s], (spare + 1,): the interval of the shortest mean recovery, with so many hosts down."""
+        pause = self.asked.checkpoints.pause_s
+        free = 1 - self._all_busy(plan)
+        back = self.complete_s + self.down_s + more_s
+        found: FloatArray = (pause + np.sqrt(pause * pause + 2 * free * back * pause)) / free
+        return found
+
+    def _all_busy(self, plan: SystemPlan) -> FloatArray:
+        """rho, (spare + 1,), with so many hosts down."""
+        found: FloatArray = self.load(plan) / (plan.hosts - np.arange(self.spare(plan) + 1))
+        return found
+
+    def standing_s(self, plan: SystemPlan) -> float:
+        """Mean time [s] from too many hosts down to few enough: a passage of the chain of failures and repairs."""
+        crews = plan.crews or plan.hosts
+        passage = 0.0
+        for down in range(plan.hosts, self.spare(plan), -1):
+            repair = min(down, crews) / self.mttr_s
+            passage = (1 + (plan.hosts - down) / self.mttf_s * passage) / repair
+        return passage
+
+
+def _per_hour(price_per_s: float) -> Decimal:
+    return Decimal(repr(units.in_unit(price_per_s, "USD/s", "USD/h")))

@@ -1,0 +1,1 @@
+"""What runs and traces leave: tables with units, histograms, profiles."""

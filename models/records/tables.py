@@ -1,0 +1,349 @@
+"""What the simulator emits: rows with units, no statistic. The schema of every table stands here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.scenario.recording import Detail
+
+NEVER = -1  # an instant that did not come before the end of the run
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: numpy dtype, unit ("" for plain numbers and text) and meaning."""
+
+    name: str
+    dtype: str
+    unit: str
+    meaning: str
+
+
+def _time(name: str, meaning: str) -> Column:
+    return Column(name, "int64", "ns", meaning)
+
+
+def _index(name: str, meaning: str) -> Column:
+    return Column(name, "int32", "", meaning)
+
+
+_OPERATOR = _index("operator", "index into `operators`")
+_TASK = _index("task", "index into `tasks`")
+_HOST = _index("host", "index into `hosts`")
+_GROUP = _index("key_group", "key group, or task index where the operator is not keyed")
+
+TABLES: dict[str, tuple[Column, ...]] = {
+    "visits": (
+        _OPERATOR,
+        _TASK,
+        _time("arrival_ns", "entered the queue of the task"),
+        _time("start_ns", "service began"),
+        _time("end_ns", "service ended, -1 if it had not at the end of the run"),
+    ),
+    "waiting": (
+        _OPERATOR,
+        _TASK,
+        _time("arrival_ns", "entered the queue, or was held back, and was still there at the end of the run"),
+    ),
+    "deliveries": (
+        _OPERATOR,
+        _time("birth_ns", "the source tuple was born"),
+        _time("delivered_ns", "accepted by the sink"),
+    ),
+    "dropped": (
+        _OPERATOR,
+        _TASK,
+        _time("arrival_ns", "entered the queue of the task, -1 if it never did"),
+        _time("start_ns", "service began, -1 if it never did"),
+        _time("at_ns", "when it was dropped"),
+        Column(
+            "reason",
+            "str",
+            "",
+            "crash (queue, service or wire of a dead host) | duplicate | moved (its copy was given up)",
+        ),
+    ),
+    "samples": (
+        _time("at_ns", "when it was looked at, before the events of that instant"),
+        _TASK,
+        _HOST,
+        Column("queue", "int64", "tuples", "in the queue or held back, without those in service"),
+        Column(
+            "busy_ns",
+            "int64",
+            "ns",
+            "CPU time of all services that have ended: tuples, snapshots and installs",
+        ),
+        Column("buffered", "int64", "tuples", "kept in the output buffers for replay"),
+    ),
+    "lag": (
+        _time("at_ns", "when it was looked at"),
+        _OPERATOR,
+        Column("lag", "int64", "tuples", "born at the source and not yet emitted"),
+    ),
+    "buffers": (
+        _time("at_ns", "when it was looked at; no rows where no operator has a buffer"),
+        _TASK,
+        Column("taken", "int64", "tuples", "in the queue and under way to it, 0 where the task has no buffer"),
+        Column("unsent", "int64", "tuples", "outputs of the task that wait for room at their receivers"),
+        _time("blocked_ns", "for how long outputs have waited so far"),
+    ),
+    "links": (
+        _time("at_ns", "when it was looked at, and the end of the run; rows of hosts where a tuple was delayed so far"),
+        _HOST,
+        Column("carried", "int64", "tuples", "that left the link of the host so far, replayed ones included"),
+        Column("delayed", "int64", "tuples", "of these, left later than without the checkpoints on the link"),
+        _time("delay_ns", "by how much later, in total"),
+        _time("longest_ns", "the greatest of these delays"),
+    ),
+    "checkpoints": (
+        _OPERATOR,
+        _GROUP,
+        Column("owner", "int32", "", "host index of the owner"),
+        Column("holder", "int32", "", "host index of the holder, -1 for the remote store"),
+        _time("taken_ns", "snapshot"),
+        _time("stored_ns", "stored at the holder, -1 if it never was"),
+        Column("bytes", "int64", "B", "sent to the holder"),
+        Column("full", "bool", "", "full, or what changed since the one before"),
+    ),
+    "failures": (
+        _HOST,
+        _time("failed_ns", "the host died"),
+        _time("detected_ns", "the detector noticed, -1 if not"),
+        _time("repaired_ns", "the host was back, -1 if not"),
+        Column("lost_units", "int64", "", "key groups and tasks that were on it"),
+        _time("caught_up_ns", "every task from the recovered ones down to the sinks has settled, -1 if not"),
+        Column("cause", "str", "", "crash | suspicion (it lived, was silent for too long, and was fenced)"),
+    ),
+    "recoveries": (
+        _HOST,
+        _OPERATOR,
+        _GROUP,
+        Column("target", "int32", "", "index into `hosts`: where the group resumed"),
+        _time("failed_ns", "the host died"),
+        _time("detected_ns", "the failure was noticed and recovery began"),
+        _time("restored_ns", "state installed"),
+        _time("replayed_ns", "last replayed tuple processed or recognised as a duplicate"),
+        _time("caught_up_ns", "its task settled: nothing to do, and nothing of the outage on its way to it"),
+        Column("replayed", "int64", "tuples", "sent again by upstream tasks"),
+        Column("bytes", "int64", "B", "restored state and replayed tuples"),
+    ),
+    "outages": (
+        _OPERATOR,
+        _GROUP,
+        _time("from_ns", "its host died"),
+        _time("until_ns", "it was restored, or taken over, by somebody who lived, -1 if not before the end of the run"),
+    ),
+    "migrations": (
+        Column("protocol", "str", "", "name of the migration protocol"),
+        _OPERATOR,
+        _GROUP,
+        Column("origin", "int32", "", "index into `hosts`: where the group was"),
+        Column("target", "int32", "", "index into `hosts`: where it was to go"),
+        _time("requested_ns", "it was asked for"),
+        _time("paused_ns", "the group was not processed any more, -1 if it never came to that"),
+        _time("resumed_ns", "what had waited for the move was processed, -1 if it never was"),
+        _time("completed_ns", "the new owner goes on and the old one holds the checkpoint, -1 if not"),
+        Column("replayed", "int64", "tuples", "sent again by upstream tasks"),
+        Column("bytes", "int64", "B", "replayed tuples"),
+        _time(
+            "worst_ns",
+            "longest time of a tuple of the group from its arrival at either host until it was answered, of those that "
+            "arrived from the begin of the move until one did not wait any more, -1 if the move was not completed",
+        ),
+        Column("cause", "str", "", "event | rescale | balance (of an overloaded host) | drain (of a host to be left)"),
+    ),
+    "replicas": (
+        _OPERATOR,
+        _GROUP,
+        Column("host", "int32", "", "host index of the active replica"),
+        Column("why", "str", "", "start | renewed"),
+        _time("requested_ns", "it was asked for"),
+        _time("from_ns", "it was in step with the owner from then on, -1 if it never was"),
+        _time("until_ns", "it took over, was lost or was called off, -1 if it was there at the end of the run"),
+        Column("end", "str", "", "took over | lost (its host died) | called off (before it was in step), or empty"),
+        _time("failed_ns", "the host of the owner (took over) or its own (lost) died, -1 if neither ended it"),
+        Column("replayed", "int64", "tuples", "sent again by upstream tasks to make it"),
+        Column("bytes", "int64", "B", "of these tuples"),
+    ),
+    "rescales": (
+        _OPERATOR,
+        _time("at_ns", "it was asked for"),
+        Column("before", "int64", "", "tasks before"),
+        Column("after", "int64", "", "tasks from then on"),
+        Column("moves", "int64", "", "key groups whose task changes"),
+        _time("completed_ns", "the last of them had moved, -1 if one never did"),
+    ),
+    "statistics": (
+        _time("at_ns", "end of the period that is looked at"),
+        _OPERATOR,
+        _GROUP,
+        _HOST,
+        Column("tuples", "int64", "tuples", "that came for it, without those that were sent again"),
+        _time("cpu_ns", "CPU time of services of its tuples, and of writing its snapshots, that ended"),
+        Column("received_bytes", "int64", "B", "of these tuples, from other hosts"),
+        Column("sent_bytes", "int64", "B", "tuples that it sent to other hosts, also those that it sent again"),
+        Column("state_bytes", "int64", "B", "size of its state at the end of the period"),
+    ),
+    "adaptations": (
+        _time("at_ns", "when the load was looked at"),
+        Column("overloaded", "int64", "", "hosts above the upper threshold"),
+        Column("groups", "int64", "", "key groups on them"),
+        Column("useable", "int64", "", "of these, how many fit on the host that holds their checkpoint"),
+        Column("assisted", "int64", "", "moves to such a host that were asked for"),
+        Column("direct", "int64", "", "moves to other hosts that were asked for, but for those of a drained host"),
+        Column("drained", "int64", "", "moves off a host that is to be left"),
+        Column("unplaced", "int64", "", "hosts that stayed overloaded because no more key group fits anywhere"),
+    ),
+    "maintenance": (
+        _time("at_ns", "when the allocation of checkpoints was compared with a fresh one"),
+        Column("groups", "int64", "", "key groups whose checkpoints were compared"),
+        Column("windows", "int64", "", "periods of statistics that the fresh one was planned from"),
+        Column("current", "float64", "", "score of the allocation as it was"),
+        Column("fresh", "float64", "", "score of the fresh one"),
+        Column("difference", "float64", "", "by how much the allocation as it was is worse"),
+        Column("left", "float64", "", "the same after the moves"),
+        Column("moved", "int64", "", "checkpoints that were to go to another host from then on"),
+        Column("stored", "int64", "", "of these, how many came to be stored there"),
+        Column("bytes", "int64", "B", "sent there for it: whole checkpoints, up to the first that was stored"),
+    ),
+    "hosts_in_use": (
+        _HOST,
+        _time("from_ns", "it was acquired, or the run began"),
+        _time("until_ns", "it was released, or the run ended"),
+    ),
+    "messages": (
+        _time("second_ns", "begin of the second in which it was sent"),
+        Column(
+            "kind",
+            "str",
+            "",
+            "data (between hosts) | local (inside a host) | checkpoint | trim | restore | replay | protocol",
+        ),
+        Column("count", "int64", "", "messages"),
+        Column("bytes", "int64", "B", "bytes"),
+    ),
+    "cpu": (
+        _TASK,
+        _time("served_ns", "time from the warm-up on that its tuples were in service, those cut off included"),
+        _time("used_ns", "CPU time that they used in it: less where the cores are shared evenly or others use them"),
+    ),
+    "decisions": (
+        _time("at_ns", "when it was taken"),
+        Column("what", "str", "", "the decision"),
+        Column("why", "str", "", "its reason"),
+    ),
+    "ledger": (
+        _OPERATOR,
+        Column("expected", "int64", "tuples", "inputs that follow from the source tuples"),
+        Column("lost", "int64", "tuples", "expected and not in the final state, or not delivered"),
+        Column("duplicated", "int64", "tuples", "in the final state, or delivered, more than once"),
+    ),
+}
+
+_WHAT = Column("what", "str", "", "wait | sojourn | latency | waiting | busy")
+_BEGIN = _time("at_ns", "begin of the interval")
+_BIN = _index("bin", "0: no time; 1 + 128 e + m: from 2^e (1 + m/128) ns on, below the begin of the next")
+_HIGH = Column("sum_high", "int64", "2^32 ns", "sum, without the part below 2^32 ns")
+_LOW = Column("sum_low", "int64", "ns", "the part of the sum below 2^32 ns")
+
+# In place of `visits` and `deliveries` where histograms are recorded. Which tuples count: wait, sojourn and latency as
+# in the summary, after warm-up; waiting and busy are every visit's time in the queue and in service within the window
+# [warm-up, duration); intervals (`bucket_ns`) cover the whole run.
+FOLDED: dict[str, tuple[Column, ...]] = {
+    "times": (
+        _OPERATOR,
+        _WHAT,
+        Column("count", "int64", "tuples", "tuples that count; for waiting and busy all visits"),
+        _HIGH,
+        _LOW,
+        _time("min_ns", "least, -1 if there is none"),
+        _time("max_ns", "greatest, -1 if there is none"),
+    ),
+    "time_bins": (
+        _OPERATOR,
+        _WHAT,
+        _BIN,
+        Column("count", "int64", "tuples", "tuples whose time is in the bin"),
+    ),
+    "ended": (_BEGIN, _OPERATOR, Column("count", "int64", "tuples", "services that ended in the interval")),
+    "delivered": (
+        _BEGIN,
+        _OPERATOR,
+        Column("count", "int64", "tuples", "deliveries in the interval"),
+        _HIGH,
+        _LOW,
+        _time("max_ns", "greatest latency of them"),
+    ),
+    "delivered_bins": (  # by far the largest of them, so its columns are narrow
+        Column("interval", "int32", "", "number of the interval, from 0"),
+        Column("operator", "int16", "", "index into `operators`"),
+        Column("bin", "int16", "", "as in `time_bins`"),
+        Column("count", "int32", "tuples", "deliveries in the interval with a latency in the bin"),
+    ),
+}
+_MOST_BUCKETS = 3600
+_SECOND = 1_000_000_000
+
+
+def bucket_ns(duration_ns: int) -> int:
+    """Length [ns] of the intervals of the folded tables: a second, or whole seconds so that at most 3600 cover the
+    run.
+    """
+    return _SECOND * max(1, -(-duration_ns // (_MOST_BUCKETS * _SECOND)))
+
+
+SCAN, EVENT_LOOP = "scan", "event loop"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What did the steps of the tuples, `SCAN` or `EVENT_LOOP`, and why; rows do not depend on it."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class RunRecords:
+    """All rows of one replication; columns are numpy arrays of equal length, read-only.
+
+    `tables` are TABLES; where histograms were recorded `visits` and `deliveries` are empty, and the tables FOLDED are
+    there as well.
+    `operators`, `tasks` and `hosts` are the names that indices refer to; `tasks` grows when recovery starts a task
+    on a host that had none; `task_operator` (n_tasks,) gives each task's operator.
+    """
+
+    replication: int
+    warmup_ns: int
+    duration_ns: int
+    operators: tuple[str, ...]
+    tasks: tuple[str, ...]
+    task_operator: tuple[int, ...]
+    hosts: tuple[str, ...]
+    servers: tuple[int, ...]  # per operator: threads of all its tasks at the start, at most the cores shared evenly
+    tables: Mapping[str, Mapping[str, np.ndarray]]
+    kernel: Kernel | None = None  # None where the data plane was given
+
+    @property
+    def detail(self) -> Detail:
+        """How much of what happened to single tuples is in the tables."""
+        return "histograms" if FOLDED.keys() <= self.tables.keys() else "tuples"
+
+
+def table(name: str, rows: list[tuple[object, ...]] | Mapping[str, object]) -> dict[str, np.ndarray]:
+    """The rows as read-only columns of the table's schema; raises KeyError for a table that is in none of them."""
+    columns = TABLES[name] if name in TABLES else FOLDED[name]
+    if isinstance(rows, Mapping):
+        given = [rows[column.name] for column in columns]
+    else:
+        given = [list(values) for values in zip(*rows, strict=True)] or [[] for _ in columns]
+    made = {}
+    for column, values in zip(columns, given, strict=True):
+        array = np.asarray(values, dtype=np.str_ if column.dtype == "str" else column.dtype)
+        array.setflags(write=False)
+        made[column.name] = array
+    return made

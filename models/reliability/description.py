@@ -1,0 +1,285 @@
+"""What an availability file says: queries, operators, the hosts of their instances, and how these fail.
+
+Shapes are checked when the value is made; `faults` checks how names refer to each other and which keys fit together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_core import PydanticCustomError
+
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.reliability.times import mostly_down
+from models.schema_types import FROM_FILE, Count, Description, FilePath, PositiveSeconds, ReadOnlyMap, Seconds, Share
+from models.validation_messages import faults_of, nearest_if_shown, path_text
+
+Label = Annotated[str, Field(min_length=1, max_length=64)]
+Labels = Annotated[tuple[Label, ...], Field(min_length=1)]
+_STEP = re.compile(r"[.\[]")  # where a path goes on
+Weight = Annotated[float, Field(gt=0, le=1e9, strict=True)]
+
+
+MOST_VALUES = 10_000  # of p; a curve needs no more
+
+
+def _not_too_many(given: object) -> object:
+    """Refuse a list that is too long before each of its values is checked."""
+    if isinstance(given, (list, tuple)) and len(given) > MOST_VALUES:
+        rule = f"must have at most {MOST_VALUES} entries, not {len(given)}"
+        raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": "take values further apart"})
+    return given
+
+
+class Host(Description):
+    """A host that fails unlike the others."""
+
+    p: Share | None = None
+    """Probability that it is down."""
+    mttf_s: PositiveSeconds | None = Field(default=None, alias="mttf")
+    """Mean up time until it fails."""
+    mttr_s: PositiveSeconds | None = Field(default=None, alias="mttr")
+    """Mean time until it is up again."""
+
+
+class Query(Description):
+    """A query that counts more or less than others."""
+
+    operators: Labels
+    """The operators that it needs."""
+    weight: Weight = 1.0
+    """What it counts in the mean."""
+
+
+class Domain(Description):
+    """Hosts that fail together: a rack, a zone."""
+
+    hosts: Labels
+    """Its hosts."""
+    p: Share = 0.0
+    """Probability that it is down as a whole, independently of what its hosts do by themselves."""
+
+
+class Times(Description):
+    """Times to failure and repair, in place of `p`."""
+
+    mttf_s: PositiveSeconds | None = Field(default=None, alias="mttf")
+    """Mean up time of a host until it fails."""
+    log: FilePath | None = None
+    """A file of `holdfast failures --out`, relative to this one: its MTTF, and its MTTR where neither that nor a day is
+    given.
+    """
+    mttr_s: PositiveSeconds | None = Field(default=None, alias="mttr")
+    """Mean time until it is up again; asks for the share of time in the long run."""
+    crews: Count | None = None
+    """How many hosts can be repaired at once; without it all can."""
+    day_s: PositiveSeconds | None = Field(default=None, alias="day")
+    """Hosts are all up at the start of a day and stay down once they failed: asks for its end and its average."""
+
+    @property
+    def up_s(self) -> float:
+        """Mean up time; a log has been looked into."""
+        assert self.mttf_s is not None
+        return self.mttf_s
+
+
+class Standby(Description):
+    """The first instance of each operator serves and the others stand by: somebody has to notice."""
+
+    take_over_s: Seconds = Field(default=0.0, alias="take_over")
+    """How long nobody serves after the first host failed."""
+    coverage: Share = 1.0
+    """Probability that the failure is noticed and another instance takes over at all."""
+
+
+class Upgrades(Description):
+    """Hosts are taken down one at a time."""
+
+    every_s: PositiveSeconds = Field(alias="every")
+    """Mean time from the end of one to the start of the next."""
+    lasts_s: PositiveSeconds = Field(alias="lasts")
+    """Mean time that a host is down for it."""
+    only_whole: bool = Field(default=False, strict=True)
+    """Whether one starts only while no host has failed."""
+
+
+class Availability(Description):
+    """Queries and what they run on."""
+
+    format: Literal[1] = 1
+    """Version of this description."""
+    name: str = Field(default="", max_length=200)
+    """One line that says what is asked."""
+    hosts: Labels | ReadOnlyMap[Host]
+    """Names of the hosts, or a table for each."""
+    operators: ReadOnlyMap[Labels]
+    """The hosts of the instances of each operator, the primary first."""
+    queries: ReadOnlyMap[Labels | Query]
+    """The operators that each query needs, or a table."""
+    p: Annotated[Share | Annotated[tuple[Share, ...], Field(min_length=1)] | None, BeforeValidator(_not_too_many)] = (
+        None
+    )
+    """Probability that a host is down; with several values each is answered."""
+    times: Times | None = None
+    """Times to failure and repair, in place of `p`."""
+    domains: ReadOnlyMap[Domain] = Field(default_factory=dict, validate_default=True)
+    """What takes several hosts at once."""
+    beta: Share = 0.0
+    """Share of a host's failures that takes its whole domain (all hosts, where there is no domain)."""
+    standby: Standby | None = None
+    """Without it all instances are active and none has to take over."""
+    upgrades: Upgrades | None = None
+    """Rolling upgrades."""
+    target: Share | None = None
+    """The availability that every query must have; a missed one makes exit code 4."""
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The hosts in the order of the file."""
+        return tuple(self.hosts)
+
+    @property
+    def own(self) -> Mapping[str, Host]:
+        """The tables of the hosts that say something."""
+        hosts = self.hosts if isinstance(self.hosts, Mapping) else {}
+        return {name: host for name, host in hosts.items() if host != Host()}
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether one host serves and the other stands by for all that there is, and nothing is upgraded."""
+        placed = set(self.operators.values())
+        take_over = self.standby is not None and self.standby.take_over_s > 0
+        return (
+            len(self.host_names) == 2 and len(placed) == 1 and len(min(placed)) == 2 and take_over and not self.upgrades
+        )
+
+    def operators_of(self, query: str) -> tuple[str, ...]:
+        """The operators that a query needs."""
+        found = self.queries[query]
+        return found.operators if isinstance(found, Query) else found
+
+
+def availability_from(raw: object, *, from_file: bool = True) -> Availability:
+    """The description that the tables hold; raises InputError with all faults of shape, or all of references."""
+    if not isinstance(raw, Mapping):
+        raise InputError.at("file", raw, "must be a table")
+    try:
+        found = Availability.model_validate(raw, by_alias=True, by_name=not from_file, context=_context(from_file))
+    except ValidationError as error:
+        raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, Availability))) from None
+    raise_if_any(faults(found))
+    return found
+
+
+def of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
+    """The faults without those that only say that a list, or a table, could have been the other of two kinds."""
+    tables = {fault.path[: end.start()] for fault in found for end in _STEP.finditer(fault.path)}
+    for fault in found:
+        if fault.value == [] and fault.rule == "must be a number":
+            yield InputFault(fault.path, fault.value, "must have at least 1 entry")
+        elif not fault.rule.startswith("must be a ") or fault.path not in tables:
+            yield fault
+
+
+def warnings(asked: Availability) -> Iterator[str]:
+    """Yield what is legal and probably not meant: hosts that are down for most of the time."""
+    if asked.times is not None:
+        yield from mostly_down("times.mttf", asked.times.mttf_s, asked.times.mttr_s)
+    for name, host in asked.own.items():
+        yield from mostly_down(path_text(("hosts", name, "mttf")), host.mttf_s, host.mttr_s)
+
+
+def _context(from_file: bool) -> dict[str, Any]:
+    return dict(FROM_FILE) if from_file else {}
+
+
+def faults(asked: Availability) -> Iterator[InputFault]:
+    """Names that lead nowhere, instances that fall together, and keys that do not fit each other."""
+    for key, table in (("hosts", asked.host_names), ("operators", asked.operators), ("queries", asked.queries)):
+        if not table:
+            yield InputFault(key, NO_VALUE, "must have an entry at least")
+    hosts = dict.fromkeys(asked.host_names).keys()
+    if isinstance(asked.hosts, tuple):
+        yield from named_faults("hosts", asked.hosts, None, "is there twice")
+    for operator, placed in asked.operators.items():
+        yield from named_faults(
+            path_text(("operators", operator)),
+            placed,
+            hosts,
+            "has an instance of this operator already",
+            "a replica on the host of its primary goes down with it",
+        )
+    for query, entry in asked.queries.items():
+        path = path_text(("queries", query)) + (".operators" if isinstance(entry, Query) else "")
+        yield from named_faults(path, asked.operators_of(query), asked.operators, "is there twice")
+    for domain, group in asked.domains.items():
+        yield from named_faults(path_text(("domains", domain, "hosts")), group.hosts, hosts, "is there twice")
+    yield from _chance_faults(asked)
+    yield from _model_faults(asked)
+
+
+def named_faults(
+    path: str, given: Sequence[str], known: Collection[str] | None, twice: str, hint: str = ""
+) -> Iterator[InputFault]:
+    """Return faults of names that are not known hosts, or operators where `known` is a table, or that are there twice.
+
+    `known` should find a name without a search: it is asked for each.
+    """
+    seen: set[str] = set()
+    for index, name in enumerate(given):
+        if known is not None and name not in known:
+            noun = "an operator" if isinstance(known, Mapping) else "a host"
+            yield InputFault(f"{path}[{index}]", name, f"is not {noun}", nearest_if_shown(name, known))
+        elif name in seen:
+            yield InputFault(f"{path}[{index}]", name, twice, hint)
+        seen.add(name)
+
+
+def _chance_faults(asked: Availability) -> Iterator[InputFault]:
+    if asked.p is not None and asked.times is not None:
+        yield InputFault("p", asked.p, "must not be given beside times", "leave out one of them")
+    own = asked.own
+    for name, host in own.items():
+        path = path_text(("hosts", name))
+        if (host.mttf_s is None) != (host.mttr_s is None):
+            yield InputFault(path, NO_VALUE, "must have both mttf and mttr, or neither")
+        elif host.p is not None and host.mttf_s is not None:
+            yield InputFault(f"{path}.p", host.p, "must not be given beside mttf")
+    bare = [name for name in asked.host_names if name not in own]
+    if asked.p is None and asked.times is None and bare:
+        yield InputFault("p", NO_VALUE, f"is missing: nothing says how often {bare[0]} is down", "p = 0.01, or times")
+
+
+def _model_faults(asked: Availability) -> Iterator[InputFault]:
+    times = asked.times
+    if times is not None and (times.mttf_s is None) == (times.log is None):
+        yield InputFault("times", NO_VALUE, "must have either mttf or log")
+    read = times is not None and times.log is not None  # its mttr is not known yet
+    if times is not None and times.mttr_s is None and times.day_s is None and not read:
+        yield InputFault("times", NO_VALUE, "must have mttr or day", "mttr for the long run, day for a day")
+    steady = times is not None and (times.mttr_s is not None or (read and times.day_s is None))
+    alike = not asked.own and not asked.domains and not asked.beta
+    shared = (times is not None and times.crews is not None) or asked.upgrades is not None
+    if asked.standby is not None and not steady:
+        yield InputFault("standby", NO_VALUE, "needs times.mttr: it is about the moments after a failure")
+    if shared and not steady:
+        path = "upgrades" if asked.upgrades is not None else "times.crews"
+        yield InputFault(path, NO_VALUE, "needs times.mttr: repairs last")
+    timed = all(host.p is None for host in asked.own.values()) and asked.upgrades is None and asked.standby is None
+    if shared and not alike and (not timed or asked.domains or asked.beta):
+        path = "upgrades" if asked.upgrades is not None else "times.crews"
+        rule = "is solved for equal hosts: no p of a host, no domains, no beta"
+        yield InputFault(path, NO_VALUE, rule)
+    if shared and asked.standby is not None and not asked.is_pair:
+        hint = "of two hosts with all operators they are"
+        yield InputFault("standby", NO_VALUE, "is not solved together with crews or upgrades", hint)
+    if times is not None and times.day_s is not None and (shared or asked.standby is not None or asked.own):
+        yield InputFault("times.day", times.day_s, "is solved for equal hosts that nobody repairs or upgrades")
+    if asked.beta and asked.own:
+        yield InputFault("beta", asked.beta, "is defined for hosts that are alike")
+    members = [host for domain in asked.domains.values() for host in domain.hosts]
+    if asked.beta and len(set(members)) < len(members):
+        yield InputFault("beta", asked.beta, "needs domains that share no host: a failure has one common cause")

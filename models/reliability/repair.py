@@ -1,0 +1,131 @@
+"""Hosts that wait for repair crews, and hosts that are taken down one by one for an upgrade.
+
+With fewer crews than hosts the hosts are not independent any more, but equal hosts are alike: given that k of N are
+down, every set of k is as likely. So
+
+    P(broken) = sum_k P(k of N are down) P(broken | k down),
+
+where the first factor comes from a Markov chain on numbers of hosts (equal hosts lumped; Kemeny and Snell, *Finite
+Markov Chains*, 1960) and the second counts failure sets.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from models.checked_arrays import FloatArray
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.reliability.chains import stationary
+from models.reliability.cuts import Cuts, support
+from models.reliability.factoring import counts_by_size
+
+
+def down_law(n_hosts: int, mttf_s: float, mttr_s: float, crews: int) -> FloatArray:
+    """P(k hosts are down), k = 0 .. n_hosts: the machine repairman's birth and death chain, in closed form.
+
+    Host fail at rate 1 / MTTF each, and min(k, crews) of k are repaired at rate 1 / MTTR. Raises InputError.
+    """
+    _check(n_hosts, mttf_s, mttr_s, crews)
+    logs = np.zeros(n_hosts + 1)
+    for k in range(1, n_hosts + 1):
+        logs[k] = logs[k - 1] + math.log((n_hosts - k + 1) * mttr_s / (min(k, crews) * mttf_s))
+    weights = np.exp(logs - logs.max())
+    found: FloatArray = weights / weights.sum()
+    return found
+
+
+def upgrade_law(
+    n_hosts: int,
+    mttf_s: float,
+    mttr_s: float,
+    crews: int,
+    every_s: float,
+    upgrade_s: float,
+    *,
+    only_whole: bool = False,
+) -> FloatArray:
+    """P(k hosts are down), k = 0 .. n_hosts, while hosts are upgraded one at a time.
+
+    After an exponential time of mean `every_s` the next host, any that is up, is taken down for a mean of `upgrade_s`;
+    with `only_whole` only while no host has failed. Hosts in an upgrade do not fail. Raises InputError.
+    """
+    _check(n_hosts, mttf_s, mttr_s, crews)
+    raise_if_any(
+        InputFault(name, value, "must be longer than zero")
+        for name, value in (("every_s", every_s), ("upgrade_s", upgrade_s))
+        if not 0 < value < math.inf
+    )
+    states = [(failed, busy) for failed in range(n_hosts + 1) for busy in (0, 1) if failed + busy <= n_hosts]
+    place = {state: index for index, state in enumerate(states)}
+    rates: dict[tuple[int, int], float] = {}
+    for failed, busy in states:
+        here, up = place[failed, busy], n_hosts - failed - busy
+        if up:
+            rates[here, place[failed + 1, busy]] = up / mttf_s
+        if failed:
+            rates[here, place[failed - 1, busy]] = min(failed, crews) / mttr_s
+        if busy:
+            rates[here, place[failed, 0]] = 1 / upgrade_s
+        elif up and (not only_whole or failed == 0):
+            rates[here, place[failed, 1]] = 1 / every_s
+    chances = stationary(len(states), rates)
+    found = np.zeros(n_hosts + 1)
+    for (failed, busy), chance in zip(states, chances, strict=True):
+        found[failed + busy] += chance
+    return found
+
+
+def pair_unavailability(mttf_s: float, mttr_s: float, crews: int, take_over_s: float, coverage: float) -> float:
+    """P(nobody serves) of a primary with a standby on another host, both exponential, by its Markov chain.
+
+    Who serves fails at 1 / MTTF: with `coverage` the standby takes over after an exponential time of mean
+    `take_over_s`, else nobody does until the repair. The host that comes back is the standby. Raises InputError.
+    """
+    _check(2, mttf_s, mttr_s, crews)
+    if not 0 <= coverage <= 1:
+        raise InputError.at("coverage", coverage, "must be between 0 and 1")
+    if not 0 < take_over_s < math.inf:
+        raise InputError.at("take_over_s", take_over_s, "must be longer than zero")
+    both, alone, switching, uncovered, none = range(5)
+    fails, repairs = 1 / mttf_s, 1 / mttr_s
+    rates = {
+        (both, switching): coverage * fails,
+        (both, uncovered): (1 - coverage) * fails,
+        (both, alone): fails,  # the standby's own
+        (switching, alone): 1 / take_over_s,
+        (switching, both): repairs,
+        (switching, none): fails,
+        (uncovered, both): repairs,
+        (uncovered, none): fails,
+        (alone, both): repairs,
+        (alone, none): fails,
+        (none, alone): min(2, crews) * repairs,
+    }
+    found = stationary(5, {pair: rate for pair, rate in rates.items() if rate})
+    return float(found[switching] + found[uncovered] + found[none])
+
+
+def broken_given_down(cuts: Cuts, n_hosts: int) -> FloatArray:
+    """P(broken | k of n_hosts are down, any k alike), k = 0 .. n_hosts; cuts of hosts alone."""
+    n = support(cuts).bit_count()
+    if support(cuts).bit_length() > n_hosts:
+        raise InputError.at("cuts", NO_VALUE, f"must be of {n_hosts} hosts and nothing else")
+    counts = counts_by_size(cuts)
+    found = np.zeros(n_hosts + 1)
+    for k in range(n_hosts + 1):
+        sets = sum(counts[j] * math.comb(n_hosts - n, k - j) for j in range(min(n, k) + 1))
+        found[k] = sets / math.comb(n_hosts, k)
+    return found
+
+
+def _check(n_hosts: int, mttf_s: float, mttr_s: float, crews: int) -> None:
+    faults = [
+        InputFault(name, value, "must be longer than zero")
+        for name, value in (("mttf_s", mttf_s), ("mttr_s", mttr_s))
+        if not 0 < value < math.inf
+    ]
+    faults += [InputFault("crews", crews, "must be at least 1")] if crews < 1 else []
+    faults += [InputFault("n_hosts", n_hosts, "must be at least 1")] if n_hosts < 1 else []
+    raise_if_any(faults)

@@ -1,0 +1,108 @@
+"""The scenario: everything one file asks, as one frozen value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from models.scenario.cluster import HostGroup, Network, Placement
+from models.scenario.events import Elasticity, Event, FailureReplay, HostFailure, Limits, Migrate, Rescale, Targets
+from models.scenario.fault_tolerance import Detector, FaultTolerance
+from models.scenario.job import Operator
+from models.scenario.recording import Recording
+from models.scenario.workload import SourceWorkload
+from models.schema_types import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, Seed, frozen
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from models.scenario.inputs import RunInputs
+
+FORMAT: Final = 1
+
+
+class Scenario(Description):
+    """Job, workload, cluster, fault tolerance and events of one question, and how often it is answered.
+
+    Shapes are checked when the value is made; whether names that refer to each other fit is checked by
+    `models.scenario.rules.faults`, so that a file gets all its errors at once.
+    """
+
+    format: Literal[1] = FORMAT
+    """Version of this description."""
+    name: str = Field(default="", max_length=200)
+    """One line that says what is asked."""
+    seed: Seed = 1
+    """The seed from which every random number follows: 0 to 2^63 - 1."""
+    duration_s: PositiveSeconds = Field(alias="duration")
+    """Simulated time."""
+    warmup_s: Seconds = Field(default=0.0, alias="warmup")
+    """Time at the start that no statistic counts."""
+    replications: Count = 1
+    """Independent runs, pooled in the summary."""
+    workload: ReadOnlyMap[SourceWorkload]
+    """One table for each source operator: what comes in."""
+    operators: NamedMap[Operator]
+    """The job: one table for each operator."""
+    hosts: NamedMap[HostGroup]
+    """The cluster: one table for each group of equal hosts."""
+    network: Network = Network()
+    """The network between hosts."""
+    placement: Placement = Placement()
+    """Where tasks start."""
+    fault_tolerance: FaultTolerance = FaultTolerance()
+    """How state survives a failure."""
+    detector: Detector = Detector()
+    """How a failure is noticed."""
+    elasticity: Elasticity = Elasticity()
+    """When key groups move by themselves."""
+    events: ReadOnlyMap[Event] = Field(default_factory=dict, validate_default=True)
+    """What happens in the run: one table for each event."""
+    failures: FailureReplay | None = None
+    """Failures of hosts as a log has them."""
+    targets: Targets | None = None
+    """What the run must meet; a missed target makes exit code 4."""
+    recording: Recording = Recording()
+    """How much of what happens to single tuples is kept."""
+    limits: Limits = Limits()
+    """A scenario whose estimate is above one of these is refused."""
+    sweep: ReadOnlyMap[Annotated[tuple[Any, ...], AfterValidator(frozen)]] = Field(
+        default_factory=dict, validate_default=True
+    )
+    """What is varied: dotted path = list of values."""
+
+    @property
+    def migrates(self) -> bool:
+        """Whether a key group may move in the run."""
+        asked = any(isinstance(event, (Migrate, Rescale)) for event in self.events.values())
+        return asked or self.elasticity.policy != "none"
+
+    @property
+    def has_replicas(self) -> bool:
+        """Whether something has an active replica."""
+        return bool(self.fault_tolerance.replicas) or self.fault_tolerance.replica_plan is not None
+
+    @property
+    def counts(self) -> bool:
+        """Whether the load of each key group is looked at."""
+        wanted = self.recording.statistics or self.fault_tolerance.maintenance is not None
+        return wanted or self.elasticity.policy != "none"
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether a host can die in the run, or be taken for dead."""
+        named = self.failures is not None or any(isinstance(event, HostFailure) for event in self.events.values())
+        return named or self.detector.errs or any(group.failures is not None for group in self.hosts.values())
+
+    def graph(
+        self, of: Literal["operators", "tasks", "placement"] = "operators", inputs: RunInputs | None = None
+    ) -> nx.DiGraph[str]:
+        """Return the job as a networkx graph, to analyse and draw: its operators, its tasks, or tasks on hosts.
+
+        Attributes are in SI units with the unit in the name (`models.topology.job_graph`); rates count recorded series
+        where `inputs` has them. Each call makes a new graph.
+        """
+        from models.topology.job_graph import graph_of  # noqa: PLC0415 - which knows scenarios
+
+        return graph_of(self, of, inputs)

@@ -1,0 +1,147 @@
+"""What is asked to happen in a run, what would count as good, and what is varied: events, targets, limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from models.schema_types import (
+    Count,
+    Description,
+    FilePath,
+    PositiveBytes,
+    PositiveSeconds,
+    ReadOnlyMap,
+    Seconds,
+    Share,
+)
+
+PROTOCOLS = ("direct", "cpa", "cpal", "cpal_caught_up", "lazy_move")  # that are simulated
+
+
+class HostFailure(Description):
+    """A host dies; it comes back empty after `repair`, or never."""
+
+    kind: Literal["host-failure"] = "host-failure"
+    at_s: Seconds = Field(alias="at")
+    """When."""
+    host: str
+    """Host that dies."""
+    repair_s: PositiveSeconds | None = Field(default=None, alias="repair")
+    """Time until the host is back, empty; without it never."""
+
+
+class FailureReplay(Description):
+    """Hosts die and come back as a failure log says, beside what `events` and host groups say."""
+
+    log: FilePath
+    """A file of `holdfast failures --out`, relative to the scenario file."""
+    begin: str | None = None
+    """Instant of the log at which the run begins, in ISO 8601; without it the begin of the log's window."""
+    end: str | None = None
+    """Failures of the log from this instant on are left out."""
+    speed: float = Field(default=1.0, gt=0, le=1e9, strict=True)
+    """Seconds of the log in a second of the run."""
+    hosts: ReadOnlyMap[str] = Field(default_factory=dict, validate_default=True)
+    """Host = host of the log; without it hosts of the same name."""
+
+
+class Migrate(Description):
+    """A key group moves to another host by a migration protocol."""
+
+    kind: Literal["migrate"] = "migrate"
+    at_s: Seconds = Field(alias="at")
+    """When."""
+    operator: str
+    """Operator whose key group moves."""
+    key_group: int = Field(strict=True, ge=0)
+    """Key group that moves."""
+    host: str
+    """Host it moves to."""
+    protocol: str = "direct"
+    """Migration protocol."""
+
+
+class Rescale(Description):
+    """An operator gets another number of tasks."""
+
+    kind: Literal["rescale"] = "rescale"
+    at_s: Seconds = Field(alias="at")
+    """When."""
+    operator: str
+    """Operator that is rescaled."""
+    parallelism: Count
+    """New number of tasks, each on a host of its own."""
+    protocol: str = "direct"
+    """Migration protocol."""
+
+
+Event = Annotated[HostFailure | Migrate | Rescale, Field(discriminator="kind")]
+
+
+class Elasticity(Description):
+    """When key groups move by themselves, and when hosts come and go: a policy, its thresholds, the protocol."""
+
+    policy: Literal["none", "threshold"] = "none"
+    """When key groups move by themselves. `threshold`: when their host is overloaded, or is to be left."""
+    high: float = Field(default=0.85, gt=0, le=1, strict=True)
+    """Utilisation above which a host is overloaded, and which no move may bring a host above."""
+    low: float = Field(default=0.3, ge=0, lt=1, strict=True)
+    """Utilisation below which a host may be left."""
+    period_s: PositiveSeconds = Field(default=8.0, alias="period")
+    """Time between two looks at the load since the last one."""
+    begin_s: Seconds = Field(default=0.0, alias="begin")
+    """No decision is taken before; looks are from the start on."""
+    rest_s: Seconds = Field(default=16.0, alias="rest")
+    """A key group that was moved is left alone for so long, and a host that was acquired is kept."""
+    moves: Count = 4
+    """Key groups that may leave one host at one look."""
+    prefer: Literal["sufficient", "quarter", "useable"] = "sufficient"
+    """Which key groups are looked at first for one that fits where its checkpoint is, and so can move with its help:
+    the first one alone, the first quarter of those of the host, or all.
+    """
+    protocol: str = "direct"
+    """Migration protocol of moves to the host with the newest checkpoint; all others are `direct`."""
+    hosts: tuple[str, ...] = ()
+    """Host groups that key groups are moved from and to; without it all."""
+    scale_out: bool = Field(default=False, strict=True)
+    """Whether spare hosts are acquired when a key group fits nowhere."""
+    acquisition_s: Seconds = Field(default=30.0, alias="acquisition")
+    """Time until a host that is acquired can be used."""
+    scale_in: bool = Field(default=False, strict=True)
+    """Whether hosts below `low` are drained and released."""
+
+
+class Targets(Description):
+    """What the run must meet; a missed one makes exit code 4."""
+
+    latency_mean_s: PositiveSeconds | None = Field(default=None, alias="latency_mean")
+    """Mean latency, birth to sink."""
+    latency_p50_s: PositiveSeconds | None = Field(default=None, alias="latency_p50")
+    """Median latency."""
+    latency_p95_s: PositiveSeconds | None = Field(default=None, alias="latency_p95")
+    """95th percentile of the latency."""
+    latency_p99_s: PositiveSeconds | None = Field(default=None, alias="latency_p99")
+    """99th percentile of the latency."""
+    latency_p999_s: PositiveSeconds | None = Field(default=None, alias="latency_p999")
+    """99.9th percentile of the latency."""
+    latency_max_s: PositiveSeconds | None = Field(default=None, alias="latency_max")
+    """Largest latency."""
+    recovery_s: PositiveSeconds | None = Field(default=None, alias="recovery")
+    """Longest recovery, failure to caught up."""
+    lost: int | None = Field(default=None, strict=True, ge=0)
+    """Tuples lost."""
+    utilisation: Share | None = None
+    """Highest utilisation of an operator."""
+
+
+class Limits(Description):
+    """A scenario whose estimate is above one of these is refused before it starts."""
+
+    steps: Count = 1_000_000_000
+    """Tuples times operators they pass, over all replications."""
+    memory_bytes: PositiveBytes = Field(default=4e9, alias="memory")
+    """Memory for the records."""
+    time_s: PositiveSeconds = Field(default=1800.0, alias="time")
+    """Time of the computation."""

@@ -1,0 +1,158 @@
+"""Fault tolerance: how state survives a failure, and how a failure is noticed."""
+
+from __future__ import annotations
+
+from math import floor
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from models.distributions import TimeDistribution
+from models.schema_types import BytesPerSecond, Count, Description, FilePath, PositiveSeconds, ReadOnlyMap, Seconds
+
+
+class PlanFile(Description):
+    """An allocation read from a plan file."""
+
+    plan: FilePath
+    """Plan file, relative to the scenario file."""
+
+
+Allocation = Literal["baseline", "even", "sensitive-first", "exact", "expected-useable"] | PlanFile
+
+
+def _as_file(value: object) -> object:
+    return {"plan": value} if isinstance(value, str) and value.endswith(".json") else value
+
+
+class Maintenance(Description):
+    """Now and then the allocation is planned afresh from what statistics have seen, and checkpoints move if it pays."""
+
+    every_s: PositiveSeconds = Field(default=60.0, alias="every")
+    """Time between two comparisons with a fresh allocation."""
+    first_s: PositiveSeconds | None = Field(default=None, alias="first")
+    """When the first one is; without it after `every`."""
+    theta: float = Field(default=0.1, ge=0, strict=True)
+    """Checkpoints move while the score is worse than the fresh one by more than this share of the fresh one."""
+    window_s: PositiveSeconds | None = Field(default=None, alias="window")
+    """Statistics of so long before count; without it all since the start of the run."""
+    method: Literal["even", "sensitive-first", "exact", "tie-band", "expected-useable"] = "exact"
+    """How a fresh allocation is planned: by a method that statistics are enough for."""
+    zero_below: float = Field(default=0.0, ge=0, le=1, strict=True)
+    """Correlations below this count as none: short statistics have some by chance."""
+
+    @property
+    def begin_s(self) -> float:
+        """When the first comparison is."""
+        return self.every_s if self.first_s is None else self.first_s
+
+
+class ActiveReplica(Description):
+    """Key groups or tasks of an operator that are processed on a second host, too, in silence.
+
+    When their own host dies the replica answers, as soon as that is noticed, and keeps its place from then on.
+    """
+
+    operator: str
+    """Operator that is replicated."""
+    host: str
+    """Host of the replica, another than that of what it replicates."""
+    tasks: tuple[str, ...] | None = None
+    """Tasks of the operator, with all their key groups; without it and `key_groups` all."""
+    key_groups: tuple[int, ...] | None = None
+    """Key groups of the operator, or numbers of tasks where it has no input by key."""
+    spares: tuple[str, ...] = ()
+    """Hosts on which a replica is made anew when one has taken over or is lost, the first that can; if none of them
+    can, where a replica or what it replicates was at the start, once that host is back."""
+    renew: bool = Field(default=True, strict=True)
+    """Whether replicas are made anew."""
+
+
+class ReplicaPlan(Description):
+    """Active replicas as a file of `plan replicas --out` has them, in place of entries one by one.
+
+    Tasks of its operators that `placement` says nothing about start on the host of the plan's primary.
+    """
+
+    plan: FilePath
+    """Plan file, relative to the scenario file."""
+    operators: ReadOnlyMap[str] = Field(default_factory=dict, validate_default=True)
+    """Operator of the plan = operator of the scenario; without an entry the one of the same name, with underscores for
+    dots.
+    """
+    hosts: tuple[str, ...] | None = None
+    """Hosts that the plan counts from 0, by name; without it all that are in use, in the order of the file."""
+    without: tuple[str, ...] = ()
+    """Operators of the plan that get no replica, or that the scenario does not have."""
+    spares: tuple[str, ...] = ()
+    """Spares of each replica."""
+    renew: bool = Field(default=True, strict=True)
+    """Whether replicas are made anew."""
+
+
+class FaultTolerance(Description):
+    """Checkpoints with upstream backup, or another method that the schema knows already."""
+
+    method: Literal["none", "checkpoint", "active-replication", "upstream-backup"] = "none"
+    """How state survives a failure."""
+    interval_s: PositiveSeconds = Field(default=5.0, alias="interval")
+    """Time between two checkpoints."""
+    kind: Literal["full", "incremental"] = "incremental"
+    """What a checkpoint holds: the whole state, or what changed since the one before."""
+    store: Literal["nodes", "remote", "upstream"] = "nodes"
+    """Where checkpoints are kept: on other hosts, in a remote store, or upstream."""
+    guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
+    """What holds after a recovery."""
+    duplicate_s: Seconds = Field(default=0.0, alias="duplicate")
+    """Time that a task needs to drop a duplicate, where the guarantee is exactly-once."""
+    allocation: Annotated[Allocation, BeforeValidator(_as_file, json_schema_input_type=Allocation | str)] = "even"
+    """Which host holds which checkpoint: a method, or a table with the `plan` file."""
+    maintenance: Maintenance | None = None
+    """How the allocation follows the load in the run; without it the allocation of the start stays."""
+    copies: Count = 1
+    """Copies of each checkpoint."""
+    staggered: bool = Field(default=False, strict=True)
+    """Whether key groups are checkpointed one after the other instead of all at once."""
+    replicas: ReadOnlyMap[ActiveReplica] = Field(default_factory=dict, validate_default=True)
+    """Active replicas, under names of their own: they take over without a restore."""
+    replica_plan: ReplicaPlan | None = None
+    """Active replicas that a plan has chosen."""
+    restart: Literal["anywhere", "own-hosts"] = "anywhere"
+    """Where what is lost and has no replica goes on: on any live host, or only on hosts that are its own (at the start,
+    or of its replica and the spares of that), once one of them is back. `own-hosts` needs a remote store.
+    """
+    remote_bytes_per_s: BytesPerSecond = Field(default=100e6, alias="remote")
+    """Bandwidth of the remote store."""
+
+
+class Detector(Description):
+    """Hosts say that they live every `heartbeat`; one that was silent for `timeout` counts as dead.
+
+    Where heartbeats can be lost or late a host that lives can be silent for that long, too. It is then fenced: its
+    tasks are stopped as if it had died, and it is back, empty, with its next heartbeat that arrives.
+    """
+
+    heartbeat_s: PositiveSeconds = Field(default=1.0, alias="heartbeat")
+    """Time between two signs of life."""
+    timeout_s: PositiveSeconds = Field(default=5.0, alias="timeout")
+    """Silence after which a host counts as dead."""
+    loss: float = Field(default=0.0, ge=0, le=0.99, strict=True)
+    """Probability that a heartbeat is lost."""
+    delay: TimeDistribution | None = None
+    """By how much a heartbeat is late; without it not at all."""
+
+    @property
+    def errs(self) -> bool:
+        """Whether a host that lives can be silent for longer than between two heartbeats."""
+        return self.loss > 0 or self.delay is not None
+
+    @property
+    def suspicions_per_s(self) -> float:
+        """How often a host that lives is silent for too long, where heartbeats are lost and never late.
+
+        A heartbeat that arrives is followed by k = floor(timeout / heartbeat) lost ones with probability loss^k.
+        """
+        if self.delay is not None or not self.loss:
+            return 0.0
+        k, q = floor(self.timeout_s / self.heartbeat_s * (1 + 1e-12)), self.loss
+        return (1 - q) * q**k / self.heartbeat_s

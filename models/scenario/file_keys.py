@@ -1,0 +1,119 @@
+"""Which keys a file may have where, and their types: read off the descriptions for hints and reference."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from models import units
+from models.schema_types import Dimension
+
+_RATE_KEYS = ("constant", "steps", "ramp", "series", "profile")
+
+
+def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Key in a file -> field, in the order of the description."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def options(annotation: Any) -> Iterator[Any]:
+    """The alternatives of a type without `None`: models, mappings, tuples, literals and plain types."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from options(get_args(annotation)[0])
+    elif origin in (Union, types.UnionType):
+        for option in get_args(annotation):
+            yield from options(option)
+    elif annotation is not type(None):
+        yield annotation
+
+
+def models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The descriptions that a value of this type may be."""
+    return [x for x in options(annotation) if isinstance(x, type) and issubclass(x, BaseModel)]
+
+
+def entry_of(annotation: Any) -> Any:
+    """The type of the entries of a mapping or a list; None for anything else."""
+    for option in options(annotation):
+        origin, arguments = get_origin(option), get_args(option)
+        if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+            return arguments[1]
+        if origin is tuple:
+            return arguments[0]
+    return None
+
+
+def dimension_of(annotation: Any, metadata: Sequence[Any] = ()) -> str | None:
+    """The dimension of a quantity ("s", "B", ...); None where the value has no unit."""
+    for mark in metadata:
+        if isinstance(mark, Dimension):
+            return mark.name
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        first, *marks = get_args(annotation)
+        return dimension_of(first, marks)
+    if origin in (Union, types.UnionType):
+        found = (dimension_of(option) for option in get_args(annotation))
+        return next((name for name in found if name), None)
+    return None
+
+
+def tag_of_model(model: type[BaseModel]) -> tuple[str, str] | None:
+    """The (key, value) by which a table says that it is this description; None where there is no such key."""
+    for key, field in fields_of(model).items():
+        values = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+        if len(values) == 1 and isinstance(values[0], str):
+            return key, values[0]
+    return None
+
+
+def _types_at(root: type[BaseModel], path: Sequence[str | int], labels: bool = False) -> tuple[Any, FieldInfo | None]:
+    """The type at a path, and the field where the path ends at one.
+
+    With `labels` the path is pydantic's: steps that are no key narrow a union to the alternative they name.
+    """
+    here: Any = root
+    field: FieldInfo | None = None
+    after_rate = False
+    for step in path:
+        models = models_in(here)
+        entry = entry_of(here)
+        if labels and after_rate and step in _RATE_KEYS:
+            here = Union[tuple(m for m in models if step in fields_of(m)) or (here,)]  # noqa: UP007
+            after_rate = False
+            continue
+        after_rate = step == "rate"
+        holders = [model for model in models if step in fields_of(model)]
+        tagged = [model for model in models if (tag_of_model(model) or ("", ""))[1] == step]
+        if labels and tagged:
+            here = Union[tuple(tagged)]  # noqa: UP007
+        elif holders:
+            field = fields_of(holders[0])[str(step)]
+            here = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        elif not models and entry is not None:
+            field, here = None, entry
+    return here, field
+
+
+def children_at(root: type[BaseModel], path: Sequence[str | int], *, labels: bool = False) -> list[str]:
+    """The keys that the table at `path` may have; none for maps of free names and for plain values."""
+    here, _ = _types_at(root, path, labels)
+    return list(dict.fromkeys(key for model in models_in(here) for key in fields_of(model)))
+
+
+def is_free_map(root: type[BaseModel], path: Sequence[str | int]) -> bool:
+    """Whether the value at `path` is a map from names that the user chooses."""
+    here, _ = _types_at(root, path)
+    return not models_in(here) and entry_of(here) is not None
+
+
+def example_at(root: type[BaseModel], path: Sequence[str | int]) -> str:
+    """An example of the quantity at `path`; "" where it has no unit."""
+    here, _ = _types_at(root, path)
+    dimension = dimension_of(here)
+    return units.example(dimension) if dimension else ""

@@ -1,0 +1,155 @@
+"""The job: operators, how their outputs are partitioned, what a tuple costs and what state it leaves."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from models.distributions import TimeDistribution
+from models.scenario.workload import OutputKeys
+from models.schema_types import (
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Description,
+    Name,
+    PositiveBytes,
+    PositiveSeconds,
+    ReadOnlyMap,
+    Share,
+)
+
+Kind = Literal["source", "map", "filter", "aggregate", "join", "sink"]
+Partitioning = Literal["key", "shuffle", "forward", "broadcast"]
+
+
+class PerKeyState(Description):
+    """State of a fixed size for each key that was seen."""
+
+    model: Literal["per-key"] = "per-key"
+    entry_bytes: PositiveBytes = Field(alias="bytes")
+    """State of one key."""
+
+
+class FixedState(Description):
+    """State of the same size for each key group, whatever was processed."""
+
+    model: Literal["fixed"] = "fixed"
+    group_bytes: Bytes = Field(alias="bytes")
+    """State of one key group."""
+
+
+class PerTupleState(Description):
+    """State that grows by a fixed size with each tuple."""
+
+    model: Literal["per-tuple"] = "per-tuple"
+    entry_bytes: PositiveBytes = Field(alias="bytes")
+    """State that one tuple adds."""
+
+
+class WindowState(Description):
+    """Tuples of the last `length` before the newest one are kept, by event time."""
+
+    model: Literal["window"] = "window"
+    entry_bytes: PositiveBytes = Field(alias="bytes")
+    """State of one tuple."""
+    length_s: PositiveSeconds = Field(alias="length")
+    """How long a tuple is kept."""
+
+
+State = Annotated[PerKeyState | FixedState | PerTupleState | WindowState, Field(discriminator="model")]
+
+
+class Output(Description):
+    """What a tuple that leaves looks like: its size, and new keys where the operator changes them."""
+
+    tuple_bytes: PositiveBytes = Field(default=100.0, alias="tuple")
+    """Size of a tuple that leaves."""
+    keys: OutputKeys | None = None
+    """New keys; without it a tuple keeps the key it came with."""
+
+
+class Window(Description):
+    """A window of event time; output at its end, when the watermark passes it.
+
+    The event time of a tuple is its birth. Windows begin at the multiples of `slide`, the first at 0.
+    """
+
+    length_s: PositiveSeconds = Field(alias="length")
+    """Length of the window."""
+    slide_s: PositiveSeconds | None = Field(default=None, alias="slide")
+    """Time between the starts of two windows; without it windows do not overlap."""
+
+    @property
+    def step_s(self) -> float:
+        """Time between the starts of two windows."""
+        return self.length_s if self.slide_s is None else self.slide_s
+
+
+class Timer(Description):
+    """Output at regular instants, whatever comes in; its key is 0 unless `output.keys` says otherwise."""
+
+    every_s: PositiveSeconds = Field(alias="every")
+    """Time between two outputs of a task."""
+
+
+class Operator(Description):
+    """One operator of the dataflow; `parallelism` tasks, each of `threads` threads.
+
+    `takes` says which share of an upstream's tuples the operator reads, where it does not read all: a number, or the
+    name of a stream of the profile, whose measured selectivity is the share.
+    """
+
+    kind: Kind
+    """What the operator is."""
+    inputs: ReadOnlyMap[Partitioning] = Field(default_factory=dict, validate_default=True)
+    """Upstream operator = how its output is partitioned: `key`, `shuffle`, `forward` or `broadcast`."""
+    takes: ReadOnlyMap[Share | Name] = Field(default_factory=dict, validate_default=True)
+    """Upstream operator = share of its tuples that is read: a number, or a stream of the profile."""
+    parallelism: Count = 1
+    """Number of tasks."""
+    threads: Count = 1
+    """Threads of each task; more than one only where nothing is keyed and no state is kept."""
+    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000, strict=True)
+    """A free core that tasks share takes what has the highest priority, then what arrived first."""
+    key_groups: Count | None = None
+    """Number of key groups; without it one for each task."""
+    service: TimeDistribution | None = None
+    """Time one tuple takes on a host of speed 1."""
+    selectivity: float = Field(default=1.0, ge=0, le=1e6, strict=True)
+    """Mean number of tuples that leave for each that comes in; with a window for each key in each window, of a join
+    for each pair of tuples with equal keys in one window."""
+    output: Output | None = None
+    """What a tuple that leaves looks like."""
+    state: State | None = None
+    """State that is kept."""
+    window: Window | None = None
+    """Window of an aggregate, which emits for each key at its end and nothing at a tuple, or of a join."""
+    timer: Timer | None = None
+    """Makes each task emit at regular instants as well."""
+    buffer: Count | None = None
+    """Places of a task for tuples in its queue and those under way to it; without it there is no bound. Where none is
+    free the senders wait, up to the source.
+    """
+    serialise_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="serialise")
+    """Speed at which state is turned into bytes."""
+    deserialise_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="deserialise")
+    """Speed at which bytes are turned into state."""
+
+    @property
+    def keyed(self) -> bool:
+        """Whether an input is partitioned by key: then state and recovery are by key group."""
+        return "key" in self.inputs.values()
+
+    @property
+    def movable(self) -> bool:
+        """Whether its key groups can move from host to host: of an aggregate or a join."""
+        return self.keyed and self.kind in ("aggregate", "join")
+
+    @property
+    def groups(self) -> int:
+        """Number of units of state and recovery: key groups, or one for each task where nothing is keyed."""
+        if not self.keyed:
+            return self.parallelism
+        return self.key_groups or self.parallelism

@@ -1,0 +1,273 @@
+"""From plain tables, as a TOML file gives them, to a Scenario; with all faults at once where that cannot be.
+
+Shapes are checked first. What is broken is then left out and the rest is checked for references and
+consistency, so that one misspelt key does not hide a missing input.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.scenario import rules
+from models.scenario.description import FORMAT, Scenario
+from models.scenario.file_keys import children_at, is_free_map
+from models.scenario.writing import raw_of
+from models.schema_types import FROM_FILE
+from models.validation_messages import Step, faults_of, nearest, path_text
+
+_TABLES = ("workload", "operators", "hosts", "events")  # of which one broken entry leaves the others usable
+_STAND_IN: Mapping[str, Any] = {"duration": "1 s", "workload": {}, "operators": {}, "hosts": {}}
+_MOST_TRIED = 1000  # scenarios that are made to check the values of a sweep
+_ENOUGH = 20  # combinations in which a value has the same fault: it is the value's own
+_NOT_VARIED = ("sweep", "replications", "format")
+
+
+def scenario_from(raw: object, *, from_file: bool = True) -> Scenario:
+    """The scenario that the tables describe.
+
+    With `from_file` quantities must carry units; without it bare numbers are in SI units. Raises InputError
+    with every fault: shapes, references, consistency, and sweep values that do not make a valid scenario.
+    """
+    scenario = _checked(raw, from_file=from_file)
+    raise_if_any(_sweep_faults(scenario))
+    return scenario
+
+
+def _checked(raw: object, *, from_file: bool) -> Scenario:
+    if not isinstance(raw, Mapping):
+        raise InputError.at("scenario", raw, "must be a table")
+    _check_format(raw)
+    context = FROM_FILE if from_file else {}
+    try:
+        scenario = _validated(raw, context)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        faults = faults_of(details, raw, Scenario)
+        broken = {_unit_of(entry["loc"]) for entry in details}
+        raise InputError(*faults, *_faults_of_the_rest(raw, broken, context)) from None
+    raise_if_any(rules.faults(scenario))
+    return scenario
+
+
+def _validated(raw: Mapping[str, Any], context: Mapping[str, Any]) -> Scenario:
+    by_name = not context  # names of fields with units, such as duration_s, belong to code
+    return Scenario.model_validate(raw, by_alias=True, by_name=by_name, context=dict(context))
+
+
+def _check_format(raw: Mapping[str, Any]) -> None:
+    given = raw.get("format", FORMAT)
+    if isinstance(given, bool) or not isinstance(given, int) or given != FORMAT:
+        raise InputError.at("format", given, f"is not a format known here: {FORMAT} is")
+
+
+def _unit_of(loc: tuple[Step, ...]) -> tuple[str, ...]:
+    """What has to be left out because of an error: an entry of a table of entries, or a whole section."""
+    if loc and loc[0] in _TABLES and len(loc) > 1:
+        return str(loc[0]), str(loc[1])
+    return (str(loc[0]),) if loc else ()
+
+
+def _faults_of_the_rest(
+    raw: Mapping[str, Any], broken: set[tuple[str, ...]], context: Mapping[str, Any]
+) -> list[InputFault]:
+    rest: dict[str, Any] = {}
+    for key, value in raw.items():
+        if (key,) in broken:
+            continue
+        if key in _TABLES and isinstance(value, Mapping):
+            value = {name: entry for name, entry in value.items() if (key, name) not in broken}  # noqa: PLW2901
+        rest[key] = value
+    for key, value in _STAND_IN.items():
+        rest.setdefault(key, value)
+    try:
+        scenario = _validated(rest, context)
+    except ValidationError:  # the rest cannot stand alone: the faults of shape have to do
+        return []
+    return rules.faults(scenario, frozenset(".".join(unit) for unit in broken))
+
+
+def _sweep_faults(scenario: Scenario) -> Iterator[InputFault]:
+    """Faults of paths that cannot be varied, and of values that are in no valid scenario."""
+    if not scenario.sweep:
+        return
+    base = raw_of(scenario)
+    base.pop("sweep", None)
+    paths: dict[str, Sequence[Any]] = {}
+    for path, values in scenario.sweep.items():
+        where = path_text(("sweep", path))
+        if split_path(path)[0] in _NOT_VARIED:
+            yield InputFault(where, NO_VALUE, "cannot be varied: it is the same for all designs")
+        elif not values:
+            yield InputFault(where, NO_VALUE, "must have a value at least")
+        else:
+            paths[path] = values
+            for index, value in enumerate(values):
+                if any(type(one) is type(value) and one == value for one in values[:index]):
+                    yield InputFault(path_text(("sweep", path, index)), value, "is there already: each value once")
+    yield from _values_that_never_fit(base, paths)
+
+
+def _values_that_never_fit(base: Mapping[str, Any], paths: Mapping[str, Sequence[Any]]) -> Iterator[InputFault]:
+    """Faults of values that fit neither alone nor with others; quietly none for what a thousand attempts leave open."""
+    left = _MOST_TRIED
+    for path, values in paths.items():
+        others = {name: inner for name, inner in paths.items() if name != path}
+        for index, value in enumerate(values):
+            if left <= 0:
+                return
+            left -= 1
+            fault = _fault_of(base, {path: value})
+            if fault is None:
+                continue
+            never, tried = _never_fits(base, {path: value}, others, fault, left)
+            left -= tried
+            if never:
+                where = path_text(("sweep", path, index))
+                reason = fault.rule if fault.path == path else f"gives {fault}"
+                yield InputFault(where, value, reason, fault.hint if fault.path == path else "")
+
+
+def _never_fits(
+    base: Mapping[str, Any],
+    own: Mapping[str, object],
+    others: Mapping[str, Sequence[Any]],
+    fault: InputFault,
+    most: int,
+) -> tuple[bool, int]:
+    """Whether no combination makes a setting valid, as far as `most` of them can tell; how many were tried."""
+    tried, faults = 0, {str(fault)}
+    for settings in _combinations(own, others):
+        if tried >= most:
+            return tried >= _ENOUGH and fault.path in own and len(faults) == 1, tried
+        found = _fault_of(base, settings)
+        tried += 1
+        if found is None:
+            return False, tried
+        faults.add(str(found))
+    return True, tried
+
+
+def _combinations(own: Mapping[str, object], others: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, object]]:
+    """All settings of a sweep with this one, neighbours far apart, since only the first may be tried."""
+    count = math.prod(map(len, others.values())) if others else 0
+    step = next(k for k in range(max(1, int(0.618 * count)), count + 2) if math.gcd(k, count) == 1)
+    for number in range(count):
+        place, settings = number * step % count, dict(own)
+        for name, values in others.items():
+            place, index = divmod(place, len(values))
+            settings[name] = values[index]
+        yield settings
+
+
+def _fault_of(base: Mapping[str, Any], settings: Mapping[str, object]) -> InputFault | None:
+    """The first fault of the scenario with the settings."""
+    try:
+        tables, wrong_paths = _changed(base, settings)
+        raise_if_any(wrong_paths)
+        _checked(tables, from_file=True)
+    except InputError as error:
+        return error.faults[0]
+    return None
+
+
+def scenario_with(scenario: Scenario | Mapping[str, Any], changes: Mapping[str, object]) -> Scenario:
+    """The scenario with other values at dotted paths such as "fault_tolerance.interval".
+
+    Values are as in a file. Raises InputError for paths that no scenario has and for values that do not fit.
+    """
+    raw = raw_of(scenario) if isinstance(scenario, Scenario) else scenario
+    tables, faults = _changed(raw, changes)
+    return _with_faults(tables, faults)
+
+
+def scenario_with_settings(raw: Mapping[str, Any], settings: Mapping[str, str]) -> Scenario:
+    """The scenario of a file with settings of a command line: each text is a TOML value if it can be."""
+    tables, faults = _changed(raw, {path: _toml_value(text) for path, text in settings.items()})
+    return _with_faults(tables, faults)
+
+
+def _with_faults(tables: Mapping[str, Any], faults: list[InputFault]) -> Scenario:
+    """The scenario, or an InputError with the faults that are known already and those of the tables."""
+    try:
+        scenario = scenario_from(tables)
+    except InputError as error:
+        raise InputError(*faults, *error.faults) from None
+    raise_if_any(faults)
+    return scenario
+
+
+def _toml_value(text: str) -> object:
+    try:
+        found = tomllib.loads(f"value = {text}\n")
+    except (ValueError, RecursionError):
+        return text
+    return found["value"] if len(found) == 1 else text
+
+
+def _changed(raw: Mapping[str, Any], changes: Mapping[str, object]) -> tuple[dict[str, Any], list[InputFault]]:
+    """The tables with the changes whose paths exist, and the faults of the others."""
+    tables: dict[str, Any] = copy.deepcopy(_thawed(raw))
+    faults = []
+    for path, value in changes.items():
+        steps = split_path(path)
+        fault = _path_fault(tables, path, steps)
+        if fault is not None:
+            faults.append(fault)
+            continue
+        here = tables
+        for step in steps[:-1]:
+            if not isinstance(here.get(step), dict):
+                here[step] = {}
+            here = here[step]
+        here[steps[-1]] = value
+    return tables, faults
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _thawed(entry) for key, entry in value.items()}
+    return value
+
+
+def split_path(path: str) -> list[str]:
+    """The keys of a dotted path; keys with dots may be quoted, as in TOML.
+
+    >>> split_path('placement.tasks."count-0"')
+    ['placement', 'tasks', 'count-0']
+    """
+    steps, here, quote = [], "", ""
+    for c in path:
+        if quote:
+            quote, here = ("", here) if c == quote else (quote, here + c)
+        elif c in "\"'":
+            quote = c
+        elif c == ".":
+            steps.append(here.strip())
+            here = ""
+        else:
+            here += c
+    return [*steps, here.strip()]
+
+
+def _path_fault(tables: Mapping[str, Any], path: str, steps: list[str]) -> InputFault | None:
+    """What is wrong with a path: a key that the schema has not, or a name that the scenario has not."""
+    here: Any = tables
+    for index, step in enumerate(steps):
+        known = children_at(Scenario, steps[:index])
+        present = list(here) if isinstance(here, Mapping) else []
+        inside_plain = not known and not is_free_map(Scenario, steps[:index])
+        # Names in maps such as `placement.tasks` are free, but what lies inside of one must be there.
+        unknown_name = not known and step not in present and index < len(steps) - 1
+        if not step or inside_plain or (known and step not in known) or unknown_name:
+            choices = known or present
+            where = path_text((step,)) if index == 0 else path_text(steps[: index + 1])
+            return InputFault(where if step else (path or "path"), NO_VALUE, "no such key", nearest(step, choices))
+        here = here.get(step) if isinstance(here, Mapping) else None
+    return None

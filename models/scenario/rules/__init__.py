@@ -1,0 +1,30 @@
+"""Rules over a whole scenario: references that must exist, things that must fit, what deserves a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import chain
+
+from models.errors import InputFault
+from models.scenario.description import Scenario
+from models.scenario.rules import cluster, dataflow, fault_tolerance, replicas, times
+from models.scenario.rules.advice import Advice, causes_of_backlog, warnings
+from models.scenario.rules.support import not_simulated
+
+__all__ = ["Advice", "causes_of_backlog", "faults", "not_simulated", "warnings"]
+
+
+def faults(scenario: Scenario, broken: Collection[str] = ()) -> list[InputFault]:
+    """Everything in the scenario that contradicts itself, in the order of a file; empty when all is well.
+
+    `broken` names sections ("duration") and entries ("operators.count") that could not be read and are left
+    out of `scenario`: nothing is said about what refers to them.
+    """
+    found = chain(
+        times.faults(scenario, broken),
+        dataflow.faults(scenario, broken),
+        cluster.faults(scenario, broken),
+        fault_tolerance.faults(scenario, broken),
+        replicas.faults(scenario, broken),
+    )
+    return list(found)

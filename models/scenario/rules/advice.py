@@ -1,0 +1,224 @@
+"""Warnings: what is legal and probably not what was meant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from models import display, units
+from models.reliability.times import mostly_down
+from models.scenario.cluster import ExponentialFailures, ScheduledFailures
+from models.scenario.description import Scenario
+from models.scenario.events import HostFailure
+from models.scenario.inputs import RunInputs
+from models.steady_state.checkpoint_traffic import Bottleneck, bottlenecks
+from models.steady_state.load import Load, expected_load
+from models.topology.layout import host_name, placement, spare_hosts, task_name
+from models.validation_messages import path_text
+
+_MOST_NAMES = 5
+_WORTH_NAMING = 0.005
+_OTHERS = {"sends": "records", "writes": "services", "stores": "others"}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing to think about: where, and what about it."""
+
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | None = None) -> list[Advice]:
+    """What deserves a second look in a valid scenario; `load` where it was computed already."""
+    known = load or expected_load(scenario, inputs)
+    return list(
+        chain(
+            _of_load(scenario, known),
+            _of_memory(scenario, known),
+            _of_times(scenario),
+            _of_failures(scenario),
+            _of_repairs(scenario),
+            _of_checkpoints(scenario, known, inputs),
+            _of_hosts(scenario, known),
+            _of_elasticity(scenario),
+        )
+    )
+
+
+def causes_of_backlog(scenario: Scenario, inputs: RunInputs | None = None) -> list[Advice]:
+    """Return what cannot keep up, by expected values: tasks, hosts, links, and the writing of checkpoints."""
+    load = expected_load(scenario, inputs)
+    return [*_of_load(scenario, load), *_of_checkpoints(scenario, load, inputs)]
+
+
+def _of_memory(scenario: Scenario, load: Load) -> Iterator[Advice]:
+    """State beyond the memory of a host: the simulator does not stop there."""
+    placed = placement(scenario)
+    needed: dict[str, float] = {}
+    for name, operator in scenario.operators.items():
+        for index in range(operator.parallelism):
+            host = placed[task_name(name, index)]
+            share = float(load.operators[name].task_shares[index])
+            needed[host] = needed.get(host, 0.0) + load.operators[name].state_bytes * share
+    for name, group in scenario.hosts.items():
+        most = max((needed.get(host_name(name, k), 0.0) for k in range(group.count)), default=0.0)
+        if group.memory_bytes is not None and most > group.memory_bytes:
+            text = f"a host would hold {display.size(most)} of state at the end; the run goes on as if it fitted"
+            yield Advice(path_text(("hosts", name, "memory")), text)
+
+
+def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
+    for name, operator in load.operators.items():
+        mean, peak = float(operator.utilisation.max(initial=0.0)), operator.peak_utilisation
+        yield from _over_one(path_text(("operators", name)), "its busiest task", mean, peak)
+    seen: set[object] = set()
+    for host, host_load in load.hosts.items():
+        group = host.rpartition("-")[0]
+        if scenario.hosts[group].cpu != "dedicated" and group not in seen:
+            found = list(
+                _over_one(path_text(("hosts", group)), host, host_load.utilisation, host_load.peak_utilisation)
+            )
+            seen.update([group] if found else [])
+            yield from found
+    for host, host_load in load.hosts.items():
+        group = host.rpartition("-")[0]
+        if (host_load.link_utilisation or 0.0) > 1 and (group, "link") not in seen:
+            seen.add((group, "link"))
+            text = f"the link of {host} would need {display.number(host_load.link_utilisation)} times its bandwidth"
+            yield Advice(path_text(("hosts", group, "network")), text)
+
+
+def _over_one(path: str, who: str, mean: float, peak: float) -> Iterator[Advice]:
+    if mean >= 1:
+        yield Advice(
+            path, f"utilisation of {who} is {display.share(mean)} on average: queues grow as long as the run lasts"
+        )
+    elif peak >= 1:
+        high, usual = display.share(peak), display.share(mean)
+        yield Advice(path, f"utilisation of {who} is {high} at the peak and {usual} on average: a backlog builds up")
+
+
+def _of_times(scenario: Scenario) -> Iterator[Advice]:
+    duration, tolerance = scenario.duration_s, scenario.fault_tolerance
+    if scenario.warmup_s > duration / 2:
+        yield Advice("warmup", "is more than half of the run")
+    if tolerance.method == "checkpoint" and tolerance.interval_s >= duration:
+        text = f"is not shorter than the run of {units.show(duration, 's')}: no checkpoint will be taken"
+        yield Advice("fault_tolerance.interval", text)
+    often = scenario.detector.suspicions_per_s * duration
+    if often >= 1:
+        times = f"about {display.about(often, 3)} times"
+        text = f"a healthy host is taken for dead {times} in the run: too many heartbeats are lost"
+        yield Advice("detector.loss", text)
+    if scenario.detector.timeout_s < scenario.detector.heartbeat_s and not scenario.detector.errs:
+        yield Advice("detector.timeout", "is shorter than the heartbeat: healthy hosts count as dead")
+    for name, event in scenario.events.items():
+        if isinstance(event, HostFailure) and _noticed_s(scenario, event) >= duration:
+            text = "is so late that the failure is not noticed before the run ends"
+            yield Advice(path_text(("events", name, "at")), text)
+    for name, group in scenario.hosts.items():
+        if isinstance(group.failures, ScheduledFailures) and min(group.failures.at_s) >= duration:
+            yield Advice(path_text(("hosts", name, "failures", "at")), "is after the end of the run")
+    for name, workload in scenario.workload.items():
+        steps = getattr(workload.rate, "steps", ())
+        if steps and steps[-1].at_s >= duration:
+            where = path_text(("workload", name, "rate", "steps", len(steps) - 1, "at"))
+            yield Advice(where, "is after the end of the run")
+
+
+def _noticed_s(scenario: Scenario, failure: HostFailure) -> float:
+    """When a failure is noticed: a time-out after the last heartbeat before it, or at the repair."""
+    heartbeat_s = scenario.detector.heartbeat_s
+    last = max(0.0, math.ceil(failure.at_s / heartbeat_s) - 1) * heartbeat_s
+    noticed = max(failure.at_s, last + scenario.detector.timeout_s)
+    return noticed if failure.repair_s is None else min(noticed, failure.at_s + failure.repair_s)
+
+
+def _of_failures(scenario: Scenario) -> Iterator[Advice]:
+    fails = any(group.failures is not None for group in scenario.hosts.values())
+    fails = fails or scenario.detector.errs or any(event.kind == "host-failure" for event in scenario.events.values())
+    method = scenario.fault_tolerance.method
+    if method == "checkpoint" and not fails and not scenario.migrates:
+        yield Advice("fault_tolerance", "checkpoints are taken and nothing ever fails")
+    if method == "none" and fails:
+        yield Advice("fault_tolerance", "hosts fail and nothing is checkpointed: state is lost")
+
+
+def _of_repairs(scenario: Scenario) -> Iterator[Advice]:
+    """Hosts that are up for less time than a repair takes."""
+    for name, group in scenario.hosts.items():
+        if isinstance(group.failures, ExponentialFailures):
+            path = path_text(("hosts", name, "failures", "mtbf"))
+            for said in mostly_down(path, group.failures.mtbf_s, group.failures.repair_s):
+                yield Advice(path, said.removeprefix(f"{path}: "))
+
+
+def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) -> Iterator[Advice]:
+    """Checkpoints that take longer than their interval: one warning for the slowest host, task and store."""
+    interval_s, seen = scenario.fault_tolerance.interval_s, set[str]()
+    for one in bottlenecks(scenario, load, inputs):
+        if one.does not in seen and interval_s < scenario.duration_s:
+            seen.add(one.does)
+            yield Advice("fault_tolerance.interval", _falls_behind(one, interval_s, scenario.duration_s))
+
+
+def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
+    """Return what cannot keep up, with figures, and which interval would do."""
+    size, rate, every = display.size(one.bytes_), display.byte_rate(one.bytes_per_s), units.show(interval_s, "s")
+    others = (
+        f" ({display.share(one.taken_share)} taken by {_OTHERS[one.does]})" if one.taken_share >= _WORTH_NAMING else ""
+    )
+    needs, _ = display.apart(one.needs_s, interval_s)  # what hardly exceeds the interval must not read as equal to it
+    text = f"{one.where} {one.does} {size} of them every {every}; over {rate}{others} they "
+    text += "never end" if math.isinf(one.needs_s) else f"take {needs}"
+    # Writing goes before the tuples that wait: checkpoints may be in time and the tuples are not.
+    late = one.does == "writes" and one.bytes_ <= one.bytes_per_s * interval_s
+    text = f"{'tuples beside checkpoints' if late else 'checkpoints'} cannot keep up: {text}"
+    if one.shortest_s is None or one.shortest_s >= duration_s:
+        return f"{text}, and no longer interval within the run keeps up"
+    shortest, _ = display.apart(one.shortest_s, interval_s)
+    return f"{text}; the shortest interval that keeps up is about {shortest}"
+
+
+def _of_elasticity(scenario: Scenario) -> Iterator[Advice]:
+    elasticity = scenario.elasticity
+    acquires = elasticity.policy != "none" and elasticity.scale_out
+    for name, group in scenario.hosts.items():
+        if group.spare and not acquires:
+            yield Advice(path_text(("hosts", name, "spare")), "spare hosts are never acquired without scale-out")
+        takes_part = elasticity.policy != "none" and (not elasticity.hosts or name in elasticity.hosts)
+        if takes_part and group.cpu == "dedicated":
+            text = "each thread has a core of its own: a host that counts as overloaded here need not be slow"
+            yield Advice(path_text(("hosts", name, "cpu")), text)
+    if elasticity.policy != "none" and max(elasticity.begin_s, elasticity.period_s) >= scenario.duration_s:
+        yield Advice("elasticity.period", "no decision is taken before the run ends")
+    yield from _of_maintenance(scenario)
+
+
+def _of_maintenance(scenario: Scenario) -> Iterator[Advice]:
+    maintenance, period_s = scenario.fault_tolerance.maintenance, scenario.elasticity.period_s
+    if maintenance is None:
+        return
+    where = f"fault_tolerance.maintenance.{'every' if maintenance.first_s is None else 'first'}"
+    if maintenance.begin_s >= scenario.duration_s:
+        yield Advice(where, "no allocation is compared before the run ends")
+    elif maintenance.begin_s < 2 * period_s:
+        yield Advice(where, f"is before the second look at the load: elasticity.period is {units.show(period_s, 's')}")
+
+
+def _of_hosts(scenario: Scenario, load: Load) -> Iterator[Advice]:
+    spare = {*spare_hosts(scenario)}
+    for replica in scenario.fault_tolerance.replicas.values():
+        spare.update((replica.host, *replica.spares))  # they wait for what they are for
+    idle = [host for host, found in load.hosts.items() if not found.tasks and host not in spare]
+    if idle:
+        shown = ", ".join(idle[:_MOST_NAMES]) + (
+            f" and {len(idle) - _MOST_NAMES} more" if len(idle) > _MOST_NAMES else ""
+        )
+        yield Advice("placement", f"no task starts on {shown}")

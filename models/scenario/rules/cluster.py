@@ -1,0 +1,170 @@
+"""Rules about the cluster: placement and events name what exists, and hosts have slots for what is placed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+from models.errors import NO_VALUE, InputFault
+from models.scenario.description import Scenario
+from models.scenario.events import HostFailure, Migrate, Rescale
+from models.scenario.rules.dataflow import MOST_TASKS
+from models.scenario.rules.names import broken_in, unknown_name, whole
+from models.topology import layout
+from models.validation_messages import path_text
+
+MOST_HOSTS = 100_000
+_NAMES_SHOWN = 1000
+
+
+def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Faults of hosts, placement and events."""
+    total = sum(group.count for group in scenario.hosts.values())
+    if not scenario.hosts and whole("hosts", broken):
+        yield InputFault("hosts", NO_VALUE, "at least one host is needed")
+    if total > MOST_HOSTS:
+        yield InputFault("hosts", NO_VALUE, f"{total} hosts are too many: {MOST_HOSTS} at most")
+    names = _Names(scenario, broken)
+    spare = list(_of_spare_hosts(scenario))
+    placed = [] if "placement" in broken else list(_of_placement(scenario, names))
+    yield from spare
+    yield from placed
+    if not placed and not spare and names.complete and 0 < total <= MOST_HOSTS:
+        yield from _of_slots(scenario)
+    yield from _of_events(scenario, names)
+    yield from _of_elasticity(scenario, broken)
+
+
+class _Names:
+    """Whether hosts and tasks of a name exist, told from the counts so that no long list is made."""
+
+    def __init__(self, scenario: Scenario, broken: Collection[str]) -> None:
+        self.hosts = {name: group.count for name, group in scenario.hosts.items()}
+        self.tasks = {name: operator.parallelism for name, operator in scenario.operators.items()}
+        self.unread_hosts = broken_in("hosts", broken)
+        self.unread_operators = broken_in("operators", broken)
+        self.no_hosts, self.no_operators = "hosts" in broken, "operators" in broken
+        few = sum(self.tasks.values()) <= MOST_TASKS
+        self.complete = few and whole("hosts", broken) and whole("operators", broken) and "placement" not in broken
+
+    def host(self, path: tuple[str, ...], name: str) -> InputFault | None:
+        """The fault of a host name that does not exist."""
+        if self.no_hosts or _exists(name, self.hosts, self.unread_hosts):
+            return None
+        return unknown_name(path, name, "host", _some(self.hosts))
+
+    def operator(self, path: tuple[str, ...], name: str, shown: object | None = None) -> InputFault | None:
+        """The fault of an operator name that does not exist."""
+        if self.no_operators or name in self.tasks or name in self.unread_operators:
+            return None
+        return unknown_name(path, name, "operator", self.tasks, shown)
+
+    def task(self, path: tuple[str, ...], name: str) -> InputFault | None:
+        """The fault of a task name that does not exist."""
+        if self.no_operators or _exists(name, self.tasks, self.unread_operators):
+            return None
+        return unknown_name(path, name, "task", _some(self.tasks), shown=NO_VALUE)
+
+
+def _exists(name: str, counts: dict[str, int], unread: set[str]) -> bool:
+    head, _, tail = name.rpartition("-")
+    if head in unread:
+        return True
+    return tail.isascii() and tail.isdigit() and str(int(tail[:12])) == tail and int(tail) < counts.get(head, 0)
+
+
+def _some(counts: dict[str, int]) -> list[str]:
+    return [f"{name}-{index}" for name, count in counts.items() for index in range(min(count, _NAMES_SHOWN))]
+
+
+def _of_placement(scenario: Scenario, names: _Names) -> Iterator[InputFault]:
+    for operator, group in scenario.placement.operators.items():
+        fault = names.operator(("placement", "operators", operator), operator, shown=NO_VALUE)
+        if fault:
+            yield fault
+        if group not in names.hosts and group not in names.unread_hosts and not names.no_hosts:
+            yield unknown_name(("placement", "operators", operator), group, "host group", names.hosts)
+    for task, host in scenario.placement.tasks.items():
+        here = ("placement", "tasks", task)
+        yield from (fault for fault in (names.task(here, task), names.host(here, host)) if fault)
+
+
+def _of_spare_hosts(scenario: Scenario) -> Iterator[InputFault]:
+    """Spare hosts are among those of the group, and whatever is placed at the start is on others."""
+    for name, group in scenario.hosts.items():
+        if group.spare > group.count:
+            yield InputFault(path_text(("hosts", name, "spare")), group.spare, f"must be at most count = {group.count}")
+    used = {name: group.used for name, group in scenario.hosts.items()}
+    if used and max(used.values()) <= 0:
+        yield InputFault("hosts", NO_VALUE, "at least one host that is not spare is needed")
+    for operator, host_group in scenario.placement.operators.items():
+        if used.get(host_group, 1) <= 0:
+            yield InputFault(path_text(("placement", "operators", operator)), host_group, "has no host but spare ones")
+    for task, host in scenario.placement.tasks.items():
+        head, _, tail = host.rpartition("-")
+        if head in used and tail.isdigit() and used[head] <= int(tail[:12]) < scenario.hosts[head].count:
+            yield InputFault(path_text(("placement", "tasks", task)), host, "is a spare host")
+
+
+def _of_elasticity(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Groups of hosts that exist, something to move, and spare hosts where some are to be acquired."""
+    if "elasticity" in broken:
+        return
+    elasticity, unread = scenario.elasticity, broken_in("hosts", broken)
+    for index, name in enumerate(elasticity.hosts):
+        if name not in scenario.hosts and name not in unread and "hosts" not in broken:
+            yield unknown_name(("elasticity", "hosts", index), name, "host group", scenario.hosts)
+    if elasticity.policy == "none":
+        return
+    movable = any(one.movable for one in scenario.operators.values())
+    if whole("operators", broken) and not movable:
+        rule = "no operator has key groups that can move"
+        yield InputFault(
+            "elasticity.policy", elasticity.policy, rule, "an aggregate or a join with an input by key has"
+        )
+    taking_part = [group for name, group in scenario.hosts.items() if not elasticity.hosts or name in elasticity.hosts]
+    if elasticity.scale_out and whole("hosts", broken) and not any(group.spare for group in taking_part):
+        rule, hint = "there is no spare host to acquire", "say how many of a host group are: spare = 2"
+        yield InputFault("elasticity.scale_out", "true", rule, hint)
+
+
+def _of_slots(scenario: Scenario) -> Iterator[InputFault]:
+    if all(group.slots is None for group in scenario.hosts.values()):
+        return
+    used = Counter(layout.placement(scenario).values())
+    reported = set()
+    for host, group in layout.hosts(scenario).items():
+        name = host.rpartition("-")[0]
+        if group.slots is not None and used[host] > group.slots and name not in reported:
+            reported.add(name)
+            yield InputFault(
+                path_text(("hosts", name, "slots")), group.slots, f"{used[host]} tasks are placed on {host}"
+            )
+
+
+def _of_events(scenario: Scenario, names: _Names) -> Iterator[InputFault]:
+    for name, event in scenario.events.items():
+        here = ("events", name)
+        if isinstance(event, (HostFailure, Migrate)):
+            fault = names.host((*here, "host"), event.host)
+            if fault:
+                yield fault
+        if isinstance(event, (Migrate, Rescale)):
+            fault = names.operator((*here, "operator"), event.operator)
+            if fault:
+                yield fault
+            yield from _of_groups(scenario, here, event)
+
+
+def _of_groups(scenario: Scenario, here: tuple[str, ...], event: Migrate | Rescale) -> Iterator[InputFault]:
+    operator = scenario.operators.get(event.operator)
+    if operator is None:
+        return
+    if not operator.keyed:
+        yield InputFault(path_text((*here, "operator")), event.operator, "has no input partitioned by key")
+    elif isinstance(event, Migrate) and event.key_group >= operator.groups:
+        where = path_text((*here, "key_group"))
+        yield InputFault(where, event.key_group, f"must be less than the {operator.groups} key groups")
+    elif isinstance(event, Rescale) and event.parallelism > operator.groups:
+        where = path_text((*here, "parallelism"))
+        yield InputFault(where, event.parallelism, f"must be at most the {operator.groups} key groups")

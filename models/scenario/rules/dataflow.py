@@ -1,0 +1,236 @@
+"""Rules about the job: every operator has the inputs, the service and the tasks that its kind asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import islice
+
+from models import display, units
+from models.errors import NO_VALUE, InputFault
+from models.scenario.description import Scenario
+from models.scenario.job import Operator
+from models.scenario.rules.names import broken_in, unknown_name, whole
+from models.scenario.workload import ProfileRate
+from models.topology import layout
+from models.validation_messages import path_text
+
+MOST_TASKS = 100_000
+MOST_GROUPS = 1_000_000
+MOST_WINDOWS = 1000  # that a tuple is in
+SHORTEST_S = 0.001  # of windows, and of the time between two watermarks or outputs of a timer
+_MOST_CYCLES = 10  # that are told of operators that reach each other
+_MOST_STEPS = 20  # of a cycle that are told
+_WITH_SERVICE = ("map", "filter", "aggregate", "join")
+
+
+def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Faults of workload tables, inputs, kinds, parallelism and the shape of the dataflow."""
+    yield from _of_workload(scenario, broken)
+    unread = broken_in("operators", broken)
+    known = dict.fromkeys((*scenario.operators, *unread))
+    profile = _has_profile(scenario) or not whole("workload", broken)
+    for name, operator in scenario.operators.items():
+        yield from _of_takes(name, operator, profile)
+        yield from _of_inputs(scenario, name, operator, known)
+        yield from _of_kind(name, operator)
+        yield from _of_window(name, operator)
+        yield from _of_timer(name, operator)
+        yield from _of_tasks(name, operator)
+    if whole("operators", broken):
+        yield from _of_shape(scenario)
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] == "a" else f"a {kind}"
+
+
+def _at(name: str, *keys: str) -> str:
+    return path_text(("operators", name, *keys))
+
+
+def _of_workload(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    unread = broken_in("operators", broken)
+    sources = [name for name, operator in scenario.operators.items() if operator.kind == "source"]
+    for name in scenario.workload:
+        if name in scenario.operators:
+            kind = scenario.operators[name].kind
+            if kind != "source":
+                yield InputFault(
+                    path_text(("workload", name)), NO_VALUE, f"operator {name} is {_a(kind)}, not a source"
+                )
+        elif name not in unread and "operators" not in broken:
+            yield unknown_name(("workload", name), name, "source", sources, shown=NO_VALUE)
+    for name, workload in scenario.workload.items():
+        if workload.watermark_s < SHORTEST_S:
+            shown, shortest = units.show(workload.watermark_s, "s"), units.show(SHORTEST_S, "s")
+            yield InputFault(path_text(("workload", name, "watermark")), shown, f"must be at least {shortest}")
+    if "workload" in broken:
+        return
+    for name in sources:
+        if name not in scenario.workload and name not in broken_in("workload", broken):
+            yield InputFault(path_text(("workload", name)), NO_VALUE, f"is missing: the source {name} needs a workload")
+
+
+def _of_takes(name: str, operator: Operator, profile: bool) -> Iterator[InputFault]:
+    """Faults of shares; `profile` says whether a stream may have one."""
+    for upstream, taken in operator.takes.items():
+        if upstream not in operator.inputs:
+            yield InputFault(_at(name, "takes", upstream), taken, "is not one of the inputs")
+        elif isinstance(taken, str) and not profile:
+            yield InputFault(_at(name, "takes", upstream), taken, "needs a source with a profile", "or write a number")
+
+
+def _of_inputs(scenario: Scenario, name: str, operator: Operator, known: Collection[str]) -> Iterator[InputFault]:
+    """Faults of inputs; `known` are the operators of the file, also those that could not be read."""
+    if operator.kind == "source" and operator.inputs:
+        yield InputFault(_at(name, "inputs"), NO_VALUE, "a source has no inputs")
+    if operator.kind != "source" and not operator.inputs:
+        yield InputFault(_at(name, "inputs"), NO_VALUE, f"is missing: {_a(operator.kind)} needs an input")
+    for upstream, partitioning in operator.inputs.items():
+        other = scenario.operators.get(upstream)
+        if other is None:
+            if upstream not in known:
+                path = ("operators", name, "inputs", upstream)
+                yield unknown_name(path, upstream, "operator", known, NO_VALUE, besides=name)
+        elif other.kind == "sink":
+            yield InputFault(_at(name, "inputs", upstream), NO_VALUE, "a sink has no output")
+        elif partitioning == "forward" and other.parallelism != operator.parallelism:
+            yield InputFault(
+                _at(name, "inputs", upstream),
+                "forward",
+                f"needs equal parallelism: {upstream} has {other.parallelism}, this {operator.parallelism}",
+            )
+    if operator.keyed and any(partitioning != "key" for partitioning in operator.inputs.values()):
+        yield InputFault(_at(name, "inputs"), NO_VALUE, "either all inputs are partitioned by key or none")
+
+
+def _has_profile(scenario: Scenario) -> bool:
+    return any(isinstance(workload.rate, ProfileRate) for workload in scenario.workload.values())
+
+
+def _of_kind(name: str, operator: Operator) -> Iterator[InputFault]:
+    kind = operator.kind
+    if kind in _WITH_SERVICE and operator.service is None:
+        yield InputFault(_at(name, "service"), NO_VALUE, f"is missing: {_a(kind)} needs a service time")
+    if kind == "aggregate" and operator.inputs and not operator.keyed:
+        yield InputFault(_at(name, "inputs"), NO_VALUE, "an aggregate needs an input partitioned by key")
+    if kind == "join" and len(operator.inputs) == 1:
+        yield InputFault(_at(name, "inputs"), NO_VALUE, "a join needs at least two inputs")
+    if kind == "filter" and operator.selectivity > 1:
+        yield InputFault(_at(name, "selectivity"), operator.selectivity, "must be at most 1 for a filter")
+    if kind == "source":
+        yield from _of_source(name, operator)
+    if kind == "sink" and operator.selectivity != 1:
+        yield InputFault(_at(name, "selectivity"), operator.selectivity, "a sink has no output")
+    if kind == "sink" and operator.output is not None:
+        yield InputFault(_at(name, "output"), NO_VALUE, "a sink has no output")
+
+
+def _of_window(name: str, operator: Operator) -> Iterator[InputFault]:
+    window = operator.window
+    if window is None:
+        return
+    if operator.kind not in ("aggregate", "join"):
+        yield InputFault(
+            _at(name, "window"), NO_VALUE, f"{_a(operator.kind)} has no window: an aggregate or a join has"
+        )
+    for key, value_s in (("length", window.length_s), ("slide", window.step_s)):
+        if value_s < SHORTEST_S:
+            shortest = units.show(SHORTEST_S, "s")
+            yield InputFault(_at(name, "window", key), units.show(value_s, "s"), f"must be at least {shortest}")
+    if window.length_s > MOST_WINDOWS * window.step_s:
+        windows = display.number(window.length_s / window.step_s)
+        rule = f"puts every tuple into {windows} windows: {display.count(MOST_WINDOWS)} at most"
+        yield InputFault(_at(name, "window", "slide"), units.show(window.step_s, "s"), rule)
+
+
+def _of_timer(name: str, operator: Operator) -> Iterator[InputFault]:
+    if operator.timer is None:
+        return
+    if operator.kind not in ("map", "filter") or operator.keyed:
+        rule = "needs a map or a filter without an input partitioned by key"
+        yield InputFault(_at(name, "timer"), NO_VALUE, rule)
+    if operator.timer.every_s < SHORTEST_S:
+        shown, shortest = units.show(operator.timer.every_s, "s"), units.show(SHORTEST_S, "s")
+        yield InputFault(_at(name, "timer", "every"), shown, f"must be at least {shortest}")
+
+
+def _of_source(name: str, operator: Operator) -> Iterator[InputFault]:
+    hint = f"what a source emits stands in workload.{name}"
+    if operator.selectivity != 1:
+        yield InputFault(_at(name, "selectivity"), operator.selectivity, "must be 1 for a source", hint)
+    if operator.buffer is not None:
+        yield InputFault(_at(name, "buffer"), operator.buffer, "a source has no queue", "what waits there is its lag")
+    for key in ("service", "output", "state"):
+        if getattr(operator, key) is not None:
+            yield InputFault(_at(name, key), NO_VALUE, f"a source has no {key}", hint if key == "output" else "")
+
+
+def _of_tasks(name: str, operator: Operator) -> Iterator[InputFault]:
+    if operator.key_groups is not None:
+        if not operator.keyed:
+            yield InputFault(_at(name, "key_groups"), operator.key_groups, "needs an input partitioned by key")
+        elif operator.key_groups < operator.parallelism:
+            rule = f"must be at least the parallelism of {operator.parallelism}"
+            yield InputFault(_at(name, "key_groups"), operator.key_groups, rule)
+        if operator.key_groups > MOST_GROUPS:
+            yield InputFault(_at(name, "key_groups"), operator.key_groups, f"must be at most {MOST_GROUPS}")
+    if operator.parallelism > MOST_TASKS:
+        yield InputFault(_at(name, "parallelism"), operator.parallelism, f"must be at most {MOST_TASKS}")
+    if operator.threads > 1 and (operator.keyed or operator.state is not None or operator.kind == "source"):
+        yield InputFault(
+            _at(name, "threads"),
+            operator.threads,
+            "must be 1 unless the operator has no key input, no state and a service",
+            "several threads break the order within a key",
+        )
+    if operator.threads > MOST_TASKS:
+        yield InputFault(_at(name, "threads"), operator.threads, f"must be at most {MOST_TASKS}")
+
+
+def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
+    """Faults of the graph as a whole."""
+    operators = scenario.operators
+    graph = layout.dataflow(scenario)
+    kinds = {operator.kind for operator in operators.values()}
+    for kind in ("source", "sink"):
+        if kind not in kinds:
+            yield InputFault("operators", NO_VALUE, f"at least one operator must be {_a(kind)}")
+    for name, operator in operators.items():
+        if operator.kind != "sink" and not graph[name]:
+            yield InputFault(path_text(("operators", name)), NO_VALUE, "nobody reads the output of this operator")
+    yield from _of_cycles(scenario)
+    total = sum(operator.parallelism for operator in operators.values())
+    if total > MOST_TASKS and all(operator.parallelism <= MOST_TASKS for operator in operators.values()):
+        yield InputFault("operators", NO_VALUE, f"{total} tasks are too many: {MOST_TASKS} at most")
+
+
+def _of_cycles(scenario: Scenario) -> Iterator[InputFault]:
+    """One fault for each cycle, at its first operator, in file order; of operators with very many some are shown."""
+    import networkx as nx  # noqa: PLC0415
+
+    if layout.has_order(scenario):
+        return
+    names = list(scenario.operators)
+    place = {name: index for index, name in enumerate(names)}
+    # Numbers instead of names: networkx goes through sets, whose order must not depend on how text is hashed.
+    graph = nx.relabel_nodes(layout.dataflow(scenario), place)
+    tangles = [sorted(found) for found in nx.strongly_connected_components(graph)]
+    for tangle in sorted(one for one in tangles if len(one) > 1 or graph.has_edge(one[0], one[0])):
+        cycles = list(islice(nx.simple_cycles(graph.subgraph(tangle).copy()), _MOST_CYCLES + 1))
+        for cycle in sorted(_from_least(cycle) for cycle in cycles[:_MOST_CYCLES]):
+            yield _on_cycle(names[cycle[0]], [names[index] for index in (*cycle, cycle[0])])
+        if len(cycles) > _MOST_CYCLES:
+            rule = f"is one of {len(tangle)} operators with more than {_MOST_CYCLES} cycles"
+            yield InputFault(_at(names[tangle[0]], "inputs"), NO_VALUE, rule)
+
+
+def _from_least(cycle: list[int]) -> list[int]:
+    begin = cycle.index(min(cycle))
+    return cycle[begin:] + cycle[:begin]
+
+
+def _on_cycle(name: str, path: list[str]) -> InputFault:
+    if len(path) > _MOST_STEPS + 3:
+        path = [*path[:_MOST_STEPS], f"{len(path) - _MOST_STEPS - 2} more", *path[-2:]]
+    return InputFault(_at(name, "inputs"), NO_VALUE, "is on a cycle: " + " -> ".join(path))

@@ -1,0 +1,85 @@
+"""Rules about fault tolerance: promises that the method can keep, and hosts for the copies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from models import units
+from models.errors import NO_VALUE, InputFault
+from models.scenario.description import Scenario
+from models.scenario.rules.names import whole
+
+_LOOKS = 2  # at the load, at least, for a correlation
+
+
+def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Faults of detector, guarantee and copies."""
+    if "detector" not in broken:
+        yield from _of_detector(scenario)
+    if "fault_tolerance" in broken:
+        return
+    tolerance = scenario.fault_tolerance
+    promised = "guarantee" in tolerance.model_fields_set and tolerance.guarantee != "at-most-once"
+    if tolerance.method == "none" and promised:
+        yield InputFault(
+            "fault_tolerance.guarantee",
+            tolerance.guarantee,
+            "cannot be kept by the method none",
+            'write method = "checkpoint"',
+        )
+    yield from _of_maintenance(scenario, broken)
+    if tolerance.restart == "own-hosts" and (tolerance.method != "checkpoint" or tolerance.store != "remote"):
+        rule = "needs checkpoints that can be read from everywhere"
+        hint = 'write method = "checkpoint" and store = "remote"'
+        yield InputFault("fault_tolerance.restart", tolerance.restart, rule, hint)
+    hosts = sum(group.used for group in scenario.hosts.values())
+    if tolerance.method != "checkpoint" or tolerance.store != "nodes" or not whole("hosts", broken) or not hosts:
+        return
+    if tolerance.copies >= hosts:
+        yield InputFault(
+            "fault_tolerance.copies",
+            tolerance.copies,
+            f"needs {tolerance.copies + 1} hosts or more, there are {hosts}",
+            "a copy on the host that fails is lost with it",
+        )
+
+
+def _of_maintenance(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Only what hosts hold for key groups can be allocated, and only what was seen twice can be compared."""
+    tolerance = scenario.fault_tolerance
+    if tolerance.maintenance is None:
+        return
+    here, window_s = "fault_tolerance.maintenance", tolerance.maintenance.window_s
+    if tolerance.method != "checkpoint":
+        rule = f"needs checkpoints; fault_tolerance.method is {tolerance.method}"
+        yield InputFault(here, NO_VALUE, rule, 'write method = "checkpoint"')
+    elif tolerance.store != "nodes":
+        rule = f"needs checkpoints that hosts hold; fault_tolerance.store is {tolerance.store}"
+        yield InputFault(here, NO_VALUE, rule, 'write store = "nodes"')
+    if whole("operators", broken) and not any(
+        operator.keyed and operator.kind != "sink" for operator in scenario.operators.values()
+    ):
+        yield InputFault(here, NO_VALUE, "needs key groups, and no operator has any")
+    if "elasticity" not in broken and window_s is not None and window_s < _LOOKS * scenario.elasticity.period_s:
+        rule = f"must be as long as two looks at the load: elasticity.period is {_shown(scenario.elasticity.period_s)}"
+        yield InputFault(f"{here}.window", _shown(window_s), rule)
+
+
+def _shown(time_s: float) -> str:
+    return units.show(time_s, "s")
+
+
+def _of_detector(scenario: Scenario) -> Iterator[InputFault]:
+    """Where heartbeats can be lost or late every host would be silent for too long, again and again."""
+    detector = scenario.detector
+    if not detector.errs:
+        return
+    late_s = detector.delay.mean_s if detector.delay else 0.0
+    if detector.timeout_s <= detector.heartbeat_s:
+        rule = (
+            f"must be longer than the heartbeat of {units.show(detector.heartbeat_s, 's')} where some are lost or late"
+        )
+        yield InputFault("detector.timeout", units.show(detector.timeout_s, "s"), rule)
+    elif late_s >= detector.timeout_s:
+        rule = f"must be shorter on average than the timeout of {units.show(detector.timeout_s, 's')}"
+        yield InputFault("detector.delay", units.show(late_s, "s"), rule)

@@ -1,0 +1,210 @@
+"""Whether all times of a run fit: the simulator counts whole nanoseconds and whole bytes in 64 bits.
+
+Everything that one kind of server has to do in the whole run counts as one queue, which begins at the end of it: all
+services of an operator at the slowest speed, all that is sent over the slowest link, all snapshots. With the longest
+duration and the longest latency before it such a queue has to end before 2^63 ns, 292 years.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from models import display, units
+from models.distributions import BatchSize, Deterministic, TimeDistribution, Uniform
+from models.errors import InputFault
+from models.scenario.cluster import ExponentialFailures, HostGroup, ScheduledFailures
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.scenario.job import FixedState, PerKeyState
+from models.scenario.workload import ConstantRate
+from models.schema_types import FrozenMap
+from models.steady_state.flow import Flow, copies, flows
+from models.topology import layout
+from models.validation_messages import path_text
+
+YEAR_S = 365 * 86_400.0
+MOST_YEARS = 30
+MOST_BYTES = 2.0**61
+SPARE = 10  # tuples, or batches of them, more than are expected
+TAIL = 50.0  # means, times the squared coefficient of variation, that the longest of all services may take more
+
+
+def whole_time_faults(scenario: Scenario, inputs: RunInputs) -> list[InputFault]:
+    """One fault for each thing whose times or bytes might not fit; empty for every run that means anything."""
+    busy = _busy(scenario, inputs)
+    return [*_of_services(scenario, busy), *_of_links(scenario, busy), *_of_state(scenario, busy)]
+
+
+@dataclass(frozen=True)
+class _Busy:
+    """What there is to do in a run, rather too much of it."""
+
+    tuples_in: Mapping[str, float]  # operator -> tuples, with those that are processed again
+    sent_bytes: Mapping[str, float]  # operator -> bytes of tuples that it sends
+    state_bytes: Mapping[str, float]  # operator -> bytes of all its snapshots; empty without checkpoints
+    failures: float
+    hosts: Mapping[str, set[str]]  # operator -> host groups where its tasks may be
+
+
+def _busy(scenario: Scenario, inputs: RunInputs) -> _Busy:
+    rates = flows(_busier(scenario, inputs), RunInputs(shares=inputs.shares))
+    failures = _failures(scenario)
+    sizes = layout.output_bytes(scenario)
+    sent = dict.fromkeys(scenario.operators, 0.0)
+    for name, operator in scenario.operators.items():
+        for upstream in operator.inputs:
+            tuples = rates[upstream].rate_out.mean_per_s * copies(scenario, upstream, name, inputs)
+            sent[upstream] += _count(scenario, tuples) * sizes[upstream]
+    state = {name: _snapshots(scenario, name, rates[name], sent[name]) for name in scenario.operators}
+    return _Busy(
+        {name: _count(scenario, flow.rate_in.mean_per_s) * (1 + failures) for name, flow in rates.items()},
+        {name: size * (1 + failures) for name, size in sent.items()},
+        state if scenario.fault_tolerance.method == "checkpoint" else {},
+        failures,
+        _places(scenario),
+    )
+
+
+def _busier(scenario: Scenario, inputs: RunInputs) -> Scenario:
+    """The scenario with some more tuples at each source that has any, at a constant rate."""
+    changed = {}
+    for name, flow in flows(scenario, inputs).items():
+        if scenario.operators[name].kind == "source":
+            workload = scenario.workload[name]
+            batch = workload.batch.mean if isinstance(workload.batch, BatchSize) else workload.batch
+            mean = flow.rate_out.mean_per_s
+            more = SPARE * batch / scenario.duration_s if mean else 0.0
+            rate = ConstantRate.model_construct(constant_per_s=mean + more)
+            changed[name] = workload.model_copy(update={"rate": rate})
+    return scenario.model_copy(update={"workload": FrozenMap(changed)})
+
+
+def _count(scenario: Scenario, rate_per_s: float) -> float:
+    return rate_per_s * scenario.duration_s + SPARE if rate_per_s else 0.0
+
+
+def _failures(scenario: Scenario) -> float:
+    """Failures of hosts in a run, about."""
+    found = float(sum(event.kind == "host-failure" for event in scenario.events.values()))
+    for group in scenario.hosts.values():
+        law = group.failures
+        if isinstance(law, ScheduledFailures):
+            found += len(law.at_s) * group.count
+        elif isinstance(law, ExponentialFailures):
+            found += (scenario.duration_s / (law.mtbf_s + law.repair_s) + SPARE) * group.count
+    return found
+
+
+def _snapshots(scenario: Scenario, name: str, flow: Flow, sent_bytes: float) -> float:
+    """Bytes of all checkpoints of an operator: each as large as its state, and all it sent, at the end of the run."""
+    operator = scenario.operators[name]
+    state, tuples = operator.state, _count(scenario, flow.rate_in.mean_per_s)
+    own = 0.0
+    if isinstance(state, FixedState):
+        own = state.group_bytes * operator.groups
+    elif isinstance(state, PerKeyState):
+        own = state.entry_bytes * min(tuples, operator.groups * layout.keys_seen(scenario, name))
+    elif state is not None:
+        own = state.entry_bytes * tuples
+    times = scenario.duration_s / scenario.fault_tolerance.interval_s + 1
+    return (own + sent_bytes) * times * scenario.fault_tolerance.copies
+
+
+def _places(scenario: Scenario) -> dict[str, set[str]]:
+    if scenario.may_fail:
+        return {name: set(scenario.hosts) for name in scenario.operators}
+    placed = layout.placement(scenario)
+    found: dict[str, set[str]] = {name: set() for name in scenario.operators}
+    for name, index in layout.tasks(scenario):
+        found[name].add(placed[layout.task_name(name, index)].rpartition("-")[0])
+    return found
+
+
+def _of_services(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
+    hint = "take shorter services, faster hosts, fewer tuples or a shorter run"
+    duplicate_s = scenario.fault_tolerance.duplicate_s if scenario.may_fail else 0.0
+    for name, operator in scenario.operators.items():
+        slowest = min((scenario.hosts[group].speed for group in busy.hosts[name]), default=1.0)
+        tuples = busy.tuples_in[name]
+        if operator.service is not None and tuples:
+            law = operator.service
+            key, shown_s = _shown(law)
+            longer = 0.0 if isinstance(law, Deterministic) else TAIL * law.scv
+            where = path_text(("operators", name, "service", key))
+            what = f"all services of {name} at speed {display.number(slowest, 6)} take"
+            yield from _too_long(where, units.show(shown_s, "s"), what, law.mean_s * (tuples + longer) / slowest, hint)
+    if duplicate_s:
+        slowest = min(group.speed for group in scenario.hosts.values())
+        takes_s = duplicate_s * sum(busy.tuples_in.values()) / slowest
+        shown, hint = units.show(duplicate_s, "s"), "take a shorter time, fewer tuples or a shorter run"
+        yield from _too_long("fault_tolerance.duplicate", shown, "dropping duplicates may take", takes_s, hint)
+
+
+def _shown(law: TimeDistribution) -> tuple[str, float]:
+    """Key of a scenario file and its time."""
+    if isinstance(law, Deterministic):
+        return "value", law.value_s
+    return ("high", law.high_s) if isinstance(law, Uniform) else ("mean", law.mean_s)
+
+
+def _of_links(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
+    remote = scenario.fault_tolerance.store == "remote"
+    saved = 0.0 if remote else sum(busy.state_bytes.values())
+    hint = "take a faster network, less to send or a shorter run"
+    for name, group in scenario.hosts.items():
+        sent = saved + sum(size for operator, size in busy.sent_bytes.items() if name in busy.hosts[operator])
+        yield from _over(path_text(("hosts", name, "network")), group, sent, hint)
+    for name, size in busy.sent_bytes.items():
+        if size > MOST_BYTES:
+            source = scenario.operators[name].kind == "source"
+            where = ("workload", name, "tuple") if source else ("operators", name, "output", "tuple")
+            shown = units.show(layout.output_bytes(scenario)[name], "B")
+            yield _too_many(path_text(where), shown, f"the tuples that {name} sends have", size)
+    rate = scenario.fault_tolerance.remote_bytes_per_s
+    if remote and busy.state_bytes:
+        # To the store, and after each failure back from it.
+        takes_s = sum(busy.state_bytes.values()) * (1 + busy.failures) / rate
+        hint = "take a faster store, less state or fewer checkpoints"
+        shown = units.show(rate, "B/s")
+        yield from _too_long("fault_tolerance.remote", shown, "all checkpoints take", takes_s, hint)
+
+
+def _over(where: str, group: HostGroup, size: float, hint: str) -> Iterator[InputFault]:
+    rate = group.network_bytes_per_s
+    if rate is not None:
+        what = f"all that is sent, about {display.size(size)}, takes"
+        yield from _too_long(where, units.show(rate, "B/s"), what, size / rate, hint)
+
+
+def _of_state(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
+    hint = "take a faster rate, less state, fewer checkpoints or a shorter run"
+    for name, size in busy.state_bytes.items():
+        operator = scenario.operators[name]
+        slowest = min((scenario.hosts[group].speed for group in busy.hosts[name]), default=1.0)
+        for key, rate, times in (
+            ("serialise", operator.serialise_bytes_per_s, 1.0),
+            ("deserialise", operator.deserialise_bytes_per_s, busy.failures),
+        ):
+            if rate is not None:
+                where = path_text(("operators", name, key))
+                what = f"all state of {name}, about {display.size(size)}, takes"
+                yield from _too_long(where, units.show(rate, "B/s"), what, size * times / rate / slowest, hint)
+        if size > MOST_BYTES and operator.state is not None:
+            state = operator.state
+            each = state.group_bytes if isinstance(state, FixedState) else state.entry_bytes
+            where = path_text(("operators", name, "state", "bytes"))
+            yield _too_many(where, units.show(each, "B"), f"all checkpoints of {name} have", size)
+
+
+def _too_long(where: str, value: str, what: str, takes_s: float, hint: str) -> Iterator[InputFault]:
+    years = takes_s / YEAR_S
+    if not years <= MOST_YEARS:
+        yield InputFault(
+            where, value, f"{what} up to {display.number(years)} years, must be at most {MOST_YEARS} years", hint
+        )
+
+
+def _too_many(where: str, value: str, what: str, size: float) -> InputFault:
+    rule = f"{what} up to {display.size(size)} together, must be at most {display.size(MOST_BYTES)}"
+    return InputFault(where, value, rule, "take a smaller size, or a shorter run")

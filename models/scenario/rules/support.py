@@ -1,0 +1,117 @@
+"""What a scenario can say and the simulator does not do yet."""
+
+from __future__ import annotations
+
+from models.errors import NO_VALUE, InputFault
+from models.scenario.description import Scenario
+from models.scenario.events import PROTOCOLS, Migrate, Rescale
+from models.scenario.job import Operator
+from models.topology import layout
+from models.validation_messages import path_text
+
+RULE = "not simulated yet"
+
+
+def not_simulated(scenario: Scenario) -> list[InputFault]:
+    """One fault for each thing that a run of this scenario would have to leave out; empty when it can run."""
+    found: list[tuple[str, object, str]] = []
+    for name, operator in scenario.operators.items():
+        here = path_text(("operators", name))
+        if operator.kind == "join" and not _is_simple(operator):
+            found.append((f"{here}.kind", "join", "one of two inputs by key with a window without slide is"))
+    if scenario.placement.plan is not None:
+        found.append(("placement.plan", scenario.placement.plan, "placement.tasks is"))
+    found += _of_fault_tolerance(scenario)
+    if scenario.elasticity.policy != "none":
+        found += _of_protocol("elasticity.protocol", scenario.elasticity.protocol)
+        found += _beside_moves(scenario, "elasticity.policy", scenario.elasticity.policy)
+    for name, event in scenario.events.items():
+        if isinstance(event, (Migrate, Rescale)):
+            found += _of_migration(scenario, name, event)
+        if isinstance(event, Rescale):
+            found += _of_rescaling(scenario, name, event)
+    found = list(dict.fromkeys(found))  # several events have the same to say of the rest of the scenario
+    return [InputFault(path, value, RULE, hint) for path, value, hint in found]
+
+
+def _of_migration(scenario: Scenario, name: str, event: Migrate | Rescale) -> list[tuple[str, object, str]]:
+    here = path_text(("events", name))
+    found = _of_protocol(f"{here}.protocol", event.protocol)
+    found += _beside_moves(scenario, f"{here}.kind", event.kind)
+    operator = scenario.operators.get(event.operator)
+    if operator is not None and operator.kind not in ("aggregate", "join"):
+        hint = f"key groups of an aggregate or a join move, not of a {operator.kind}"
+        found.append((f"{here}.operator", event.operator, hint))
+    return found
+
+
+def _of_protocol(path: str, protocol: str) -> list[tuple[str, object, str]]:
+    return [] if protocol in PROTOCOLS else [(path, protocol, f"{', '.join(PROTOCOLS)} are")]
+
+
+def _of_rescaling(scenario: Scenario, name: str, event: Rescale) -> list[tuple[str, object, str]]:
+    """A key group moves from host to host, not between tasks of one host."""
+    operator, placed = scenario.operators.get(event.operator), layout.placement(scenario)
+    if operator is None:
+        return []
+    here, found = path_text(("events", name)), list[tuple[str, object, str]]()
+    hosts = sum(group.used for group in scenario.hosts.values())
+    if event.parallelism > hosts:
+        hint = f"one task on a host is, and {hosts} are in use at the start"
+        found.append((f"{here}.parallelism", event.parallelism, hint))
+    own = [placed[layout.task_name(event.operator, k)] for k in range(operator.parallelism)]
+    if len(set(own)) < len(own):
+        found.append((f"{here}.operator", event.operator, "with each of its tasks on a host of its own it is"))
+    return found
+
+
+def _beside_moves(scenario: Scenario, path: str, what: str) -> list[tuple[str, object, str]]:
+    """A protocol moves what upstream keeps and what a checkpoint has."""
+    found, tolerance = list[tuple[str, object, str]](), scenario.fault_tolerance
+    if tolerance.method != "checkpoint" or tolerance.guarantee == "at-most-once":
+        hint = "with fault_tolerance.method = checkpoint, at least once, it is: upstream keeps what is sent again"
+        found.append((path, what, hint))
+    return found
+
+
+def _is_simple(join: Operator) -> bool:
+    """Whether a join is one that the simulator knows."""
+    window = join.window
+    return (
+        len(join.inputs) == 2
+        and set(join.inputs.values()) == {"key"}
+        and window is not None
+        and window.step_s == window.length_s
+    )
+
+
+def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
+    tolerance = scenario.fault_tolerance
+    found: list[tuple[str, object, str]] = []
+    if tolerance.method not in ("none", "checkpoint"):
+        found.append(("fault_tolerance.method", tolerance.method, "none and checkpoint are"))
+    if tolerance.method == "checkpoint" and tolerance.store == "upstream":
+        found.append(("fault_tolerance.store", tolerance.store, "nodes and remote are"))
+    if tolerance.method == "checkpoint" and tolerance.copies > 1:
+        found.append(("fault_tolerance.copies", tolerance.copies, "one copy is"))
+    return found + _of_replicas(scenario)
+
+
+def _of_replicas(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Nobody moves what has a replica, and a timer would go off at both."""
+    found: list[tuple[str, object, str]] = []
+    if not scenario.has_replicas:
+        return found
+    if scenario.elasticity.policy != "none":
+        found.append(("elasticity.policy", scenario.elasticity.policy, "without active replicas it is"))
+    if scenario.fault_tolerance.maintenance is not None:
+        found.append(("fault_tolerance.maintenance", NO_VALUE, "without active replicas it is"))
+    for name, event in scenario.events.items():
+        if isinstance(event, (Migrate, Rescale)):
+            found.append((path_text(("events", name, "kind")), event.kind, "without active replicas it is"))
+    for name, replica in scenario.fault_tolerance.replicas.items():
+        operator = scenario.operators.get(replica.operator)
+        if operator is not None and operator.timer is not None:
+            where = path_text(("fault_tolerance", "replicas", name, "operator"))
+            found.append((where, replica.operator, "a replica of an operator without a timer is"))
+    return found

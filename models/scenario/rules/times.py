@@ -1,0 +1,97 @@
+"""Rules about times: rates over time, warm-up, when events happen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from models import units
+from models.distributions import Uniform
+from models.errors import InputFault
+from models.scenario.description import Scenario
+from models.scenario.workload import ProfileKeys, ProfileRate, StepRate
+from models.validation_messages import path_text
+
+MOST_REPLICATIONS = 100_000
+MOST_KEYS = 10_000_000
+
+
+def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Faults of times, rates, distributions and keys."""
+    yield from _of_run(scenario, broken)
+    yield from _of_rates(scenario)
+    yield from _of_loads(scenario)
+    yield from _of_keys(scenario)
+    for name, operator in scenario.operators.items():
+        service = operator.service
+        if isinstance(service, Uniform) and not service.low_s < service.high_s:
+            where = path_text(("operators", name, "service", "low"))
+            yield InputFault(where, units.show(service.low_s, "s"), "must be shorter than high")
+    late = scenario.detector.delay
+    if isinstance(late, Uniform) and not late.low_s < late.high_s:
+        yield InputFault("detector.delay.low", units.show(late.low_s, "s"), "must be shorter than high")
+    if "elasticity" not in broken and not scenario.elasticity.low < scenario.elasticity.high:
+        yield InputFault("elasticity.low", scenario.elasticity.low, "must be less than elasticity.high")
+
+
+def _of_run(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    if scenario.replications > MOST_REPLICATIONS:
+        yield InputFault("replications", scenario.replications, f"must be at most {MOST_REPLICATIONS}")
+    if "duration" in broken:
+        return
+    duration = units.show(scenario.duration_s, "s")
+    if scenario.warmup_s >= scenario.duration_s:
+        rule = f"must be shorter than the duration of {duration}"
+        yield InputFault("warmup", units.show(scenario.warmup_s, "s"), rule)
+    for name, event in scenario.events.items():
+        if event.at_s >= scenario.duration_s:
+            where = path_text(("events", name, "at"))
+            yield InputFault(where, units.show(event.at_s, "s"), f"must be before the end of the run at {duration}")
+
+
+def _of_rates(scenario: Scenario) -> Iterator[InputFault]:
+    for name, workload in scenario.workload.items():
+        if isinstance(workload.rate, ProfileRate) and workload.rate.begin_s >= workload.rate.span_s:
+            rule = f"must be before the end of the span of {units.show(workload.rate.span_s, 's')}"
+            where = path_text(("workload", name, "rate", "begin"))
+            yield InputFault(where, units.show(workload.rate.begin_s, "s"), rule)
+        if not isinstance(workload.rate, StepRate):
+            continue
+        here = ("workload", name, "rate", "steps")
+        steps = workload.rate.steps
+        if steps[0].at_s != 0:
+            yield InputFault(
+                path_text((*here, 0, "at")), units.show(steps[0].at_s, "s"), "must be 0 s at the first step"
+            )
+        for index in range(1, len(steps)):
+            if not steps[index].at_s > steps[index - 1].at_s:
+                where = path_text((*here, index, "at"))
+                yield InputFault(where, units.show(steps[index].at_s, "s"), "must be later than the step before")
+
+
+def _of_loads(scenario: Scenario) -> Iterator[InputFault]:
+    for name, group in scenario.hosts.items():
+        steps = group.load.steps if group.load else ()
+        for index in range(1, len(steps)):
+            if not steps[index].at_s > steps[index - 1].at_s:
+                where = path_text(("hosts", name, "load", "steps", index, "at"))
+                yield InputFault(where, units.show(steps[index].at_s, "s"), "must be later than the step before")
+
+
+def _of_keys(scenario: Scenario) -> Iterator[InputFault]:
+    for name, workload in scenario.workload.items():
+        here = ("workload", name, "keys")
+        if isinstance(workload.keys, ProfileKeys):
+            if not isinstance(workload.rate, ProfileRate):
+                yield InputFault(
+                    path_text((*here, "distribution")),
+                    "profile",
+                    "needs a rate from a profile",
+                    "or choose uniform or zipf",
+                )
+        elif workload.keys.count > MOST_KEYS:
+            yield InputFault(path_text((*here, "count")), workload.keys.count, f"must be at most {MOST_KEYS}")
+    for name, operator in scenario.operators.items():
+        keys = operator.output.keys if operator.output else None
+        if keys is not None and keys.count > MOST_KEYS:
+            where = path_text(("operators", name, "output", "keys", "count"))
+            yield InputFault(where, keys.count, f"must be at most {MOST_KEYS}")

@@ -1,0 +1,226 @@
+"""How large a run will be: tuples, steps, events, memory and time, against the scenario's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from models import display, units
+from models.errors import InputFault, raise_if_any
+from models.records.tables import bucket_ns
+from models.scenario.active_replicas import replicated_groups
+from models.scenario.cluster import ExponentialFailures
+from models.scenario.description import Scenario
+from models.scenario.inputs import RateSeries, RunInputs
+from models.scenario.job import WindowState
+from models.scenario.recording import Detail
+from models.scenario.rules.int64_limits import whole_time_faults
+from models.steady_state.backlog import backlog, queues_only, served_shares
+from models.steady_state.flow import Flow, flows
+from models.steady_state.watermarks import watermarks
+from models.topology.layout import topological
+from models.units import to_ns
+
+# Measured on the scenarios of the library, their durations times 1 and 10, and on the airline study; a step is one
+# tuple that an operator serves, an event one checkpoint of a key group or one task in a sample. Runs within a kernel
+# differ by a factor of two.
+SECONDS_PER_STEP: dict[Detail, float] = {"tuples": 3.3e-7, "histograms": 3e-7}  # in the event loop
+SECONDS_PER_SCANNED: dict[Detail, float] = {"tuples": 8e-8, "histograms": 2.5e-8}  # step, in the scan
+SECONDS_PER_RUN = 0.02
+SECONDS_PER_EVENT = 5e-6
+SECONDS_PER_HEARTBEAT = 2e-6  # that is drawn
+SECONDS_PER_WATERMARK = 2e-7  # over a channel
+SECONDS_PER_PLANNED = 1e-4  # checkpoint, each time the allocation is compared with a fresh one
+BYTES_PER_STEP = 150.0
+BYTES_PER_LOGGED_STEP = 200.0  # where a host may fail: the ids of tuples of a unit, to know them again,
+LOGGED_INTERVALS = 8  # for so many intervals of checkpoints; with some that are not needed any more
+BYTES_PER_EVENT = 300.0
+MOST_SAMPLES = 1000
+# Recorded as histograms, at the most: waits and sojourns of an operator; latencies of a sink that fill some 14
+# powers of two in each interval, with the tables made of them.
+BYTES_PER_OPERATOR = 150e3
+BYTES_PER_SINK_AND_INTERVAL = 40e3
+# Of a tuple that waits, measured with a million of them: in the queues of the scan, and in those of the event loop,
+# whose room is twice as large each time it grows.
+BYTES_PER_WAITING_IN_SCAN = 70.0
+BYTES_PER_WAITING = 200.0
+BYTES_PER_UNBORN = 55.0  # that a source was not let emit yet
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Size of all replications together; expected values, not bounds."""
+
+    tuples: float  # born at sources
+    steps: float  # tuples times the operators they reach, twice where these have a replica
+    events: float  # checkpoints of key groups, tasks in samples
+    memory_bytes: float
+    time_s: float
+    detail: Detail  # how much is recorded
+    faults: tuple[InputFault, ...] = ()  # times or bytes that the simulator could not count
+
+
+def estimate(
+    scenario: Scenario,
+    recorded: Mapping[str, RateSeries] | None = None,
+    shares: Mapping[str, float] | None = None,
+) -> Estimate:
+    """The estimated size of a run of a valid scenario, with recorded rates by source and shares by stream."""
+    inputs = RunInputs(rates=recorded or {}, shares=shares or {})
+    rates = flows(scenario, inputs)
+    over = scenario.duration_s * scenario.replications
+    tuples = sum(rates[name].rate_out.mean_per_s for name in scenario.workload)
+    doubled = _doubled(scenario, rates)
+    steps = _steps(scenario, rates) + doubled
+    events = _control_rows(scenario) * scenario.replications
+    control_bytes = _control_bytes(scenario, steps, doubled, events)
+    detail = _detail(scenario, steps, control_bytes)
+    served = doubled + _steps(scenario, rates, served_shares(scenario, inputs))
+    return Estimate(
+        tuples * over,
+        steps,
+        events,
+        control_bytes
+        + (
+            steps * BYTES_PER_STEP
+            if detail == "tuples"
+            else _histogram_bytes(scenario) + _waiting_bytes(scenario, inputs)
+        ),
+        served * (SECONDS_PER_SCANNED if queues_only(scenario) else SECONDS_PER_STEP)[detail]
+        + events * SECONDS_PER_EVENT
+        + scenario.replications * SECONDS_PER_RUN
+        + _heartbeats(scenario) * SECONDS_PER_HEARTBEAT
+        + watermarks(scenario) * scenario.replications * SECONDS_PER_WATERMARK
+        + _planned(scenario) * SECONDS_PER_PLANNED,
+        detail,
+        tuple(whole_time_faults(scenario, inputs)),
+    )
+
+
+def recorded_steps(scenario: Scenario, inputs: RunInputs) -> tuple[Detail, float]:
+    """`detail` and `steps` of the estimate, and nothing that takes longer."""
+    rates = flows(scenario, inputs)
+    doubled = _doubled(scenario, rates)
+    steps = _steps(scenario, rates) + doubled
+    events = _control_rows(scenario) * scenario.replications
+    return _detail(scenario, steps, _control_bytes(scenario, steps, doubled, events)), steps
+
+
+def _steps(scenario: Scenario, rates: Mapping[str, Flow], shares: Mapping[str, float] | None = None) -> float:
+    """Tuples at operators, or those shares of them."""
+    over = scenario.duration_s * scenario.replications
+    parts = {name: 1.0 if shares is None else shares[name] for name in topological(scenario)}
+    return sum(rates[name].rate_in.mean_per_s * part for name, part in parts.items()) * over
+
+
+def _doubled(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
+    """Steps of the second instances, where key groups of an operator get alike."""
+    over = scenario.duration_s * scenario.replications
+    shares = {name: count / scenario.operators[name].groups for name, count in replicated_groups(scenario).items()}
+    return sum(rates[name].rate_in.mean_per_s * share for name, share in shares.items()) * over
+
+
+def _control_bytes(scenario: Scenario, steps: float, doubled: float, events: float) -> float:
+    """Memory of all but the tuples; `doubled` of the steps are of replicas."""
+    if not (scenario.may_fail or scenario.migrates or scenario.has_replicas):
+        return events * BYTES_PER_EVENT
+    always = 2 * doubled  # ids of groups with a replica are not forgotten, at neither instance
+    remembered = always + (steps - always) * _remembered(scenario)
+    return events * BYTES_PER_EVENT + remembered * BYTES_PER_LOGGED_STEP
+
+
+def _detail(scenario: Scenario, steps: float, control_bytes: float) -> Detail:
+    fit = steps * BYTES_PER_STEP + control_bytes <= scenario.limits.memory_bytes
+    return scenario.recording.chosen(steps, fit)
+
+
+def _remembered(scenario: Scenario) -> float:
+    """Share of the ids of a replication that is in memory at a time, where no queue grows."""
+    tolerance = scenario.fault_tolerance
+    timed = any(
+        operator.window or operator.timer or operator.kind == "join" or isinstance(operator.state, WindowState)
+        for operator in scenario.operators.values()
+    )
+    if timed or tolerance.method != "checkpoint" or tolerance.guarantee != "exactly-once":
+        return 1.0
+    return min(1.0, LOGGED_INTERVALS * tolerance.interval_s / scenario.duration_s)
+
+
+def _histogram_bytes(scenario: Scenario) -> float:
+    """Memory of the histograms of all replications, however many tuples they count."""
+    duration_ns = max(1, to_ns(scenario.duration_s))
+    intervals = -(-duration_ns // bucket_ns(duration_ns))
+    sinks = sum(operator.kind == "sink" for operator in scenario.operators.values())
+    once = len(scenario.operators) * BYTES_PER_OPERATOR + sinks * intervals * BYTES_PER_SINK_AND_INTERVAL
+    return once * scenario.replications
+
+
+def _waiting_bytes(scenario: Scenario, inputs: RunInputs) -> float:
+    """Memory of what waits at the end of a replication, where rows of tuples do not take more."""
+    each = BYTES_PER_WAITING_IN_SCAN if queues_only(scenario) else BYTES_PER_WAITING
+    waiting = backlog(scenario, inputs)
+    return sum(n * (BYTES_PER_UNBORN if name in scenario.workload else each) for name, n in waiting.items())
+
+
+def _control_rows(scenario: Scenario) -> float:
+    """Checkpoints, tasks looked at for samples (a thousand times at most), and units looked at in failures."""
+    tasks = sum(operator.parallelism for operator in scenario.operators.values())
+    second = sum(replicated_groups(scenario).values())
+    rows = tasks * min(scenario.duration_s, MOST_SAMPLES)
+    if scenario.fault_tolerance.method == "checkpoint":
+        groups = sum(operator.groups for operator in scenario.operators.values()) + second
+        rows += groups * scenario.duration_s / scenario.fault_tolerance.interval_s
+    if scenario.counts:
+        units = sum(operator.groups for operator in scenario.operators.values())
+        rows += units * scenario.duration_s / scenario.elasticity.period_s
+    rows += _comparisons(scenario)
+    looked_at = second + sum(operator.groups for operator in scenario.operators.values())
+    for group in scenario.hosts.values():
+        if isinstance(group.failures, ExponentialFailures):
+            cycles = scenario.duration_s / (group.failures.mtbf_s + group.failures.repair_s)
+            rows += group.count * cycles * (tasks + looked_at)
+    hosts = sum(group.count for group in scenario.hosts.values())
+    return rows + hosts * scenario.detector.suspicions_per_s * scenario.duration_s * (tasks + looked_at)
+
+
+def _comparisons(scenario: Scenario) -> float:
+    """How often a replication compares the allocation of checkpoints with a fresh one."""
+    rules = scenario.fault_tolerance.maintenance
+    if rules is None or rules.begin_s > scenario.duration_s:
+        return 0.0
+    return 1 + (scenario.duration_s - rules.begin_s) / rules.every_s
+
+
+def _planned(scenario: Scenario) -> float:
+    """Checkpoints that all comparisons of all replications plan anew."""
+    groups = sum(operator.groups for operator in scenario.operators.values() if operator.keyed)
+    return _comparisons(scenario) * scenario.replications * groups
+
+
+def _heartbeats(scenario: Scenario) -> float:
+    """Heartbeats of all replications that are drawn: where some are lost or late."""
+    hosts = sum(group.count for group in scenario.hosts.values())
+    over = scenario.duration_s * scenario.replications
+    return hosts * over / scenario.detector.heartbeat_s if scenario.detector.errs else 0.0
+
+
+def check_limits(scenario: Scenario, estimated: Estimate) -> None:
+    """Nothing, or an InputError with each limit that the estimate is above, and what cannot be counted."""
+    limits = scenario.limits
+    hint = "make the run shorter, or raise the limit"
+    faults = list(estimated.faults)
+    if estimated.steps > limits.steps:
+        faults.append(
+            InputFault(
+                "limits.steps", limits.steps, f"the run needs about {display.about(estimated.steps, 3)} steps", hint
+            )
+        )
+    if estimated.memory_bytes > limits.memory_bytes:
+        needed, most = display.apart(estimated.memory_bytes, limits.memory_bytes, form=display.size)
+        rule = f"the run needs about {needed}, {most} is allowed"
+        faults.append(InputFault("limits.memory", units.show(limits.memory_bytes, "B"), rule, hint))
+    if estimated.time_s > limits.time_s:
+        needed, most = display.apart(estimated.time_s, limits.time_s)
+        rule = f"the run needs about {needed}, {most} is allowed"
+        faults.append(InputFault("limits.time", units.show(limits.time_s, "s"), rule, hint))
+    raise_if_any(faults)

@@ -1,0 +1,133 @@
+"""Rates along the dataflow: what enters and leaves each operator, mean over the run and peak.
+
+What leaves an operator is what came in times its selectivity, or with a window the keys in each window, of a join the
+pairs; and what its timer emits. Every reader gets all of it, and broadcast makes one copy for each task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.scenario.workload import ConstantRate, ProfileRate, RampRate, StepRate
+from models.topology import layout
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Tuples in a second: mean over the run, and the largest."""
+
+    mean_per_s: float
+    peak_per_s: float
+
+    def times(self, factor: float) -> Rate:
+        """The rate scaled by `factor`."""
+        return Rate(self.mean_per_s * factor, self.peak_per_s * factor)
+
+    def plus(self, other: Rate) -> Rate:
+        """The sum; of peaks it is a bound that is met when both come together."""
+        return Rate(self.mean_per_s + other.mean_per_s, self.peak_per_s + other.peak_per_s)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Rates into and out of an operator, all its tasks together."""
+
+    rate_in: Rate
+    rate_out: Rate
+
+    @property
+    def peak_factor(self) -> float:
+        """Peak over mean of what comes in."""
+        return self.rate_in.peak_per_s / self.rate_in.mean_per_s if self.rate_in.mean_per_s else 1.0
+
+
+def flows(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, Flow]:
+    """Operator -> rates, in an order in which inputs come first; assumes a valid scenario."""
+    found: dict[str, Flow] = {}
+    for name in layout.topological(scenario):
+        operator = scenario.operators[name]
+        if operator.kind == "source":
+            rate = source_rate(scenario, name, inputs)
+            found[name] = Flow(rate, rate)
+            continue
+        rate, comes = Rate(0.0, 0.0), []
+        for upstream in operator.inputs:
+            comes.append(found[upstream].rate_out.times(copies(scenario, upstream, name, inputs)))
+            rate = rate.plus(comes[-1])
+        out = 0.0 if operator.kind == "sink" else operator.selectivity
+        leaves = rate.times(out)
+        if operator.kind == "join" and operator.window is not None:
+            leaves = pairs(scenario, name, comes).times(out)
+        elif operator.window is not None:
+            leaves = results(scenario, name, rate).times(out)
+        if operator.timer is not None:
+            ticks = operator.parallelism / operator.timer.every_s
+            leaves = leaves.plus(Rate(ticks, ticks))
+        found[name] = Flow(rate, leaves)
+    return found
+
+
+def pairs(scenario: Scenario, name: str, comes: list[Rate]) -> Rate:
+    """Pairs of tuples with equal keys in one window, in a second, if all keys are equally likely."""
+    window = scenario.operators[name].window
+    assert window is not None
+    factor = window.length_s / max(1.0, layout.keys_seen(scenario, name))
+    mean, peak = factor, factor
+    for rate in comes:
+        mean, peak = mean * rate.mean_per_s, peak * rate.peak_per_s
+    return Rate(mean, peak)
+
+
+def results(scenario: Scenario, name: str, rate_in: Rate) -> Rate:
+    """Keys in windows that end, in a second: at most all keys in each window, or each tuple alone in each of its own.
+
+    A bound for both, which is met where tuples of a key are many in a window or few.
+    """
+    window = scenario.operators[name].window
+    assert window is not None
+    every = layout.keys_seen(scenario, name) / window.step_s
+    alone = rate_in.times(window.length_s / window.step_s)
+    return Rate(min(every, alone.mean_per_s), min(every, alone.peak_per_s))
+
+
+def copies(scenario: Scenario, upstream: str, name: str, inputs: RunInputs | None = None) -> float:
+    """Tuples an operator gets for each that leaves its upstream; a stream's share not given counts as 1."""
+    operator = scenario.operators[name]
+    taken = operator.takes.get(upstream, 1.0)
+    if isinstance(taken, str):
+        taken = inputs.shares.get(taken, 1.0) if inputs else 1.0
+    return taken * (operator.groups if operator.inputs[upstream] == "broadcast" else 1)
+
+
+def source_rate(scenario: Scenario, source: str, inputs: RunInputs | None = None) -> Rate:
+    """Mean over the run and peak of a source's rate; a series that is not given counts as its stated mean."""
+    rate, until = scenario.workload[source].rate, scenario.duration_s
+    series = inputs.rates.get(source) if inputs else None
+    if series is not None:
+        return _stepwise(series.edges_s, series.rate_per_s, until)
+    if isinstance(rate, ConstantRate):
+        return Rate(rate.constant_per_s, rate.constant_per_s)
+    if isinstance(rate, StepRate):
+        edges = np.array([*(step.at_s for step in rate.steps), np.inf])
+        return _stepwise(edges, np.array([step.rate_per_s for step in rate.steps]), until)
+    if isinstance(rate, RampRate):
+        ramp = rate.ramp
+        inside = min(until, ramp.over_s)
+        at_end = ramp.start_per_s + (ramp.end_per_s - ramp.start_per_s) * inside / ramp.over_s
+        total = (ramp.start_per_s + at_end) / 2 * inside + ramp.end_per_s * (until - inside)
+        return Rate(total / until, max(ramp.start_per_s, at_end))
+    if isinstance(rate, ProfileRate):
+        mean = rate.mean_per_s * min(1.0, (rate.span_s - rate.begin_s) / until)
+        return Rate(mean, rate.mean_per_s)
+    return Rate(0.0, 0.0)
+
+
+def _stepwise(edges_s: np.ndarray, rate_per_s: np.ndarray, until: float) -> Rate:
+    inside = edges_s[:-1] < until
+    lengths = np.minimum(edges_s[1:], until)[inside] - edges_s[:-1][inside]
+    mean = float(np.dot(lengths, rate_per_s[inside])) / until
+    return Rate(mean, float(rate_per_s[inside].max(initial=0.0)))

@@ -1,0 +1,254 @@
+"""How busy a scenario makes tasks, hosts and links on average, and the state it leaves: closed formulas.
+
+A task's share of its operator's input follows the partitioning: by key the shares of its key groups under the
+key distribution, by shuffle an equal one, by forward its upstream task's. Utilisation law: load = rate x
+service / servers (Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.scenario.description import Scenario
+from models.scenario.inputs import RunInputs
+from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState
+from models.scenario.key_groups import group_shares
+from models.scenario.workload import ProfileKeys, SeriesRate, UniformKeys, ZipfKeys
+from models.steady_state.flow import Flow, copies, flows
+from models.topology import layout
+
+KeyLaw = UniformKeys | ZipfKeys | str  # a source's name: the key groups of its profile
+Mixture = tuple[tuple[float, KeyLaw], ...]  # laws with weights
+
+
+@dataclass(frozen=True)
+class OperatorLoad:
+    """What an operator has to do: rates, each task's share of the input and load, state at the end [B]."""
+
+    flow: Flow
+    task_shares: np.ndarray  # (parallelism,), sum 1
+    utilisation: np.ndarray  # (parallelism,) mean load of each task per thread
+    state_bytes: float
+
+    @property
+    def peak_utilisation(self) -> float:
+        """Load of the busiest task while the rate is at its peak."""
+        return float(self.utilisation.max(initial=0.0)) * self.flow.peak_factor
+
+
+@dataclass(frozen=True)
+class HostLoad:
+    """How busy a host and its link are; `utilisation` is per core, on dedicated cores of the busiest task."""
+
+    tasks: tuple[str, ...]
+    utilisation: float
+    peak_utilisation: float
+    sent_bytes_per_s: float
+    received_bytes_per_s: float
+    link_utilisation: float | None  # of the busier direction; None where the link has no bound
+
+
+@dataclass(frozen=True)
+class Load:
+    """Expected load of a scenario; `assumptions` says what had to be guessed."""
+
+    operators: Mapping[str, OperatorLoad]
+    hosts: Mapping[str, HostLoad]
+    assumptions: tuple[str, ...]
+
+
+def expected_load(scenario: Scenario, inputs: RunInputs | None = None) -> Load:
+    """The load of operators, tasks, hosts and links by tuples alone; assumes a valid scenario."""
+    rates = flows(scenario, inputs)
+    shares = task_shares(scenario, rates, inputs)
+    placed = layout.placement(scenario)
+    operators = {}
+    for name, operator in scenario.operators.items():
+        mean_s = operator.service.mean_s if operator.service else 0.0
+        busy = rates[name].rate_in.mean_per_s * shares[name] * mean_s / speeds(scenario, name, placed)
+        operators[name] = OperatorLoad(
+            rates[name], shares[name], busy / operator.threads, _state_bytes(scenario, name, rates[name])
+        )
+    return Load(operators, _hosts(scenario, operators, placed, inputs), _assumptions(scenario, inputs))
+
+
+def task_shares(
+    scenario: Scenario, rates: Mapping[str, Flow], inputs: RunInputs | None = None
+) -> dict[str, np.ndarray]:
+    """Operator -> share of its input that each task gets, (parallelism,), sum 1."""
+    mixtures = _key_mixtures(scenario, rates, inputs)
+    found: dict[str, np.ndarray] = {}
+    for name in layout.topological(scenario):
+        operator = scenario.operators[name]
+        even = np.full(operator.parallelism, 1 / operator.parallelism)
+        weighted = []
+        for upstream, partitioning in operator.inputs.items():
+            rate = rates[upstream].rate_out.mean_per_s * copies(scenario, upstream, name, inputs)
+            if partitioning == "key":
+                by_group = _shares_of_groups(mixtures[upstream], operator.groups, inputs)
+                tasks = layout_of_groups(operator.groups, operator.parallelism)
+                share = np.bincount(tasks, weights=by_group, minlength=operator.parallelism)
+            elif partitioning == "forward":
+                share = found[upstream]
+            else:
+                share = even
+            weighted.append((rate, share))
+        total = sum(rate for rate, _ in weighted)
+        found[name] = sum((rate / total * share for rate, share in weighted), np.zeros_like(even)) if total else even
+    return found
+
+
+def layout_of_groups(groups: int, parallelism: int) -> np.ndarray:
+    """The task of each key group at the start, (groups,)."""
+    return np.asarray(layout.task_of_group(np.arange(groups), parallelism))  # type: ignore[arg-type]
+
+
+def _key_mixtures(scenario: Scenario, rates: Mapping[str, Flow], inputs: RunInputs | None) -> dict[str, Mixture]:
+    """Operator -> key laws of its output, weighted by where the tuples come from."""
+    mixtures: dict[str, Mixture] = {}
+    for name in layout.topological(scenario):
+        operator = scenario.operators[name]
+        if operator.kind == "source":
+            keys = scenario.workload[name].keys
+            mixtures[name] = ((1.0, name if isinstance(keys, ProfileKeys) else keys),)
+        elif operator.output is not None and operator.output.keys is not None:
+            mixtures[name] = ((1.0, operator.output.keys),)
+        else:
+            weights: dict[KeyLaw, float] = defaultdict(float)
+            for upstream in operator.inputs:
+                rate = rates[upstream].rate_out.mean_per_s * copies(scenario, upstream, name, inputs)
+                for weight, law in mixtures[upstream]:
+                    weights[law] += weight * rate
+            total = sum(weights.values()) or 1.0
+            mixtures[name] = tuple((weight / total, law) for law, weight in weights.items())
+    return mixtures
+
+
+def _shares_of_groups(mixture: Mixture, groups: int, inputs: RunInputs | None) -> np.ndarray:
+    shares = np.zeros(groups)
+    for weight, law in mixture:
+        shares += weight * (_of_profile(law, groups, inputs) if isinstance(law, str) else group_shares(law, groups))
+    return shares
+
+
+def _of_profile(source: str, groups: int, inputs: RunInputs | None) -> np.ndarray:
+    """Shares of a profile's key groups over all its bins; equal ones where it was not read."""
+    series = inputs.rates.get(source) if inputs else None
+    if series is None or series.key_weights is None or series.key_weights.shape[0] != groups:
+        return np.full(groups, 1 / groups)
+    weights = series.key_weights.sum(axis=1, dtype=float)
+    return np.asarray(weights / weights.sum())
+
+
+def speeds(scenario: Scenario, name: str, placed: Mapping[str, str]) -> np.ndarray:
+    """Return the speed of the host of each task of an operator without what others take on average, (parallelism,)."""
+    count = scenario.operators[name].parallelism
+    of_task = (placed[layout.task_name(name, index)].rpartition("-")[0] for index in range(count))
+    groups = [scenario.hosts[group] for group in of_task]
+    taken = [group.load.mean_share(scenario.duration_s) if group.load else 0.0 for group in groups]
+    return np.array([group.speed * (1 - share) for group, share in zip(groups, taken, strict=True)])
+
+
+def _state_bytes(scenario: Scenario, name: str, flow: Flow) -> float:
+    """State at the end of a run; for state per key a bound: every key that there is has been seen."""
+    operator = scenario.operators[name]
+    state, tuples = operator.state, flow.rate_in.mean_per_s * scenario.duration_s
+    if isinstance(state, FixedState):
+        return state.group_bytes * operator.groups
+    if isinstance(state, PerTupleState):
+        return state.entry_bytes * tuples
+    if isinstance(state, WindowState):
+        return state.entry_bytes * flow.rate_in.mean_per_s * min(state.length_s, scenario.duration_s)
+    if isinstance(state, PerKeyState):
+        return state.entry_bytes * min(layout.keys_seen(scenario, name), tuples)
+    return 0.0
+
+
+def _hosts(
+    scenario: Scenario,
+    operators: Mapping[str, OperatorLoad],
+    placed: Mapping[str, str],
+    inputs: RunInputs | None,
+) -> dict[str, HostLoad]:
+    tasks: dict[str, list[str]] = defaultdict(list)
+    means: dict[str, list[float]] = defaultdict(list)
+    peaks: dict[str, list[float]] = defaultdict(list)
+    groups = layout.hosts(scenario)
+    for name, operator in scenario.operators.items():
+        for index in range(operator.parallelism):
+            task = layout.task_name(name, index)
+            host = placed[task]
+            on_cores = operator.threads if groups[host].cpu != "dedicated" else 1
+            load = float(operators[name].utilisation[index]) * on_cores
+            tasks[host].append(task)
+            means[host].append(load)
+            peaks[host].append(load * operators[name].flow.peak_factor)
+    sent, received = _traffic(scenario, operators, placed, inputs)
+    found = {}
+    for host, group in groups.items():
+        own = group.cpu == "dedicated"
+        link = max(sent[host], received[host])
+        found[host] = HostLoad(
+            tuple(tasks[host]),
+            max(means[host], default=0.0) if own else sum(means[host]) / group.cores,
+            max(peaks[host], default=0.0) if own else sum(peaks[host]) / group.cores,
+            sent[host],
+            received[host],
+            link / group.network_bytes_per_s if group.network_bytes_per_s else None,
+        )
+    return found
+
+
+def _traffic(
+    scenario: Scenario,
+    operators: Mapping[str, OperatorLoad],
+    placed: Mapping[str, str],
+    inputs: RunInputs | None,
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Bytes in a second that each host sends to and receives from other hosts, tuples only."""
+    sent: dict[str, float] = defaultdict(float)
+    received: dict[str, float] = defaultdict(float)
+    sizes = layout.output_bytes(scenario)
+    by_host = {name: shares_by_host(name, load.task_shares, placed) for name, load in operators.items()}
+    for name, operator in scenario.operators.items():
+        for upstream, partitioning in operator.inputs.items():
+            rate = operators[upstream].flow.rate_out.mean_per_s * sizes[upstream]
+            rate *= copies(scenario, upstream, name, inputs)
+            if partitioning == "forward":
+                for index, share in enumerate(operators[upstream].task_shares):
+                    start = placed[layout.task_name(upstream, index)]
+                    end = placed[layout.task_name(name, index)]
+                    if start != end:
+                        sent[start] += rate * float(share)
+                        received[end] += rate * float(share)
+                continue
+            starts, ends = by_host[upstream], by_host[name]
+            for host, share in starts.items():
+                sent[host] += rate * share * (1 - ends.get(host, 0.0))
+            for host, share in ends.items():
+                received[host] += rate * share * (1 - starts.get(host, 0.0))
+    return sent, received
+
+
+def shares_by_host(name: str, shares: np.ndarray, placed: Mapping[str, str]) -> dict[str, float]:
+    """Return host -> sum of the shares of the tasks of an operator that are placed there."""
+    found: dict[str, float] = defaultdict(float)
+    for index, share in enumerate(shares.tolist()):
+        found[placed[layout.task_name(name, index)]] += share
+    return found
+
+
+def _assumptions(scenario: Scenario, inputs: RunInputs | None) -> tuple[str, ...]:
+    found = []
+    for name, workload in scenario.workload.items():
+        if inputs is not None and name in inputs.rates:
+            continue
+        if isinstance(workload.rate, SeriesRate):
+            found.append(f"the series of {name} was not read: its rate counts as zero")
+        if isinstance(workload.keys, ProfileKeys):
+            found.append(f"the profile of {name} was not read: its key groups count as equally loaded")
+    return tuple(found)

@@ -1,0 +1,178 @@
+"""Names and places that follow from a scenario: its tasks, its hosts, and which task starts on which host.
+
+Task k of operator `count` is `count-k`; host k of group `worker` is `worker-k`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from models.scenario.cluster import HostGroup
+from models.scenario.description import Scenario
+from models.scenario.job import Operator
+from models.scenario.workload import ProfileKeys
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+def task_name(operator: str, index: int) -> str:
+    """The name of one task."""
+    return f"{operator}-{index}"
+
+
+def host_name(group: str, index: int) -> str:
+    """The name of one host."""
+    return f"{group}-{index}"
+
+
+def hosts(scenario: Scenario) -> dict[str, HostGroup]:
+    """Every host by name with its group's description, in file order."""
+    return {host_name(name, index): group for name, group in scenario.hosts.items() for index in range(group.count)}
+
+
+def spare_hosts(scenario: Scenario) -> tuple[str, ...]:
+    """Hosts that are not in use at the start, in file order: the last ones of their groups."""
+    return tuple(
+        host_name(name, index) for name, group in scenario.hosts.items() for index in range(group.used, group.count)
+    )
+
+
+def tasks(scenario: Scenario) -> Iterator[tuple[str, int]]:
+    """Every (operator, task index), in file order."""
+    for name, operator in scenario.operators.items():
+        for index in range(operator.parallelism):
+            yield name, index
+
+
+def placement(scenario: Scenario) -> dict[str, str]:
+    """Task name -> host name at the start of a run.
+
+    Round robin over the hosts of the operator's host group where `placement.operators` names one, else in file
+    order over all hosts with one counter; spare hosts get none. `placement.tasks` overrules single tasks.
+    """
+    spare = set(spare_hosts(scenario))
+    all_hosts = tuple(host for host in hosts(scenario) if host not in spare)
+    turn = 0
+    placed = {}
+    for operator, index in tasks(scenario):
+        group = scenario.placement.operators.get(operator)
+        if group is not None:
+            # An operator with a host group of its own starts at that group's first host: task j on host j mod n.
+            host = host_name(group, index % scenario.hosts[group].used)
+        else:
+            host = all_hosts[turn % len(all_hosts)]
+            turn += 1
+        name = task_name(operator, index)
+        placed[name] = scenario.placement.tasks.get(name, host)
+    return placed
+
+
+def task_of_group(key_group: int, parallelism: int) -> int:
+    """The task that owns a key group at the start: group j is on task j mod parallelism."""
+    return key_group % parallelism
+
+
+def dataflow(scenario: Scenario) -> nx.DiGraph[str]:
+    """Return the graph of the operators, which nobody can change: nodes and readers of each in file order.
+
+    Inputs that there are not are left out.
+    """
+    return _dataflow(_Operators(scenario.operators))
+
+
+def topological(scenario: Scenario) -> tuple[str, ...]:
+    """Return the operators so that inputs come before those that read them; raises ValueError on a cycle.
+
+    One generation after the other, by steps away from the sources, each in file order.
+    """
+    order = _topological(_Operators(scenario.operators))
+    if order is None:
+        raise ValueError("the dataflow has a cycle")
+    return order
+
+
+def has_order(scenario: Scenario) -> bool:
+    """Return whether inputs can come before those that read them: no operator is on a cycle."""
+    return _topological(_Operators(scenario.operators)) is not None
+
+
+class _Operators:
+    """Operators as the key of a cache: they are frozen, so the same object has the same graph."""
+
+    def __init__(self, named: Mapping[str, Operator]) -> None:
+        self.named = named
+
+    def __hash__(self) -> int:
+        return id(self.named)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Operators) and other.named is self.named
+
+
+@lru_cache(maxsize=4)  # flows, loads and the estimate of a scenario ask for it again and again
+def _dataflow(operators: _Operators) -> nx.DiGraph[str]:
+    import networkx as nx  # noqa: PLC0415 - takes an eighth of a second, which commands without a job need not spend
+
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(operators.named)
+    for name, operator in operators.named.items():
+        graph.add_edges_from((upstream, name) for upstream in operator.inputs if upstream in operators.named)
+    nx.freeze(graph)
+    return graph
+
+
+@lru_cache(maxsize=4)
+def _topological(operators: _Operators) -> tuple[str, ...] | None:
+    import networkx as nx  # noqa: PLC0415
+
+    place = {name: index for index, name in enumerate(operators.named)}
+    try:
+        generations = list(nx.topological_generations(_dataflow(operators)))
+    except nx.NetworkXUnfeasible:
+        return None
+    return tuple(name for generation in generations for name in sorted(generation, key=place.__getitem__))
+
+
+def output_bytes(scenario: Scenario) -> dict[str, float]:
+    """Operator -> bytes of one tuple that leaves it.
+
+    A source's tuples are as its workload says, an operator's as its `output` says; without `output` they are as
+    large as the largest that comes in.
+    """
+    size: dict[str, float] = {}
+    for name in topological(scenario):
+        operator = scenario.operators[name]
+        if operator.kind == "source":
+            size[name] = scenario.workload[name].tuple_bytes
+        elif operator.output is not None:
+            size[name] = operator.output.tuple_bytes
+        else:
+            size[name] = max(size[upstream] for upstream in operator.inputs)
+    return size
+
+
+def keys_seen(scenario: Scenario, name: str) -> float:
+    """How many keys can reach an operator: those of the largest law, since all laws number keys alike."""
+    import networkx as nx  # noqa: PLC0415
+
+    operators = scenario.operators
+
+    def own_keys(other: str) -> bool:
+        output = operators[other].output
+        return output is not None and output.keys is not None
+
+    # What comes into an operator that gives its tuples new keys does not matter behind it.
+    passed = nx.subgraph_view(dataflow(scenario), filter_edge=lambda _, down: down == name or not own_keys(down))
+    largest = 0
+    for upstream in nx.ancestors(passed, name):
+        output = operators[upstream].output
+        if operators[upstream].kind == "source":
+            keys = scenario.workload[upstream].keys
+            groups = operators[name].groups
+            largest = max(largest, groups if isinstance(keys, ProfileKeys) else keys.count)
+        elif output is not None and output.keys is not None:
+            largest = max(largest, output.keys.count)
+    return float(largest)
