@@ -113,7 +113,7 @@ def engine(job: Job, duration_s: float, seed: int, detail: str = "tuples", event
     """
     from sim.engine import simulate  # noqa: PLC0415
 
-    plane = import_module("sim.compiled.plane").CompiledPlane if event_loop else None
+    plane = import_module("sim.kernel.event_loop.plane").CompiledPlane if event_loop else None
     records = simulate(scenario(job, duration_s, detail=detail), replication=seed, plane=plane)
     return Outcome(applied(records, "one", "two"), mean_latency_s(records))
 

@@ -261,8 +261,8 @@ def availability(scale: float, repeats: int) -> None:
 
     from models.reliability.exact import mean_broken, unavailability  # noqa: PLC0415
     from models.reliability.queries import Queries, equal_hosts  # noqa: PLC0415
-    from sim.availability import sampled  # noqa: PLC0415
-    from sim.availability_strata import stratified  # noqa: PLC0415
+    from sim.sampling.plain import sampled  # noqa: PLC0415
+    from sim.sampling.strata import stratified  # noqa: PLC0415
 
     queries, settings = drawn(100, 100), (0.0025, 0.005, 0.01, 0.02, 0.03)
     failures, at = equal_hosts(settings, 100), equal_hosts(P, 100)
@@ -299,7 +299,7 @@ def dynamics(scale: float, repeats: int) -> None:
     """Ten years of hosts that fail, by intersecting and by events, beside plain SimPy and a loop over a heap."""
     from models.fleet.rules import dynamics_from  # noqa: PLC0415
     from models.fleet.system import system_of  # noqa: PLC0415
-    from sim.replication.engine import simulate_dynamics  # noqa: PLC0415
+    from sim.fleet.engine import simulate_dynamics  # noqa: PLC0415
 
     queries, years = drawn(100, 100), 10 * scale
     system = system_of(

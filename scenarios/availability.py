@@ -30,7 +30,7 @@ from scenarios.json_files import read_json
 from scenarios.sampling_time import SamplingTime
 
 if TYPE_CHECKING:
-    from sim.availability import Estimate, Sampled
+    from sim.sampling.plain import Estimate, Sampled
 
 METHODS = ("auto", "exact", "sample", "strata", "weights")
 SHARES = (0.99, 0.95, 0.9)  # of queries that run: how likely it is that fewer do
@@ -291,10 +291,10 @@ def _narrower(bounds: Figure, sampled: Figure) -> Figure:
 
 
 def _sampled(queries: Queries, setting: Setting, method: str, runs: int, seed: int, workers: int) -> Line:
-    from sim.availability import sampled  # noqa: PLC0415 - compiles, and numba is slow to load
-    from sim.availability_strata import stratified  # noqa: PLC0415
-    from sim.availability_weights import weighted  # noqa: PLC0415
     from sim.draws import code_of  # noqa: PLC0415
+    from sim.sampling.importance_sampling import weighted  # noqa: PLC0415
+    from sim.sampling.plain import sampled  # noqa: PLC0415 - compiles, and numba is slow to load
+    from sim.sampling.strata import stratified  # noqa: PLC0415
 
     if setting.down is not None or setting.pair is not None:
         raise InputError.at("--method", method, "is for independent hosts: crews and upgrades are solved exactly")

@@ -170,7 +170,7 @@ def _replications(
 
 
 def _simulated(system: System, replication: int, method: str) -> DynamicsRecords:
-    from sim.replication.engine import simulate_dynamics  # noqa: PLC0415 - SimPy is only loaded where it runs
+    from sim.fleet.engine import simulate_dynamics  # noqa: PLC0415 - SimPy is only loaded where it runs
 
     return simulate_dynamics(system, replication, method=method)  # type: ignore[arg-type]
 

@@ -1,9 +1,9 @@
 """The data plane: all that happens to single tuples, behind one interface.
 
 The control plane (failures, detection, recovery, the laws of checkpoints) sees operators, hosts, tasks and units as
-numbers: task t and unit u as in `sim.cluster.Cluster`, host h and operator o in file order. It acts on tuples only by
-the verbs below, each at the current instant of the clock. Two planes speak it and give equal rows: the compiled one
-(`sim.compiled`), and one event at a time in the tests, which is its specification (docs/simulator.md).
+numbers: task t and unit u as in `sim.control.cluster.Cluster`, host h and operator o in file order. It acts on tuples
+only by the verbs below, each at the current instant of the clock. Two planes speak it and give equal rows: the compiled
+one (`sim.kernel`), and one event at a time in the tests, which is its specification (docs/simulator.md).
 """
 
 from __future__ import annotations

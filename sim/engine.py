@@ -10,8 +10,8 @@ from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.units import to_ns
 from sim.clock import Process
-from sim.cluster import Cluster, RunPlan
-from sim.control import Control, PlaneFactory
+from sim.control.assembly import Control, PlaneFactory
+from sim.control.cluster import Cluster, RunPlan
 
 
 def simulate(
@@ -27,7 +27,7 @@ def simulate(
     Everything strictly before `duration` happens. `on_progress` is called now and then with the share of the
     simulated time that is done; `on_compile`, where code for this machine is not kept yet, with the share of it that
     is compiled. `plane` makes the data plane, by default the fastest that can do what the scenario
-    asks for (`sim.compiled.choice`); all give equal rows.
+    asks for (`sim.kernel.choice`); all give equal rows.
     """
     duration_ns = max(1, to_ns(scenario.duration_s))
     plan = RunPlan.of(scenario, inputs or RunInputs(), replication)
@@ -49,7 +49,7 @@ def prepare(scenario: Scenario, inputs: RunInputs | None, on_compile: Callable[[
 def _compilation(plan: RunPlan, on_compile: Callable[[float], None] | None) -> AbstractContextManager[None]:
     if on_compile is None:
         return nullcontext()
-    from sim.compiled.choice import compilation  # noqa: PLC0415 - it takes longer than all the rest
+    from sim.kernel.choice import compilation  # noqa: PLC0415 - it takes longer than all the rest
 
     return compilation(plan, on_compile)
 
@@ -68,7 +68,7 @@ def _control(plan: RunPlan, plane: PlaneFactory | None) -> Control:
     if plane is not None:
         control = Control(plan, plane)
     else:
-        from sim.compiled.choice import kernel_for, plane_of  # noqa: PLC0415 - it takes longer than all the rest
+        from sim.kernel.choice import kernel_for, plane_of  # noqa: PLC0415 - it takes longer than all the rest
 
         kernel = kernel_for(plan)
         control = Control(plan, plane_of(kernel))

@@ -19,8 +19,8 @@ from models.scenario.inputs import RunInputs
 from models.scenario.recording import Detail
 from models.steady_state.estimate import recorded_steps
 from models.units import to_ns
-from sim.compiled import folds
-from sim.compiled.folds import PAGE, PAGES
+from sim.kernel.tools import histograms
+from sim.kernel.tools.histograms import PAGE, PAGES
 
 Tables = dict[str, Mapping[str, np.ndarray]]
 
@@ -110,7 +110,7 @@ class _Columns:
 
     def __init__(self, name: str, expected: int) -> None:
         self._name, self.count = name, 0
-        self._split = folds.split_visits if name == "visits" else folds.split_deliveries
+        self._split = histograms.split_visits if name == "visits" else histograms.split_deliveries
         self.arrays = [np.empty(_FIRST_ROWS + expected, column.dtype) for column in TABLES[name]]
 
     def add(self, rows: np.ndarray) -> None:
@@ -144,7 +144,7 @@ class HistogramRecording:
         length = bucket_ns(duration_ns)
         intervals = max(1, -(-duration_ns // length))
         self._window = (warmup_ns, duration_ns, length)
-        self._sums = np.zeros((operators, folds.SUMS), np.int64)
+        self._sums = np.zeros((operators, histograms.SUMS), np.int64)
         self._extremes = np.tile(np.array([_NOTHING, NEVER], np.int64), (operators, 2))
         self._waits = np.zeros((operators, BINS), np.int64)
         self._sojourns = np.zeros((operators, BINS), np.int64)
@@ -170,7 +170,7 @@ class HistogramRecording:
     def add_visits(self, block: np.ndarray) -> None:
         """Add the rows to the sums and histograms of their operators."""
         rows = _rows(block, _VISIT)
-        wrong = folds.fold_visits(
+        wrong = histograms.fold_visits(
             rows, self._window, self._sums, self._extremes, self._waits, self._sojourns, self._ended
         )
         if wrong >= 0:
@@ -180,7 +180,7 @@ class HistogramRecording:
     def add_passed(self, counts: np.ndarray) -> None:
         """Add visits that took no time (operators, intervals, 2), those of the warm-up first."""
         before, after = counts[:, :, 0].sum(axis=1), counts[:, :, 1].sum(axis=1)
-        self._sums[:, folds.OTHERS] += before
+        self._sums[:, histograms.OTHERS] += before
         self._waits[:, 0] += after
         self._sojourns[:, 0] += after
         self._ended += counts.sum(axis=2)
@@ -193,7 +193,7 @@ class HistogramRecording:
         rows = _rows(block, _DELIVERY)
         done = 0
         while done < len(rows):
-            done, wrong = folds.fold_deliveries(
+            done, wrong = histograms.fold_deliveries(
                 rows,
                 done,
                 self._window,
@@ -218,7 +218,7 @@ class HistogramRecording:
             self._carry_all()
 
     def _carry_all(self) -> None:
-        _carry(self._sums[:, folds.WAIT :])
+        _carry(self._sums[:, histograms.WAIT :])
         _carry(self._latency_sums)
         self._added = 0
 
@@ -275,11 +275,11 @@ class HistogramRecording:
 
             least = [NEVER if value == _NOTHING else value for value in self._extremes[index].tolist()]
             waits = int(self._waits[index].sum())
-            visits = waits + sums[folds.OTHERS]
-            rows.append((index, "wait", waits, *pair(folds.WAIT), *least[:2]))
-            rows.append((index, "sojourn", int(self._sojourns[index].sum()), *pair(folds.SOJOURN), *least[2:]))
-            rows.append((index, "waiting", visits, *pair(folds.WAITING), NEVER, NEVER))
-            rows.append((index, "busy", visits, *pair(folds.BUSY), NEVER, NEVER))
+            visits = waits + sums[histograms.OTHERS]
+            rows.append((index, "wait", waits, *pair(histograms.WAIT), *least[:2]))
+            rows.append((index, "sojourn", int(self._sojourns[index].sum()), *pair(histograms.SOJOURN), *least[2:]))
+            rows.append((index, "waiting", visits, *pair(histograms.WAITING), NEVER, NEVER))
+            rows.append((index, "busy", visits, *pair(histograms.BUSY), NEVER, NEVER))
             sink = int(self._sink_of[index])
             if sink >= 0:
                 high, low = self._latency_sums[sink].tolist()
@@ -308,20 +308,20 @@ class HistogramRecording:
         }
 
     def _delivered(self) -> dict[str, object]:
-        interval, sink = np.nonzero(self._intervals[:, :, folds.COUNT].T)
+        interval, sink = np.nonzero(self._intervals[:, :, histograms.COUNT].T)
         cells = self._intervals[sink, interval]
-        low = cells[:, folds.LOW]
+        low = cells[:, histograms.LOW]
         return {
             "at_ns": interval * self._window[2],
             "operator": self._sinks[sink],
-            "count": cells[:, folds.COUNT],
-            "sum_high": cells[:, folds.HIGH] + (low >> 32),
+            "count": cells[:, histograms.COUNT],
+            "sum_high": cells[:, histograms.HIGH] + (low >> 32),
             "sum_low": low & _LOW_BITS,
-            "max_ns": cells[:, folds.GREATEST],
+            "max_ns": cells[:, histograms.GREATEST],
         }
 
     def _delivered_bins(self) -> dict[str, object]:
-        interval, sink, in_bin, count = folds.cells(self._directory, self._pages[: int(self._used[0])])
+        interval, sink, in_bin, count = histograms.cells(self._directory, self._pages[: int(self._used[0])])
         return {"interval": interval, "operator": self._sinks[sink].astype(np.int16), "bin": in_bin, "count": count}
 
 

@@ -1,4 +1,4 @@
-"""What a run of `sim.replication` has to keep, checked on its rows alone, by sums over all sets of failed hosts."""
+"""What a run of `sim.fleet` has to keep, checked on its rows alone, by sums over all sets of failed hosts."""
 
 from __future__ import annotations
 

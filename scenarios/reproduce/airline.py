@@ -1,8 +1,8 @@
 """The airline experiment at the level of rates: how many moves find a checkpoint where they go.
 
 Statistics of the first 15 of 48 minutes decide who holds the checkpoints; then the adaptation manager
-(`sim.adaptation`) looks at every window of 8 s and moves key groups off overloaded hosts. After a move the checkpoint
-is where the group was. Source: Madsen and Zhou, CIKM 2015, section 7, as reconstructed on the page
+(`sim.scaling.adaptation`) looks at every window of 8 s and moves key groups off overloaded hosts. After a move the
+checkpoint is where the group was. Source: Madsen and Zhou, CIKM 2015, section 7, as reconstructed on the page
 "Checkpoint-assisted migration".
 """
 
@@ -34,7 +34,7 @@ from scenarios.reproduce.flight_rates import (
     loads,
     operators,
 )
-from sim.adaptation import Group, Host, Prefer, Rules, balance
+from sim.scaling.adaptation import Group, Host, Prefer, Rules, balance
 
 TRAINING = TRAINING_S // WINDOW_S
 _RESTS = 2  # windows that a group that was moved is left alone

@@ -16,7 +16,7 @@ from models.planning.checkpoint_correlation import allocation_from_correlation
 from optimizer.checkpoint_allocation import solve
 from scenarios.reproduce.airline import MOVES, Outcome
 from scenarios.reproduce.flight_rates import WINDOW_S
-from sim.adaptation import Group, Host, Rules, balance
+from sim.scaling.adaptation import Group, Host, Rules, balance
 
 SECONDS, GROUPS, NODES = 100, 10, 3
 OUTSIDE = (0.70, 0.0, 0.70)

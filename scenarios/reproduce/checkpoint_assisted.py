@@ -26,7 +26,7 @@ from scenarios.reproduce.airline import POLICIES, Outcome, experiment
 from scenarios.reproduce.claims import Finding
 from scenarios.reproduce.flight_rates import WINDOW_S, Airline, FloatArray, flights, loads
 from scenarios.reproduce.tasks import Desk
-from sim.adaptation import Prefer
+from sim.scaling.adaptation import Prefer
 
 GROUPS = (16, 32, 48)
 _QUICK, _FULL = (8, 1), (24, 4)  # seeds and sets of copies

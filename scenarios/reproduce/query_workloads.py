@@ -23,8 +23,8 @@ from optimizer.replication import plan
 from optimizer.replication.placing import Placed, place_primaries
 from scenarios.query_templates import Workload, workload
 from scenarios.replication import noise_of
-from sim.availability_runs import shares_running
 from sim.draws import code_of
+from sim.sampling.runs import shares_running
 
 CHANCES = (0.0025, 0.005, 0.01, 0.02, 0.03)
 LOAD, RUNS = 100.0, 1000

@@ -9,7 +9,7 @@ from lab.mutants import MUTANTS
 from lab.report import command
 from lab.schedule import Schedule, drawn, run
 from lab.shrinking import shrunk
-from sim.protocols import PROTOCOLS
+from sim.migration.protocols import PROTOCOLS
 
 
 def main(arguments: list[str] | None = None) -> int:

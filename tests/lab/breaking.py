@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lab.laboratory import Laboratory
-from sim.context import Protocol
+from sim.migration.context import Protocol
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from lab.breaking import around
 from lab.laboratory import Laboratory
-from sim.context import Context, Message
+from sim.migration.context import Context, Message
 
 
 @around("cpa", "retire before hand-down")

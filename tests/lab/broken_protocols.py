@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lab.breaking import protocol
-from sim.context import Context, Message
-from sim.protocols.cpa import CPA
-from sim.protocols.cpal import CPAL
-from sim.protocols.direct import Direct
+from sim.migration.context import Context, Message
+from sim.migration.protocols.cpa import CPA
+from sim.migration.protocols.cpal import CPAL
+from sim.migration.protocols.direct import Direct
 
 # -- CPA
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from sim.context import Message, Protocol, Run
 from sim.data_plane import CONTROL
+from sim.migration.context import Message, Protocol, Run
 
 ROLES = ("old owner", "new owner", "upstream", "downstream", "holder")
 BEGUN = "start"

@@ -9,7 +9,7 @@ from typing import Any
 
 from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
-from sim.cluster import RunPlan
+from sim.control.cluster import RunPlan
 
 KEYS = 6
 

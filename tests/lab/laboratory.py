@@ -14,11 +14,11 @@ from lab.job import Job, keys_of, plan_of
 from lab.scheduler import Chooser, Scheduler
 from models.records.tables import NEVER
 from sim.clock import LINK
-from sim.cluster import Cluster, RunPlan
-from sim.control import Control
+from sim.control.assembly import Control
+from sim.control.cluster import Cluster, RunPlan
+from sim.control.failures import Failures
+from sim.control.recovery import Entry, Recovery
 from sim.data_plane import Listener
-from sim.failures import Failures
-from sim.recovery import Entry, Recovery
 
 
 class SteppedLink:

@@ -8,7 +8,7 @@ from typing import Any
 
 from reference.unit import Checkpoint
 
-from sim.context import Move, Protocol, Run
+from sim.migration.context import Move, Protocol, Run
 
 
 class Steps:

@@ -10,7 +10,7 @@ import pytest
 
 from lab.exploring import explore, tiny
 from lab.mutants import MUTANTS
-from sim.protocols import PROTOCOLS
+from sim.migration.protocols import PROTOCOLS
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 BROKEN = {mutant.name: mutant for mutant in MUTANTS}

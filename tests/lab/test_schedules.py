@@ -18,7 +18,7 @@ from lab.laboratory import Laboratory
 from lab.report import failure
 from lab.schedule import CAMPAIGNS, Schedule, drawn, run
 from lab.scheduler import Listed
-from sim.protocols import PROTOCOLS
+from sim.migration.protocols import PROTOCOLS
 
 SEEDS = 200  # of each protocol, in all campaigns; with 1,000 every protocol meets all that it can
 RARE = {

@@ -22,11 +22,11 @@ from reference.task import Task, Work
 from reference.unit import Bundle, Row, Unit, Visit
 from sim.arrivals import births
 from sim.clock import ARRIVAL, MESSAGE, TIMERS, Clock, channel
-from sim.cluster import Cluster, RunPlan
+from sim.control.cluster import Cluster, RunPlan
+from sim.control.statistics import check_counts
 from sim.data_plane import Key, Listener, Statistic
 from sim.data_plane import Row as TableRow
 from sim.pace import FULL, pace_of
-from sim.statistics import check_counts
 
 
 class World(Actions, Moves):

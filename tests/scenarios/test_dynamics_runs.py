@@ -20,7 +20,7 @@ from models.queries.loads import table_of
 from scenarios.dynamics import read_dynamics, run_dynamics, write_dynamics
 from scenarios.parquet import read_parquet, units_of
 from scenarios.query_files import read_queries
-from sim.replication.engine import simulate_dynamics
+from sim.fleet.engine import simulate_dynamics
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -22,8 +22,8 @@ from models.records.tables import NEVER, RunRecords
 from models.scenario.description import Scenario
 from models.scenario.workload import ConstantRate
 from models.steady_state.queueing import SteadyState
-from sim.compiled.plane import CompiledPlane
-from sim.control import PlaneFactory
+from sim.control.assembly import PlaneFactory
+from sim.kernel.event_loop.plane import CompiledPlane
 
 CONFIDENCE, REPLICATIONS = 0.999, 10
 EXPONENTIAL = {"distribution": "exponential", "mean": "10 ms"}

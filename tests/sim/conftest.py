@@ -10,8 +10,8 @@ import pytest
 import small_jobs
 from reference.world import World
 
-from sim.compiled.plane import CompiledPlane
-from sim.control import PlaneFactory
+from sim.control.assembly import PlaneFactory
+from sim.kernel.event_loop.plane import CompiledPlane
 
 PLANES: dict[str, PlaneFactory] = {"reference": World, "compiled": CompiledPlane}
 

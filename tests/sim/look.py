@@ -10,10 +10,10 @@ import numpy as np
 from models.scenario.description import Scenario
 from models.units import to_ns
 from sim.clock import Process
-from sim.compiled.plane import CompiledPlane
-from sim.compiled.state import NONE, TUPLE
-from sim.control import Control
+from sim.control.assembly import Control
 from sim.engine import build
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.event_loop.state import NONE, TUPLE
 
 
 def compiled(control: Control) -> CompiledPlane:

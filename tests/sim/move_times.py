@@ -14,7 +14,7 @@ from small_jobs import NS, scenario
 
 from models.scenario.inputs import RunInputs
 from sim.engine import simulate
-from sim.protocols.cpal import CaughtUpCPAL
+from sim.migration.protocols.cpal import CaughtUpCPAL
 
 TUPLE, STATE = 150, 11_000_000  # B
 LINK, DISK, STORE = 50_000_000, 30_000_000, 20_000_000  # B/s

@@ -18,11 +18,11 @@ from models.scenario.inputs import RunInputs
 from models.scenario.workload import ConstantRate, StepRate
 from models.units import to_ns
 from sim.clock import Clock
-from sim.cluster import RunPlan
-from sim.context import Message, Protocol
-from sim.control import Control, PlaneFactory
+from sim.control.assembly import Control, PlaneFactory
+from sim.control.cluster import RunPlan
 from sim.engine import records
-from sim.migrations import Migrations
+from sim.migration.context import Message, Protocol
+from sim.migration.coordinator import Migrations
 
 MS = 1_000_000
 HOSTS = 5

@@ -12,7 +12,7 @@ from small_jobs import scenario
 
 from models.scenario.description import Scenario
 from models.topology import layout
-from sim.control import PlaneFactory
+from sim.control.assembly import PlaneFactory
 
 
 def replicated_keys(seed: int, what: str = "") -> dict[str, Any]:

@@ -6,7 +6,7 @@ from reference.task import Task
 from reference.unit import Bundle, Unit, Visit
 from reference.world import World
 
-from sim.control import Control
+from sim.control.assembly import Control
 
 STEP_NS = 10**9
 LONG_NS = 600 * 10**9  # what is not over by then waits for ever

@@ -10,11 +10,11 @@ from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.units import to_ns
 from sim.clock import Process
-from sim.cluster import RunPlan
-from sim.compiled.plane import CompiledPlane
-from sim.control import Control, PlaneFactory
+from sim.control.assembly import Control, PlaneFactory
+from sim.control.cluster import RunPlan
 from sim.data_plane import CONTROL, Timed
 from sim.engine import records
+from sim.kernel.event_loop.plane import CompiledPlane
 
 MS = 1_000_000
 VERBS = ("pause", "unpause", "hold", "unhold", "mute", "send", "barrier", "unalign", "work", "timed")

@@ -11,7 +11,7 @@ from models.scenario.description import Scenario
 from models.units import to_ns
 from sim import engine
 from sim.clock import Process
-from sim.control import Control, PlaneFactory
+from sim.control.assembly import Control, PlaneFactory
 
 Change = tuple[int, int, float]  # (instant [ns], host, share that others take)
 _CPU = ["shared", "dedicated", "processor-sharing", "processor-sharing"]

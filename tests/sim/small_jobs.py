@@ -20,7 +20,7 @@ from models.scenario.inputs import RunInputs
 from models.scenario.rules import faults
 from models.scenario.rules.support import not_simulated
 from sim import engine
-from sim.control import Control, PlaneFactory
+from sim.control.assembly import Control, PlaneFactory
 from sim.draws import source_id
 
 NS = 10**9

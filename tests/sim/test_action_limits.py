@@ -10,10 +10,10 @@ from small_jobs import queue
 
 from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
-from sim.cluster import RunPlan
-from sim.compiled.scan_plane import ScanPlane
-from sim.control import Control, PlaneFactory
+from sim.control.assembly import Control, PlaneFactory
+from sim.control.cluster import RunPlan
 from sim.data_plane import CONTROL, DataPlane, Timed
+from sim.kernel.scan.plane import ScanPlane
 
 VERBS: dict[str, Callable[[DataPlane], Any]] = {
     "pause": lambda plane: plane.pause(1, None),

@@ -17,7 +17,7 @@ from small_jobs import random_job, storm
 from test_planes import METHODS, differences
 from test_planes import on_both as differences_of
 
-from sim.compiled.plane import CompiledPlane
+from sim.kernel.event_loop.plane import CompiledPlane
 
 
 def on_both(raw: dict[str, Any], seed: int, verbs: tuple[str, ...] = VERBS) -> list[str]:

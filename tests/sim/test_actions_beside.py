@@ -23,12 +23,12 @@ from test_planes import METHODS, differences
 
 from models.scenario.inputs import RunInputs
 from models.units import to_ns
-from sim.cluster import RunPlan
-from sim.compiled.plane import CompiledPlane
-from sim.compiled.state import NONE, TUPLE
-from sim.control import PlaneFactory
+from sim.control.assembly import PlaneFactory
+from sim.control.cluster import RunPlan
 from sim.data_plane import CONTROL
 from sim.engine import records
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.event_loop.state import NONE, TUPLE
 
 BESIDE = ("cores", "buffers", "links", "all")
 

@@ -20,11 +20,11 @@ from analysis.replicas import broken
 from models.records.tables import RunRecords
 from models.scenario.description import Scenario
 from sim.clock import Clock, Process
-from sim.cluster import Cluster, RunPlan
-from sim.compiled.plane import CompiledPlane
+from sim.control.cluster import Cluster, RunPlan
+from sim.control.recovery import Loss
+from sim.control.replicas import Replica, Replicas
 from sim.data_plane import DataPlane, Listener
-from sim.recovery import Loss
-from sim.replicas import Replica, Replicas
+from sim.kernel.event_loop.plane import CompiledPlane
 
 MORE_NS = 20 * 10**9  # for runs that are slow: what is stuck is stuck for ever
 

@@ -13,8 +13,8 @@ from random import Random
 
 import pytest
 
-from sim import adaptation
-from sim.adaptation import Group, Host, Prefer, Proposal, Rules, balance
+from sim.scaling import adaptation
+from sim.scaling.adaptation import Group, Host, Prefer, Proposal, Rules, balance
 
 PREFER: tuple[Prefer, ...] = ("sufficient", "quarter", "useable")
 

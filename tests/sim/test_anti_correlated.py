@@ -13,8 +13,8 @@ import pytest
 from small_jobs import scenario
 
 from models.scenario.inputs import RunInputs
-from sim.compiled.plane import CompiledPlane
 from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
 
 GROUPS = 10
 

@@ -8,7 +8,7 @@ import numpy as np
 from reference.world import World
 from small_jobs import scenario, simulate
 
-from sim.compiled.plane import CompiledPlane
+from sim.kernel.event_loop.plane import CompiledPlane
 
 BUSY: dict[str, Any] = {
     "duration": "5 s",

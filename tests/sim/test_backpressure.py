@@ -21,8 +21,8 @@ from test_recovery import GUARANTEES, check_job
 
 from models.records.tables import NEVER
 from models.scenario.description import Scenario
-from sim.compiled.plane import CompiledPlane
-from sim.control import PlaneFactory
+from sim.control.assembly import PlaneFactory
+from sim.kernel.event_loop.plane import CompiledPlane
 
 PLANES: dict[str, PlaneFactory] = {"reference": World, "compiled": CompiledPlane}
 MS = 10**6

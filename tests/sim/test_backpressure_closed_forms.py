@@ -14,8 +14,8 @@ from small_jobs import NS, scenario
 
 from models.records.tables import RunRecords
 from models.steady_state.queueing import blocking_capacity_per_s, blocking_tandem
-from sim.compiled.plane import CompiledPlane
 from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
 
 FIRST_S, SECOND_S = 0.008, 0.01
 

@@ -15,11 +15,11 @@ from test_planes import differences, on_both
 
 from models.records.tables import NEVER, RunRecords
 from models.scenario.inputs import RunInputs
-from sim.compiled.plane import CompiledPlane
-from sim.context import Context, Message, Protocol
 from sim.data_plane import CONTROL
 from sim.engine import simulate
-from sim.protocols.cpa import CPA
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.migration.context import Context, Message, Protocol
+from sim.migration.protocols.cpa import CPA
 
 NOTICED = 3000  # of a crash at 2.05 s [ms]: a time-out after the heartbeat of 2 s
 
@@ -142,7 +142,7 @@ class Trap(Protocol):
 @pytest.mark.parametrize("protocol", ["cpa", "cpal", "direct"])
 def test_a_run_that_was_called_off_hears_nothing(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     late: list[Message] = []
-    from sim.runtime import Runtime  # noqa: PLC0415 - patched here alone
+    from sim.migration.runtime import Runtime  # noqa: PLC0415 - patched here alone
 
     deliver = Runtime.deliver
 

@@ -14,12 +14,12 @@ from small_jobs import NS, queue
 from models.scenario.description import Scenario
 from models.scenario.inputs import RateSeries
 from models.scenario.workload import ProfileKeys
+from sim.arrival_stream import BirthStream
+from sim.arrival_stream import _renewal_points as in_parts
 from sim.arrivals import RateCurve, births
 from sim.arrivals import _renewal_points as at_once
-from sim.birth_stream import BirthStream
-from sim.birth_stream import _renewal_points as in_parts
-from sim.compiled.births import birth_times, uniform_keys
-from sim.compiled.state import BIRTH
+from sim.kernel.event_loop.state import BIRTH
+from sim.kernel.tools.arrivals import birth_times, uniform_keys
 
 LAW = {"distribution": "exponential", "mean": "1 ms"}
 ARRIVALS: list[Any] = [

@@ -9,7 +9,7 @@ import pytest
 from reference.world import World
 from small_jobs import scenario, simulate
 
-from sim.compiled.plane import CompiledPlane
+from sim.kernel.event_loop.plane import CompiledPlane
 
 SPLIT: dict[str, Any] = {
     "duration": "10 s",

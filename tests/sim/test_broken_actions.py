@@ -22,10 +22,10 @@ from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.units import to_ns
 from sim.clock import ARRIVAL, SERVICE, SETTLED, Clock, Process
-from sim.cluster import RunPlan
-from sim.compiled.plane import CompiledPlane
-from sim.control import Control
+from sim.control.assembly import Control
+from sim.control.cluster import RunPlan
 from sim.engine import records, simulate
+from sim.kernel.event_loop.plane import CompiledPlane
 
 
 def lattice_job(seed: int) -> dict[str, Any]:

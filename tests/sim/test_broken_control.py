@@ -20,11 +20,11 @@ from reference.task import Task
 from reference.world import World
 from test_fair_links import equal_messages_leave_in_the_order_of_sending, last_of_equals_first
 
-import sim.holders
-import sim.recovery
-from sim.control import Control
-from sim.recovery import Recovery
-from sim.runtime import Runtime
+import sim.control.checkpoint_hosts
+import sim.control.recovery
+from sim.control.assembly import Control
+from sim.control.recovery import Recovery
+from sim.migration.runtime import Runtime
 
 Patch = pytest.MonkeyPatch
 
@@ -53,12 +53,12 @@ def last_least(hosts: Iterable[int], key: Callable[[int], tuple[int, int]], **de
 
 def last_host_for_a_group(patch: Patch) -> None:
     """Of hosts with equally few key groups and tasks the last takes one."""
-    patch.setattr(sim.recovery, "min", last_least, raising=False)
+    patch.setattr(sim.control.recovery, "min", last_least, raising=False)
 
 
 def last_host_for_a_checkpoint(patch: Patch) -> None:
     """Of hosts with equally few checkpoints the last takes one."""
-    patch.setattr(sim.holders, "min", last_least, raising=False)
+    patch.setattr(sim.control.checkpoint_hosts, "min", last_least, raising=False)
 
 
 def writes_what_was_not_sent(patch: Patch) -> None:

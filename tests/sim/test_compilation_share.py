@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from sim.compiled.choice import time_share
+from sim.kernel.choice import time_share
 
 
 def test_the_share_of_the_time_rises_to_one_and_stays_there() -> None:

@@ -15,7 +15,7 @@ import numba
 import pytest
 from compiled_probe import in_a_new_process, in_this_checkout, written
 
-from sim.compiled import cache
+from sim.kernel.tools import cache
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,14 +24,14 @@ ROOT = Path(__file__).parents[2]
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """All directories that could be chosen lie below this one: package, home, tmp."""
     package = tmp_path / "package"
-    shutil.copytree(ROOT / "sim" / "compiled", package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "sim" / "kernel", package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("home", "tmp"):
         (tmp_path / name).mkdir()
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setattr(cache, "__file__", str(package / "cache.py"))
+    monkeypatch.setattr(cache, "__file__", str(package / "tools" / "cache.py"))
     yield tmp_path
 
 
@@ -105,8 +105,8 @@ def test_without_any_directory_for_temporary_files_nothing_is_kept(
 
 
 def test_an_edit_of_any_file_of_the_package_changes_the_directory(places: Path) -> None:
-    names = sorted(path.name for path in (places / "package").glob("*.py"))
-    assert {"cache.py", "loop.py", "state.py", "folds.py"} <= set(names)
+    names = sorted(str(path.relative_to(places / "package")) for path in (places / "package").rglob("*.py"))
+    assert {"tools/cache.py", "event_loop/loop.py", "scan/state.py"} <= set(names)
     seen = {chosen()}
     for name in names:
         with (places / "package" / name).open("a") as file:
@@ -198,7 +198,7 @@ def test_compiled_code_is_found_where_neither_the_package_nor_the_home_can_be_wr
     packages = tmp_path / "packages"
     for name in ("models", "sim"):
         shutil.copytree(ROOT / name, packages / name, ignore=shutil.ignore_patterns("__pycache__"))
-    blocked(packages / "sim" / "compiled" / "__pycache__")
+    blocked(packages / "sim" / "kernel" / "__pycache__")
     blocked(tmp_path / "home")
     (tmp_path / "tmp").mkdir()
     environment = {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp")}

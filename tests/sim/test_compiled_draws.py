@@ -15,7 +15,6 @@ import pytest
 from numba import njit
 
 from models.scenario.job import Operator
-from sim.compiled import draws as twins
 from sim.draws import (
     child_id,
     code_of,
@@ -26,6 +25,7 @@ from sim.draws import (
     time_sampler,
     uniform,
 )
+from sim.kernel.tools import draws as twins
 
 N = 20_000
 ROOT = Path(__file__).parents[2]
@@ -247,7 +247,7 @@ def test_logarithm_and_exponential_are_those_of_the_interpreter() -> None:
 
 IN_A_PROCESS = """
 import numpy as np
-from sim.compiled import draws as twins
+from sim.kernel import draws as twins
 from models.scenario.job import Operator
 laws = {"distribution": "gamma", "mean": 1.0, "shape": 2.5}, {"distribution": "lognormal", "mean": 1.0, "cv": 2.0}
 for law in laws:

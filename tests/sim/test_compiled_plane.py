@@ -15,9 +15,9 @@ from small_jobs import NS, digest, queue, random_job, scenario, storm
 
 from models.records.tables import RunRecords
 from models.scenario.description import Scenario
-from sim.compiled.plane import CompiledPlane
-from sim.compiled.scan_plane import ScanPlane
 from sim.engine import build, records
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.scan.plane import ScanPlane
 
 METHODS: list[dict[str, Any]] = [
     {},

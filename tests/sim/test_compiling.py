@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from sim.compiled.compiling import kernel
-from sim.compiled.pointer import State
-from sim.compiled.state import ARRAYS
+from sim.kernel.event_loop.state import ARRAYS
+from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
 
 
 @kernel

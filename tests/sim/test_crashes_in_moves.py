@@ -15,8 +15,8 @@ from test_planes import differences
 
 from models.records.tables import NEVER
 from models.scenario.description import Scenario
-from sim.compiled.plane import CompiledPlane
-from sim.protocols import PROTOCOLS
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.migration.protocols import PROTOCOLS
 
 PHASES = {
     "cpa": {"move", "to_state", "to_checkpoint", "replayed"},

@@ -18,7 +18,7 @@ from small_jobs import applied, digest, drain, random_job, rows_of, scenario, si
 
 from models.scenario.description import Scenario
 from sim import engine
-from sim.compiled.plane import CompiledPlane
+from sim.kernel.event_loop.plane import CompiledPlane
 
 ROOT = Path(__file__).parents[2]
 

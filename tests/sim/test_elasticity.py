@@ -21,13 +21,13 @@ from uneven_clock import UnevenClock
 from models.records.tables import NEVER, RunRecords
 from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
-from sim.cluster import RunPlan
-from sim.compiled.choice import kernel_for
-from sim.compiled.plane import CompiledPlane
-from sim.compiled.scan_plane import ScanPlane
-from sim.control import PlaneFactory
+from sim.control.assembly import PlaneFactory
+from sim.control.cluster import RunPlan
 from sim.data_plane import Statistic
 from sim.engine import build
+from sim.kernel.choice import kernel_for
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.scan.plane import ScanPlane
 
 S = 1000 * MS
 MORE_NS = 4 * S  # a job that a crash overloads ends its moves late

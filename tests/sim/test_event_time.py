@@ -27,8 +27,8 @@ from test_planes import on_both
 
 from analysis.summary import summarise
 from models.scenario.description import Scenario
-from sim.compiled.plane import CompiledPlane
 from sim.draws import source_id
+from sim.kernel.event_loop.plane import CompiledPlane
 from sim.operator_plan import OperatorPlan
 from sim.windowing import Windows
 

@@ -28,7 +28,7 @@ from test_event_time import is_complete
 from test_planes import differences, on_both
 
 from models.scenario.description import Scenario
-from sim.compiled.plane import CompiledPlane
+from sim.kernel.event_loop.plane import CompiledPlane
 
 METHODS: list[dict[str, Any]] = [{}, {"guarantee": "at-most-once"}, {"method": "none"}]
 

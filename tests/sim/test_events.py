@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sim.clock import ARRIVAL, RECEIVER, SERVICE, TICKS
-from sim.compiled import events, pools
-from sim.compiled.pointer import State
-from sim.compiled.state import ARRAYS, END, NONE, RING, TICK
+from sim.kernel.event_loop import events, pools
+from sim.kernel.event_loop.state import ARRAYS, END, NONE, RING, TICK
+from sim.kernel.tools.pointer import State
 
 Entry = tuple[int, int, int, int]  # instant, rank, order of setting, subject
 

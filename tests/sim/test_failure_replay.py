@@ -20,8 +20,8 @@ from scenarios.failure_logs import read_failures, write_failures
 from scenarios.failure_replay import replayed
 from scenarios.files import LoadedScenario, moved, named_files, scenario_text
 from scenarios.runs import run
-from sim.compiled.plane import CompiledPlane
 from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
 
 LOG = """host,down,up
 a,1000,1010

@@ -22,8 +22,8 @@ from test_recovery import GUARANTEES, check_job
 
 from models.scenario.description import Scenario
 from sim.clock import LINK, Clock
-from sim.compiled.plane import CompiledPlane
-from sim.control import PlaneFactory
+from sim.control.assembly import PlaneFactory
+from sim.kernel.event_loop.plane import CompiledPlane
 
 PLANES: dict[str, PlaneFactory] = {"reference": World, "compiled": CompiledPlane}
 MS = 10**6

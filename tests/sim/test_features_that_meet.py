@@ -13,9 +13,9 @@ from test_planes import differences
 
 from models.records.tables import NEVER
 from models.scenario.inputs import RunInputs
-from sim.compiled.plane import CompiledPlane
-from sim.control import PlaneFactory
+from sim.control.assembly import PlaneFactory
 from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
 
 PLANES: list[PlaneFactory] = [World, CompiledPlane]
 

@@ -18,13 +18,13 @@ from test_planes import differences
 from models.records.tables import NEVER, RunRecords
 from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
-from sim.cluster import RunPlan
-from sim.compiled.forgetting import forget
-from sim.compiled.plane import CompiledPlane
-from sim.control import Control
+from sim.control.assembly import Control
+from sim.control.cluster import RunPlan
 from sim.data_plane import Key
 from sim.engine import records
-from sim.protocols import PROTOCOLS
+from sim.kernel.event_loop.forgetting import forget
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.migration.protocols import PROTOCOLS
 
 S = 10**9
 

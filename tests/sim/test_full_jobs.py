@@ -22,12 +22,12 @@ from models.records.tables import SCAN
 from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from scenarios.maintenance import planner_of
-from sim.cluster import RunPlan
-from sim.compiled.choice import kernel_for
-from sim.compiled.plane import CompiledPlane
-from sim.compiled.scan_plane import ScanPlane
-from sim.control import PlaneFactory
+from sim.control.assembly import PlaneFactory
+from sim.control.cluster import RunPlan
 from sim.engine import simulate
+from sim.kernel.choice import kernel_for
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.scan.plane import ScanPlane
 
 FRESH = 150  # jobs of each kind in a night
 

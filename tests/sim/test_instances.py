@@ -11,10 +11,10 @@ from test_planes import differences
 from models.records.tables import RunRecords
 from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
-from sim.cluster import RunPlan
-from sim.compiled.plane import CompiledPlane
-from sim.control import Control, PlaneFactory
+from sim.control.assembly import Control, PlaneFactory
+from sim.control.cluster import RunPlan
 from sim.engine import records
+from sim.kernel.event_loop.plane import CompiledPlane
 
 MS = 1_000_000
 NS = 1_000_000_000

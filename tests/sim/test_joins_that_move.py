@@ -20,9 +20,9 @@ from test_windows_that_move import delivered, ran, wrong
 
 from models.scenario.description import Scenario
 from models.scenario.events import Elasticity
-from sim.compiled.plane import CompiledPlane
-from sim.control import Control
-from sim.protocols import PROTOCOLS
+from sim.control.assembly import Control
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.migration.protocols import PROTOCOLS
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 

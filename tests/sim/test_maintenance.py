@@ -24,7 +24,7 @@ from models.scenario.fault_tolerance import Maintenance
 from models.scenario.inputs import RunInputs
 from models.scenario.maintenance import FreshAllocation, LoadHistory
 from scenarios.maintenance import HistoryPlanner, planner_of
-from sim.compiled.plane import CompiledPlane
+from sim.kernel.event_loop.plane import CompiledPlane
 
 S = 1000 * MS
 HOSTS = {"a": ("h-0", "h-1"), "b": ("h-2", "h-3")}  # of the two operators below

@@ -33,7 +33,7 @@ from move_times import (
 )
 from small_jobs import NS
 
-from sim.protocols.cpal import CaughtUpCPAL
+from sim.migration.protocols.cpal import CaughtUpCPAL
 
 Form = Callable[[Job], Moved]
 

@@ -23,10 +23,10 @@ from seeds import sample
 from test_planes import differences
 
 from models.scenario.events import PROTOCOLS as NAMES
-from sim.compiled.plane import CompiledPlane
-from sim.context import Protocol
-from sim.control import PlaneFactory
-from sim.protocols import PROTOCOLS
+from sim.control.assembly import PlaneFactory
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.migration.context import Protocol
+from sim.migration.protocols import PROTOCOLS
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 

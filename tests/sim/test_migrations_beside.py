@@ -23,13 +23,13 @@ from test_planes import differences
 from uneven_clock import UnevenClock
 
 from models.units import to_ns
-from sim.compiled.plane import CompiledPlane
-from sim.context import Context, Message, Protocol
-from sim.control import PlaneFactory
+from sim.control.assembly import PlaneFactory
 from sim.data_plane import REMOTE
-from sim.protocols import PROTOCOLS
-from sim.protocols.cpa import CPA
-from sim.protocols.cpal import CPAL
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.migration.context import Context, Message, Protocol
+from sim.migration.protocols import PROTOCOLS
+from sim.migration.protocols.cpa import CPA
+from sim.migration.protocols.cpal import CPAL
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 beside = pytest.mark.parametrize("what", BESIDE)

@@ -17,8 +17,8 @@ from small_jobs import random_job, storm
 
 from models.records.tables import RunRecords
 from models.scenario.description import Scenario
-from sim.compiled.plane import CompiledPlane
 from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
 
 METHODS: list[dict[str, Any]] = [
     {},

@@ -14,9 +14,9 @@ from small_runs import small_scenario
 from models.records.histogram import bin_of
 from models.records.tables import FOLDED, TABLES, bucket_ns, table
 from models.scenario.inputs import RunInputs
-from sim.compiled.folds import bin_of_one
-from sim.compiled.plane import CompiledPlane
 from sim.engine import build, simulate
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.tools.histograms import bin_of_one
 from sim.recording import HistogramRecording, TupleRecording, recording_of
 
 S = 10**9

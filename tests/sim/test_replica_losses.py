@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from replicated_jobs import drawn_crashes, replicated_job, run
 
-from sim.compiled.plane import CompiledPlane
+from sim.kernel.event_loop.plane import CompiledPlane
 
 
 class Report(NamedTuple):

@@ -18,8 +18,8 @@ from analysis.replicas import broken
 from models.records.tables import RunRecords
 from models.reliability.exact import unavailability
 from models.reliability.queries import Queries, equal_hosts
-from sim.compiled.plane import CompiledPlane
 from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
 
 MTBF_S, REPAIR_S, NOTICED_S = 8.0, 1.0, 2e-3
 HOSTS = 4

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import InputError
-from sim.replication.engine import simulate_dynamics
-from sim.replication.outages import flat, inside, union
+from sim.fleet.engine import simulate_dynamics
+from sim.fleet.outages import flat, inside, union
 
 
 @pytest.mark.parametrize("name", [*STATIC, *AT_ONE_INSTANT])

@@ -11,9 +11,9 @@ from plain_promises import counts, violations
 from models.fleet.records import DynamicsRecords
 from models.fleet.rules import dynamics_from
 from models.fleet.system import System, system_of
-from sim.replication.actions import Add, Change, Move, Remove, Split
-from sim.replication.engine import simulate_dynamics
-from sim.replication.manager import Manager
+from sim.fleet.actions import Add, Change, Move, Remove, Split
+from sim.fleet.engine import simulate_dynamics
+from sim.fleet.manager import Manager
 
 HOURS = 3_600_000_000_000
 

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 from models.fleet.system import System
 from models.units import to_ns
-from sim.replication.engine import simulate_dynamics
+from sim.fleet.engine import simulate_dynamics
 
 _RUNS = 12
 _T = float(student.ppf(1 - 0.0001 / 2, _RUNS - 1))

@@ -22,14 +22,14 @@ from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.units import to_ns
 from sim import recording
-from sim.cluster import Cluster, RunPlan
-from sim.compiled import scan_setup
-from sim.compiled.choice import kernel_for
-from sim.compiled.plane import CompiledPlane
-from sim.compiled.scan_order import bits_of, cells_for, fits, order_by_keys, put_in_order
-from sim.compiled.scan_plane import ScanPlane
-from sim.compiled.scan_state import CHUNK, QUEUED
+from sim.control.cluster import Cluster, RunPlan
 from sim.engine import build, records, simulate
+from sim.kernel.choice import kernel_for
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.scan import setup
+from sim.kernel.scan.order import bits_of, cells_for, fits, order_by_keys, put_in_order
+from sim.kernel.scan.plane import ScanPlane
+from sim.kernel.scan.state import CHUNK, QUEUED
 from sim.recording import HistogramRecording, TupleRecording
 
 
@@ -149,15 +149,15 @@ def test_many_tuples_in_a_span_fill_batches_and_boxes(detail: str) -> None:
 
 def test_backlogs_that_outgrow_their_room_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = made(WIDE)
-    roomy, grown, longer = simulate(asked, plane=ScanPlane), set(), scan_setup._longer
+    roomy, grown, longer = simulate(asked, plane=ScanPlane), set(), setup._longer
 
     def noted(array: np.ndarray, room: int) -> np.ndarray:
         if array.dtype == QUEUED:
             grown.add(room // CHUNK)
         return longer(array, room)
 
-    monkeypatch.setattr(scan_setup, "_PIECES", (1, 5, 16))
-    monkeypatch.setattr(scan_setup, "_longer", noted)
+    monkeypatch.setattr(setup, "_PIECES", (1, 5, 16))
+    monkeypatch.setattr(setup, "_longer", noted)
     assert differences(roomy, simulate(asked, plane=ScanPlane)) == []
     assert grown >= {1, 5, 20, 40}  # first steps of four times, then of two
 
@@ -249,7 +249,7 @@ def test_what_does_not_fit_into_a_key_is_said_to_do_so() -> None:
 
 def crowd(n: int, crowded: int) -> Any:
     plan = RunPlan.of(queue({"distribution": "exponential", "mean": "1 ms"}), RunInputs(), 0)
-    state = scan_setup.state(plan, Cluster(plan), 256, TupleRecording())
+    state = setup.state(plan, Cluster(plan), 256, TupleRecording())
     for name in ("times", "ranks", "refs", "kept", "order", "spare"):
         setattr(state, name, np.zeros(n, getattr(state, name).dtype))
     rng = np.random.default_rng(5)

@@ -22,12 +22,12 @@ from test_scan import WIDE, cut_up, kernel, made
 from models.records.tables import NEVER, SCAN
 from models.scenario.inputs import RunInputs
 from models.steady_state.checkpoint_traffic import link_sharing
-from sim.cluster import Cluster, RunPlan
-from sim.compiled.choice import kernel_for
-from sim.compiled.plane import CompiledPlane
-from sim.compiled.scan_plane import ScanPlane
-from sim.compiled.scan_state import LOG_CHUNK
+from sim.control.cluster import Cluster, RunPlan
 from sim.engine import build, simulate
+from sim.kernel.choice import kernel_for
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.scan.plane import ScanPlane
+from sim.kernel.scan.state import LOG_CHUNK
 
 
 def holders(raw: dict[str, Any], draw: Random) -> RunInputs:

@@ -14,10 +14,10 @@ from numba import njit
 from test_planes import differences
 from test_scan import WIDE, cut_up, made
 
-from sim.compiled.plane import CompiledPlane
-from sim.compiled.scan_plane import ScanPlane
-from sim.compiled.scan_straight import reciprocal, remainder
 from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.scan.plane import ScanPlane
+from sim.kernel.scan.straight import reciprocal, remainder
 
 EDGES = [0, 1, 2, 3, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
 

@@ -12,9 +12,9 @@ from small_jobs import NS, scenario, simulate
 
 from models.records.tables import NEVER, RunRecords
 from models.scenario.inputs import RunInputs
-from sim.cluster import RunPlan
-from sim.protocols import PROTOCOLS
-from sim.settling import _downstream
+from sim.control.catch_up import _downstream
+from sim.control.cluster import RunPlan
+from sim.migration.protocols import PROTOCOLS
 
 LATENCY_NS = 200_000
 DETECTED_NS = 19_500_000_000

@@ -19,9 +19,9 @@ from test_planes import METHODS, differences, on_both
 
 from models.records.tables import NEVER, RunRecords
 from models.scenario.description import Scenario
-from sim.compiled.plane import CompiledPlane
-from sim.compiled.sharing import span_for, times_fraction, work_in
 from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.event_loop.sharing import span_for, times_fraction, work_in
 from sim.pace import FAR_NS, FULL, PARTS, pace_of
 
 PLANES = {"reference": World, "compiled": CompiledPlane}

@@ -14,8 +14,8 @@ from small_jobs import queue, scenario
 from analysis.summary import summarise
 from models.scenario.description import Scenario
 from models.steady_state.queueing import SteadyState, mg1_priority, mm1, processor_sharing_s
-from sim.compiled.plane import CompiledPlane
 from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
 
 TUPLES = MILLION // REPLICATIONS  # in each
 MANY = 10_000  # threads

@@ -31,10 +31,10 @@ from test_planes import METHODS
 
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
-from sim.cluster import RunPlan
-from sim.compiled.plane import CompiledPlane
-from sim.control import PlaneFactory
+from sim.control.assembly import PlaneFactory
+from sim.control.cluster import RunPlan
 from sim.data_plane import CONTROL, Timed
+from sim.kernel.event_loop.plane import CompiledPlane
 
 SRC, COUNT, OUT = 0, 1, 2  # tasks of `windowed`
 STOPS = ("pause", "pause", "unpause", "barrier", "barrier", "unalign", "timed")

@@ -24,9 +24,9 @@ from models.records.tables import RunRecords
 from models.scenario.description import Scenario
 from scenarios.files import read_scenario
 from scenarios.inputs import inputs_of
-from sim.beliefs import Beliefs
-from sim.compiled.plane import CompiledPlane
-from sim.control import PlaneFactory
+from sim.control.assembly import PlaneFactory
+from sim.control.cluster_view import Beliefs
+from sim.kernel.event_loop.plane import CompiledPlane
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).parent / "data" / "plain_digests.json"

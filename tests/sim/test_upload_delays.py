@@ -8,8 +8,8 @@ import pytest
 from reference.world import World
 from small_jobs import scenario, simulate
 
-from sim.compiled.plane import CompiledPlane
-from sim.control import PlaneFactory
+from sim.control.assembly import PlaneFactory
+from sim.kernel.event_loop.plane import CompiledPlane
 
 MS = 10**6
 PLANES: dict[str, PlaneFactory] = {"reference": World, "compiled": CompiledPlane}

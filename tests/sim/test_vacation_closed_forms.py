@@ -21,10 +21,10 @@ from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.steady_state.queueing import mg1_single_vacation, mg1_vacations
 from models.units import to_ns
-from sim.cluster import RunPlan
-from sim.compiled.plane import CompiledPlane
-from sim.control import Control, PlaneFactory
+from sim.control.assembly import Control, PlaneFactory
+from sim.control.cluster import RunPlan
 from sim.engine import records
+from sim.kernel.event_loop.plane import CompiledPlane
 
 Q = 1  # the task of the queue
 RATE = 70.0

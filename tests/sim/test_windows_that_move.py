@@ -26,8 +26,8 @@ from uneven_clock import UnevenClock
 
 from models.scenario.description import Scenario
 from models.units import to_ns
-from sim.context import Context
-from sim.protocols import PROTOCOLS
+from sim.migration.context import Context
+from sim.migration.protocols import PROTOCOLS
 
 MORE_NS = 8_000 * MS  # until all windows have ended and all is delivered
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -1,0 +1,242 @@
+"""The tuples of a source task block by block, in the memory of a block: the same bits as `sim.arrivals.births`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from models.distributions import BatchSize, DeterministicGaps
+from models.scenario.description import Scenario
+from models.scenario.inputs import RateSeries
+from models.scenario.workload import ProfileKeys, SourceWorkload, UniformKeys
+from sim.arrivals import gap_sampler, rate_curve
+from sim.draws import cumulative_weights, generator
+from sim.kernel.tools.arrivals import birth_times, guide_of, is_constant, keys_of, uniform_keys, write_births
+
+_NS = 1e9
+BLOCK = 2**16
+_NONE = np.zeros(0, np.int64)
+
+Block = tuple[np.ndarray, np.ndarray]
+Draw = Callable[[int], np.ndarray]
+
+
+class BirthStream:
+    """An iterator over blocks (birth times [ns], keys) of one source task, both (n,) int64 with 0 < n <= `block`.
+
+    One after the other they are what `births` returns for the same arguments. Memory is that of a block plus the
+    largest batch: about 120 bytes for each tuple of the block while one is made, 30 between two. Births outside the
+    run are left out, so that the last blocks may be shorter.
+
+    Geometric batches are drawn by the generator of the gaps, after all gaps: then the gaps are drawn twice, once to
+    bring the generator to the first batch.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        source: str,
+        task: int,
+        replication: int,
+        series: RateSeries | None,
+        block: int = BLOCK,
+    ) -> None:
+        if block < 1:
+            raise ValueError(f"block = {block}: must be at least 1")
+        self._workload = scenario.workload[source]
+        self._tasks, self._task, self._block = scenario.operators[source].parallelism, task, block
+        self._seed = scenario.seed, replication, source, task
+        self._end_ns = round(scenario.duration_s * _NS)
+        self._curve = rate_curve(self._workload, scenario.duration_s, series)
+        cumulative = self._curve.cumulative()
+        slope = (self._curve.end_per_s - self._curve.begin_per_s) / np.diff(self._curve.edges_s)
+        self._inverse = self._curve.edges_s, cumulative, self._curve.begin_per_s, slope
+        self._most = cumulative[-1]
+        batch = self._workload.batch
+        self._mean_batch = batch.mean if isinstance(batch, BatchSize) else float(batch)
+        self._total = float(self._most) / self._mean_batch
+        self._key_of = _key_function(self._workload, series)
+        self._by_bin = isinstance(self._workload.keys, ProfileKeys)
+        self._key_rng = generator(*self._seed, "keys")
+        self._parts = _in_blocks(self._counts(), block)
+        self._drawn: Iterator[tuple[np.ndarray, np.ndarray]] | None = None
+        simple = self._workload.batch == 1 and not self._even and not self._by_bin
+        if simple and is_constant(self._curve.begin_per_s, slope):
+            self._drawn = _drawn_gaps(self._gaps(), self._total / self._tasks, block)
+
+    def __iter__(self) -> Iterator[Block]:
+        return self
+
+    def __next__(self) -> Block:
+        while True:
+            block = self._block_at(next(self._parts))
+            if block[0].size:
+                return block
+
+    def fill(self, births: np.ndarray) -> int:
+        """Write the next births into the first records (n,) of `BIRTH`, n at least `block`; how many, 0 after the last.
+
+        In place of the blocks of the iterator: of one stream either these or those.
+        """
+        if self._drawn is None:
+            times_ns, keys = next(self, (_NONE, _NONE))
+            births["time"][: times_ns.size], births["key"][: keys.size] = times_ns, keys
+            return int(times_ns.size)
+        for gaps, sums in self._drawn:
+            n, more = write_births(
+                gaps,
+                sums,
+                float(self._tasks),
+                self._total / self._tasks,
+                self._mean_batch,
+                float(self._most),
+                self._end_ns,
+                float(self._curve.edges_s[0]),
+                float(self._curve.begin_per_s[0]),
+                births,
+            )
+            if not more:
+                self._drawn = iter(())
+            if n > 0:
+                births["key"][:n] = self._key_of(_NONE, self._key_rng.random(n))
+                return n
+        return 0
+
+    @property
+    def block(self) -> int:
+        """Most births in a block."""
+        return self._block
+
+    def _block_at(self, counts: np.ndarray) -> Block:
+        """The tuples that are born when the cumulative rate reaches `counts`."""
+        times_ns = birth_times(counts, *self._inverse)
+        inside = int(np.searchsorted(times_ns, self._end_ns))  # they never fall
+        times_ns = times_ns[:inside]
+        # Not read off the rounded times: a rounded birth may stand on the edge of a bin that has no keys.
+        bins = self._curve.segments(counts)[:inside] if self._by_bin else times_ns
+        return times_ns, self._key_of(bins, self._key_rng.random(times_ns.size))
+
+    def _counts(self) -> Iterator[np.ndarray]:
+        """Where the cumulative rate is when each tuple is born."""
+        size = max(1, int(self._block / self._mean_batch))
+        batches = self._batches(size)
+        for points in self._points(size):
+            counts = np.minimum(points * self._mean_batch, self._most)
+            yield counts if self._workload.batch == 1 else np.repeat(counts, batches(points.size))
+
+    def _points(self, size: int) -> Iterator[np.ndarray]:
+        """Points at rate 1 for all tasks together, `size` at a time."""
+        if self._even:
+            # Task k of p takes every p-th tuple: all tasks together are evenly spaced.
+            yield from _even_points(self._task + 1, self._total * (1 + 1e-12) + 1e-9, self._tasks, size)
+            return
+        until = self._total / self._tasks
+        for points in _renewal_points(self._gaps(), until, size):
+            first, inside = np.searchsorted(points, (0.0, until), side="right").tolist()
+            yield self._tasks * points[first:inside]
+            if inside < points.size:
+                return
+
+    @property
+    def _even(self) -> bool:
+        law = self._workload.arrivals
+        return law == "deterministic" or isinstance(law, DeterministicGaps)
+
+    def _gaps(self) -> Draw:
+        return gap_sampler(self._workload, generator(*self._seed, "arrivals"))
+
+    def _batches(self, size: int) -> Callable[[int], np.ndarray | int]:
+        """A function that says how many tuples are born at each of the next n points."""
+        batch = self._workload.batch
+        if not isinstance(batch, BatchSize):
+            return lambda _: batch
+        rng = generator(*self._seed, "arrivals")
+        if not self._even:
+            for _ in _renewal_points(gap_sampler(self._workload, rng), self._total / self._tasks, size):
+                pass  # only to bring the generator to where the batches begin
+        return lambda count: rng.geometric(1 / batch.mean, count)
+
+
+def _even_points(first: int, stop: float, step: int, size: int) -> Iterator[np.ndarray]:
+    """`np.arange(first, stop, step)` in parts: whole numbers, so no part rounds."""
+    count = math.ceil((stop - first) / step)
+    for begin in range(0, count, size):
+        yield first + step * np.arange(begin, min(begin + size, count), dtype=float)
+
+
+def _renewal_points(gaps: Draw, until: float, size: int) -> Iterator[np.ndarray]:
+    """Points of a renewal process from 0 to beyond `until`: all that `births` draws, with its additions.
+
+    It sums the gaps of one draw, and adds the last point to the sums of the next draw.
+    """
+    drawn = int(until + 6 * until**0.5) + 16
+    last = 0.0
+    while last <= until:
+        base, carry = last, 0.0
+        for begin in range(0, drawn, size):
+            points = gaps(min(size, drawn - begin))
+            points[0] += carry
+            np.cumsum(points, out=points)
+            carry = float(points[-1])
+            points += base
+            last = float(points[-1])
+            yield points
+
+
+def _drawn_gaps(gaps: Draw, until: float, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The gaps of `_renewal_points` before they are summed up, and sums (2,) that who sums them keeps.
+
+    These are the last point of the draw before, and the sum of the gaps of this draw so far.
+    """
+    drawn = int(until + 6 * until**0.5) + 16
+    sums, last = np.zeros(2), 0.0
+    while last <= until:
+        sums[:] = last, 0.0
+        for begin in range(0, drawn, size):
+            yield gaps(min(size, drawn - begin)), sums
+        last = float(sums[0] + sums[1])
+
+
+def _in_blocks(parts: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
+    """The same numbers in arrays of `size`, the last one shorter."""
+    held: list[np.ndarray] = []
+    missing = size
+    for part in parts:
+        rest = part
+        while rest.size >= missing:
+            yield np.concatenate([*held, rest[:missing]]) if held else rest[:missing]
+            rest, held, missing = rest[missing:], [], size
+        if rest.size:
+            held.append(rest)
+            missing -= rest.size
+    if held:
+        yield np.concatenate(held)
+
+
+def _key_function(
+    workload: SourceWorkload, series: RateSeries | None
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Keys of tuples from their bins, never falling, and their uniform numbers."""
+    if not isinstance(workload.keys, ProfileKeys):
+        if isinstance(workload.keys, UniformKeys):
+            count = workload.keys.count
+            return lambda _, draws: uniform_keys(draws, count)
+        table = cumulative_weights(workload.keys)
+        guide = guide_of(table)
+        return lambda _, draws: keys_of(draws, table, guide)
+    if series is None or series.key_weights is None:
+        raise ValueError("keys from a profile need the profile's series")
+    weights = series.key_weights
+    return lambda bins, draws: _keys_by_bin(weights, bins, draws)
+
+
+def _keys_by_bin(weights: np.ndarray, bins: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """The key of each tuple by the weights (keys, bins) of its bin."""
+    keys = np.zeros(bins.size, np.int64)
+    found, starts = np.unique(bins, return_index=True)
+    for b, start, stop in zip(found, starts, np.append(starts, bins.size)[1:], strict=True):
+        cumulative = np.cumsum(weights[:, b], dtype=float)
+        keys[start:stop] = np.searchsorted(cumulative / cumulative[-1], draws[start:stop], side="right")
+    return np.asarray(np.minimum(keys, weights.shape[0] - 1))

@@ -1,0 +1,221 @@
+"""When hosts die or are taken for dead, what is gone with them, and when a failure is noticed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from models import display
+from models.records.tables import NEVER
+from models.scenario.cluster import ExponentialFailures, ScheduledFailures
+from models.scenario.events import HostFailure
+from models.units import to_ns
+from sim.clock import Process
+from sim.control.heartbeats import Heartbeats, Silence
+from sim.control.recovery import Loss
+from sim.draws import at_least_one_ns, generator
+
+if TYPE_CHECKING:
+    from sim.control.assembly import Control
+
+CRASH, SUSPICION = "crash", "suspicion"
+
+
+class Failures:
+    """Lets hosts die and come back, and tells recovery what was lost once the failure is noticed.
+
+    Where heartbeats can be lost or late, a host that lives and was silent for too long is fenced: it is lost as if it
+    had died at that instant, and back with its next heartbeat.
+    """
+
+    def __init__(self, control: Control) -> None:
+        self.control, self.scenario = control, control.plan.scenario
+        self._beats: list[Heartbeats] = []  # by host; empty where none is lost or late
+        self._silences: dict[int, Silence] = {}  # of hosts that live
+        self._fenced: dict[int, int] = {}  # host that is down and lives -> row in the table of failures
+
+    def start(self) -> None:
+        """Start the processes: events in file order, then the laws of the hosts, then the detector."""
+        clock, plan = self.control.clock, self.control.plan
+        for event in self.scenario.events.values():
+            if isinstance(event, HostFailure):
+                clock.process(self._event(event))
+        for host, group in enumerate(plan.host_groups):
+            law = group.failures
+            if isinstance(law, ExponentialFailures):
+                clock.process(self._random(host, law))
+            elif isinstance(law, ScheduledFailures):
+                clock.process(self._scheduled(host, law))
+        if self.scenario.detector.errs:
+            for host, name in enumerate(plan.host_names):
+                self._beats.append(Heartbeats(self.scenario.detector, self.scenario.seed, plan.replication, name))
+                if self.control.cluster.host_alive[host]:
+                    self._listen(host, 0, 0)
+
+    def _event(self, failure: HostFailure) -> Process:
+        """A failure that the scenario asks for."""
+        yield self.control.clock.sleep(to_ns(failure.at_s))
+        host = self.control.plan.host_names.index(failure.host)
+        self.fail(host, None if failure.repair_s is None else to_ns(failure.repair_s))
+
+    def _scheduled(self, host: int, law: ScheduledFailures) -> Process:
+        """Failures of one host at given times."""
+        for at_s in sorted(law.at_s):
+            yield self.control.clock.sleep(to_ns(at_s))
+            self.fail(host, to_ns(law.repair_s))
+
+    def _random(self, host: int, law: ExponentialFailures) -> Process:
+        """Failures of one host after exponential times of being up."""
+        clock, repair_ns, plan = self.control.clock, to_ns(law.repair_s), self.control.plan
+        rng = generator(self.scenario.seed, plan.replication, plan.host_names[host], "failures")
+        while True:
+            yield clock.sleep(clock.now_ns() + at_least_one_ns(float(rng.exponential(law.mtbf_s))))
+            self.fail(host, repair_ns)
+            yield clock.sleep(clock.now_ns() + repair_ns)
+
+    # -- a host dies
+
+    def fail(self, host: int, repair_ns: int | None) -> None:
+        """The host dies: queues, services, state, what it had not sent, and checkpoints it holds are gone.
+
+        One that is fenced has nothing to lose, and is not back before it is repaired.
+        """
+        control, recorder = self.control, self.control.recorder
+        now = control.clock.now_ns()
+        back_at = None if repair_ns is None else now + repair_ns
+        if host in self._fenced:
+            del self._fenced[host]
+            row = self._row(host, 0, CRASH)
+            recorder.revise("failures", row, detected_ns=now, caught_up_ns=now)
+            control.clock.process(self._repair(host, back_at, row))
+        elif not control.cluster.host_alive[host]:
+            why = "the host is not in use" if host in control.cluster.spare else "the host is already down"
+            recorder.decision(now, f"failure of {control.plan.host_names[host]} ignored", why)
+        else:
+            detect_at = self._detection_ns(host, now)
+            lost = self._lose(host)
+            row = self._row(host, sum(map(control.cluster.counts, lost)), CRASH)
+            control.clock.process(self._after(host, lost, now, detect_at, back_at, row))
+
+    def _row(self, host: int, lost: int, cause: str) -> int:
+        rows = self.control.recorder.rows["failures"]
+        rows.append((host, self.control.clock.now_ns(), NEVER, NEVER, lost, NEVER, cause))
+        return len(rows) - 1
+
+    def _lose(self, host: int) -> list[int]:
+        """All that is on the host is gone, of which control knows nothing; its units, and what is sent to it later."""
+        control, cluster = self.control, self.control.cluster
+        self._silences.pop(host, None)
+        lost = control.beliefs.died(host, control.recovery.held_by(host))
+        cluster.host_alive[host] = False
+        self.lose_again(host)
+        return lost
+
+    def lose_again(self, host: int) -> None:
+        """What is on a dead host is gone: what was there, or what was sent to it since."""
+        control, cluster = self.control, self.control.cluster
+        for unit in cluster.units_on(host):
+            control.recovery.lost_again(unit)
+        control.outages.lost(host)
+        control.plane.crash(host)
+        cluster.lose_tasks(host)
+
+    def _after(self, host: int, lost: list[int], failed: int, detect_at: int, back_at: int | None, row: int) -> Process:
+        """Detection and repair, whichever comes first; a host that comes back says so itself."""
+        yield self.control.clock.sleep(detect_at if back_at is None else min(detect_at, back_at))
+        if back_at == self.control.clock.now_ns():
+            self.control.beliefs.returning.add(host)
+        self._noticed(host, lost, failed, row)
+        yield from self._repair(host, back_at, row)
+
+    def _noticed(self, host: int, lost: list[int], failed: int, row: int) -> None:
+        """The failure is known: recover what was lost."""
+        control, now = self.control, self.control.clock.now_ns()
+        control.recorder.revise("failures", row, detected_ns=now)
+        if not lost:
+            control.recorder.revise("failures", row, caught_up_ns=now)
+        control.beliefs.noticed(host)
+        control.migrations.host_died(host)
+        control.recovery.recover([Loss(unit, host, failed, row) for unit in lost])
+
+    def _repair(self, host: int, back_at: int | None, row: int) -> Process:
+        """The host comes back by itself."""
+        clock = self.control.clock
+        if back_at is None:
+            return
+        if back_at > clock.now_ns():
+            yield clock.sleep(back_at)
+        self._back(host, row, back_at)
+
+    def _back(self, host: int, row: int, sent_after_ns: int) -> None:
+        """The host is there again, empty; heard of are the heartbeats that it sends after an instant."""
+        control, now = self.control, self.control.clock.now_ns()
+        control.recorder.revise("failures", row, repaired_ns=now)
+        control.cluster.host_alive[host] = True
+        control.beliefs.back(host)
+        control.recovery.host_is_back()
+        control.migrations.begin_what_can()
+        control.replicas.renew()
+        if self._beats:
+            self._listen(host, sent_after_ns, now)
+
+    # -- hosts that come and go
+
+    def begins(self, host: int) -> None:
+        """A host that was not in use is there, empty, and control knows it."""
+        now = self.control.clock.now_ns()
+        self.control.cluster.host_alive[host] = True
+        self.control.beliefs.back(host)
+        if self._beats:
+            self._listen(host, now, now)
+
+    def ends(self, host: int) -> None:
+        """A host is not in use any more, and control knows it; what becomes of what is there is not for here."""
+        self._silences.pop(host, None)
+        self.control.cluster.host_alive[host] = False
+        self.control.cluster.believed_alive[host] = False
+
+    # -- the detector
+
+    def _detection_ns(self, host: int, failed_ns: int) -> int:
+        """The host counts as dead a time-out after the last heartbeat that arrives of those sent before the failure."""
+        if self._beats:
+            return self._silences[host].noticed_ns(failed_ns)
+        detector = self.scenario.detector
+        heartbeat_ns = max(1, to_ns(detector.heartbeat_s))
+        last = (failed_ns - 1) // heartbeat_ns * heartbeat_ns if failed_ns > 0 else 0
+        return max(failed_ns, last + to_ns(detector.timeout_s))
+
+    def _listen(self, host: int, sent_after_ns: int, heard_ns: int) -> None:
+        self._silences[host] = Silence(self._beats[host], sent_after_ns, heard_ns)
+        self.control.clock.process(self._suspect(host, self._silences[host]))
+
+    def _suspect(self, host: int, silence: Silence) -> Process:
+        """Fence the host when it is silent for too long, unless it dies before."""
+        clock = self.control.clock
+        while self._silences.get(host) is silence:
+            strike = silence.look()
+            yield clock.sleep(max(clock.now_ns(), silence.known_ns if strike is None else strike))
+            if strike is not None and self._silences.get(host) is silence:
+                now = clock.now_ns()
+                self.fence(host, self._beats[host].first_after(now))
+
+    def fence(self, host: int, back_at: int) -> None:
+        """A host that lives is taken for dead, and stopped; it is back at an instant, unless it dies before."""
+        control, now = self.control, self.control.clock.now_ns()
+        if not control.cluster.host_alive[host]:
+            return
+        name = control.plan.host_names[host]
+        silent = f"it was silent for {display.duration(self.scenario.detector.timeout_s)}"
+        control.recorder.decision(now, f"{name} is fenced", silent)
+        lost = self._lose(host)
+        row = self._row(host, sum(map(control.cluster.counts, lost)), SUSPICION)
+        self._fenced[host] = row
+        control.clock.process(self._return(host, now, back_at, row))
+        self._noticed(host, lost, now, row)
+
+    def _return(self, host: int, fenced_ns: int, back_at: int, row: int) -> Process:
+        """A heartbeat of a fenced host arrives."""
+        yield self.control.clock.sleep(back_at)
+        if self._fenced.get(host) == row:
+            del self._fenced[host]
+            self._back(host, row, fenced_ns)

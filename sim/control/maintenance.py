@@ -1,0 +1,223 @@
+"""Maintenance of the allocation of checkpoints in a run: when it is compared with a fresh one, and what moves then.
+
+Control knows what its statistics have shown and whom it believes to live; the fresh allocation comes from the planner
+that the run was given. A checkpoint moves as its key group's checkpoints travel anyhow: from then on they are sent to
+the new holder, the first one whole and over the owner's link, and the one before stays until that is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models import display
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.records.tables import NEVER
+from models.scenario.maintenance import Comparison, LoadHistory, Planner, Relocation, compare
+from models.units import to_ns
+from sim.clock import Process
+from sim.control.cluster import NOWHERE
+from sim.control.statistics import Count
+
+if TYPE_CHECKING:
+    from sim.control.assembly import Control
+
+_NS = 1e9
+_FEWEST = 2  # periods, and hosts
+
+
+@dataclass(frozen=True)
+class _Round:
+    """A comparison, of how many key groups, and from how many periods."""
+
+    at_ns: int
+    groups: int
+    windows: int
+    found: Comparison
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """Checkpoints of a planned unit are to go to a host from an instant on, because of a round."""
+
+    round: int
+    unit: int
+    host: int
+    at_ns: int
+
+
+class Maintenance:
+    """Compares the allocation with a fresh one now and then, and has checkpoints sent elsewhere."""
+
+    def __init__(self, control: Control) -> None:
+        self.control, self.cluster, self.plan = control, control.cluster, control.plan
+        self.rules = control.plan.scenario.fault_tolerance.maintenance
+        self._rounds: list[_Round] = []
+        self._sent: list[_Sent] = []
+        self._units = [
+            unit
+            for operator in self.plan.operators
+            if operator.description.keyed and not operator.is_sink
+            for unit in range(self.plan.first_unit[operator.index], self.plan.first_unit[operator.index + 1])
+        ]
+
+    def start(self) -> None:
+        """Start the process, where the scenario asks for it; raises ValueError if nobody can plan."""
+        if self.rules is None:
+            return
+        if self.plan.inputs.planner is None:
+            raise ValueError("maintenance of the allocation needs a planner among the inputs of the run")
+        self.control.clock.process(self._acts(self.plan.inputs.planner))
+
+    def _acts(self, planner: Planner) -> Process:
+        assert self.rules is not None
+        clock, at_ns = self.control.clock, max(1, to_ns(self.rules.begin_s))
+        while True:
+            yield clock.sleep(at_ns)
+            yield clock.sleep(at_ns)  # once more: a look at the load at this instant comes first
+            self._maintain(planner, self.rules.theta)
+            at_ns += max(1, to_ns(self.rules.every_s))
+
+    # -- one round
+
+    def _maintain(self, planner: Planner, theta: float) -> None:
+        counts = self._counts()
+        members = self._members()
+        if len(counts) < _FEWEST or not members.any():
+            why = f"{len(counts)} looks at the load are too few" if len(counts) < _FEWEST else "no key group is at rest"
+            self._say("the allocation of checkpoints is not compared", why)
+            return
+        history = self._history(counts)
+        fresh = planner(history)
+        if fresh is None:
+            self._say("the allocation of checkpoints is not compared", "there is no other host for some of them")
+            return
+        current = self._current()
+        rows = np.flatnonzero(members)
+        found = compare(fresh.cost[rows], current[rows], fresh.assignment[rows], theta)
+        self._rounds.append(_Round(self.control.clock.now_ns(), len(rows), len(counts), found))
+        for move in found.moves:
+            self._move(self._units[int(rows[move.checkpoint])], move, found)
+
+    def _counts(self) -> list[Count]:
+        """The periods of statistics that count."""
+        assert self.rules is not None
+        counts = self.control.elasticity.statistics.counts
+        if self.rules.window_s is None:
+            return counts
+        begin_ns = self.control.clock.now_ns() - to_ns(self.rules.window_s)
+        return [count for count in counts if count.since_ns >= begin_ns]
+
+    def _members(self) -> BoolArray:
+        """Which key groups take part: at rest, live as far as is known, and with a holder that goes on to be one."""
+        bound, beliefs, owner_of = self.control.migrations.bound_for(), self.control.beliefs, self.cluster.owner_of
+        rest = [unit not in bound and beliefs.unit(owner_of(unit)) for unit in self._units]
+        found: BoolArray = np.array(rest, np.bool_) & (self._current() != NOWHERE)
+        return found
+
+    def _hosts(self) -> IntArray:
+        """Where each key group is, or goes to."""
+        cluster, bound = self.cluster, self.control.migrations.bound_for()
+        return np.array(
+            [bound.get(unit, cluster.task_host[cluster.unit_task[cluster.owner_of(unit)]]) for unit in self._units],
+            np.int64,
+        )
+
+    def _current(self) -> IntArray:
+        """The host that each key group's checkpoints go to, or NOWHERE if that will have to change anyhow."""
+        cluster, hosts = self.cluster, self._hosts().tolist()
+        planned = [cluster.planned_holder[cluster.owner_of(unit)] for unit in self._units]
+        return np.array(
+            [
+                holder if holder is not None and holder != host and cluster.takes(holder) else NOWHERE
+                for holder, host in zip(planned, hosts, strict=True)
+            ],
+            np.int64,
+        )
+
+    def _takes(self, hosts: IntArray) -> BoolArray:
+        """Hosts that may hold checkpoints: where key groups can move to, or else where some are."""
+        groups = self.plan.scenario.elasticity.hosts
+        found = np.zeros(len(self.plan.host_names), np.bool_)
+        for host, name in enumerate(self.plan.host_names):
+            named = name.rpartition("-")[0] in groups if groups else bool((hosts == host).any())
+            found[host] = named and self.cluster.takes(host)
+        return found
+
+    def _history(self, counts: list[Count]) -> LoadHistory:
+        statistics, hosts = self.control.elasticity.statistics, self._hosts()
+        tuples = np.column_stack([count.tuples for count in counts])
+        window_s = (counts[0].until_ns - counts[0].since_ns) / _NS  # looks are periodic
+        work_s = statistics.work_s()
+        capacity = np.array([host.cores * host.speed for host in self.plan.host_groups])
+        others = np.array([statistics.outside(host, counts[0].since_ns) for host in range(len(capacity))])
+        operators, at = self.plan.operators, self._units
+        return LoadHistory(
+            names=tuple((operators[self.cluster.unit_operator[u]].name, self.cluster.unit_index[u]) for u in at),
+            tuples=tuples[at],
+            work_s=work_s[at],
+            window_s=window_s,
+            host=hosts,
+            capacity=capacity,
+            outside=others + self._fixed(tuples.mean(axis=1) * work_s / window_s) / capacity,
+            takes=self._takes(hosts),
+        )
+
+    def _fixed(self, load: FloatArray) -> FloatArray:
+        """Load on each host of what is no key group, (n_hosts,), from the load of all planned units."""
+        found, keyed = np.zeros(len(self.plan.host_names)), set(self._units)
+        for unit, own in enumerate(load.tolist()):
+            task = self.cluster.unit_task[unit]
+            if unit not in keyed and task != NOWHERE:
+                found[self.cluster.task_host[task]] += own
+        return found
+
+    def _move(self, unit: int, move: Relocation, found: Comparison) -> None:
+        """From now on checkpoints go to the new holder."""
+        cluster, names, now = self.cluster, self.plan.host_names, self.control.clock.now_ns()
+        owner = cluster.owner_of(unit)
+        self.control.plan_holder(owner, move.target)
+        self._sent.append(_Sent(len(self._rounds) - 1, unit, move.target, now))
+        current, fresh = (display.number(one, 6) for one in (found.current, found.fresh))
+        scores = f"the score is {current}, that of a fresh allocation {fresh}"
+        self._say(
+            f"{cluster.unit_name(unit)} stores its checkpoints on {names[move.target]}",
+            f"{scores}; {display.number(move.gain, 6)} better than on {names[move.origin]}",
+        )
+
+    def _say(self, what: str, why: str) -> None:
+        self.control.recorder.decision(self.control.clock.now_ns(), what, why)
+
+    # -- records
+
+    def rows(self, checkpoints: Mapping[str, np.ndarray]) -> Iterator[tuple[object, ...]]:
+        """One row for each comparison, with what the checkpoints that moved cost; from the rows of all checkpoints."""
+        stored, sent = [0] * len(self._rounds), [0] * len(self._rounds)
+        own = _by_group(checkpoints) if self._sent else {}
+        until: dict[int, int] = {}  # unit -> when its checkpoints were sent elsewhere again
+        for one in reversed(self._sent):
+            name = (self.cluster.unit_operator[one.unit], self.cluster.unit_index[one.unit])
+            for row in own.get(name, ()):
+                taken = int(checkpoints["taken_ns"][row])
+                if one.at_ns <= taken < until.get(one.unit, taken + 1) and checkpoints["holder"][row] == one.host:
+                    sent[one.round] += int(checkpoints["bytes"][row])
+                    if checkpoints["stored_ns"][row] != NEVER:
+                        stored[one.round] += 1
+                        break
+            until[one.unit] = one.at_ns
+        for number, made in enumerate(self._rounds):
+            found, moved = made.found, len(made.found.moves)
+            scores = (found.current, found.fresh, found.difference, found.left)
+            yield (made.at_ns, made.groups, made.windows, *scores, moved, stored[number], sent[number])
+
+
+def _by_group(checkpoints: Mapping[str, np.ndarray]) -> dict[tuple[int, int], list[int]]:
+    """(operator, key group) -> its rows, as they were taken."""
+    found: dict[tuple[int, int], list[int]] = {}
+    pairs = zip(checkpoints["operator"].tolist(), checkpoints["key_group"].tolist(), strict=True)
+    for row, name in enumerate(pairs):
+        found.setdefault(name, []).append(row)
+    return found

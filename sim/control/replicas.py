@@ -1,0 +1,287 @@
+"""Active replicas: a second instance of a key group that gets every tuple, answers nobody, and takes over.
+
+Upstream sends each tuple to both and keeps it for both; the replica applies it, and keeps its outputs in place of
+sending them. It takes checkpoints of its own, half an interval after those of the owner: what they cover upstream
+forgets for it, and from them it is restored if its host dies after it has taken over. Outputs of both have the same
+ids, so what downstream has saved is forgotten at the replica as well, and what it sends when it takes over is dropped
+where it came before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from models.records.tables import NEVER
+from models.scenario.active_replicas import PlannedReplica, planned_replicas
+from models.units import to_ns
+from sim.clock import Process
+from sim.data_plane import NO_HOST, REMOTE
+from sim.migration.context import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sim.control.assembly import Control
+    from sim.control.recovery import Loss
+
+REPLICATE = "replicate"
+START, RENEWED = "start", "renewed"
+TOOK_OVER, LOST, CALLED_OFF = "took over", "lost", "called off"
+
+
+@dataclass
+class Replica:
+    """One replica, from the request on; it is in step with the owner from `from_ns` to `until_ns`."""
+
+    group: int
+    unit: int
+    host: int
+    why: str
+    requested_ns: int
+    from_ns: int = NEVER
+    until_ns: int = NEVER
+    end: str = ""
+    failed_ns: int = NEVER  # when the host of the owner died, where it took over, or its own, where it was lost
+    replayed: int = 0
+    bytes: int = 0
+
+
+class Replicas:
+    """Keeps the replicas that the scenario asks for: makes them, lets them take over, and makes them anew."""
+
+    def __init__(self, control: Control) -> None:
+        self.control, self.cluster = control, control.cluster
+        plan = control.plan
+        number = {name: host for host, name in enumerate(plan.host_names)}
+        first = {op.name: unit for op, unit in zip(plan.operators, plan.first_unit, strict=False)}
+        self._planned: dict[int, PlannedReplica] = {}
+        self._hosts: dict[int, list[int]] = {}  # group -> where a replica may be, best first
+        for one in planned_replicas(plan.scenario) if plan.scenario.has_replicas else []:
+            group = first[one.operator] + one.group
+            self._planned[group] = one
+            names = dict.fromkeys((*one.spares, one.host, one.primary))
+            self._hosts[group] = [number[name] for name in names]
+        self._first_host = [self.cluster.task_host[task] for task in self.cluster.unit_task]
+        self._standing: dict[int, Replica] = {}  # group -> its replica that is in step
+        self.all: list[Replica] = []
+
+    # -- from the start
+
+    def start(self) -> None:
+        """Make those of the start, which have the state of their owners: none."""
+        number = {name: host for host, name in enumerate(self.control.plan.host_names)}
+        for group, one in self._planned.items():
+            self._begin(group, number[one.host])
+        if self._planned:
+            self.control.clock.process(self._save())
+
+    def _begin(self, group: int, host: int) -> None:
+        control, cluster, operator = self.control, self.cluster, self.cluster.unit_operator[group]
+        task = cluster.task_on(operator, host)
+        if task is None:
+            task = cluster.new_task(operator, host)
+            control.plane.add_task(task)
+            self.task_added(task)
+        unit = cluster.new_instance(group, task)
+        control.plane.add_instance(unit, group, task)
+        control.plane.mute(unit, True)
+        made = Replica(group, unit, host, START, 0, from_ns=0)
+        self.all.append(made)
+        self._standing[group] = made
+        for sender in self._tasks_above(group):
+            self._send_to_both(sender, group)
+        control.migrations.runtime.open(unit)
+
+    def _tasks_above(self, group: int) -> list[int]:
+        above = self.control.migrations.upstream(group)
+        return [task for task, its in enumerate(self.cluster.task_operator) if its in above]
+
+    def _send_to_both(self, task: int, group: int) -> None:
+        both = (self.cluster.owner_of(group), self._standing[group].unit)
+        self.control.migrations.runtime.route(task, group, both)
+
+    def task_added(self, task: int) -> None:
+        """A new task sends to replicas, too."""
+        operator = self.cluster.task_operator[task]
+        for group in self._standing:
+            if operator in self.control.migrations.upstream(group):
+                self._send_to_both(task, group)
+
+    # -- what others ask
+
+    def silent(self, unit: int) -> bool:
+        """Whether the unit is a replica that is in step: what it keeps its owner sends."""
+        replica = self._standing.get(self.cluster.group_of(unit))
+        return replica is not None and replica.unit == unit
+
+    def homes(self, unit: int) -> list[int]:
+        """The hosts that the group was given: its own at the start, then those of replicas."""
+        group = self.cluster.group_of(unit)
+        return [*dict.fromkeys((self._first_host[group], *self._hosts.get(group, ())))]
+
+    def beside(self, unit: int) -> int | None:
+        """The replica in step of the unit, if that is the owner of its group."""
+        replica = self._standing.get(self.cluster.group_of(unit))
+        return replica.unit if replica is not None and self.cluster.counts(unit) else None
+
+    # -- crashes
+
+    def touched(self, losses: Sequence[Loss]) -> list[tuple[Loss, int]]:
+        """These units are lost, which is noticed now: (loss, replica) of those whose replica takes over."""
+        for loss in losses:
+            replica = self._standing.get(self.cluster.group_of(loss.unit))
+            if replica is not None and replica.unit == loss.unit:
+                self._end(replica, LOST, loss.failed_ns)
+                self._give_up(replica.group, replica.unit)
+                self._decide(replica, "loses its replica on", "the host of the replica died")
+        taken = []
+        for loss in losses:
+            replica = self._standing.get(self.cluster.group_of(loss.unit))
+            if replica is not None and self.cluster.counts(loss.unit) and not self.cluster.unit_live[loss.unit]:
+                taken.append((loss, replica.unit))
+        for loss, _ in taken:
+            self._take_over(self._standing[self.cluster.group_of(loss.unit)], loss)
+        return taken
+
+    def _take_over(self, replica: Replica, loss: Loss) -> None:
+        """The replica is the owner, and sends what it has kept; downstream drops what it has from the one before.
+
+        Where its own host is dead, too, that is noticed later: then it is recovered as any owner is. Then it was lost.
+        """
+        runtime = self.control.migrations.runtime
+        if self.cluster.unit_live[replica.unit]:
+            self._end(replica, TOOK_OVER, loss.failed_ns)
+        else:
+            self._end(replica, LOST, self._died_ns(replica.host))
+        runtime.own(replica.unit)
+        self._give_up(replica.group, loss.unit)
+        self.control.plane.mute(replica.unit, False)
+        if self.cluster.unit_live[replica.unit]:
+            runtime.resend(replica.unit)
+        self._decide(replica, "is taken over by its replica on", "the host of the owner died")
+
+    def _end(self, replica: Replica, end: str, failed_ns: int) -> None:
+        del self._standing[replica.group]
+        replica.failed_ns = failed_ns
+        replica.until_ns, replica.end = self.control.clock.now_ns(), end
+
+    def _died_ns(self, host: int) -> int:
+        """When the host, which is dead, died."""
+        return max(int(row[1]) for row in self.control.recorder.rows["failures"] if row[0] == host)
+
+    def _give_up(self, group: int, unit: int) -> None:
+        """Upstream sends to the owner alone; the other instance is over."""
+        self.control.migrations.runtime.unroute(group)
+        self.control.migrations.runtime.retire(unit)
+
+    def _decide(self, replica: Replica, what: str, why: str) -> None:
+        name, host = self.cluster.unit_name(replica.group), self.control.plan.host_names[replica.host]
+        self.control.recorder.decision(self.control.clock.now_ns(), f"{name} {what} {host}", why)
+
+    # -- checkpoints
+
+    def _save(self) -> Process:
+        """A checkpoint of each replica half an interval after those of the owners, all at once or one by one."""
+        clock, tolerance = self.control.clock, self.control.plan.scenario.fault_tolerance
+        interval_ns = max(1, to_ns(tolerance.interval_s))
+        begin, count = interval_ns + interval_ns // 2, len(self._planned)
+        while True:
+            for k, group in enumerate(self._planned):
+                at = begin + (k * interval_ns // count if tolerance.staggered else 0)
+                if at > clock.now_ns():
+                    yield clock.sleep(at)
+                replica = self._standing.get(group)
+                holder = self._holder(replica) if replica else NO_HOST
+                if replica and holder != NO_HOST:
+                    self.control.plane.checkpoint(replica.unit, holder)
+            begin += interval_ns
+
+    def _holder(self, replica: Replica) -> int:
+        """The planned holder; another host where that is one of the two, or is dead."""
+        if self.control.plan.scenario.fault_tolerance.store == "remote":
+            return REMOTE
+        cluster, unit = self.cluster, replica.unit
+        owner = cluster.task_host[cluster.unit_task[cluster.owner_of(replica.group)]]
+        planned = cluster.planned_holder[unit]
+        if planned is None or planned in (replica.host, owner) or not self.control.beliefs.host(planned):
+            planned = self.control.choose_holder(unit, owner)
+        if planned != NO_HOST:
+            self.control.plane.plan_holder(unit, planned)
+        return planned
+
+    # -- anew
+
+    def wanted(self, group: int) -> int | None:
+        """The best host for a replica of a group that has none, or None if there is no host for it now."""
+        if group in self._standing or not self._planned[group].renew:
+            return None
+        owner = self.cluster.unit_task[self.cluster.owner_of(group)]
+        own = self.cluster.task_host[owner]
+        can = [host for host in self._hosts[group] if host != own and self.control.beliefs.host(host)]
+        return can[0] if can else None
+
+    def renew(self) -> None:
+        """Ask for replicas of all groups that have none and could have one."""
+        migrations = self.control.migrations
+        under_way = migrations.bound_for()
+        for group in self._planned:
+            host = self.wanted(group)
+            if host is not None and group not in under_way:
+                migrations.request(group, host, REPLICATE, "replica")
+
+    def begun(self, run: Run) -> None:
+        """A replica is being made."""
+        move = run.move
+        self.all.append(Replica(move.group, move.new, self.cluster.task_host[move.target], RENEWED, run.requested_ns))
+
+    def made(self, run: Run) -> None:
+        """The replica is in step."""
+        replica = self._of(run)
+        replica.from_ns = run.completed_ns if run.completed_ns is not None else NEVER
+        replica.replayed, replica.bytes = run.replayed, run.bytes
+        self._standing[replica.group] = replica
+        for task in self._tasks_above(replica.group):
+            if task not in run.move.upstream:
+                self._send_to_both(task, replica.group)
+        self._decide(replica, "has a new replica on", "it is in step")
+
+    def called_off(self, run: Run, takes_over: bool) -> None:
+        """A crash came before the replica was in step; whether it goes on in place of the owner all the same."""
+        replica = self._of(run)
+        replica.until_ns, replica.end = self.control.clock.now_ns(), TOOK_OVER if takes_over else CALLED_OFF
+        replica.replayed, replica.bytes = run.replayed, run.bytes
+        why = "a host that has a part in making it died"
+        self._decide(replica, "is taken over by its unfinished replica on" if takes_over else "gets no replica on", why)
+
+    def unfinished(self, instead: Sequence[tuple[Loss, int]]) -> None:
+        """These go on in place of what is lost: how long nobody did is known with those that were to be replicas."""
+        heirs = {unit: loss.failed_ns for loss, unit in instead}
+        for one in self.all:
+            if one.unit in heirs and one.end == TOOK_OVER:
+                one.failed_ns = heirs[one.unit]
+
+    def _of(self, run: Run) -> Replica:
+        return next(one for one in reversed(self.all) if one.unit == run.move.new)
+
+    # -- records
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """One row for each replica there was, in the order of their begin."""
+        cluster = self.cluster
+        return [
+            (
+                cluster.unit_operator[one.group],
+                cluster.unit_index[one.group],
+                one.host,
+                one.why,
+                one.requested_ns,
+                one.from_ns,
+                one.until_ns,
+                one.end,
+                one.failed_ns,
+                one.replayed,
+                one.bytes,
+            )
+            for one in self.all
+        ]

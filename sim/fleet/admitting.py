@@ -1,0 +1,163 @@
+"""Where the operators of a query go that arrives, and the replicas that it needs for what it is promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models import display
+from models.fleet.promises import keeps
+from sim.fleet.reconfiguration import Deployment
+
+if TYPE_CHECKING:
+    from sim.fleet.manager import Manager
+
+_TIE = 1e-9
+_TRIED = 4  # hosts nearest to the query that are tried for a replica, and as many of the least loaded
+
+
+class Admitting:
+    """The arrival of one query."""
+
+    def __init__(self, manager: Manager, query: int) -> None:
+        self.query, self.rules, self.books = query, manager.rules, manager.books
+        self.system, self.capacity = manager.system, manager.capacity
+        self.admission, self.changes = manager.admission, manager.changes
+        self.manager, self.shares, self.plan = manager, manager.at_most(), Deployment()
+        self.taken: dict[int, str] = {}  # hosts that are not in use yet, and why they will be
+
+    def admit(self, missing: list[int]) -> bool:
+        """Whether it is there now: new operators where the file says, else where they fit near each other."""
+        for op in missing:
+            self.plan.hosts[op] = list(self.system.placed[op]) or [self._home(op)]
+            for slot, host in enumerate(self.plan.hosts[op]):
+                self._takes(op, 1.0, host, slot)
+                if not self.books.in_use[host]:
+                    self.taken.setdefault(host, f"the file has {self.system.operators[op]} there")
+        promise = self.system.promised[self.query]
+        if promise is not None and self.changes.guarded:
+            self._strengthen(promise)
+        if not self.admission.arrive(self.query, self.plan, ", with all replicas that there is room for"):
+            return False
+        for host, why in self.taken.items():
+            self.changes.acquire(host, why)
+        self._write_down("" if promise is None else f"it keeps {display.number(promise, 6)}")
+        return True
+
+    def _write_down(self, why: str) -> None:
+        names = self.system.hosts
+        self.changes.note("admit", self.system.queries[self.query], "done", why)
+        for op, placed in self.plan.hosts.items():
+            told = self.system.placed[op]
+            reason = "where the file says" if told == tuple(placed) else "near its query, where it fits"
+            if len(placed) > len(told or placed[:1]):
+                reason += "; replicas for what is promised on " + ", ".join(names[one] for one in placed[1:])
+            self.changes.note("place", self.system.operators[op], "done", reason, target=names[placed[0]])
+        for number, host in self.plan.added:
+            name, query = self.books.parts[number].name, self.system.queries[self.query]
+            self.changes.note("add", name, "done", f"for what {query} is promised", target=names[host])
+
+    def _takes(self, op: int, share: float, host: int, slot: int) -> None:
+        self.shares[host] += self._load(op, share, slot) / self.capacity[host]
+
+    def _load(self, op: int, share: float, slot: int) -> float:
+        return float(self.books.load[op]) * share * (self.books.replica_load if slot else 1.0)
+
+    def _near(self) -> np.ndarray:
+        """How many instances of the query each host has, (n_hosts,)."""
+        found = np.zeros(len(self.capacity), dtype=int)
+        for placed in self.admission.would_be(self.query, self.plan):
+            found[list(placed)] += 1
+        return found
+
+    def _home(self, op: int) -> int:
+        """Of the hosts where it fits the one with most of the query; a spare one; else the least loaded."""
+        load = self._load(op, 1.0, 0)
+        fits = self.shares + load / self.capacity <= self.rules.high + _TIE
+        up = [host for host in range(len(self.capacity)) if self.manager.is_up(host) or host in self.taken]
+        near = self._near()
+        room = [host for host in up if fits[host]]
+        if room:
+            return max(room, key=lambda host: (near[host], -host))
+        for host, used in enumerate(self.books.in_use):
+            if not used and fits[host] and self.changes.service.up[host]:
+                self.taken[host] = f"room for {self.system.operators[op]}"
+                return host
+        used_ones = [host for host, used in enumerate(self.books.in_use) if used]
+        return min(up or used_ones, key=lambda host: (self.shares[host], host))
+
+    def _strengthen(self, promise: float) -> None:
+        """Add replicas until the promise is kept, or no room is left: each time the best one.
+
+        As single replicas often gain nothing, of equal ones that with the least sum over operators is best.
+        """
+        promises = self.system.promises
+        assert promises is not None
+        while not keeps(promise, promises.broken(self.admission.would_be(self.query, self.plan))):
+            best = self._best(self._rooms) or self._best(self._spare_rooms)
+            if best is None:
+                return
+            what, host = best
+            if not self.books.in_use[host]:
+                self.taken.setdefault(host, f"room for what {self.system.queries[self.query]} is promised")
+            self.plan = self._with(what, host)
+            op, share = self._part_of(what)
+            self._takes(op, share, host, 1)
+
+    def _best(self, hosts: Callable[[tuple[int, ...], float], list[int]]) -> tuple[tuple[int, int], int] | None:
+        """(what, host) of the best replica on these hosts."""
+        promises = self.system.promises
+        assert promises is not None
+        best: tuple[float, float, tuple[int, int], int] | None = None
+        for what, placed, load in self._candidates():
+            for host in hosts(placed, load):
+                with_it = self.admission.would_be(self.query, self._with(what, host))
+                found = (promises.broken(with_it), sum(promises.broken([one]) for one in with_it), what, host)
+                best = found if best is None or found < best else best
+        return None if best is None else best[2:]
+
+    def _part_of(self, what: tuple[int, int]) -> tuple[int, float]:
+        """(operator, share) of a new operator (0, op), or of a part that is there (1, number)."""
+        kind, number = what
+        return (number, 1.0) if kind == 0 else (self.books.parts[number].op, self.books.parts[number].share)
+
+    def _candidates(self) -> list[tuple[tuple[int, int], tuple[int, ...], float]]:
+        """What may get a replica within the budget: (what, hosts, load of the replica)."""
+        ops, books, plan = self.system.needs[self.query], self.books, self.plan
+        found = [((0, op), tuple(plan.hosts[op])) for op in ops if op in plan.hosts]
+        busy = books.busy()
+        there = [number for op in ops if op not in plan.hosts for number in books.of_op[op] if number not in busy]
+        for number in there:
+            more = (host for one, host in plan.added if one == number)
+            found.append(((1, number), (*books.parts[number].hosts, *more)))
+        left = self.rules.budget - books.replicas_load() - self._spent() + _TIE
+        loads = [(what, placed, self._load(*self._part_of(what), 1)) for what, placed in found]
+        return [one for one in loads if one[2] <= left and len(one[1]) <= self.rules.replicas]
+
+    def _spent(self) -> float:
+        new = sum(self._load(op, 1.0, 1) * (len(placed) - 1) for op, placed in self.plan.hosts.items())
+        return new + sum(self._load(*self._part_of((1, number)), 1) for number, _ in self.plan.added)
+
+    def _spare_rooms(self, placed: tuple[int, ...], load: float) -> list[int]:
+        """Hosts that are not in use where a replica fits."""
+        fits = self.shares + load / self.capacity <= self.rules.high + _TIE
+        spare = [host for host, used in enumerate(self.books.in_use) if not used and self.changes.service.up[host]]
+        return [host for host in spare if fits[host] and host not in placed][:_TRIED]
+
+    def _rooms(self, placed: tuple[int, ...], load: float) -> list[int]:
+        """Hosts where a replica fits: those with most of the query, and the least loaded ones."""
+        fits = self.shares + load / self.capacity <= self.rules.high + _TIE
+        near = self._near()
+        hosts = [*self.manager.by_share(self.shares), *self.taken]
+        room = [host for host in dict.fromkeys(hosts) if fits[host] and host not in placed]
+        nearest = sorted(room, key=lambda host: (-near[host], host))[:_TRIED]
+        return list(dict.fromkeys([*nearest, *room[:_TRIED]]))
+
+    def _with(self, what: tuple[int, int], host: int) -> Deployment:
+        """The plan with one more replica."""
+        kind, number = what
+        if kind == 0:
+            return Deployment({**self.plan.hosts, number: [*self.plan.hosts[number], host]}, list(self.plan.added))
+        return Deployment(dict(self.plan.hosts), [*self.plan.added, (number, host)])

@@ -1,0 +1,169 @@
+"""One replication: hosts that fail, queries that come and go, rates that change, and a manager that looks.
+
+A static system can do without events (`sim.fleet.merging`); the rows are the same.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from models.distributions import Exponential, LogNormal
+from models.errors import InputError
+from models.fleet.description import Manager as Rules
+from models.fleet.records import DynamicsRecords
+from models.fleet.system import System
+from models.units import to_ns
+from sim.clock import Clock, Process
+from sim.fleet.failures import HostFailures
+from sim.fleet.manager import Manager
+from sim.fleet.merging import in_order, merged
+from sim.fleet.placement import Books
+from sim.fleet.reconfiguration import Admission, Deployment, Reconfiguration
+from sim.fleet.service import Service
+from sim.fleet.up_and_down_times import Spells
+
+Method = Literal["auto", "events", "merged"]
+METHODS: tuple[Method, ...] = ("auto", "events", "merged")
+
+
+def simulate_dynamics(
+    system: System,
+    replication: int = 0,
+    *,
+    method: Method = "auto",
+    manager: type[Manager] = Manager,
+    guarded: bool = True,
+) -> DynamicsRecords:
+    """The rows of one replication; a pure function of its arguments.
+
+    `merged` is for static systems, and `auto` takes it for those. `manager` decides where the file asks for one;
+    without `guarded` nothing it asks for is refused for a promise's sake (for tests). Raises InputError.
+    """
+    if method not in METHODS:
+        raise InputError.at("--method", method, "must be auto, events or merged")
+    static = system.asked.is_static
+    if method == "merged" and not static:
+        raise InputError.at("--method", method, "is for systems without a manager, in which no query comes or goes")
+    if static and method != "events":
+        return merged(system, replication)
+    return _Run(system, replication, manager, guarded).records()
+
+
+class _Run:
+    """All processes of a replication."""
+
+    def __init__(self, system: System, replication: int, manager: type[Manager], guarded: bool) -> None:
+        self.system, self.replication = system, replication
+        self.clock = Clock()
+        standby, rules = system.asked.standby, system.asked.manager
+        self.books = Books(system, 1.0 if standby is None else standby.load)
+        self.service = Service(self.clock, self.books, replication)
+        move_s = rules.move_s if rules is not None else 0.0
+        self.changes = Reconfiguration(self.clock, self.service, move_s, guarded=guarded)
+        self.admission = Admission(self.changes)
+        self.manager = None if rules is None else manager(rules, self.changes, self.admission, replication)
+        self._rates = [0.0] * len(system.asked.sources)
+        self._steps = [(1.0, 1.0)] * len(self._rates)  # (rate by the file, factor)
+
+    def records(self) -> DynamicsRecords:
+        """The rows of the run."""
+        for index, source in enumerate(self.system.asked.sources.values()):
+            self._steps[index] = (source.rate_per_s, 1.0)
+        self._set_loads()
+        HostFailures(self.clock, self.system, self.service, self.replication).start()
+        self._start_sources()
+        self._start_queries()
+        if self.manager is not None:
+            self.clock.process(self._looks(self.manager.rules))
+        self.clock.run(until=self.system.end_ns)
+        self.service.close(self.system.end_ns)
+        self.books.close(self.system.end_ns)
+        self.service.rows["instances"] = self.books.rows
+        return DynamicsRecords(self.replication, self.system.end_ns, "events", in_order(self.service.rows))
+
+    def _spells(self, mean_s: float, *name: object) -> Spells:
+        return Spells(Exponential(mean_s=mean_s), self.system.asked.seed, self.replication, *name)
+
+    # -- sources
+
+    def _start_sources(self) -> None:
+        for index, (name, source) in enumerate(self.system.asked.sources.items()):
+            for step in source.steps:
+                self.clock.process(self._step(index, to_ns(step.at_s), step.rate_per_s))
+            if source.varies is not None:
+                law = LogNormal(mean_s=1.0, cv=source.varies.cv)
+                factors = Spells(law, self.system.asked.seed, self.replication, "source", name)
+                self.clock.process(self._varies(index, max(1, to_ns(source.varies.every_s)), factors))
+
+    def _step(self, index: int, at_ns: int, rate: float) -> Process:
+        yield self.clock.sleep(at_ns)
+        self._steps[index] = (rate, self._steps[index][1])
+        self._set_loads()
+
+    def _varies(self, index: int, every_ns: int, factors: Spells) -> Process:
+        number = 0
+        while True:
+            self._steps[index] = (self._steps[index][0], factors[number] / 1e9)
+            self._set_loads()
+            number += 1
+            yield self.clock.sleep(number * every_ns)
+
+    def _set_loads(self) -> None:
+        """Loads are linear combinations of the rates of sources."""
+        for index, (rate, factor) in enumerate(self._steps):
+            self._rates[index] = rate * factor
+        self.books.load = self.system.base + self.system.costs @ self._rates
+        self.changes.touched = True
+        self.service.loads_changed()
+
+    # -- queries
+
+    def _start_queries(self) -> None:
+        churn = self.system.asked.churn
+        for query, name in enumerate(self.system.queries):
+            asked = self.system.asked.query(name)
+            always = asked.arrives_s == 0 and asked.leaves_s is None
+            arrived = asked.arrives_s == 0 and self._arrives(query)
+            if always and churn is not None:
+                stay = self._spells(churn.stay_s, "query", name, "stay")
+                away = self._spells(churn.away_s, "query", name, "away")
+                self.clock.process(self._comes_and_goes(query, arrived, stay, away))
+            elif not always:
+                leaves_ns = None if asked.leaves_s is None else to_ns(asked.leaves_s)
+                self.clock.process(self._once(query, arrived, to_ns(asked.arrives_s), leaves_ns))
+
+    def _once(self, query: int, arrived: bool, arrives_ns: int, leaves_ns: int | None) -> Process:
+        yield self.clock.sleep(arrives_ns)
+        if not arrived and arrives_ns > 0:
+            arrived = self._arrives(query)
+        if arrived and leaves_ns is not None:
+            yield self.clock.sleep(leaves_ns)
+            self.admission.leave(query)
+
+    def _comes_and_goes(self, query: int, arrived: bool, stay: Spells, away: Spells) -> Process:
+        """In turn; one that is refused tries again when it would be back."""
+        number = 0
+        while True:
+            yield self.clock.sleep(self.clock.now_ns() + stay[number])
+            if arrived:
+                self.admission.leave(query)
+            yield self.clock.sleep(self.clock.now_ns() + away[number])
+            arrived = self._arrives(query)
+            number += 1
+
+    def _arrives(self, query: int) -> bool:
+        missing = self.admission.missing(query)
+        if self.manager is not None:
+            return self.manager.admit(query, missing)
+        return self.admission.arrive(query, Deployment({op: list(self.system.placed[op]) for op in missing}))
+
+    # -- the manager
+
+    def _looks(self, rules: Rules) -> Process:
+        period_ns = max(1, to_ns(rules.period_s))
+        assert self.manager is not None
+        while True:
+            if self.changes.touched:
+                self.changes.touched = False
+                self.manager.look()
+            yield self.clock.sleep(self.clock.now_ns() + period_ns)

@@ -1,0 +1,120 @@
+"""When hosts and groups of them go down and are up again, as SimPy processes."""
+
+from __future__ import annotations
+
+import heapq
+
+from models.fleet.system import Renewal, System
+from models.units import to_ns
+from sim.clock import ARRIVAL, Clock, Process
+from sim.fleet.service import Service
+from sim.fleet.up_and_down_times import Spells
+
+
+class HostFailures:
+    """The processes that take hosts down, and the crews that repair them."""
+
+    def __init__(self, clock: Clock, system: System, service: Service, replication: int) -> None:
+        self.clock, self.system, self.service, self.replication = clock, system, service, replication
+        self._free = system.asked.times.crews
+        self._waiting: list[tuple[int, int]] = []  # (failed at, host)
+        self._crews_look = False
+        self._starts = [clock.event() for _ in system.hosts]  # of a repair, where crews are few
+
+    def start(self) -> None:
+        """Start the processes: hosts in order, then groups; or those of recorded downtimes."""
+        system, times = self.system, self.system.asked.times
+        if system.recorded is not None:
+            for host, down_ns, up_ns in sorted(system.recorded, key=lambda row: row[1]):
+                self.clock.process(self._once(host, down_ns, up_ns))
+            return
+        for host, law in enumerate(system.own):
+            up, down = self._spells(law, "host", system.hosts[host])
+            if times.day_s is not None:
+                self.clock.process(self._days(host, up, to_ns(times.day_s)))
+            elif times.crews is not None:
+                self.clock.process(self._repaired_by_crews(host, up, down))
+            else:
+                self.clock.process(self._in_turn((host,), up, down))
+        for index, (group, law) in enumerate(zip(system.groups, system.shocks, strict=True)):
+            self.clock.process(self._in_turn(group, *self._spells(law, "domain", index)))
+
+    def _spells(self, law: Renewal, *name: object) -> tuple[Spells | None, Spells | None]:
+        seed, replication = self.system.asked.seed, self.replication
+        up = None if law.up is None else Spells(law.up, seed, replication, *name, "up")
+        return up, None if law.down is None else Spells(law.down, seed, replication, *name, "down")
+
+    def _once(self, host: int, down: int, up: int) -> Process:
+        yield self.clock.sleep(down)
+        self.service.down(host)
+        yield self.clock.sleep(up)
+        self.service.back(host)
+
+    def _in_turn(self, hosts: tuple[int, ...], up: Spells | None, down: Spells | None) -> Process:
+        """Up and down in turn; with a crew of its own."""
+        yield self.clock.sleep(self.clock.now_ns())
+        if up is None or down is None:
+            if down is not None:
+                self._all_down(hosts)
+            return
+        number = 0
+        while True:
+            yield self.clock.sleep(self.clock.now_ns() + up[number])
+            self._all_down(hosts)
+            yield self.clock.sleep(self.clock.now_ns() + down[number])
+            for host in hosts:
+                self.service.back(host)
+            number += 1
+
+    def _all_down(self, hosts: tuple[int, ...]) -> None:
+        for host in hosts:
+            self.service.down(host)
+
+    def _days(self, host: int, up: Spells | None, day_ns: int) -> Process:
+        """Down from its failure to the end of the day."""
+        yield self.clock.sleep(self.clock.now_ns())
+        day = 0
+        while up is not None:
+            after = up[day]
+            if after < day_ns:
+                yield self.clock.sleep(day * day_ns + after)
+                self.service.down(host)
+            day += 1
+            yield self.clock.sleep(day * day_ns)
+            if after < day_ns:
+                self.service.back(host)
+
+    def _repaired_by_crews(self, host: int, up: Spells | None, down: Spells | None) -> Process:
+        yield self.clock.sleep(self.clock.now_ns())
+        if up is None or down is None:
+            if down is not None:
+                self.service.down(host)
+            return
+        number = 0
+        while True:
+            yield self.clock.sleep(self.clock.now_ns() + up[number])
+            self.service.down(host)
+            self._starts[host] = self.clock.event()
+            heapq.heappush(self._waiting, (self.clock.now_ns(), host))
+            self._send_crews()
+            yield self._starts[host]
+            yield self.clock.sleep(self.clock.now_ns() + down[number])
+            self.service.back(host)
+            assert self._free is not None
+            self._free += 1
+            self._send_crews()
+            number += 1
+
+    def _send_crews(self) -> None:
+        """Once all failures and repairs of the instant are known: first failed first, then by number."""
+        if not self._crews_look:
+            self._crews_look = True
+            self.clock.at(self.clock.now_ns(), ARRIVAL, self._sent)
+
+    def _sent(self, _: object) -> None:
+        self._crews_look = False
+        assert self._free is not None
+        while self._free and self._waiting:
+            _, host = heapq.heappop(self._waiting)
+            self._free -= 1
+            self._starts[host].succeed()

@@ -1,0 +1,30 @@
+"""How much a replica of a part counts, without trying where it would be."""
+
+from __future__ import annotations
+
+from sim.fleet.placement import Books, Part
+
+
+def largest_load(books: Books) -> float:
+    """The load of the largest part [cores]."""
+    return max((float(books.load[one.op]) * one.share for one in books.parts.values()), default=0.0)
+
+
+def importance(kind: str, books: Books, part: Part, largest: float, draw: float) -> float:
+    """Share of the queries that need it, low load, the product of both, a draw, or what the file says.
+
+    `largest` is the load of the largest part [cores].
+
+    Source: Adaptive selective replication (VLDB PhD workshop 2013), "Importance".
+    """
+    degree = len(books.users[part.op]) / max(1, len(books.present))
+    low = 1.0 - (float(books.load[part.op]) * part.share / largest if largest else 0.0)
+    if kind == "degree":
+        return degree
+    if kind == "utilisation":
+        return low
+    if kind == "product":
+        return degree * low
+    if kind == "random":
+        return draw
+    return books.system.asked.operator(books.system.operators[part.op]).importance or 0.0

@@ -1,0 +1,284 @@
+"""Decides what moves, is split, replicated or given back: thresholds on the load of hosts, importance of operators.
+
+It asks (`sim.fleet.reconfiguration`), and goes on with what is left when it is refused. In each look:
+
+1. A host above `high` is relieved: an instance moves where it fits; else a spare host is taken; else the largest part
+   is split; else a replica is given up.
+2. With no host above `high`, spare room is used: replicas of the most important operators within the budget, and
+   hosts below `low` given back; which of the two comes first is `spare`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from models import display
+from models.checked_arrays import FloatArray
+from models.fleet.description import Manager as Rules
+from sim.draws import code_of, uniform
+from sim.fleet.actions import Add, Change, Move, Remove, Split
+from sim.fleet.admitting import Admitting
+from sim.fleet.importance import importance, largest_load
+from sim.fleet.placement import Part
+from sim.fleet.reconfiguration import Admission, Reconfiguration
+
+_TIE = 1e-9
+_MOST_TARGETS = 8  # that are tried for one instance before the next
+
+
+class Manager:
+    """One look after the other; what it knows is the books, and which hosts are up."""
+
+    def __init__(self, rules: Rules, changes: Reconfiguration, admission: Admission, replication: int) -> None:
+        self.rules, self.changes, self.admission = rules, changes, admission
+        self.books, self.system = changes.books, changes.books.system
+        self.capacity = self.system.capacity
+        self._largest = 0.0
+        self._stuck: set[int] = set()  # of these there is a row already
+        self._middle = (rules.low + rules.high) / 2
+        self._draw = code_of(self.system.asked.seed, replication, "dynamics", "importance")
+
+    def look(self) -> None:
+        """One round of decisions."""
+        shares, self._largest = self._will_be(), largest_load(self.books)
+        over = [host for host in reversed(self.by_share(shares)) if shares[host] > self.rules.high + _TIE]
+        self._stuck = {host for host in over if not self._relieve(host)}
+        if over or self.books.pending:
+            return
+        if self.rules.spare == "replicas" or not self._scale_in():
+            self._replicate()
+        if self.rules.spare == "replicas":
+            self._scale_in()
+
+    # -- what the load is
+
+    def is_up(self, host: int) -> bool:
+        """Whether instances can come to the host now."""
+        return self.changes.service.up[host] and self.books.in_use[host] and host not in self.books.draining
+
+    def _will_be(self) -> FloatArray:
+        """Shares of capacity once all is over that is under way, (n_hosts,)."""
+        found: FloatArray = (self.books.expected() - self.books.leaving()) / self.capacity
+        return found
+
+    def at_most(self) -> FloatArray:
+        """Shares of capacity at the worst moment of what is under way, (n_hosts,)."""
+        found: FloatArray = self.books.expected() / self.capacity
+        return found
+
+    def by_share(self, shares: FloatArray) -> list[int]:
+        """The hosts that are up, least loaded first, of equal ones by number."""
+        up = np.array(self.changes.service.up) & np.array(self.books.in_use)
+        up[list(self.books.draining)] = False
+        order = np.argsort(np.round(shares, 9), kind="stable")
+        found: list[int] = order[up[order]].tolist()
+        return found
+
+    def _is_over(self, host: int) -> bool:
+        return bool(self._will_be()[host] > self.rules.high + _TIE)
+
+    def _targets(self, part: Part, load: float, limit: float) -> list[int]:
+        """The hosts on which another instance of the part fits, least loaded first."""
+        shares = self.at_most()
+        fits = shares + load / self.capacity <= limit + _TIE
+        if not fits.any():
+            return []
+        return [host for host in self.by_share(shares) if fits[host] and host not in part.hosts]
+
+    # -- a host is overloaded
+
+    def _relieve(self, host: int) -> bool:
+        """Whether the host will not be overloaded any more."""
+        tried: set[tuple[str, int]] = set()
+        while self._is_over(host):
+            why = f"{self.system.hosts[host]} at {display.share(self._will_be()[host])} of its CPU"
+            why += f", above {display.share(self.rules.high)}"
+            if not (
+                self._move_one(host, why, tried)
+                or self._acquire_for(host, why, tried)
+                or self._split_one(host, why, tried)
+                or self._give_up_replica(host, why, tried)
+            ):
+                if host not in self._stuck:
+                    self.changes.note("stuck", self.system.hosts[host], "refused", f"{why}: nothing can leave it")
+                return False
+        return True
+
+    def _movable(self, host: int) -> list[tuple[Part, int, float]]:
+        """(part, slot, load) of instances on the host of which nothing is under way."""
+        busy = self.books.busy()
+        on_it = [part for part in self.books.parts.values() if host in part.hosts and part.number not in busy]
+        slots = [(part, part.hosts.index(host)) for part in on_it]
+        return [(part, slot, self.books.instance_load(part, slot)) for part, slot in slots]
+
+    def _move_one(self, host: int, why: str, tried: set[tuple[str, int]]) -> bool:
+        """The smallest instance that is enough by itself, else the largest of the others."""
+        excess = float(self._will_be()[host] - self.rules.high) * float(self.capacity[host])
+
+        def preference(one: tuple[Part, int, float]) -> tuple[bool, float, int]:
+            enough = one[2] >= excess - _TIE
+            return (not enough, one[2] if enough else -one[2], one[0].number)
+
+        for part, _, load in sorted(self._movable(host), key=preference):
+            if load == 0 or ("move", part.number) in tried:
+                continue
+            for target in self._targets(part, load, self.rules.high)[:_MOST_TARGETS]:
+                if self.changes.ask([Move(part.number, host, target)], why):
+                    return True
+            tried.add(("move", part.number))
+        return False
+
+    def _acquire_for(self, host: int, why: str, tried: set[tuple[str, int]]) -> bool:
+        """Take a spare host on which something of this one fits, whole or as a half."""
+        spare = [one for one, used in enumerate(self.books.in_use) if not used and self.changes.service.up[one]]
+        for one in spare:
+            room = self.rules.high * float(self.capacity[one])
+            for part, slot, load in self._movable(host):
+                ways: list[tuple[Change, float]] = [(Move(part.number, host, one), load)]
+                ways += [(Split(part.number, one), load / 2)] if slot == 0 and self.books.can_split(part) else []
+                if any(0 < needs <= room + _TIE and self.changes.would_do(change) for change, needs in ways):
+                    self.changes.acquire(one, why)
+                    tried.clear()
+                    return True
+        return False
+
+    def _split_one(self, host: int, why: str, tried: set[tuple[str, int]]) -> bool:
+        """The largest primary first."""
+        here = [one for one in self._movable(host) if one[1] == 0 and one[2] > 0 and self.books.can_split(one[0])]
+        for part, _, load in sorted(here, key=lambda one: (-one[2], one[0].number)):
+            if ("split", part.number) in tried:
+                continue
+            for target in self._targets(part, load / 2, self.rules.high)[:_MOST_TARGETS]:
+                if self.changes.ask([Split(part.number, target)], why):
+                    return True
+            tried.add(("split", part.number))
+        return False
+
+    def _give_up_replica(self, host: int, why: str, tried: set[tuple[str, int]]) -> bool:
+        """The least important replica on the host that nobody was promised."""
+        here = [part for part, slot, load in self._movable(host) if slot and load > 0]
+        for part in sorted(here, key=lambda one: (self._worth(one), -one.number)):
+            if ("remove", part.number) not in tried:
+                tried.add(("remove", part.number))
+                if self.changes.ask([Remove(part.number, host)], why):
+                    return True
+        return False
+
+    # -- spare room
+
+    def _worth(self, part: Part) -> float:
+        """Importance of the part's operator by what the file says, without trying placements."""
+        kind = "product" if self.rules.importance == "gain" else self.rules.importance
+        return importance(kind, self.books, part, self._largest, uniform(code_of(part.op), self._draw))
+
+    def _replicate(self) -> None:
+        """Replicas within the budget, most important operators first; without budget for those there are, fewer."""
+        self._shrink()
+        left = self.rules.budget - self.books.replicas_load() + _TIE
+        wanted: list[tuple[float, int, int]] = []
+        for part in self.books.parts.values():
+            load = self.books.instance_load(part, 1)
+            if load <= left and len(part.hosts) <= self.rules.replicas and part.number not in self.books.busy():
+                target = self._near(part, load)
+                if target is not None:
+                    wanted.append((self._value(part, target), part.number, target))
+        for value, number, _ in sorted(wanted, key=lambda one: (-one[0], one[1])):
+            part = self.books.parts[number]
+            load = self.books.instance_load(part, 1)
+            again = self._near(part, load)
+            if again is not None and self.books.replicas_load() + load <= self.rules.budget + _TIE:
+                budget = display.number(self.rules.budget, 6)
+                reason = f"{self.rules.importance} {display.number(value)}, within the budget of {budget} cores"
+                self.changes.ask([Add(number, again)], reason)
+
+    def _shrink(self) -> None:
+        """Give up replicas while they need more than the budget, the least important first."""
+        if self.books.replicas_load() <= self.rules.budget + _TIE:
+            return
+        parts = [part for part in self.books.parts.values() if len(part.hosts) > 1]
+        for part in sorted(parts, key=lambda one: (self._worth(one), -one.number)):
+            if self.books.replicas_load() <= self.rules.budget + _TIE:
+                return
+            if self.books.instance_load(part, 1) > 0:
+                self.changes.ask([Remove(part.number, part.hosts[-1])], "replicas need more than the budget")
+
+    def _value(self, part: Part, target: int) -> float:
+        """Importance of another replica on the target: by the file, or the exact gain, weighted by query."""
+        promises = self.system.promises
+        if self.rules.importance != "gain" or promises is None:
+            return self._worth(part)
+        change: list[Change] = [Add(part.number, target)]
+        gain = 0.0
+        for query in sorted(self.books.users[part.op]):
+            before = promises.broken(self.books.instances(query))
+            gain += float(self.system.weights[query]) * (before - promises.broken(self.books.changed(query, change)))
+        return gain
+
+    def _near(self, part: Part, load: float) -> int | None:
+        """The host with most instances of the same queries that a replica does not fill above the middle.
+
+        Of equal ones the least loaded. What is between the middle and `high` is left for rates that rise.
+        """
+        targets = self._targets(part, load, self._middle)
+        if not targets:
+            return None
+        near = self._neighbours(part.op)
+        return max(targets, key=lambda host: (near[host], -targets.index(host)))
+
+    def _neighbours(self, op: int) -> np.ndarray:
+        """How many instances of operators of the same queries each host has, (n_hosts,)."""
+        found = np.zeros(len(self.capacity), dtype=int)
+        ops = {other for query in self.books.users.get(op, ()) for other in self.system.needs[query] if other != op}
+        for other in ops:
+            for number in self.books.of_op[other]:
+                found[self.books.parts[number].hosts] += 1
+        return found
+
+    def _scale_in(self) -> bool:
+        """Give back the least loaded host below `low` that can be emptied without filling another above the middle."""
+        if self.books.pending or sum(self.books.in_use) < 2:
+            return False
+        shares = self._will_be()
+        for host in self.by_share(shares):
+            if shares[host] >= self.rules.low:
+                break
+            plan = self._emptied(host)
+            if plan is not None:
+                why = f"at {display.share(shares[host])} of its CPU, below {display.share(self.rules.low)}"
+                if self.changes.drain(host, plan, why):
+                    return True
+        return False
+
+    def _emptied(self, host: int) -> list[Change] | None:
+        """What takes all instances off the host: replicas are given up where hosts come first, all else moves."""
+        books, plan, shares = self.books, list[Change](), self.at_most()
+        limit = self._middle
+        instances = self._movable(host)
+        for part, slot, load in sorted(instances, key=lambda one: (-one[2], one[0].number)):
+            for change in self._ways_off(part, slot, host, shares, limit, load):
+                if self.changes.would_do(*plan, change):
+                    break
+            else:
+                return None
+            plan.append(change)
+            if isinstance(change, Move):
+                shares[change.target] += load / self.capacity[change.target]
+        on_it = sum(host in part.hosts for part in books.parts.values())
+        return plan if len(plan) == on_it else None
+
+    def _ways_off(
+        self, part: Part, slot: int, host: int, shares: FloatArray, limit: float, load: float
+    ) -> Iterator[Change]:
+        if slot and self.rules.spare == "hosts":
+            yield Remove(part.number, host)
+        near = self._neighbours(part.op)
+        fits = shares + load / self.capacity <= limit + _TIE
+        hosts = [one for one in self.by_share(shares) if fits[one] and one != host and one not in part.hosts]
+        for target in sorted(hosts, key=lambda one: (-near[one], one))[:_MOST_TARGETS]:
+            yield Move(part.number, host, target)
+
+    def admit(self, query: int, missing: list[int]) -> bool:
+        """Whether the query that arrives is there now."""
+        return Admitting(self, query).admit(missing)

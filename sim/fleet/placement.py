@@ -1,0 +1,225 @@
+"""Who is where: parts of operators with their instances, what is on its way, and what each host has to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models.checked_arrays import FloatArray
+from models.fleet.records import Row
+from models.fleet.system import System
+from sim.fleet.actions import Add, Change, Move, Split
+
+NOBODY = -1
+
+
+@dataclass
+class Part:
+    """An operator, or a share of one: its live instances, the primary first, and which of their hosts serves."""
+
+    number: int
+    name: str
+    op: int
+    share: float
+    hosts: list[int]
+    live_from: list[int]
+    serving: int = NOBODY
+    served_last: int = NOBODY
+    silent_since: int = 0
+
+
+@dataclass
+class Pending:
+    """A change that is under way; it takes up room at its target until it ends one way or the other."""
+
+    change: Change
+    begun_ns: int
+    alive: bool = True
+
+
+@dataclass
+class Books:
+    """The placement while it changes. `users` are the queries that are there and need an operator, by operator."""
+
+    system: System
+    replica_load: float
+    parts: dict[int, Part] = field(default_factory=dict)
+    of_op: dict[int, list[int]] = field(default_factory=dict)
+    users: dict[int, set[int]] = field(default_factory=dict)
+    present: dict[int, int] = field(default_factory=dict)  # query -> since when
+    pending: list[Pending] = field(default_factory=list)
+    in_use: list[bool] = field(default_factory=list)
+    draining: set[int] = field(default_factory=set)
+    rows: list[Row] = field(default_factory=list)  # of the table `instances`
+    load: FloatArray = field(default_factory=lambda: np.zeros(0))  # cores by operator
+    _next: int = 0
+    _flat: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def __post_init__(self) -> None:
+        self.in_use = [not self.system.asked.host(name).spare for name in self.system.hosts]
+        self.load = np.array(self.system.base)
+
+    # -- instances
+
+    def place(self, op: int, hosts: Sequence[int], now: int) -> Part:
+        """An operator begins, whole, with instances on these hosts."""
+        return self._new(self.system.operators[op], op, 1.0, list(hosts), now)
+
+    def _new(self, name: str, op: int, share: float, hosts: list[int], now: int) -> Part:
+        part = Part(self._next, name, op, share, hosts, [now] * len(hosts), NOBODY, hosts[0], now)
+        self._next += 1
+        self.parts[part.number] = part
+        self.of_op.setdefault(op, []).append(part.number)
+        self._flat = None
+        return part
+
+    def drop(self, op: int, now: int) -> None:
+        """Nobody needs the operator, and nothing is under way for it: all of it ends."""
+        for number in self.of_op.pop(op):
+            part = self.parts.pop(number)
+            for slot in range(len(part.hosts)):
+                self._ended(part, slot, now)
+        self._flat = None
+
+    def apply(self, change: Change, now: int) -> list[Part]:
+        """The change comes about; the parts that are not as they were."""
+        self._flat = None
+        part = self.parts[change.part]
+        if isinstance(change, Move):
+            slot = part.hosts.index(change.origin)
+            self._ended(part, slot, now)
+            part.hosts[slot], part.live_from[slot] = change.target, now
+            # Who moves goes on serving: that is no take-over.
+            part.served_last = change.target if part.served_last == change.origin else part.served_last
+            part.serving = change.target if part.serving == change.origin else part.serving
+            return [part]
+        if isinstance(change, Add):
+            part.hosts.append(change.target)
+            part.live_from.append(now)
+            return [part]
+        if isinstance(change, Split):
+            return self._halved(part, change.target, now)
+        slot = part.hosts.index(change.host)
+        self._ended(part, slot, now)
+        del part.hosts[slot], part.live_from[slot]
+        return [part]
+
+    def _halved(self, part: Part, target: int, now: int) -> list[Part]:
+        """Half of the part has its primary at the target, and its replicas where they are: they follow the split."""
+        for slot in range(len(part.hosts)):
+            self._ended(part, slot, now)
+            part.live_from[slot] = now
+        taken = {self.parts[number].name for number in self.of_op[part.op]}
+        base = self.system.operators[part.op]
+        free = next(f"{base}/{k}" for k in range(2, len(taken) + 3) if f"{base}/{k}" not in taken)
+        part.share /= 2
+        other = self._new(free, part.op, part.share, [target, *part.hosts[1:]], now)
+        return [part, other]
+
+    def _ended(self, part: Part, slot: int, now: int) -> None:
+        if part.live_from[slot] < now:
+            role = "replica" if slot else "primary"
+            host = self.system.hosts[part.hosts[slot]]
+            self.rows.append((part.name, host, role, part.share, part.live_from[slot], now))
+
+    def close(self, now: int) -> None:
+        """Write down the instances that are live at the end."""
+        for part in self.parts.values():
+            for slot in range(len(part.hosts)):
+                self._ended(part, slot, now)
+
+    # -- queries
+
+    def instances(self, query: int) -> Iterator[tuple[int, ...]]:
+        """The hosts of each part that the query needs."""
+        for op in self.system.needs[query]:
+            for number in self.of_op[op]:
+                yield tuple(self.parts[number].hosts)
+
+    def changed(self, query: int, changes: Sequence[Change]) -> list[tuple[int, ...]]:
+        """The same once these changes have come about, one after the other."""
+        found: list[tuple[int, ...]] = []
+        for op in self.system.needs[query]:
+            for number in self.of_op[op]:
+                parts = [list(self.parts[number].hosts)]
+                for change in changes:
+                    if change.part == number:
+                        _imagine(parts, change)
+                found += map(tuple, parts)
+        return found
+
+    # -- loads
+
+    def instance_load(self, part: Part, slot: int) -> float:
+        """Cores that an instance needs, by its place in the part."""
+        return float(self.load[part.op] * part.share * (self.replica_load if slot else 1.0))
+
+    def pending_load(self, change: Change) -> float:
+        """Cores that a change will need at its target."""
+        part = self.parts[change.part]
+        if isinstance(change, Add):
+            return self.instance_load(part, 1)
+        if isinstance(change, Split):
+            return self.instance_load(part, 0) / 2
+        return self.instance_load(part, part.hosts.index(change.origin)) if isinstance(change, Move) else 0.0
+
+    def demand(self) -> FloatArray:
+        """Cores that live instances need on each host, (n_hosts,)."""
+        if self._flat is None:
+            live = [(host, part.op, part.share * (self.replica_load if slot else 1.0))
+                    for part in self.parts.values() for slot, host in enumerate(part.hosts)]  # fmt: skip
+            hosts, ops, factors = zip(*live, strict=True) if live else ((), (), ())
+            self._flat = np.array(hosts, dtype=int), np.array(ops, dtype=int), np.array(factors, dtype=float)
+        host, op, factor = self._flat
+        weights = factor * self.load[op]
+        found: FloatArray = np.bincount(host, weights=weights, minlength=len(self.system.hosts)).astype(float)
+        return found
+
+    def expected(self) -> FloatArray:
+        """The same with all that is on its way; what leaves still counts where it is."""
+        found = self.demand()
+        for one in self.pending:
+            if not isinstance(one.change, Move | Add | Split):
+                continue
+            found[one.change.target] += self.pending_load(one.change)
+        return found
+
+    def leaving(self) -> FloatArray:
+        """Cores that will be free on each host once moves and splits that are under way are over, (n_hosts,)."""
+        found = np.zeros(len(self.system.hosts))
+        for one in self.pending:
+            if isinstance(one.change, Move):
+                found[one.change.origin] += self.pending_load(one.change)
+            elif isinstance(one.change, Split):
+                found[self.parts[one.change.part].hosts[0]] += self.pending_load(one.change)
+        return found
+
+    def replicas_load(self) -> float:
+        """Cores that replicas need, with those on their way."""
+        live = sum(self.instance_load(part, slot) for part in self.parts.values() for slot in range(1, len(part.hosts)))
+        return live + sum(self.pending_load(one.change) for one in self.pending if isinstance(one.change, Add))
+
+    def can_split(self, part: Part) -> bool:
+        """Whether the operator may have one part more, by what the file says."""
+        rules = self.system.asked.manager
+        may = self.system.asked.operator(self.system.operators[part.op]).split
+        return may and rules is not None and len(self.of_op[part.op]) < rules.parts
+
+    def busy(self) -> set[int]:
+        """The parts that something is under way for: one change at a time."""
+        return {one.change.part for one in self.pending}
+
+
+def _imagine(parts: list[list[int]], change: Change) -> None:
+    """Have a change come about on the hosts of a part, and of what was split off it."""
+    hosts = parts[0]
+    if isinstance(change, Move):
+        hosts[hosts.index(change.origin)] = change.target
+    elif isinstance(change, Add):
+        hosts.append(change.target)
+    elif isinstance(change, Split):
+        parts.append([change.target, *hosts[1:]])
+    else:
+        hosts.remove(change.host)

@@ -1,0 +1,275 @@
+"""Carries out what a manager asks for: refused, begun, and then live, refused after all, or aborted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from models import display
+from models.fleet.promises import keeps
+from models.units import to_ns
+from sim.clock import Clock, Process
+from sim.fleet.actions import Add, Change, Move, Remove, Split
+from sim.fleet.placement import Pending
+from sim.fleet.service import Service
+from sim.fleet.slo_check import Guard, Refusal
+
+BEGUN, DONE, REFUSED, ABORTED = "begun", "done", "refused", "aborted"
+_WORD = {Move: "move", Split: "split", Add: "add", Remove: "remove"}
+
+
+class Reconfiguration:
+    """Changes of the placement, each checked against what is promised unless `guarded` is false."""
+
+    def __init__(self, clock: Clock, service: Service, move_s: float, *, guarded: bool = True) -> None:
+        self.clock, self.service, self.books = clock, service, service.books
+        self.guard, self.guarded = Guard(service.books), guarded
+        self._move_ns = max(1, to_ns(move_s))
+        self.touched = True  # something changed since the manager last looked
+        self._judged: dict[tuple[Change, ...], Refusal | None] = {}  # of the placement as it is
+        service.host_changed.append(self._host_changed)
+        self._told: set[tuple[Change, ...]] = set()  # refused, with a row that says so
+
+    # -- what a manager asks for
+
+    def ask(self, changes: Sequence[Change], reason: str) -> bool:
+        """Whether all of the changes are under way now, or done; else none is, and a row says why."""
+        for change in changes:
+            rule = self._rule(change)
+            if rule is not None:
+                self._decide(change, REFUSED, rule)
+                return False
+        found = self._verdict(changes)
+        if found is not None:
+            if tuple(changes) not in self._told:
+                self._refused(changes[-1], found, "")
+            self._told.add(tuple(changes))
+            return False
+        for change in changes:
+            self._begin(change, reason)
+        return True
+
+    def would_do(self, *changes: Change) -> bool:
+        """Whether no promise forbids the changes."""
+        return self._verdict(changes) is None
+
+    def _verdict(self, changes: Sequence[Change]) -> Refusal | None:
+        """What forbids the changes; the same until something comes about, is under way, or queries are others."""
+        key = tuple(changes)
+        if key not in self._judged:
+            self._judged[key] = self.guard.asked(changes) if self.guarded else None
+        return self._judged[key]
+
+    def placed_otherwise(self) -> None:
+        """Placement, what is under way, or queries are not as they were."""
+        self.touched = True
+        self._judged.clear()
+        self._told.clear()
+
+    def acquire(self, host: int, reason: str) -> None:
+        """A spare host is in use from now on."""
+        self.books.in_use[host] = True
+        self.touched = True
+        self.note("acquire", self.books.system.hosts[host], DONE, reason)
+
+    def drain(self, host: int, changes: Sequence[Change], reason: str) -> bool:
+        """Empty a host and give it back; nothing comes there from now on."""
+        name = self.books.system.hosts[host]
+        if not self.ask(changes, f"to give back {name}"):
+            return False
+        self.books.draining.add(host)
+        self.note("release", name, BEGUN, reason)
+        self._look_at_drained()
+        return True
+
+    def note(self, action: str, subject: str, verdict: str, reason: str, origin: str = "", target: str = "") -> None:
+        """A row of the table of decisions."""
+        row = (self.clock.now_ns(), action, subject, origin, target, verdict, reason)
+        self.service.rows["decisions"].append(row)
+
+    def call_off(self, pending: Sequence[Pending], reason: str) -> None:
+        """Changes that are under way end, and leave all as it was."""
+        for one in pending:
+            one.alive = False
+            self._decide(one.change, ABORTED, reason)
+        self.books.pending = [one for one in self.books.pending if one.alive]
+        self.placed_otherwise()
+        self._look_at_drained()
+
+    # -- the life of a change
+
+    def _rule(self, change: Change) -> str | None:
+        """The rule that a change breaks whatever is promised, or None."""
+        books = self.books
+        part = books.parts[change.part]
+        if change.part in books.busy():
+            return "another change of it is under way"
+        if isinstance(change, Remove):
+            return None if change.host in part.hosts[1:] else "is not the host of a replica"
+        if isinstance(change, Move) and change.origin not in part.hosts:
+            return "there is no instance to move"
+        if isinstance(change, Split) and not books.can_split(part):
+            return "it is not to be split, or not into more parts"
+        if change.target in part.hosts:
+            return "a replica on the host of its primary goes down with it"
+        if not books.in_use[change.target] or change.target in books.draining:
+            return "the host is not in use"
+        return None if self.service.up[change.target] else "the host is down"
+
+    def _begin(self, change: Change, reason: str) -> None:
+        self.placed_otherwise()
+        if isinstance(change, Remove):
+            self._commit(change, reason, "what was done before it: ")
+            return
+        self._decide(change, BEGUN, reason)
+        pending = Pending(change, self.clock.now_ns())
+        self.books.pending.append(pending)
+        self.clock.process(self._live_later(pending))
+
+    def _live_later(self, pending: Pending) -> Process:
+        """The instance counts where it was until it is live at the new place."""
+        yield self.clock.sleep(self.clock.now_ns() + self._move_ns)
+        if not pending.alive:
+            return
+        self.books.pending.remove(pending)
+        self._commit(pending.change, "it is live", "something else came about since it began: ")
+        self.placed_otherwise()
+        self._look_at_drained()
+
+    def _commit(self, change: Change, reason: str, why_not: str) -> None:
+        """The only way for a change to come about: nothing that was promised forbids it at this moment."""
+        books, found = self.books, self.guard.refusal([change]) if self.guarded else None
+        if found is not None:
+            self._refused(change, found, why_not)
+            return
+        self._decide(change, DONE, reason)
+        for part in books.apply(change, self.clock.now_ns()):
+            self.service.changed(part)
+            for query in books.users[part.op]:
+                self.service.query_changed(query)
+
+    def _host_changed(self, host: int) -> None:
+        self.touched = True
+        if self.service.up[host]:
+            return
+        hit = [one for one in self.books.pending if host in self._ends(one.change)]
+        if hit:
+            self.call_off(hit, f"{self.books.system.hosts[host]} failed meanwhile")
+
+    def _ends(self, change: Change) -> tuple[int, ...]:
+        """The hosts that a change needs until it is over."""
+        if isinstance(change, Move):
+            return change.origin, change.target
+        source = self.books.parts[change.part].hosts[0]
+        return (source, change.target) if isinstance(change, Add | Split) else ()
+
+    def _look_at_drained(self) -> None:
+        """Hosts that are empty are given back; those that something keeps are not."""
+        books = self.books
+        for host in sorted(books.draining):
+            if any(host in self._ends(one.change) for one in books.pending):
+                continue
+            books.draining.discard(host)
+            name = books.system.hosts[host]
+            if any(host in part.hosts for part in books.parts.values()):
+                self.note("release", name, ABORTED, "not all instances could leave")
+            else:
+                books.in_use[host] = False
+                self.note("release", name, DONE, "it is empty")
+
+    # -- rows
+
+    def _refused(self, change: Change, found: Refusal, why: str) -> None:
+        system = self.books.system
+        query = system.queries[found.query]
+        self._decide(
+            change,
+            REFUSED,
+            f"{why}{query} would be broken with {display.number(found.after)}, above {display.number(found.allowed)}",
+        )
+        row = (self.clock.now_ns(), _WORD[type(change)], self.books.parts[change.part].name, query)
+        self.service.rows["refusals"].append((*row, found.before, found.after, found.allowed))
+
+    def _decide(self, change: Change, verdict: str, reason: str) -> None:
+        names, part = self.books.system.hosts, self.books.parts[change.part]
+        if isinstance(change, Remove):
+            origin, target = names[change.host], ""
+        else:
+            target = names[change.target]
+            origin = names[change.origin] if isinstance(change, Move) else ""
+            origin = names[part.hosts[0]] if isinstance(change, Split) else origin
+        self.note(_WORD[type(change)], part.name, verdict, reason, origin, target)
+
+
+@dataclass
+class Deployment:
+    """What a query needs that is not there: hosts of the instances of its new operators; (part, host) of replicas."""
+
+    hosts: dict[int, list[int]] = field(default_factory=dict)
+    added: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Admission:
+    """Queries that come and go: what they need is placed, or they are refused because of what they were promised."""
+
+    def __init__(self, reconfiguration: Reconfiguration) -> None:
+        self.changes, self.books, self.service = reconfiguration, reconfiguration.books, reconfiguration.service
+        self.system, self.clock = reconfiguration.books.system, reconfiguration.clock
+
+    def arrive(self, query: int, plan: Deployment, most: str = "") -> bool:
+        """Whether the query is there now, with what the plan deploys for it; that takes no time."""
+        promise, name = self.system.promised[query], self.system.queries[query]
+        if promise is not None and self.changes.guarded:
+            assert self.system.promises is not None
+            broken = self.system.promises.broken(self.would_be(query, plan))
+            if not keeps(promise, broken):
+                reason = f"would be broken with {display.number(broken)}, above {display.number(1 - promise)}{most}"
+                self.changes.note("admit", name, REFUSED, reason)
+                row = (self.clock.now_ns(), "admit", name, name, 1.0, broken, 1 - promise)
+                self.service.rows["refusals"].append(row)
+                return False
+        now = self.clock.now_ns()
+        for op in self.system.needs[query]:
+            users = self.books.users.setdefault(op, set())
+            if not users:
+                self.service.changed(self.books.place(op, plan.hosts[op], now))
+            users.add(query)
+        for number, host in plan.added:
+            for part in self.books.apply(Add(number, host), now):
+                self.service.changed(part)
+        self.books.present[query] = now
+        self.changes.placed_otherwise()
+        self.service.query_changed(query)
+        return True
+
+    def would_be(self, query: int, plan: Deployment) -> list[tuple[int, ...]]:
+        """The instances that it would have."""
+        found: list[tuple[int, ...]] = []
+        for op in self.system.needs[query]:
+            if op in plan.hosts:
+                found.append(tuple(plan.hosts[op]))
+            elif op in self.books.of_op:
+                for number in self.books.of_op[op]:
+                    more = (host for one, host in plan.added if one == number)
+                    found.append((*self.books.parts[number].hosts, *more))
+        return found
+
+    def missing(self, query: int) -> list[int]:
+        """The operators that it needs and nobody else does."""
+        return [op for op in self.system.needs[query] if not self.books.users.get(op)]
+
+    def leave(self, query: int) -> None:
+        """The query goes, and what only it needed."""
+        now, name = self.clock.now_ns(), self.system.queries[query]
+        self.service.query_left(query)
+        since = self.books.present.pop(query)
+        if since < now:
+            self.service.rows["presence"].append((name, since, now))
+        for op in self.system.needs[query]:
+            self.books.users[op].discard(query)
+            if not self.books.users[op]:
+                gone = [one for one in self.books.pending if self.books.parts[one.change.part].op == op]
+                self.changes.call_off(gone, "nobody needs it any more")
+                self.books.drop(op, now)
+        self.changes.placed_otherwise()
+        self.service.loads_changed()

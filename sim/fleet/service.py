@@ -1,0 +1,213 @@
+"""Which hosts are up, which instance of each part serves, and which queries are broken; looked at once an instant.
+
+A part is served by its first instance whose host is up. While the host of its primary is down and nobody has taken
+over, nobody serves. All of an instant's failures, repairs and changes have happened when this looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from models.fleet.records import TABLES, Row
+from models.fleet.system import System
+from sim.clock import SETTLED, Clock
+from sim.fleet.placement import NOBODY, Books, Part
+from sim.fleet.up_and_down_times import Coverage, late_ns
+
+
+class Service:
+    """The state of hosts, parts and queries, and the rows that it leaves."""
+
+    def __init__(self, clock: Clock, books: Books, replication: int) -> None:
+        self.clock, self.books, self.system = clock, books, books.system
+        n = len(self.system.hosts)
+        self.up = [True] * n
+        self.rows: dict[str, list[Row]] = {name: [] for name in TABLES}
+        self.host_changed: list[Callable[[int], None]] = []
+        self._causes = [0] * n  # how many of its elements are down
+        self._outage = [0] * n  # how many there were
+        self._down_at = [0] * n
+        self._late = [False] * n
+        self._standby = _take_over(self.system, replication)
+        self._hosts: set[int] = set()  # to look at
+        self._parts: set[int] = set()
+        self._queries: set[int] = set()
+        self._broken: dict[int, int] = {}  # query -> since when
+        self._overloaded: dict[int, int] = {}
+        self._placed: set[int] = set()  # queries that are placed otherwise now
+        self._standing: dict[int, tuple[int, float]] = {}  # query -> since when P(broken) is what
+        self._loads = True  # to look at
+        self._looking = False
+
+    # -- what happens
+
+    def down(self, host: int) -> None:
+        """One more thing keeps the host down."""
+        self._causes[host] += 1
+        self._look_at(self._hosts, host)
+
+    def back(self, host: int) -> None:
+        """One thing less does."""
+        self._causes[host] -= 1
+        self._look_at(self._hosts, host)
+
+    def changed(self, part: Part) -> None:
+        """The instances of the part are others now."""
+        self._look_at(self._parts, part.number)
+        self._placed.update(self.books.users.get(part.op, ()))
+        self.loads_changed()
+
+    def query_changed(self, query: int) -> None:
+        """The query has come, or parts of it have."""
+        self._placed.add(query)
+        self._look_at(self._queries, query)
+
+    def loads_changed(self) -> None:
+        """Loads are others now."""
+        self._loads = True
+        self._look()
+
+    def query_left(self, query: int) -> None:
+        """The query has gone."""
+        self._close_standing(query)
+        self._end_outage(query)
+
+    def _end_outage(self, query: int) -> None:
+        since, now = self._broken.pop(query, None), self.clock.now_ns()
+        if since is not None and since < now:
+            self.rows["outages"].append((self.system.queries[query], since, now))
+
+    def _look_at(self, marked: set[int], number: int) -> None:
+        marked.add(number)
+        self._look()
+
+    def _look(self) -> None:
+        if not self._looking:
+            self._looking = True
+            self.clock.at(self.clock.now_ns(), SETTLED, self._settle)
+
+    # -- the look at the end of an instant
+
+    def _settle(self, _: object) -> None:
+        self._looking = False
+        for host in sorted(self._hosts):
+            self._settle_host(host)
+        for number in sorted(self._parts):
+            if number in self.books.parts:
+                self._settle_part(self.books.parts[number])
+        for query in sorted(self._queries):
+            if query in self.books.present:
+                self._settle_query(query)
+        for query in sorted(self._placed):
+            self._settle_standing(query)
+        for marked in (self._hosts, self._parts, self._queries, self._placed):
+            marked.clear()
+        if self._loads:
+            self._settle_loads()
+
+    def _settle_host(self, host: int) -> None:
+        up, now = self._causes[host] == 0, self.clock.now_ns()
+        if up == self.up[host]:
+            return
+        self.up[host] = up
+        if up:
+            self._late[host] = False
+            self.rows["host_downtimes"].append((self.system.hosts[host], self._down_at[host], now))
+        else:
+            self._down_at[host] = now
+            self._wait_for_take_over(host)
+            self._outage[host] += 1
+        self._parts.update(number for number, part in self.books.parts.items() if host in part.hosts)
+        for call in self.host_changed:
+            call(host)
+
+    def _wait_for_take_over(self, host: int) -> None:
+        if self._standby is None:
+            return
+        late, covered = self._standby
+        number = self._outage[host]
+        noticed = covered[host][number]
+        self._late[host] = late > 0 or not noticed
+        if noticed and late > 0:
+            self.clock.at(self.clock.now_ns() + late, 1, lambda _: self._taken_over(host, number + 1))
+
+    def _taken_over(self, host: int, outage: int) -> None:
+        """Others may serve from now on in place of the host, if that is still down."""
+        if not self.up[host] and self._outage[host] == outage:
+            self._late[host] = False
+            for number, part in self.books.parts.items():
+                if part.hosts[0] == host:
+                    self._look_at(self._parts, number)
+
+    def _settle_part(self, part: Part) -> None:
+        now, primary = self.clock.now_ns(), part.hosts[0]
+        able = part.hosts[:1] if self._late[primary] else part.hosts
+        serves = next((host for host in able if self.up[host]), NOBODY)
+        if serves == part.serving:
+            return
+        if serves == NOBODY:
+            part.silent_since = now
+        else:
+            if serves != part.served_last:
+                gap = now - part.silent_since if part.serving == NOBODY else 0
+                names = self.system.hosts
+                row = (part.name, now, names[part.served_last], names[serves], gap)
+                self.rows["take_overs"].append(row)
+            part.served_last = serves
+        part.serving = serves
+        self._queries.update(self.books.users[part.op])
+
+    def _settle_query(self, query: int) -> None:
+        books, now = self.books, self.clock.now_ns()
+        parts = (books.parts[number] for op in self.system.needs[query] for number in books.of_op[op])
+        broken = any(part.serving == NOBODY for part in parts)
+        if broken and query not in self._broken:
+            self._broken[query] = now
+        elif not broken and query in self._broken:
+            self._end_outage(query)
+
+    def _settle_standing(self, query: int) -> None:
+        """What the placement promises from now on."""
+        if self.system.promises is None or query not in self.books.present:
+            return
+        broken = self.system.promises.broken(self.books.instances(query))
+        if self._standing.get(query, (0, None))[1] != broken:
+            self._close_standing(query)
+            self._standing[query] = self.clock.now_ns(), broken
+
+    def _close_standing(self, query: int) -> None:
+        now, (since, broken) = self.clock.now_ns(), self._standing.pop(query, (self.clock.now_ns(), 0.0))
+        if since < now:
+            self.rows["standing"].append((self.system.queries[query], since, now, broken))
+
+    def _settle_loads(self) -> None:
+        self._loads = False
+        now = self.clock.now_ns()
+        over = self.books.demand() > self.system.capacity * (1 + 1e-9)
+        for host, is_over in enumerate(over.tolist()):
+            if is_over:
+                self._overloaded.setdefault(host, now)
+            elif host in self._overloaded:
+                self.rows["overloads"].append((self.system.hosts[host], self._overloaded.pop(host), now))
+
+    def close(self, now: int) -> None:
+        """Write down what lasts until the end."""
+        for host, up in enumerate(self.up):
+            if not up:
+                self.rows["host_downtimes"].append((self.system.hosts[host], self._down_at[host], now))
+        for query, (since, broken) in self._standing.items():
+            self.rows["standing"].append((self.system.queries[query], since, now, broken))
+        for query, since in self._broken.items():
+            self.rows["outages"].append((self.system.queries[query], since, now))
+        for host, since in self._overloaded.items():
+            self.rows["overloads"].append((self.system.hosts[host], since, now))
+        for query, since in self.books.present.items():
+            self.rows["presence"].append((self.system.queries[query], since, now))
+
+
+def _take_over(system: System, replication: int) -> tuple[int, list[Coverage]] | None:
+    standby = system.asked.standby
+    if standby is None:
+        return None
+    seed = system.asked.seed
+    return late_ns(standby.take_over_s), [Coverage(standby.coverage, seed, replication, name) for name in system.hosts]

@@ -1,0 +1,192 @@
+"""Verbs of protocols, and telling the listener: a part of the compiled plane."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim.clock import Clock, Process
+from sim.data_plane import CONTROL, Listener, Timed
+from sim.kernel.event_loop import actions, pools, timed_actions
+from sim.kernel.event_loop.state import ACT, NONE, TIMED, TOLD_STORED
+from sim.kernel.tools.pointer import State
+
+if TYPE_CHECKING:
+    from sim.control.cluster import RunPlan
+
+_PAUSE, _MUTE = timed_actions.VERBS.index("pause"), timed_actions.VERBS.index("mute")
+
+
+class Actions(ABC):
+    """The verbs of `sim.data_plane` for protocols."""
+
+    s: State
+    _plan: RunPlan
+    _clock: Clock
+    _listener: Listener
+    _telling = False
+
+    @abstractmethod
+    def _now(self) -> None:
+        """Verbs act at the instant of the clock."""
+
+    @abstractmethod
+    def _room(self, need: int) -> None:
+        """Make room for so many sendings."""
+
+    def _act(self) -> None:
+        """An action comes: the run needs all of the compiled code."""
+        self.s.extend()
+
+    # -- telling
+
+    def _tell(self) -> None:
+        """Tell what came up, one after the other; what comes up meanwhile is told after that."""
+        g = self.s.g
+        if self._telling or not g["notices"][0]:
+            return
+        self._telling, k = True, 0
+        while k < int(g["notices"][0]):
+            what = int(self.s.notices[k])
+            k += 1
+            if what >= TOLD_STORED:
+                self._listener.stored(what - TOLD_STORED)
+            elif what >= 0:
+                self._listener.idle(what)
+            else:
+                self._tell_message(-1 - what)
+        g["notices"] = 0
+        self._telling = False
+
+    def _tell_message(self, task: int) -> None:
+        """The first message that the task has in hand; none if the task died meanwhile."""
+        first = int(self.s.tasks["hand_head"][task])
+        if first == NONE:
+            return
+        token, channels = int(self.s.visits["id"][first]), int(self.s.visits["node"][first])
+        if channels:
+            self._listener.aligned(token, task)
+        else:
+            self._listener.message(token, task)
+        if self.s.tasks["alive"][task]:
+            self._room(int(actions.burst(self.s, task)))
+            actions.heard(self.s, task)
+
+    # -- pauses
+
+    def pause(self, task: int, until_ns: int | None) -> None:
+        """The task starts nothing before that instant, or before `unpause`."""
+        self._act()
+        self._room(2)
+        actions.pause(self.s, task, NONE if until_ns is None else until_ns)
+
+    def unpause(self, task: int) -> None:
+        """The pause is over now."""
+        self._act()
+        self._room(int(actions.burst(self.s, task)))
+        actions.unpause(self.s, task)
+        self._tell()
+
+    # -- rules
+
+    def hold(self, task: int, unit: int | None, origin: int | None) -> None:
+        """Tuples for the unit from that task (None: all) go to a side list."""
+        self._act()
+        if self.s.tasks["alive"][task]:
+            pools.with_rule(self.s)
+            actions.hold(self.s, task, NONE if unit is None else unit, NONE if origin is None else origin)
+
+    def unhold(self, task: int, unit: int | None) -> None:
+        """End rules; what none holds any more goes in front."""
+        self._act()
+        if self.s.tasks["alive"][task]:
+            self._room(int(actions.burst(self.s, task)))
+            actions.unhold(self.s, task, NONE if unit is None else unit)
+            self._tell()
+
+    def mute(self, unit: int, muted: bool) -> None:
+        """Whether the unit emits nothing."""
+        self._act()
+        if not self._plan.may_fail:
+            raise ValueError("a unit can be muted only where a host may fail: else no ids are kept for the ledger")
+        self.s.g["special"] = 1
+        self.s.units["muted"][unit] = muted
+        if not muted:
+            self.s.units["live_at"][unit] = self.s.g["serial"][0]
+
+    # -- messages
+
+    def send(
+        self,
+        sender: int,
+        receiver: int,
+        token: int,
+        turn: bool = False,
+        size_bytes: int = 0,
+        work_ns: int = 0,
+        channels: int = 0,
+    ) -> None:
+        """A message from task to task, or from CONTROL."""
+        self._act()
+        self._room(2)
+        actions.send_message(self.s, sender, receiver, token, turn, size_bytes, work_ns, channels)
+
+    def unalign(self, task: int) -> None:
+        """Forget the oldest barriers that wait at the task."""
+        self._act()
+        self._room(int(actions.burst(self.s, task)))
+        actions.unalign(self.s, task)
+        self._tell()
+
+    # -- timed actions
+
+    def start_actions(self, actions: Sequence[Timed]) -> None:
+        """Do these at their instants."""
+        self._act()
+        if not actions:
+            return
+        times = [action.at_ns for action in actions]
+        if sorted(times) != times or times[0] <= self._clock.now_ns():
+            raise ValueError("timed actions must be in order of time, and after now")
+        made = np.zeros(len(actions), TIMED)
+        for record, action in zip(made, actions, strict=True):
+            self._check(action)
+            _fill(record, action)
+        made["last"][-1] = 1
+        self.s.g["special"] |= np.any(made["verb"] == _MUTE)
+        first = pools.with_actions(self.s, made)
+        self._clock.process(self._start(times[0], ACT, first))
+
+    def _check(self, action: Timed) -> None:
+        """Raises ValueError if it is about something that does not exist: compiled code would not notice."""
+        s, given = self.s, action.arguments
+        if action.verb == "mute" and not self._plan.may_fail:
+            raise ValueError("a unit can be muted only where a host may fail: else no ids are kept for the ledger")
+        room = len(s.units) if action.verb == "mute" else int(s.g["tasks"][0])
+        named = given[:2] if action.verb == "send" else given[:1]
+        least = CONTROL if action.verb == "send" else 0
+        if not all(least <= number < room for number in named) or (action.verb == "send" and given[1] < 0):
+            raise ValueError(f"a timed action names what does not exist: {action}")
+
+    def _start(self, at_ns: int, kind: int, ref: int) -> Process:
+        """Set an action of control where a process would: after the timers of processes that were started before."""
+        self._room(2)
+        number = self._clock.next_number()
+        pools.push(self.s, at_ns, 1, number, kind, ref)
+        self._clock.take_numbers(number + 1)
+        return
+        yield
+
+
+def _fill(record: np.void, action: Timed) -> None:
+    """Raises ValueError for a verb that the plane does not do by itself."""
+    if action.verb not in timed_actions.VERBS:
+        raise ValueError(f"not a timed action: {action.verb}")
+    verb, given = timed_actions.VERBS.index(action.verb), list(action.arguments)
+    if verb == _PAUSE and given[1] is None:
+        given[1] = NONE
+    record["time"], record["verb"] = action.at_ns, verb
+    record["of"][: len(given)] = given

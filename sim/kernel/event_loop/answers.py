@@ -1,0 +1,162 @@
+"""What the compiled plane is asked at samples and at the end of a run: rows and tables."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.records.tables import NEVER, table
+from sim.control.statistics import check_counts
+from sim.data_plane import Row, Statistic
+from sim.kernel.event_loop import audit, backlog, channels, statistics, verbs
+from sim.kernel.event_loop.state import MESSAGE_KINDS, NONE, REASONS, TUPLE
+from sim.kernel.tools.pointer import State
+
+if TYPE_CHECKING:
+    from sim.arrival_stream import BirthStream
+    from sim.control.cluster import Cluster, RunPlan
+    from sim.recording import Recording
+
+
+_USE_OF_LINKS = ("carried", "delayed", "delay", "delay_most")
+
+
+class Answers(ABC):
+    """The questions of `sim.data_plane` about all tasks, and the records of the run."""
+
+    s: State
+    recording: Recording
+    _plan: RunPlan
+    _cluster: Cluster
+
+    @abstractmethod
+    def _now(self) -> None:
+        """What is asked is asked at the instant of the clock."""
+
+    @abstractmethod
+    def _flush(self) -> None:
+        """Hand the rows of tuples over."""
+
+    @abstractmethod
+    def _birth_streams(self) -> list[BirthStream]:
+        """The births of each source from the first on."""
+
+    def samples(self) -> np.ndarray:
+        """A row for each live task."""
+        rows = np.zeros((int(self.s.g["tasks"][0]), 5), np.int64)
+        return rows[: verbs.sample(self.s, rows)]
+
+    def buffers(self) -> np.ndarray:
+        """(task, taken, unsent, blocked_ns) of each live task."""
+        self._now()
+        rows = np.zeros((int(self.s.g["tasks"][0]), 4), np.int64)
+        return rows[: verbs.sample_buffers(self.s, rows)]
+
+    def links(self) -> np.ndarray:
+        """(host, carried, delayed, delay_ns, longest_ns) of each host on whose link a tuple was delayed."""
+        hosts = self.s.hosts
+        rows = np.column_stack([np.arange(len(hosts)), *(hosts[name] for name in _USE_OF_LINKS)])
+        return rows[hosts["delayed"] > 0]
+
+    def lag(self) -> np.ndarray:
+        """(operator, tuples born and not emitted) for each source unit."""
+        sources = self.s.sources
+        return np.column_stack((self.s.units["operator"][sources["unit"]], sources["born"] - sources["emitted"]))
+
+    def statistics(self) -> list[Statistic]:
+        """What each unit but those of sources has done so far."""
+        check_counts(self._plan)
+        units = len(self._cluster.unit_task)
+        rows = np.zeros((units, len(Statistic._fields)), np.int64)
+        return [Statistic(*row) for row in rows[: statistics.counted(self.s, units, rows)].tolist()]
+
+    def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
+        """(begin of the second, kind) -> (messages, bytes)."""
+        channels.flush_messages(self.s)
+        found: dict[tuple[int, str], list[int]] = {}
+        for row in self.s.message_rows[: int(self.s.g["message_rows"][0])].tolist():
+            second, kind, count, size = row
+            both = found.setdefault((second, MESSAGE_KINDS[kind]), [0, 0])  # a second is several rows if asked within
+            both[0] += count
+            both[1] += size
+        return found
+
+    def ledger(self) -> list[tuple[int, int, int, int]]:
+        """Rows (operator, expected, lost, duplicated)."""
+        operators = self._plan.operators
+        expected, lost, duplicated = audit.settle(self.s, self._birth_streams)
+        return [
+            (index, int(expected[index]), int(lost[index]), int(duplicated[index]))
+            for index, plan in enumerate(operators)
+            if not plan.is_source and plan.reckoned
+        ]
+
+    def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
+        """The tables of tuples and checkpoints."""
+        unfinished = self._in_service()
+        self._flush()
+        if unfinished:
+            self.recording.add_visits(np.array(unfinished, np.int64))
+        g = self.s.g
+        dropped = self.s.dropped_rows[: int(g["dropped_rows"][0])]
+        checkpoints = self.s.checkpoint_rows[: int(g["checkpoint_rows"][0])]
+        made = dict(self.recording.tables())
+        made["cpu"] = table("cpu", self._cpu())
+        made["waiting"] = self._waiting()
+        made["dropped"] = table(
+            "dropped",
+            {
+                "operator": dropped["operator"],
+                "task": dropped["task"],
+                "arrival_ns": dropped["arrival"],
+                "start_ns": dropped["start"],
+                "at_ns": dropped["at"],
+                "reason": np.array(REASONS)[dropped["reason"]],
+            },
+        )
+        made["checkpoints"] = table(
+            "checkpoints",
+            {
+                "operator": checkpoints["operator"],
+                "key_group": checkpoints["unit"],
+                "owner": checkpoints["owner"],
+                "holder": checkpoints["holder"],
+                "taken_ns": checkpoints["taken"],
+                "stored_ns": checkpoints["stored"],
+                "bytes": checkpoints["bytes"],
+                "full": checkpoints["full"] != 0,
+            },
+        )
+        return made
+
+    def _cpu(self) -> list[Row]:
+        """Rows of the tasks on hosts whose pace changes."""
+        self._now()
+        rows = np.zeros((int(self.s.g["tasks"][0]), 3), np.int64)
+        count = verbs.cpu(self.s, rows)
+        return [tuple(row) for row in rows[:count].tolist()]
+
+    def _waiting(self) -> dict[str, np.ndarray]:
+        """The table of what is in a queue, held or set aside."""
+        rows = backlog.waiting(self.s)
+        return table("waiting", {"operator": rows[:, 0], "task": rows[:, 1], "arrival_ns": rows[:, 2]})
+
+    def _in_service(self) -> list[Row]:
+        """Rows of what is in service."""
+        return [
+            (operator, task, int(self.s.visits["arrival"][v]), int(self.s.visits["start"][v]), NEVER)
+            for task, operator in enumerate(self._cluster.task_operator)
+            for v in self._chain(int(self.s.tasks["serving_head"][task]))
+        ]
+
+    def _chain(self, head: int) -> list[int]:
+        """Tuples of a list, without work."""
+        found = []
+        while head != NONE:
+            if self.s.visits["kind"][head] == TUPLE:
+                found.append(head)
+            head = int(self.s.visits["next"][head])
+        return found

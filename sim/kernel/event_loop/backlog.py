@@ -1,0 +1,71 @@
+"""What waits at the tasks, in the order of their queues.
+
+A long queue is a list through all of memory, and the next item is known only when one is there. So all lists are
+followed side by side: what one waits for the others have asked for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.kernel.event_loop.state import NONE, TUPLE
+from sim.kernel.tools.arrays import prefetch
+from sim.kernel.tools.compiling import helper
+from sim.kernel.tools.pointer import State
+
+
+@helper
+def waiting(s: State) -> np.ndarray:
+    """Rows (operator, task, arrival) of the tuples that wait at the tasks, by task, held ones first (n, 3)."""
+    lists, tasks = _lists(s)
+    room = s.visits.shape[0] - s.g[0].visits_left
+    found, arrivals = np.empty(room, np.int32), np.empty(room, np.int64)
+    counts, left, n = np.zeros(lists.shape[0] + 1, np.int64), np.arange(lists.shape[0]), 0
+    many = lists.shape[0]
+    while many > 0:
+        still = 0
+        for k in range(many):
+            one = left[k]
+            e = s.visits[lists[one]]
+            if e.kind == TUPLE:
+                found[n] = one
+                arrivals[n] = e.arrival
+                counts[one + 1] += 1
+                n += 1
+            if e.next != NONE:
+                lists[one] = e.next
+                prefetch(s.visits, e.next)
+                left[still] = one
+                still += 1
+        many = still
+    places, rows = np.cumsum(counts), np.empty((n, 3), np.int64)
+    for k in range(n):
+        one = found[k]
+        row = rows[places[one]]
+        row[0], row[1], row[2] = s.tasks[tasks[one]].operator, tasks[one], arrivals[k]
+        places[one] += 1
+    return rows
+
+
+@helper
+def _lists(s: State) -> tuple[np.ndarray, np.ndarray]:
+    """The first item of each list that is not empty, and its task."""
+    holding, many = np.empty(s.units.shape[0], np.int64), 0
+    for unit in range(s.units.shape[0]):
+        if s.units[unit].held_n > 0:
+            holding[many] = unit
+            many += 1
+    most, n = many + 4 * s.g[0].tasks, 0
+    heads, tasks = np.empty(most, np.int64), np.empty(most, np.int64)
+    for task in range(s.g[0].tasks):
+        for k in range(many):
+            u = s.units[holding[k]]
+            if u.task == task:
+                heads[n], tasks[n] = u.held_head, task
+                n += 1
+        t = s.tasks[task]
+        for head in (t.front_head, t.queue_head, t.back_head, t.side_head):
+            if head != NONE:
+                heads[n], tasks[n] = head, task
+                n += 1
+    return heads[:n], tasks[:n]

@@ -1,0 +1,309 @@
+"""Outputs that are kept until their receivers have them in a stored checkpoint, and the log of what was applied."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.kernel.event_loop.hash_tables import pair_of, position, prefetch_position, set_position, unset_position
+from sim.kernel.event_loop.state import CHUNK, NODES, NONE
+from sim.kernel.tools.compiling import inlined, kernel
+from sim.kernel.tools.pointer import State
+
+
+@kernel
+def next_node(s: State, n: int) -> int:
+    """The node after this one in its pair, which must have one."""
+    return n + 1 if n % NODES != NODES - 1 else s.nodes[n].next
+
+
+@kernel
+def free_nodes(s: State, n: int) -> None:
+    """Nobody needs the nodes any more that are in one piece with this one."""
+    g = s.g[0]
+    piece = n // NODES
+    s.nodes[piece * NODES].next = g.free_node
+    g.free_node = piece
+    g.nodes_left += 1
+
+
+@kernel
+def keep(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> int:
+    """Remember an output for a receiver; the number of its node."""
+    g = s.g[0]
+    p = s.pairs[pair_of(s, sender, receiver)]
+    if p.last != NONE and p.last % NODES != NODES - 1:
+        n = p.last + 1
+    else:
+        piece = g.free_node
+        n = piece * NODES
+        g.free_node = s.nodes[n].next
+        g.nodes_left -= 1
+        if p.last == NONE:
+            p.first = n
+            p.first_seq = p.end_seq
+        else:
+            s.nodes[p.last].next = n
+    node = s.nodes[n]
+    node.id = tuple_id
+    node.birth = birth
+    node.key = key
+    node.pos = NONE
+    p.last = n
+    if p.live == NONE:
+        p.live = n
+        p.live_seq = p.end_seq
+    p.end_seq += 1
+    u = s.units[sender]
+    u.kept_rows += 1
+    u.new_kept_bytes += size
+    return n
+
+
+@kernel
+def let_go(s: State, pair: int) -> None:
+    """Free the nodes that neither the live buffer nor a checkpoint needs."""
+    p = s.pairs[pair]
+    oldest = p.live_seq if p.live != NONE else p.end_seq
+    if p.stored_begin < p.stored_end:
+        oldest = min(oldest, p.stored_begin)
+    if p.pending_begin < p.pending_end:
+        oldest = min(oldest, p.pending_begin)
+    while p.first != NONE and p.first_seq < oldest:
+        n = p.first
+        p.first_seq += 1
+        if n == p.last:
+            p.first = p.last = NONE
+            free_nodes(s, n)
+        else:
+            p.first = next_node(s, n)
+            if n % NODES == NODES - 1:
+                free_nodes(s, n)
+
+
+@kernel
+def _prefetch_piece(s: State, receiver: int, piece: int) -> None:
+    """Where the receiver has the tuples of a piece will be asked soon."""
+    for n in range(piece * NODES, piece * NODES + NODES):
+        prefetch_position(s, receiver, s.nodes[n].id)
+
+
+@kernel
+def trim(s: State, pair: int, count: int) -> None:
+    """Forget the live outputs, in order, that are among the receiver's first `count` applied tuples."""
+    p = s.pairs[pair]
+    u = s.units[p.sender]
+    looks_up = not s.g[0].clean
+    if looks_up and p.live != NONE:
+        _prefetch_piece(s, p.receiver, p.live // NODES)
+    while p.live != NONE:
+        if looks_up and p.live % NODES == 0 and p.last // NODES != p.live // NODES:
+            _prefetch_piece(s, p.receiver, s.nodes[p.live + NODES - 1].next // NODES)
+        node = s.nodes[p.live]
+        if node.birth < s.g[0].oldest:
+            s.g[0].overdue += 1
+        pos = node.pos if s.g[0].clean else position(s, p.receiver, node.id)
+        if pos < 0 or pos >= count:
+            break
+        p.live = NONE if p.live == p.last else next_node(s, p.live)
+        p.live_seq += 1
+        u.kept_rows -= 1
+    let_go(s, pair)
+
+
+@kernel
+def forget_live(s: State, unit: int) -> None:
+    """The outputs in memory are gone; those in checkpoints stay."""
+    pair = s.units[unit].out_pair
+    while pair != NONE:
+        s.pairs[pair].live = NONE
+        let_go(s, pair)
+        pair = s.pairs[pair].next_out
+    s.units[unit].kept_rows = 0
+
+
+@kernel
+def forget_stored(s: State, unit: int) -> None:
+    """The stored checkpoint of the unit is gone, with the outputs in it."""
+    s.units[unit].stored = 0
+    pair = s.units[unit].out_pair
+    while pair != NONE:
+        s.pairs[pair].stored_begin = s.pairs[pair].stored_end = 0
+        let_go(s, pair)
+        pair = s.pairs[pair].next_out
+
+
+@kernel
+def forget_handed(s: State, unit: int) -> None:
+    """The state that was handed down to the unit is needed no more, or lost."""
+    source = s.units[unit].stored_from
+    s.units[unit].stored_from = NONE
+    pair = s.units[source].out_pair
+    while pair != NONE:
+        p = s.pairs[pair]
+        p.pending_begin = p.pending_end = 0
+        let_go(s, pair)
+        pair = p.next_out
+
+
+@kernel
+def save_kept(s: State, unit: int) -> None:
+    """The live outputs are part of the checkpoint that is under way from now on."""
+    pair = s.units[unit].out_pair
+    while pair != NONE:
+        p = s.pairs[pair]
+        if p.live == NONE:
+            p.pending_begin = p.pending_end = 0
+        else:
+            p.pending_begin = p.live_seq
+            p.pending_end = p.end_seq
+        pair = p.next_out
+
+
+@kernel
+def store_kept(s: State, unit: int) -> None:
+    """The checkpoint that was under way is stored."""
+    pair = s.units[unit].out_pair
+    while pair != NONE:
+        p = s.pairs[pair]
+        p.stored_begin, p.stored_end = p.pending_begin, p.pending_end
+        p.pending_begin = p.pending_end = 0
+        let_go(s, pair)
+        pair = p.next_out
+
+
+@kernel
+def cut_nodes(s: State, last: int, old_last: int) -> None:
+    """Free the pieces behind that of `last`, up to that of `old_last`."""
+    if last // NODES == old_last // NODES:
+        return
+    n = s.nodes[last // NODES * NODES + NODES - 1].next
+    while n // NODES != old_last // NODES:
+        following = s.nodes[n // NODES * NODES + NODES - 1].next
+        free_nodes(s, n)
+        n = following
+    free_nodes(s, n)
+
+
+@kernel
+def restore_kept(s: State, unit: int) -> None:
+    """The outputs of the stored checkpoint are the live ones; later ones are gone."""
+    u = s.units[unit]
+    u.kept_rows = 0
+    pair = u.out_pair
+    while pair != NONE:
+        p = s.pairs[pair]
+        p.pending_begin = p.pending_end = 0
+        if u.stored == 0:
+            p.stored_begin = p.stored_end = 0
+        p.live = NONE
+        let_go(s, pair)
+        if p.stored_begin < p.stored_end:
+            p.live = p.first  # nothing older is needed any more
+            p.live_seq = p.first_seq
+            n = p.first
+            for _ in range(p.stored_end - p.first_seq - 1):
+                n = next_node(s, n)
+            cut_nodes(s, n, p.last)
+            p.last = n
+            p.end_seq = p.stored_end
+            u.kept_rows += p.stored_end - p.stored_begin
+        pair = p.next_out
+
+
+@kernel
+def append_log(s: State, unit: int, tuple_id: int, birth: int) -> None:
+    """The unit applied the tuple, which was born then or before."""
+    g, u = s.g[0], s.units[unit]
+    place = (u.applied - u.base) % CHUNK
+    if place == 0:
+        c = g.free_chunk
+        g.free_chunk = s.log_next[c]
+        g.chunks_left -= 1
+        s.log_next[c] = NONE
+        s.log_newest[c] = birth
+        if u.log_last == NONE:
+            u.log_first = c
+        else:
+            s.log_next[u.log_last] = c
+        u.log_last = c
+    elif s.log_newest[u.log_last] < birth:
+        s.log_newest[u.log_last] = birth
+    s.log[u.log_last * CHUNK + place] = tuple_id
+    u.applied += 1
+
+
+@inlined
+def apply(s: State, unit: int, tuple_id: int, birth: int, node: int) -> None:
+    """Enter a tuple into the books of the unit."""
+    g, u = s.g[0], s.units[unit]
+    if g.clean:
+        if node != NONE:
+            s.nodes[node].pos = u.applied
+    elif g.replays:
+        set_position(s, unit, tuple_id, u.applied)
+    if g.logs:
+        append_log(s, unit, tuple_id, birth)
+    else:
+        op = s.operators[u.operator]
+        op.sum += np.uint64(tuple_id)
+        op.applied += 1
+        u.applied += 1
+
+
+@kernel
+def positions_missing(s: State) -> int:
+    """How many entries `note_positions` makes."""
+    total = 0
+    if s.g[0].clean and s.g[0].replays:
+        for unit in range(s.units.shape[0]):
+            total += s.units[unit].applied - s.units[unit].base
+    return total
+
+
+@kernel
+def note_positions(s: State) -> None:
+    """A host dies for the first time: from now on a tuple may come twice, and its place is looked up by its id."""
+    g = s.g[0]
+    if g.clean and g.replays:
+        note_all_positions(s)
+    g.clean = 0
+
+
+@kernel
+def note_all_positions(s: State) -> None:
+    """The place of every tuple that is in a log, by its id."""
+    for unit in range(s.units.shape[0]):
+        u = s.units[unit]
+        chunk, pos = u.log_first, u.base
+        while chunk != NONE:
+            for k in range(min(CHUNK, u.applied - pos)):
+                set_position(s, unit, s.log[chunk * CHUNK + k], pos + k)
+            pos += CHUNK
+            chunk = s.log_next[chunk]
+
+
+@kernel
+def cut_log(s: State, unit: int, count: int) -> None:
+    """Only the first `count` applied tuples remain."""
+    g, u = s.g[0], s.units[unit]
+    chunk, before, pos = u.log_first, NONE, u.base
+    while chunk != NONE:
+        following = s.log_next[chunk]
+        end = min(pos + CHUNK, u.applied)
+        for k in range(max(pos, count), end):
+            unset_position(s, unit, s.log[chunk * CHUNK + k - pos], k)
+        if pos >= count:
+            if before == NONE:
+                u.log_first = NONE
+            else:
+                s.log_next[before] = NONE
+            s.log_next[chunk] = g.free_chunk
+            g.free_chunk = chunk
+            g.chunks_left += 1
+        else:
+            before = chunk
+        chunk = following
+        pos += CHUNK
+    u.log_last = before
+    u.applied = count
+    u.base = min(u.base, count)

@@ -1,0 +1,342 @@
+"""Tuples on their way: links between hosts, sending, replay."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.clock import ARRIVAL, MESSAGE, RECEIVER
+from sim.kernel.event_loop.buffers import keep, next_node
+from sim.kernel.event_loop.events import push, push_arrival
+from sim.kernel.event_loop.fair_links import post
+from sim.kernel.event_loop.link_use import count_tuples, leaves_alone
+from sim.kernel.event_loop.outbox import put_unsent, takes_place
+from sim.kernel.event_loop.service_times import draw_now
+from sim.kernel.event_loop.state import (
+    ARRIVE,
+    BROADCAST,
+    BUNDLE,
+    COME,
+    DATA,
+    GROUPED,
+    KEYED,
+    LOCAL,
+    NONE,
+    REPLAY,
+    REPLAYED,
+    SENT,
+    SHUFFLE,
+    TUPLE,
+)
+from sim.kernel.tools.compiling import apart, inlined, kernel
+from sim.kernel.tools.draws import child_id, shuffle_target, takes
+from sim.kernel.tools.exponential import UNSURE
+from sim.kernel.tools.pointer import State
+
+_NS = 1e9
+_SECOND = 1_000_000_000
+_LAST = RECEIVER - 1  # as a sender, control comes after all tasks
+
+
+@kernel
+def count_message(s: State, kind: int, number: int, size: int) -> None:
+    """So many messages of a kind were sent in the current second."""
+    g = s.g[0]
+    if g.now >= g.second + _SECOND:
+        flush_messages(s)
+    g.messages[kind, 0] += number
+    g.messages[kind, 1] += size
+
+
+@kernel
+def flush_messages(s: State) -> None:
+    """Write the rows of the second that is over."""
+    g = s.g[0]
+    for kind in range(g.messages.shape[0]):
+        if g.messages[kind, 0] > 0:
+            row = s.message_rows[g.message_rows]
+            row.second = g.second
+            row.kind = kind
+            row.count = g.messages[kind, 0]
+            row.bytes = g.messages[kind, 1]
+            g.message_rows += 1
+            g.messages[kind, 0] = 0
+            g.messages[kind, 1] = 0
+    g.second = g.now - g.now % _SECOND
+
+
+@kernel
+def departure(s: State, host: int, size: int, tuples: int) -> int:
+    """Return when a message of so many tuples that the host sends now has left its link."""
+    h = s.hosts[host]
+    free = max(s.g[0].now, h.link_free)
+    if h.rate > 0:
+        free = _after_bytes(s, host, free, size, tuples)
+    h.link_free = free
+    return free
+
+
+@apart
+def _after_bytes(s: State, host: int, begin: int, size: int, tuples: int) -> int:
+    """Return when a message that begins then has left; apart, so that no division is done where there is no rate."""
+    held = int(np.rint(size * _NS / s.hosts[host].rate))
+    count_tuples(s, host, tuples, begin + held - leaves_alone(s, host, held))
+    return begin + held
+
+
+@kernel
+def upload_departure(s: State, host: int, size: int) -> int:
+    """Return when a checkpoint that the host sends now has left its link."""
+    h = s.hosts[host]
+    free = max(s.g[0].now, h.link_free)
+    if h.rate > 0:
+        free += np.int64(np.rint(size * _NS / h.rate))
+    h.link_free = free
+    return free
+
+
+@kernel
+def remote_departure(s: State, size: int) -> int:
+    """The same for the link of the remote store."""
+    g = s.g[0]
+    begin = max(g.now, g.remote_free)
+    if g.remote_rate > 0:
+        begin += np.int64(np.rint(size * _NS / g.remote_rate))
+    g.remote_free = begin
+    return begin
+
+
+@inlined
+def new_visit(s: State) -> int:
+    """A place for a visit."""
+    g = s.g[0]
+    v = g.free_visit
+    g.free_visit = s.visits[v].next
+    g.visits_left -= 1
+    return v
+
+
+@inlined
+def free_visit(s: State, v: int) -> None:
+    """The visit is over."""
+    g = s.g[0]
+    s.visits[v].next = g.free_visit
+    g.free_visit = v
+    g.visits_left += 1
+
+
+@inlined
+def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int, node: int) -> None:
+    """Send a tuple to a unit: at once inside a host, over the link of the sender's host otherwise."""
+    g = s.g[0]
+    origin, task = s.units[sender].task, s.units[receiver].task
+    host = s.tasks[origin].host
+    if host == s.tasks[task].host:
+        arrival = g.now
+        count_message(s, LOCAL, 1, size)
+    else:
+        arrival = departure(s, host, size, 1) + g.latency
+        count_message(s, DATA, 1, size)
+        if s.full and g.counts:
+            s.units[sender].sent += size
+    v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, arrival, node)
+    if not push_arrival(s, arrival, ARRIVAL + task * RECEIVER + origin, s.visits[v].serial, v):
+        draw_now(s, v)
+
+
+@inlined
+def _on_its_way(
+    s: State, receiver: int, origin: int, task: int, tuple_id: int, birth: int, key: int, arrival: int, node: int
+) -> int:
+    g = s.g[0]
+    v = new_visit(s)
+    e = s.visits[v]
+    e.id = tuple_id
+    e.birth = birth
+    e.key = key
+    e.arrival = arrival
+    e.start = NONE
+    e.serial = g.serial
+    e.service = UNSURE
+    g.serial += 1
+    e.next = NONE
+    e.unit = receiver
+    e.origin = origin
+    e.task = task
+    e.node = node
+    e.kind = TUPLE
+    e.wire = 1
+    e.arrived = 0
+    e.replayed = 0
+    return v
+
+
+@kernel
+def send_over(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int, node: int) -> None:
+    """The same where links may be shared evenly: when the tuple arrives is known once it has left."""
+    origin, task = s.units[sender].task, s.units[receiver].task
+    host = s.tasks[origin].host
+    if not s.hosts[host].fair or host == s.tasks[task].host:
+        send(s, sender, receiver, tuple_id, birth, key, size, node)
+        return
+    count_message(s, DATA, 1, size)
+    if s.g[0].counts:
+        s.units[sender].sent += size
+    v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, NONE, node)
+    post(s, host, origin, task, size, ARRIVE, v, 1)
+
+
+@kernel
+def send_mail(s: State, v: int) -> None:
+    """A message leaves its task, or control; its `key` is its size until then, and when it left its host from then."""
+    g, e = s.g[0], s.visits[v]
+    origin, task, size = e.origin, e.task, e.key
+    count_message(s, SENT, 1, size)
+    arrival, e.key, e.next = g.now, g.now, NONE
+    if origin == NONE:
+        origin, arrival = _LAST, g.now + g.latency
+    elif s.tasks[origin].host != s.tasks[task].host:
+        host = s.tasks[origin].host
+        if s.hosts[host].fair:
+            post(s, host, origin, task, size, COME, v, 0)
+            return
+        e.key = departure(s, host, size, 0)
+        arrival = e.key + g.latency
+    push(s, arrival, ARRIVAL + task * RECEIVER + origin, g.serial, COME, v)
+    g.serial += 1
+
+
+@inlined
+def emit_to(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
+    """An output for one unit, or for those instances of its group that the sender's table names."""
+    if s.full and s.g[0].special:
+        if s.units[receiver].routed:
+            _emit_routed(s, sender, receiver, tuple_id, birth, key, size)
+        else:
+            _emit_one(s, sender, receiver, tuple_id, birth, key, size)
+    else:
+        node = keep(s, sender, receiver, tuple_id, birth, key, size) if s.g[0].replays else NONE
+        send(s, sender, receiver, tuple_id, birth, key, size, node)
+
+
+@kernel
+def _emit_routed(s: State, sender: int, group: int, tuple_id: int, birth: int, key: int, size: int) -> None:
+    origin = s.units[sender].task
+    route, found = s.units[group].routes, False
+    while route != NONE:
+        r = s.rules[route]
+        if r.origin == origin:
+            _emit_one(s, sender, r.unit, tuple_id, birth, key, size)
+            found = True
+        route = r.next
+    if not found:
+        _emit_one(s, sender, s.units[group].owner, tuple_id, birth, key, size)
+
+
+@kernel
+def _emit_one(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
+    """An output for one instance: kept until that has saved it, and sent unless the sender is muted."""
+    node = keep(s, sender, receiver, tuple_id, birth, key, size) if s.g[0].replays else NONE
+    if s.units[sender].muted:
+        return
+    if s.g[0].bounded and not takes_place(s, sender, receiver):
+        put_unsent(s, new_visit(s), sender, receiver, tuple_id, birth, key, node)
+    else:
+        send_over(s, sender, receiver, tuple_id, birth, key, size, node)
+
+
+@apart
+def emit(s: State, sender: int, tuple_id: int, birth: int, key: int) -> None:
+    """An output of a unit, over every edge of its operator."""
+    send_output(s, sender, tuple_id, birth, key)
+
+
+@inlined
+def send_output(s: State, sender: int, tuple_id: int, birth: int, key: int) -> None:
+    """The same, where most outputs come from."""
+    u = s.units[sender]
+    op = s.operators[u.operator]
+    size = op.bytes
+    for k in range(op.first_edge, op.first_edge + op.edges):
+        edge = s.edges[k]
+        if edge.takes < 1.0 and not takes(tuple_id, edge.takes_code, edge.takes):
+            continue
+        if edge.kind == BROADCAST:
+            emit_copies(s, sender, k, tuple_id, birth, key)
+            continue
+        target = edge.first_unit
+        if edge.kind == KEYED:
+            target += s.key_tables[edge.table + key]
+        elif edge.kind == SHUFFLE:
+            target += shuffle_target(tuple_id, edge.code, edge.units)
+        elif edge.kind == GROUPED:
+            target += key
+        else:
+            target += u.index % edge.units
+        emit_to(s, sender, target, tuple_id, birth, key, size)
+
+
+@apart
+def emit_copies(s: State, sender: int, edge: int, tuple_id: int, birth: int, key: int) -> None:
+    """An output for all units downstream of an edge, which become tuples of their own."""
+    e, size = s.edges[edge], s.operators[s.units[sender].operator].bytes
+    for copy in range(e.units):
+        emit_to(s, sender, e.first_unit + copy, child_id(tuple_id, e.copy_code, copy), birth, key, size)
+
+
+@kernel
+def _bundle(s: State, head: int, origin: int, task: int) -> int:
+    """A chain of tuples as one message that waits its turn."""
+    v = new_visit(s)
+    e = s.visits[v]
+    e.kind = BUNDLE
+    e.birth = head
+    e.origin = origin
+    e.task = task
+    e.next = NONE
+    e.wire = 0
+    e.arrived = 0
+    e.replayed = 0
+    return v
+
+
+@kernel
+def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
+    """Send all that is kept in the pair again, as one message; (tuples, bytes)."""
+    g, p = s.g[0], s.pairs[pair]
+    if p.live == NONE:
+        return 0, 0
+    receiver = p.receiver
+    rows = p.end_seq - p.live_seq
+    size = rows * s.operators[s.units[sender].operator].bytes
+    origin, task = s.units[sender].task, s.units[receiver].task
+    host = s.tasks[origin].host
+    shared = s.hosts[host].fair and host != s.tasks[task].host
+    arrival = g.now if host == s.tasks[task].host else NONE
+    if arrival == NONE and not shared:
+        arrival = departure(s, host, size, rows) + g.latency
+    count_message(s, REPLAYED, 1, size)
+    if s.full and g.counts and host != s.tasks[task].host:
+        s.units[sender].sent += size
+    head, tail, n = NONE, NONE, p.live
+    while n != NONE:
+        node = s.nodes[n]
+        v = _on_its_way(s, receiver, origin, task, node.id, node.birth, node.key, arrival, NONE)
+        s.visits[v].replayed = 1
+        if head == NONE:
+            head = v
+        else:
+            s.visits[tail].next = v
+        tail = v
+        n = NONE if n == p.last else next_node(s, n)
+    s.visits[head].ticket = rows  # read when the message arrives
+    kind, ref, rank = REPLAY, head, MESSAGE
+    if s.full and turn:
+        kind, ref, rank = COME, _bundle(s, head, origin, task), ARRIVAL
+    if s.full and shared:
+        post(s, host, origin, task, size, kind, ref, rows)
+    else:
+        push(s, arrival, rank + task * RECEIVER + origin, g.serial, kind, ref)
+        g.serial += 1
+    if s.units[receiver].replay_task != NONE:
+        s.units[receiver].replay_pending += rows
+    return rows, size

@@ -1,0 +1,318 @@
+"""The life of a checkpoint: snapshot, writing, the way to its holder, and that upstream forgets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER
+from sim.kernel.event_loop.buffers import forget_handed, forget_stored, save_kept, store_kept, trim
+from sim.kernel.event_loop.channels import count_message, new_visit, remote_departure, upload_departure
+from sim.kernel.event_loop.events import push
+from sim.kernel.event_loop.fair_links import post
+from sim.kernel.event_loop.restoring import save_time, store_time
+from sim.kernel.event_loop.service import dispatch, put_in_front, ticket
+from sim.kernel.event_loop.state import (
+    AT_REMOTE,
+    CHECKPOINTED,
+    FIXED,
+    NONE,
+    PER_KEY,
+    PER_TUPLE,
+    RECENT,
+    ROUND,
+    SNAPSHOT,
+    STORED,
+    TOLD_STORED,
+    TRIM,
+    TRIMMED,
+)
+from sim.kernel.event_loop.windows import recent
+from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
+
+_NS = 1e9
+_REMOTE = -1
+_ASK = -3
+
+
+@kernel
+def _rounded(number: int, each: float) -> Any:
+    return np.int64(np.rint(number * each))
+
+
+@kernel
+def state_bytes(s: State, unit: int) -> int:
+    """Size of the whole state."""
+    u = s.units[unit]
+    op = s.operators[u.operator]
+    if op.state_model == PER_KEY:
+        return _rounded(u.keys, op.state_entry)
+    if op.state_model == PER_TUPLE:
+        return _rounded(u.applied, op.state_entry)
+    if op.state_model == FIXED:
+        return _rounded(1, op.state_entry)
+    if s.full and op.state_model == RECENT:
+        return _rounded(recent(s, unit, 0), op.state_entry)
+    return 0
+
+
+@kernel
+def changed_bytes(s: State, unit: int) -> int:
+    """Size of what changed since the last snapshot."""
+    u = s.units[unit]
+    op = s.operators[u.operator]
+    if op.state_model == PER_KEY:
+        return _rounded(u.touched, op.state_entry)
+    if op.state_model == PER_TUPLE:
+        return _rounded(u.applied - u.at_snapshot, op.state_entry)
+    if op.state_model == FIXED:
+        return _rounded(1, op.state_entry)
+    if s.full and op.state_model == RECENT:
+        return _rounded(recent(s, unit, u.at_snapshot), op.state_entry)
+    return 0
+
+
+@kernel
+def life(s: State, holder: int) -> int:
+    """How often the holder has died."""
+    return 0 if holder == _REMOTE else s.hosts[holder].life
+
+
+@kernel
+def new_transfer(s: State) -> int:
+    """A place for a transfer."""
+    g = s.g[0]
+    made = g.free_transfer
+    g.free_transfer = s.transfers[made].next
+    g.transfers_left -= 1
+    return made
+
+
+@kernel
+def free_transfer(s: State, transfer: Any) -> None:
+    """The transfer is over."""
+    g = s.g[0]
+    s.transfers[transfer].next = g.free_transfer
+    g.free_transfer = transfer
+    g.transfers_left += 1
+
+
+@kernel
+def round_goes_on(s: State, ask: bool) -> bool:
+    """Take the checkpoints that are due now and set the next; False if Python must choose a holder first.
+
+    `ask` is False when Python has just answered for the unit whose turn it is.
+    """
+    g = s.g[0]
+    n = s.round_units.shape[0]
+    while g.round_begin + s.round_offsets[g.round_next] <= g.now:
+        unit = s.units[s.round_units[g.round_next]].owner
+        if s.units[unit].live and not s.units[unit].saving:
+            if s.units[unit].is_sink:
+                trim_later(s, unit, s.units[unit].applied)
+            else:
+                holder = g.answer if not ask else _holder(s, unit)
+                if holder == _ASK:
+                    g.asked = unit
+                    return False
+                if holder >= _REMOTE:
+                    take(s, unit, holder)
+        ask = True
+        g.round_next += 1
+        if g.round_next == n:
+            g.round_next = 0
+            g.round_begin += g.interval
+    push(s, g.round_begin + s.round_offsets[g.round_next], 1, g.clock_number, ROUND, 0)
+    g.clock_number += 1
+    return True
+
+
+@kernel
+def _holder(s: State, unit: int) -> int:
+    """The planned holder, or where that cannot the one of the last checkpoint, or Python has to choose."""
+    if s.g[0].remote_store:
+        return _REMOTE
+    u = s.units[unit]
+    owner = s.tasks[u.task].host
+    current = u.stored_holder if u.stored else u.planned
+    if u.planned >= 0 and u.planned != owner and s.hosts[u.planned].believed:
+        return u.planned
+    if current >= 0 and current != owner and s.hosts[current].believed:
+        return current
+    return _ASK
+
+
+@kernel
+def take(s: State, unit: int, holder: int) -> None:
+    """A snapshot of the unit now, for that holder."""
+    g, u = s.g[0], s.units[unit]
+    op = s.operators[u.operator]
+    kept = u.kept_rows * op.bytes
+    full = g.full_kind or not u.stored or u.stored_holder != holder
+    whole = state_bytes(s, unit)
+    size = whole + kept if full else changed_bytes(s, unit) + u.new_kept_bytes
+    u.touched = 0
+    u.epoch += 1
+    u.at_snapshot = u.applied
+    u.new_kept_bytes = 0
+    u.saving = 1
+    save_kept(s, unit)
+    if s.full:
+        save_time(s, unit)
+    host = s.tasks[u.task].host
+    number = g.checkpoint_rows
+    g.checkpoint_rows = number + 1
+    row = s.checkpoint_rows[number]
+    row.operator = u.operator
+    row.unit = u.index
+    row.owner = host
+    row.holder = holder
+    row.taken = g.now
+    row.stored = NONE
+    row.bytes = size
+    row.full = full
+    made = new_transfer(s)
+    t = s.transfers[made]
+    t.incarnation = u.incarnation
+    t.bytes = size
+    t.count = u.applied
+    t.stored_bytes = whole + kept
+    t.life = life(s, holder)
+    t.row = number
+    t.unit = unit
+    t.origin = u.task
+    t.holder = holder
+    if op.serialise <= 0:
+        ship(s, made)
+        return
+    v = new_visit(s)
+    e = s.visits[v]
+    e.kind = SNAPSHOT
+    e.id = made
+    e.birth = max(1, np.int64(np.rint(size * _NS / op.serialise)))
+    e.ticket = ticket(s, host)
+    e.wire = 0
+    e.replayed = 0
+    put_in_front(s, v, u.task)
+    dispatch(s, s.tasks[u.task].cores)
+
+
+@kernel
+def ship(s: State, transfer: int) -> None:
+    """What was written goes over the link of the owner."""
+    g, t = s.g[0], s.transfers[transfer]
+    count_message(s, CHECKPOINTED, 1, t.bytes)
+    kind = AT_REMOTE if t.holder == _REMOTE else STORED
+    host = s.tasks[t.origin].host
+    if s.full and s.hosts[host].fair:
+        post(s, host, t.origin, HOST_RECEIVER + t.holder + 1, t.bytes, kind, transfer, 0)
+        return
+    t.departure = upload_departure(s, host, t.bytes)
+    push(s, t.departure + g.latency, _rank(s, transfer), g.serial, kind, transfer)
+    g.serial += 1
+
+
+@kernel
+def _rank(s: State, transfer: int) -> int:
+    t = s.transfers[transfer]
+    return MESSAGE + (HOST_RECEIVER + t.holder + 1) * RECEIVER + t.origin
+
+
+@kernel
+def never_left(s: State, transfer: int) -> bool:
+    """Whether its owner died before it had left."""
+    t = s.transfers[transfer]
+    origin = s.tasks[t.origin]
+    return not origin.alive and origin.died <= t.departure
+
+
+@kernel
+def at_remote(s: State, transfer: int) -> None:
+    """The remote store writes one checkpoint after the other, in order of arrival."""
+    if never_left(s, transfer):
+        free_transfer(s, transfer)
+        return
+    written = remote_departure(s, s.transfers[transfer].bytes)
+    push(s, written, _rank(s, transfer), s.g[0].serial, STORED, transfer)
+    s.g[0].serial += 1
+
+
+@kernel
+def stored(s: State, transfer: int) -> None:
+    """The checkpoint has come to its holder."""
+    g, t = s.g[0], s.transfers[transfer]
+    unit = t.unit
+    u = s.units[unit]
+    if never_left(s, transfer) or t.incarnation != u.incarnation:
+        free_transfer(s, transfer)  # of an incarnation that is over: it would trim what the new state does not have
+        return
+    u.saving = 0
+    if t.life == life(s, t.holder) and (t.holder == _REMOTE or s.hosts[t.holder].alive):  # else it died meanwhile
+        u.stored = 1
+        u.stored_holder = t.holder
+        u.stored_count = t.count
+        u.stored_bytes = t.stored_bytes
+        store_kept(s, unit)
+        u.saved = 1
+        if s.full:
+            store_time(s, unit)
+        if s.full and u.stored_from != NONE:
+            forget_stored(s, u.stored_from)
+            forget_handed(s, unit)
+        s.checkpoint_rows[t.row].stored = g.now
+        trim_later(s, unit, t.count)
+        if s.full and u.announced:
+            u.announced = 0
+            s.notices[g.notices] = TOLD_STORED + unit
+            g.notices += 1
+    free_transfer(s, transfer)
+
+
+@kernel
+def trim_later(s: State, unit: int, count: int) -> None:
+    """Tell every upstream task to forget what the stored checkpoint covers."""
+    g, u = s.g[0], s.units[unit]
+    g.mark += 1
+    tasks = 0
+    pair = u.in_pair
+    while pair != NONE:
+        p = s.pairs[pair]
+        if p.live != NONE:
+            task = s.tasks[s.units[p.sender].task]
+            if task.mark != g.mark:
+                task.mark = g.mark
+                tasks += 1
+        pair = p.next_in
+    if tasks == 0:
+        return
+    count_message(s, TRIMMED, tasks, 0)
+    made = new_transfer(s)
+    t = s.transfers[made]
+    t.unit = unit
+    t.count = count
+    t.incarnation = u.incarnation
+    push(s, g.now + g.latency, MESSAGE + u.task * RECEIVER + u.task, g.serial, TRIM, made)
+    g.serial += 1
+
+
+@kernel
+def trim_now(s: State, transfer: int) -> None:
+    """Upstream forgets, in order, what is among the tuples of the checkpoint."""
+    t = s.transfers[transfer]
+    if t.incarnation == s.units[t.unit].incarnation:
+        trim_for(s, t.unit, t.count)
+    free_transfer(s, transfer)
+
+
+@kernel
+def trim_for(s: State, unit: int, count: int) -> None:
+    """Upstream forgets, in order, what is among the first `count` tuples that the unit applied."""
+    u = s.units[unit]
+    pair = u.in_pair
+    while pair != NONE:
+        if s.pairs[pair].live != NONE:
+            u.trimmed = max(u.trimmed, count)
+            trim(s, pair, count)
+        pair = s.pairs[pair].next_in

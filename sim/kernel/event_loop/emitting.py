@@ -1,0 +1,51 @@
+"""What a source emits when it may."""
+
+from __future__ import annotations
+
+from sim.kernel.event_loop.channels import emit, send_output
+from sim.kernel.event_loop.rows import record_visit
+from sim.kernel.event_loop.state import NONE
+from sim.kernel.event_loop.windows import window_id
+from sim.kernel.tools.compiling import apart, inlined, kernel
+from sim.kernel.tools.draws import output_key, source_id
+from sim.kernel.tools.pointer import State
+
+
+@inlined
+def emit_one(s: State, source: int, k: int) -> None:
+    """Emit the tuple of this sequence number, which is born now, and all before it have been emitted."""
+    b = s.sources[source]
+    birth = s.births[b.offset + k - b.base]
+    b.emitted = k + 1
+    record_visit(s, s.units[b.unit].operator, s.units[b.unit].task, birth.time, birth.time, birth.time)
+    send_output(s, b.unit, source_id(b.code, k), birth.time, birth.key)
+
+
+@apart
+def emit_births(s: State, source: int, upto: int) -> None:
+    """Emit what was born up to this sequence number and waits, until the task is paused or an output finds no room."""
+    b, g = s.sources[source], s.g[0]
+    unit = b.unit
+    task, operator = s.units[unit].task, s.units[unit].operator
+    if s.full and s.tasks[task].paused_until != 0:
+        return
+    for k in range(b.emitted, upto):
+        if s.full and s.tasks[task].unsent_head != NONE:
+            return
+        birth = s.births[b.offset + k - b.base]
+        b.emitted = k + 1
+        record_visit(s, operator, task, birth.time, g.now, g.now)
+        emit(s, unit, source_id(b.code, k), birth.time, birth.key)
+
+
+@kernel
+def emit_ticks(s: State, unit: int, upto: int) -> None:
+    """Emit what a timer has not emitted up to this instant of it, each born at its own, unless the task is paused."""
+    u = s.units[unit]
+    if s.tasks[u.task].paused_until != 0:
+        return
+    op, draws = s.operators[u.operator], s.draws[u.operator]
+    while u.ticks < upto:
+        u.ticks += 1
+        made = window_id(op.timer_code, u.index, 0, u.ticks)
+        emit(s, unit, made, u.ticks * op.timer, output_key(draws, s.cumulative, made, 0))

@@ -1,0 +1,130 @@
+"""The arrays of event time before the first instant, and more room in them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.scenario.job import WindowState
+from models.units import to_ns
+from sim.clock import TICKS, TIMERS
+from sim.control.cluster import Cluster, RunPlan
+from sim.kernel.event_loop.pools import chained, longer, power, push
+from sim.kernel.event_loop.state import CELL, CHANNEL, NONE, NOTE, PANE, RECENT, TICK, TIMER
+from sim.kernel.event_loop.windows import rehash_cells
+from sim.kernel.tools.pointer import State
+
+
+def empty() -> dict[str, np.ndarray]:
+    """The pools and tables before anything is in them."""
+    return {
+        "notes": np.zeros(0, NOTE),
+        "channels": np.zeros(0, CHANNEL),
+        "cells": np.zeros(0, CELL),
+        "cell_index": np.full(2, NONE, np.int32),
+        "panes": np.zeros(0, PANE),
+    }
+
+
+def operator_fields(operators: np.ndarray, plan: RunPlan) -> None:
+    """What each operator is in event time."""
+    first_task = 0
+    for record, operator in zip(operators, plan.operators, strict=True):
+        record["timed"], record["reckoned"] = operator.timed, operator.reckoned
+        record["first_task"], record["tasks"] = first_task, operator.description.parallelism
+        first_task += operator.description.parallelism
+        record["first_unit"], record["units"] = plan.first_unit[operator.index], operator.description.groups
+        record["slide"] = 1
+        if operator.windows is not None:
+            record["windowed"], record["window_code"] = True, operator.window_code
+            record["length"], record["slide"] = operator.windows.length_ns, operator.windows.slide_ns
+        record["joins"] = NONE if operator.joins is None else operator.joins
+        record["timer"], record["timer_code"] = operator.timer_ns, operator.timer_code
+        state = operator.description.state
+        if isinstance(state, WindowState):
+            record["state_length"] = to_ns(state.length_s)
+
+
+def start(s: State, plan: RunPlan, cluster: Cluster) -> None:
+    """Join the tasks by channels, and set the first watermarks of the sources; nothing without a window."""
+    g = s.g
+    g["free_cell"] = g["free_pane"] = NONE
+    g["noted"] = (
+        np.any(s.operators["joins"] != NONE)
+        or np.any(s.operators["state_model"] == RECENT)
+        or (plan.may_fail and np.any(s.operators["windowed"]))
+    )
+    g["spread"] = max((operator.windows.most for operator in plan.operators if operator.windows), default=0)
+    for name in ("panes", "recent_first", "recent_last", "past_first", "past_last"):
+        s.units[name] = NONE
+    s.channels = _channels(s, plan)
+    g["mark_fan"] = max((sum(edge.down.timed for edge in plan.edges) for plan in plan.operators), default=0)
+    for unit, operator in enumerate(cluster.unit_operator):
+        timer_ns = plan.operators[operator].timer_ns
+        if timer_ns:
+            _set(s, timer_ns, TIMERS + cluster.unit_task[unit], TIMER, unit)
+    for source in range(s.sources.shape[0]):
+        unit = int(s.sources["unit"][source])
+        planned = plan.operators[cluster.unit_operator[unit]]
+        if planned.timed:
+            s.sources["watermark"][source] = planned.watermark_ns
+            _set(s, planned.watermark_ns, TICKS + cluster.unit_task[unit], TICK, source)
+
+
+def _set(s: State, at_ns: int, rank: int, kind: int, ref: int) -> None:
+    """Set an event of the start of the run."""
+    if int(s.g["events"][0]) + 1 > s.heap.shape[0]:
+        s.heap = longer(s.heap, 0)
+    push(s, at_ns, rank, int(s.g["serial"][0]), kind, ref)
+    s.g["serial"] += 1
+
+
+def _channels(s: State, plan: RunPlan) -> np.ndarray:
+    """What each unit has to hear of, the units that send to it, one behind the other."""
+    found: list[np.ndarray] = [np.zeros(0, np.int64)]
+    first = 0
+    for down in plan.operators:
+        for unit in range(plan.first_unit[down.index], plan.first_unit[down.index + 1]):
+            senders = [found[0]]
+            for upstream in plan.operators if down.timed else ():
+                for edge in upstream.edges:
+                    if edge.down is down:
+                        units = np.arange(plan.first_unit[upstream.index], plan.first_unit[upstream.index + 1])
+                        index = s.units["index"]
+                        own = index[units] % down.description.groups == index[unit]
+                        senders.append(units[own] if edge.partitioning == "forward" else units)
+            found.append(np.concatenate(senders))
+            s.units["first_channel"][unit] = first
+            s.units["channels"][unit] = s.units["behind"][unit] = found[-1].size
+            first += found[-1].size
+    made = np.zeros(first, CHANNEL)
+    made["sender"] = np.concatenate(found)
+    return made
+
+
+def with_channels(s: State, instance: int, group: int) -> None:
+    """A further instance has to hear of all that its group has to hear of."""
+    first, count = int(s.units["first_channel"][group]), int(s.units["channels"][group])
+    made = np.zeros(count, CHANNEL)
+    made["sender"] = s.channels["sender"][first : first + count]
+    s.units["first_channel"][instance] = s.channels.shape[0]
+    s.units["channels"][instance] = s.units["behind"][instance] = count
+    s.channels = np.concatenate([s.channels, made])
+
+
+def grown(s: State, tuples: int = 1) -> None:
+    """Make room for so many more tuples in all their windows."""
+    g = s.g
+    spread = tuples * int(g["spread"][0])
+    for pool, left, head in (("cells", "cells_left", "free_cell"), ("panes", "panes_left", "free_pane")):
+        missing = spread - int(g[left][0])
+        if missing > 0:
+            old = getattr(s, pool)
+            made = longer(old, old.shape[0] + missing)
+            chained(made["next"], old.shape[0], int(g[head][0]))
+            g[head] = old.shape[0]
+            g[left] += made.shape[0] - old.shape[0]
+            setattr(s, pool, made)
+    if 2 * s.cells.shape[0] > s.cell_index.shape[0]:
+        index = np.full(power(2 * s.cells.shape[0]), NONE, np.int32)
+        rehash_cells(s.cells, index, s.cell_index)
+        s.cell_index = index

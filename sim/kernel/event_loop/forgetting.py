@@ -1,0 +1,136 @@
+"""What nobody can ask for again is forgotten: ids of applied tuples whose whole family is over.
+
+All that follows from a source tuple has its birth. Let no tuple be under way, in a queue or set aside, and no output be
+kept, in memory or in a checkpoint, and no source have one to emit, that was born before an instant. Then nothing with
+an earlier birth can ever be sent again: what is sent follows from one of these. So nobody has to know such an id: it
+cannot come as a duplicate, and no output is left that upstream could forget because of it. A state that is restored
+from an older checkpoint may lack it, which the books see by its number.
+
+That does not hold where outputs have another birth than what they follow from, of windows, joins and timers; and where
+duplicates are not dropped the books need ids that come twice. There all ids are kept.
+
+Logs are cut in whole chunks, from the front: `base` is how many tuples of a unit came before what is left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.kernel.event_loop.buffers import next_node, note_all_positions
+from sim.kernel.event_loop.state import CHUNK, NONE, TUPLE
+from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
+
+_NEVER = np.iinfo(np.int64).max
+
+
+@kernel
+def forget(s: State) -> None:
+    """Forget all ids that no tuple can have any more; takes as long as what is left is large."""
+    g = s.g[0]
+    _note_instances(s)
+    g.oldest = max(g.oldest, oldest_birth(s))
+    for unit in range(s.units.shape[0]):
+        u = s.units[unit]
+        if u.retired or s.units[u.group].instances == 1:  # the books compare the logs of several
+            _cut_front(s, unit, g.oldest)
+    if not g.clean:
+        _rebuild_positions(s)
+
+
+@kernel
+def _note_instances(s: State) -> None:
+    """Count the instances of each group that are not over, and mark units whose state is a checkpoint of another."""
+    for unit in range(s.units.shape[0]):
+        s.units[unit].instances = 0
+        s.units[unit].lent = 0
+    for unit in range(s.units.shape[0]):
+        u = s.units[unit]
+        if not u.retired:
+            s.units[u.group].instances += 1
+        if u.stored_from != NONE:
+            s.units[u.stored_from].lent = 1
+
+
+@kernel
+def _is_over(s: State, unit: int) -> bool:
+    """Whether nobody will take over the state of an instance that is over: who came after has its own."""
+    u = s.units[unit]
+    heir = s.units[s.units[u.group].owner]
+    return not u.lent and not heir.retired and (heir.saved or heir.adopted_from == unit)
+
+
+@kernel
+def oldest_birth(s: State) -> int:
+    """The earliest birth of all that is somewhere, or will be emitted."""
+    oldest = _NEVER
+    for source in range(s.sources.shape[0]):
+        b = s.sources[source]
+        if b.emitted < b.have:
+            oldest = min(oldest, s.births[b.offset + b.emitted - b.base].time)
+        elif b.more:
+            oldest = min(oldest, s.births[b.offset + b.have - 1 - b.base].time if b.have > b.base else 0)
+    for v in range(s.visits.shape[0]):
+        if s.visits[v].wire:
+            oldest = min(oldest, s.visits[v].birth)
+    for task in range(s.g[0].tasks):
+        t = s.tasks[task]
+        oldest = min(oldest, _oldest_of(s, t.front_head), _oldest_of(s, t.queue_head), _oldest_of(s, t.serving_head))
+        oldest = min(oldest, _oldest_of(s, t.unsent_head), _oldest_of(s, t.back_head), _oldest_of(s, t.side_head))
+    for unit in range(s.units.shape[0]):
+        oldest = min(oldest, _oldest_of(s, s.units[unit].held_head))
+        if not (s.units[unit].retired and _is_over(s, unit)):
+            oldest = min(oldest, _oldest_kept(s, unit))
+    return oldest
+
+
+@kernel
+def _oldest_of(s: State, head: int) -> int:
+    oldest = _NEVER
+    while head != NONE:
+        e = s.visits[head]
+        if e.kind == TUPLE:
+            oldest = min(oldest, e.birth)
+        head = e.next
+    return oldest
+
+
+@kernel
+def _oldest_kept(s: State, unit: int) -> int:
+    """Of what the unit keeps, and what its checkpoints do."""
+    oldest = _NEVER
+    pair = s.units[unit].out_pair
+    while pair != NONE:
+        p = s.pairs[pair]
+        n = p.first
+        while n != NONE:
+            oldest = min(oldest, s.nodes[n].birth)
+            n = NONE if n == p.last else next_node(s, n)
+        pair = p.next_out
+    return oldest
+
+
+@kernel
+def _cut_front(s: State, unit: int, oldest: int) -> None:
+    """Free the chunks at the front of a log, as long as all in them was born before an instant."""
+    g, u = s.g[0], s.units[unit]
+    while u.log_first != NONE and s.log_newest[u.log_first] < oldest:
+        chunk = u.log_first
+        if u.applied - u.base < CHUNK and not u.retired:
+            return  # there is room in it
+        u.base = min(u.applied, u.base + CHUNK)
+        u.log_first = NONE if chunk == u.log_last else s.log_next[chunk]
+        if u.log_first == NONE:
+            u.log_last = NONE
+        s.log_next[chunk] = g.free_chunk
+        g.free_chunk = chunk
+        g.chunks_left += 1
+
+
+@kernel
+def _rebuild_positions(s: State) -> None:
+    """Only what is in the logs has a position."""
+    for k in range(s.positions.shape[0]):
+        s.positions[k].unit = NONE
+    s.g[0].positions_used = 0
+    note_all_positions(s)

@@ -1,0 +1,231 @@
+"""Hash tables of the plane: where a tuple stands in the log of a unit, which keys a unit has, pairs of units.
+
+Open addressing with linear probing; a table is at most half full, which Python sees to between two events. A key has
+a home that needs no hash, and is looked for elsewhere, with a step of its own, only where another was there first:
+nothing is ever taken out of that table, so that what is not there when its home is free is nowhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.kernel.event_loop.state import NONE
+from sim.kernel.tools.arrays import prefetch
+from sim.kernel.tools.compiling import apart, inlined, kernel
+from sim.kernel.tools.pointer import State
+
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(32)
+SPREAD = 0x9E3779B1  # multiples of it are far apart modulo powers of two
+FIRST_KEYS = 2**31 - 1  # bits of where the keys of a unit begin
+
+
+@kernel
+def slot_of(code: Any, unit: int, size: int) -> Any:
+    """Where to begin to look for (code, unit) in a table whose size is a power of two."""
+    x = (np.uint64(code) ^ (np.uint64(unit) * _FACTOR)) * _FACTOR
+    return np.int64((x >> _SHIFT) & np.uint64(size - 1))
+
+
+@kernel
+def position(s: State, unit: int, tuple_id: int) -> int:
+    """Where the tuple stands among those that the unit applied, or NONE."""
+    table = s.positions
+    size = table.shape[0]
+    k = slot_of(tuple_id, unit, size)
+    while table[k].unit != NONE:
+        if table[k].unit == unit and table[k].id == tuple_id:
+            return table[k].pos
+        k = (k + 1) & (size - 1)
+    return NONE
+
+
+@kernel
+def prefetch_position(s: State, unit: int, tuple_id: int) -> None:
+    """Where a tuple stands will be asked soon."""
+    prefetch(s.positions, slot_of(tuple_id, unit, s.positions.shape[0]))
+
+
+@kernel
+def set_position(s: State, unit: int, tuple_id: int, pos: int) -> None:
+    """Note where the tuple stands, unless it stands somewhere already."""
+    table = s.positions
+    size = table.shape[0]
+    k = slot_of(tuple_id, unit, size)
+    while table[k].unit != NONE:
+        if table[k].unit == unit and table[k].id == tuple_id:
+            return
+        k = (k + 1) & (size - 1)
+    e = table[k]
+    e.id = tuple_id
+    e.unit = unit
+    e.pos = pos
+    s.g[0].positions_used += 1
+
+
+@kernel
+def unset_position(s: State, unit: int, tuple_id: int, pos: int) -> None:
+    """Forget that the tuple stands at `pos`; nothing if it stands elsewhere."""
+    table = s.positions
+    size = table.shape[0]
+    k = slot_of(tuple_id, unit, size)
+    while True:
+        if table[k].unit == NONE:
+            return
+        if table[k].unit == unit and table[k].id == tuple_id:
+            if table[k].pos != pos:
+                return
+            break
+        k = (k + 1) & (size - 1)
+    s.g[0].positions_used -= 1
+    # What comes behind moves up, so that no search ends too early.
+    hole = k
+    k = (k + 1) & (size - 1)
+    while table[k].unit != NONE:
+        home = slot_of(table[k].id, table[k].unit, size)
+        if ((k - home) & (size - 1)) >= ((k - hole) & (size - 1)):
+            table[hole] = table[k]
+            hole = k
+        k = (k + 1) & (size - 1)
+    table[hole].unit = NONE
+
+
+@kernel
+def rehash_positions(old: np.ndarray, new: np.ndarray) -> None:
+    """Move all entries into a larger, empty table."""
+    size = new.shape[0]
+    for i in range(old.shape[0]):
+        if old[i].unit != NONE:
+            k = slot_of(old[i].id, old[i].unit, size)
+            while new[k].unit != NONE:
+                k = (k + 1) & (size - 1)
+            new[k] = old[i]
+
+
+@inlined
+def home_of(s: State, unit: int, key: int) -> int:
+    """Where a key of a unit is, unless another key was there first: most are found with one look."""
+    return (s.units[unit].first_key + key) & (s.keys.shape[0] - 1)
+
+
+@kernel
+def touch_key(s: State, unit: int, key: int, pos: int) -> None:
+    """The unit applied a tuple of this key at `pos`: count it if it is new, or new since the last snapshot."""
+    u, k = s.units[unit], home_of(s, unit, key)
+    e = s.keys[k]
+    if e.unit != unit or e.key != key:
+        if e.unit != NONE:
+            k = away_from_home(s.keys, unit, key)
+            e = s.keys[k]
+        if e.unit == NONE:
+            e.unit = unit
+            e.key = key
+            e.since = pos
+            e.epoch = u.epoch
+            u.keys += 1
+            u.touched += 1
+            s.g[0].keys_used += 1
+            return
+    if e.since < 0:
+        e.since = pos
+        u.keys += 1
+    if e.epoch != u.epoch:
+        e.epoch = u.epoch
+        u.touched += 1
+
+
+@apart
+def away_from_home(table: np.ndarray, unit: int, key: int) -> int:
+    """Where a key is, or may be put, whose home is taken by another.
+
+    Homes are close together, so that what looks in neighbouring places might look in many: each key has its own step.
+    """
+    size = table.shape[0]
+    k, step = slot_of(key, unit, size), slot_of(unit, key, size) | 1
+    while table[k].unit != NONE and (table[k].unit != unit or table[k].key != key):
+        k = (k + step) & (size - 1)
+    return k
+
+
+@kernel
+def prefetch_key(s: State, unit: int, key: int) -> None:
+    """The key of a tuple will be touched soon."""
+    prefetch(s.keys, home_of(s, unit, key))
+
+
+@kernel
+def cut_keys(s: State, unit: int, count: int) -> None:
+    """Forget the keys that the first `count` applied tuples do not have."""
+    left = 0
+    for k in range(s.keys.shape[0]):
+        e = s.keys[k]
+        if e.unit == unit:
+            if e.since >= count:
+                e.since = NONE
+            elif e.since >= 0:
+                left += 1
+    s.units[unit].keys = left
+
+
+@kernel
+def rehash_keys(s: State, new: np.ndarray) -> None:
+    """Move all entries into a larger, empty table."""
+    old, size = s.keys, new.shape[0]
+    for i in range(old.shape[0]):
+        if old[i].unit != NONE:
+            k = (s.units[old[i].unit].first_key + old[i].key) & (size - 1)
+            if new[k].unit != NONE:
+                k = away_from_home(new, old[i].unit, old[i].key)
+            new[k] = old[i]
+
+
+@kernel
+def find_pair(s: State, sender: int, receiver: int) -> int:
+    """The pair of these two units, or NONE."""
+    size = s.pair_index.shape[0]
+    k = slot_of(sender, receiver, size)
+    while s.pair_index[k] != NONE:
+        p = s.pairs[s.pair_index[k]]
+        if p.sender == sender and p.receiver == receiver:
+            return s.pair_index[k]
+        k = (k + 1) & (size - 1)
+    return NONE
+
+
+@kernel
+def pair_of(s: State, sender: int, receiver: int) -> int:
+    """The pair of these two units, made if it is new."""
+    found = find_pair(s, sender, receiver)
+    if found != NONE:
+        return found
+    size = s.pair_index.shape[0]
+    k = slot_of(sender, receiver, size)
+    while s.pair_index[k] != NONE:
+        k = (k + 1) & (size - 1)
+    made = s.g[0].pairs_used
+    s.g[0].pairs_used = made + 1
+    s.pair_index[k] = made
+    p = s.pairs[made]
+    p.sender = sender
+    p.receiver = receiver
+    p.first = NONE
+    p.live = NONE
+    p.last = NONE
+    p.next_out = s.units[sender].out_pair
+    p.next_in = s.units[receiver].in_pair
+    s.units[sender].out_pair = made
+    s.units[receiver].in_pair = made
+    return made
+
+
+@kernel
+def rehash_pairs(pairs: np.ndarray, used: int, index: np.ndarray) -> None:
+    """Fill a larger, empty index."""
+    size = index.shape[0]
+    for i in range(used):
+        k = slot_of(pairs[i].sender, pairs[i].receiver, size)
+        while index[k] != NONE:
+            k = (k + 1) & (size - 1)
+        index[k] = i

@@ -1,0 +1,156 @@
+"""Bounded queues: places at the task that receives, unsent outputs of the task that sends, and who waits for whom.
+
+A task has room for as many tuples as it has places, in its queue and under way to it together; replays take none.
+Unsent outputs are visits that are not on a wire; their `ticket` is the unit that made them. Messages and watermarks
+wait behind them and need no room. The tasks whose first unsent output finds no room are a list at its receiver, in the
+order in which they began to wait. A task with unsent outputs starts nothing: `_BLOCKED` threads are taken off its idle
+ones.
+"""
+
+from __future__ import annotations
+
+from sim.clock import CREDIT as CREDITS
+from sim.clock import RECEIVER
+from sim.kernel.event_loop.events import push
+from sim.kernel.event_loop.state import CREDIT, GO_ON, NONE, TUPLE
+from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.exponential import UNSURE
+from sim.kernel.tools.pointer import State
+
+_BLOCKED = 1 << 30
+
+
+@kernel
+def is_free(s: State, task: int) -> bool:
+    """Whether there is a place for one more; a dead task has room."""
+    t = s.tasks[task]
+    return t.places == 0 or t.taken < t.places or not t.alive
+
+
+@kernel
+def has_room(s: State, task: int) -> bool:
+    """Whether somebody new can send: a place is free that nobody waits for, or the task is dead."""
+    t = s.tasks[task]
+    return t.places == 0 or not t.alive or (t.taken < t.places and t.first_waiting == NONE)
+
+
+@kernel
+def give(s: State, task: int) -> None:
+    """Let the first that waits go on, if there is room for it, as an event of its own."""
+    t, g = s.tasks[task], s.g[0]
+    if t.first_waiting != NONE and not t.giving and is_free(s, task):
+        t.giving = 1
+        push(s, g.now, CREDITS + RECEIVER + task, g.serial, CREDIT, task)
+        g.serial += 1
+
+
+@kernel
+def leave_place(s: State, task: int) -> None:
+    """A tuple has left the queue, or will never come."""
+    s.tasks[task].taken -= 1
+    give(s, task)
+
+
+@kernel
+def takes_place(s: State, sender: int, receiver: int) -> bool:
+    """Whether an output can be sent now; then it has taken its place."""
+    goal = s.units[receiver].task
+    if s.tasks[s.units[sender].task].unsent_head != NONE or not has_room(s, goal):
+        return False
+    s.tasks[goal].taken += 1
+    return True
+
+
+@kernel
+def put_unsent(s: State, v: int, sender: int, receiver: int, tuple_id: int, birth: int, key: int, node: int) -> None:
+    """Put an output behind those that wait, or have it wait for room; `v` is a new visit."""
+    g, origin = s.g[0], s.units[sender].task
+    t = s.tasks[origin]
+    e = s.visits[v]
+    e.id = tuple_id
+    e.birth = birth
+    e.key = key
+    e.start = NONE
+    e.ticket = sender
+    e.service = UNSURE
+    e.next = NONE
+    e.unit = receiver
+    e.origin = origin
+    e.node = node
+    e.kind = TUPLE
+    e.wire = 0
+    e.arrived = 0
+    e.replayed = 0
+    t.unsent_n += 1
+    if t.unsent_head == NONE:
+        t.unsent_head = v
+        t.unsent_tail = v
+        t.blocked_since = g.now
+        t.idle_threads -= _BLOCKED
+        wait_for_room(s, origin)
+    else:
+        s.visits[t.unsent_tail].next = v
+        t.unsent_tail = v
+
+
+@kernel
+def put_behind(s: State, v: int, task: int) -> None:
+    """A message or a watermark waits behind what is not sent yet, of which there is some; it needs no room."""
+    t = s.tasks[task]
+    t.unsent_mail += 1
+    s.visits[v].next = NONE
+    s.visits[t.unsent_tail].next = v
+    t.unsent_tail = v
+
+
+@kernel
+def nothing_unsent(s: State, task: int) -> None:
+    """The last unsent output is gone: the task may start something."""
+    t = s.tasks[task]
+    t.unsent_tail = NONE
+    t.blocked += s.g[0].now - t.blocked_since
+    t.idle_threads += _BLOCKED
+
+
+@kernel
+def wait_for_room(s: State, task: int) -> None:
+    """The task joins those that wait at the receiver of its first unsent output."""
+    t = s.tasks[task]
+    goal = s.units[s.visits[t.unsent_head].unit].task
+    at = s.tasks[goal]
+    t.waits_at = goal
+    t.next_waiting = NONE
+    if at.first_waiting == NONE:
+        at.first_waiting = task
+    else:
+        s.tasks[at.last_waiting].next_waiting = task
+    at.last_waiting = task
+
+
+@kernel
+def stop_waiting(s: State, task: int) -> None:
+    """The task does not wait for room any more, if it did."""
+    t = s.tasks[task]
+    if t.waits_at == NONE:
+        return
+    at = s.tasks[t.waits_at]
+    before, one = NONE, at.first_waiting
+    while one != task:
+        before, one = one, s.tasks[one].next_waiting
+    if before == NONE:
+        at.first_waiting = t.next_waiting
+    else:
+        s.tasks[before].next_waiting = t.next_waiting
+    if at.last_waiting == task:
+        at.last_waiting = before
+    t.waits_at = NONE
+
+
+@kernel
+def go_on_later(s: State, task: int) -> None:
+    """The first unsent output was taken away: the task goes on after what control does at this instant."""
+    t, g = s.tasks[task], s.g[0]
+    if not t.loose:
+        t.loose = 1
+        push(s, g.now, CREDITS + task, g.serial, GO_ON, task)
+        g.serial += 1

@@ -1,0 +1,354 @@
+"""The compiled plane behind the interface of `sim.data_plane`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from sim.arrival_stream import BirthStream
+from sim.clock import Clock
+from sim.control.cluster import Cluster, RunPlan
+from sim.data_plane import NO_HOST, Key, Listener
+from sim.kernel.event_loop import (
+    buffers,
+    channels,
+    event_time_setup,
+    instances,
+    loop,
+    pools,
+    restoring,
+    rows,
+    service,
+    setup,
+    sharing,
+    source_events,
+    verbs,
+)
+from sim.kernel.event_loop.acting import Actions
+from sim.kernel.event_loop.answers import Answers
+from sim.kernel.event_loop.moving import Moves
+from sim.kernel.event_loop.state import (
+    ASKED,
+    CHECKPOINT,
+    DROPPED,
+    GROW,
+    LIMIT,
+    MESSAGE_ROW,
+    NONE,
+    REFILL,
+    ROUND,
+    RULE,
+    TIMED,
+    WORKED,
+)
+from sim.kernel.tools.pointer import State
+from sim.pace import FULL, pace_of
+from sim.recording import recording_of
+
+# Births are read soon after they were written: so many of them stay in the processor's caches.
+_BIRTHS = 2**17  # in the buffers of all sources together
+
+
+class CompiledPlane(Actions, Moves, Answers):
+    """Tuples, queues, links, buffers and checkpoints on arrays; every event is done by the kernel of `loop`."""
+
+    def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
+        self._plan, self._cluster, self._clock, self._listener = plan, cluster, clock, listener
+        self.recording = self._kept = recording_of(plan.scenario, plan.inputs)
+        self._checkpoints: list[np.ndarray] = []
+        self._told_hosts: tuple[list[bool], list[bool]] | None = None
+        self._block = max(256, min(2**16, _BIRTHS // max(1, self._source_count())))
+        self._streams = self._birth_streams()
+        self.s = self._state()
+        if setup.needs_more(plan):
+            self.s.extend()
+        for task in range(len(cluster.task_operator)):
+            self.add_task(task)
+        for source in range(self.s.sources.shape[0]):
+            self._refill(source)
+            source_events.wait_for_birth(self.s, source)
+        event_time_setup.start(self.s, plan, cluster)
+
+    def _source_count(self) -> int:
+        return sum(self._plan.operators[operator].is_source for operator in self._cluster.unit_operator)
+
+    def _birth_streams(self) -> list[BirthStream]:
+        plan, cluster = self._plan, self._cluster
+        return [
+            BirthStream(
+                plan.scenario,
+                plan.operators[operator].name,
+                cluster.unit_index[unit],
+                plan.replication,
+                plan.inputs.rates.get(plan.operators[operator].name),
+                self._block,
+            )
+            for unit, operator in enumerate(cluster.unit_operator)
+            if plan.operators[operator].is_source
+        ]
+
+    def _state(self) -> State:
+        plan, cluster = self._plan, self._cluster
+        operators = setup.operator_records(plan)
+        edges, key_tables = setup.edge_records(plan)
+        draws, cumulative = setup.draw_records(plan)
+        hosts, cores = setup.host_records(plan)
+        sources = setup.source_records(plan, cluster, 2 * self._block)
+        empty, g = pools.empty(), setup.global_record(plan, operators, edges)
+        return State(
+            g=g,
+            tasks=setup.task_records(max(4, 2 * len(cluster.task_operator))),
+            cores=cores,
+            hosts=hosts,
+            units=setup.unit_records(plan, cluster),
+            operators=operators,
+            draws=draws,
+            edges=edges,
+            key_tables=key_tables,
+            cumulative=cumulative,
+            sources=sources,
+            births=pools.births(max(1, sources.shape[0]) * 2 * self._block),
+            round_units=np.zeros(0, np.int64),
+            round_offsets=np.zeros(0, np.int64),
+            dropped_rows=np.zeros(64, DROPPED),
+            checkpoint_rows=np.zeros(64, CHECKPOINT),
+            message_rows=np.zeros(2**13, MESSAGE_ROW),
+            notices=np.zeros(64, np.int64),
+            rules=np.zeros(0, RULE),
+            timed=np.zeros(0, TIMED),
+            **empty,
+            **rows.arrays(self._kept, operators.shape[0], g),
+            **event_time_setup.empty(),
+        )
+
+    # -- time
+
+    def advance(self, limit: Key) -> bool:
+        """Do all that comes before `limit`; True if the listener was told something."""
+        self._kept.check_end(limit[0])
+        g = self.s.g
+        if g["dispatch"][0] != NONE or g["asked"][0] != NONE:
+            marks = int(g["mark_fan"][0] * g["tasks"][0] * self.s.tasks["marks"][g["dispatch"][0]])
+            self._grow(int(g["fan_out"][0]) + 2 + 2 * self.s.round_units.shape[0] + marks)
+        while True:
+            g["clock_number"] = self._clock.next_number()
+            self._tell_hosts()
+            why = loop.advance(self.s, *limit)
+            self._clock.take_numbers(int(g["clock_number"][0]))
+            if why == LIMIT:
+                return False
+            if why == GROW and g["rows_full"][0]:
+                rows.make_room(self.s, self._kept, int(g["need"][0]))
+            elif why == GROW:
+                self._grow(int(g["need"][0]))
+            elif why == REFILL:
+                self._refill(int(g["refill"][0]))
+            else:
+                self._clock.move_to(int(g["now"][0]))
+                if why == WORKED:
+                    self._listener.work_done(int(g["token"][0]))
+                elif why == ASKED:
+                    unit = int(g["asked"][0])
+                    chosen = self._listener.holder(unit)
+                    g["answer"] = chosen
+                    if chosen != NO_HOST:
+                        self.s.units["planned"][unit] = chosen
+                self._tell()
+                return True
+
+    def _tell_hosts(self) -> None:
+        """Which hosts are alive, and which are believed to be, if that has changed."""
+        known = (self._cluster.host_alive, self._cluster.believed_alive)
+        if known != self._told_hosts:
+            self.s.hosts["alive"], self.s.hosts["believed"] = known
+            self._told_hosts = (list(known[0]), list(known[1]))
+
+    def _now(self) -> None:
+        """Verbs act at the instant of the clock."""
+        self.s.g["now"] = self._clock.now_ns()
+
+    def _room(self, need: int) -> None:
+        """Make room for so many sendings, and for all drops that a verb can cause."""
+        self._now()
+        g = self.s.g
+        if g["bounded"][0]:
+            need += int(g["tasks"][0] + g["threads"][0])
+        g["need"] = need
+        self._grow(need)
+
+    def _grow(self, need: int) -> None:
+        """Give the kernel larger arrays where room for `need` tuples is missing, and empty those that are read out."""
+        self.s.g["budget"] = 0
+        event_time_setup.grown(self.s)
+        pools.forget_ids(self.s, need)
+        pools.grown(self.s, need, int(self.s.g["burst"][0]))
+        rows.make_room(self.s, self._kept, need)
+
+    def _flush(self) -> None:
+        """Hand over what is known of tuples."""
+        rows.hand_over(self.s, self._kept)
+        rows.hand_over_passed(self.s, self._kept)
+
+    def _refill(self, source: int) -> None:
+        """The next births of a source behind those that are not emitted yet."""
+        pools.refilled(self.s, source, self._streams[source])
+
+    # -- tasks and units
+
+    def add_task(self, task: int) -> None:
+        """A new, empty task."""
+        cluster = self._cluster
+        operator, host = cluster.task_operator[task], cluster.task_host[task]
+        threads = self._plan.operators[operator].description.threads
+        pools.with_task(self.s, task)
+        group = self._plan.host_groups[host]
+        shared = group.cpu == "shared"
+        cores = int(self.s.hosts["cores"][host]) if shared else pools.with_cores(self.s, threads)
+        verbs.add_task(self.s, task, operator, host, cores, threads, shared and group.cores == 1)
+
+    def crash(self, host: int) -> None:
+        """The host dies with its tasks and units."""
+        self._told_hosts = None
+        self._room(0)
+        pools.more_positions(self.s, int(buffers.positions_missing(self.s)))
+        buffers.note_positions(self.s)
+        tasks = list(self._cluster.host_tasks[host])
+        known = self.s.units["task"][: len(self._cluster.unit_task)]  # also of instances that are over
+        units = np.flatnonzero(np.isin(known, tasks))
+        verbs.crash_host(self.s, host, np.array(tasks, np.int64), units.astype(np.int64))
+        cores = pools.with_cores(self.s, self._plan.host_groups[host].cores)
+        self.s.hosts["cores"][host] = cores
+        self._tell()
+
+    def assign(self, unit: int, task: int) -> None:
+        """Tuples for the unit go to this task."""
+        verbs.assign(self.s, unit, task)
+
+    def install(self, unit: int) -> int:
+        """The state of the stored checkpoint becomes that of the unit."""
+        self._now()
+        kept = int(restoring.past(self.s, unit))
+        if kept:
+            event_time_setup.grown(self.s, kept)
+            self._room(kept)
+        missing = int(verbs.install(self.s, unit))
+        if self.s.units["stored"][unit] and self.s.units["stored_from"][unit] != NONE:
+            self._room_to_copy(unit)
+            instances.inherit(self.s, unit)
+        return missing
+
+    def open(self, unit: int) -> None:
+        """The unit is live."""
+        self.s.units["live"][unit] = 1
+        self.s.units["live_at"][unit] = self.s.g["serial"][0]
+
+    def release(self, unit: int) -> None:
+        """What the unit held goes in front of its task's queue."""
+        fan = int(self.s.g["fan_out"][0])
+        self._room((fan + 2) * (int(self.s.units["held_n"][unit]) + 2))
+        verbs.release(self.s, unit)
+        self._tell()
+
+    def resume(self, unit: int) -> None:
+        """A source unit emits what was born before now, a timer what it did not at the instants before now."""
+        every = self._plan.operators[self._cluster.unit_operator[unit]].timer_ns
+        if every:
+            self._room((int(self.s.g["fan_out"][0]) + 2) * (self._clock.now_ns() // every + 1))
+            verbs.resume_timer(self.s, unit)
+            self._tell()
+            return
+        source = int(np.flatnonzero(self.s.sources["unit"] == unit)[0])
+        b = self.s.sources[source]
+        self._room((int(self.s.g["fan_out"][0]) + 2) * (int(b["born"] - b["emitted"]) + 1))
+        verbs.resume(self.s, source)
+        self._tell()
+
+    def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
+        """Send all that is kept for the receiver again."""
+        self._room(int(self.s.units["kept_rows"][sender]) + 3)
+        tuples, size = verbs.replay_between(self.s, sender, receiver, turn)
+        return int(tuples), int(size)
+
+    def work(self, task: int, ns: int, token: int) -> None:
+        """Occupy the task for a time, ahead of its queue."""
+        self._room(int(self.s.g["fan_out"][0]) + 2)
+        verbs.work(self.s, task, ns, token)
+        self._tell()
+
+    def speed(self, host: int, share: float) -> None:
+        """Others take this share of the host's CPU from now on."""
+        pace = pace_of(share)
+        self.s.g["paced"] = self.s.g["paced"][0] or pace != FULL
+        self._room(2)
+        if pace != FULL:
+            self.s.extend()
+        sharing.set_pace(self.s, host, pace)
+
+    def close_books(self, unit: int) -> tuple[int, int]:
+        """`replayed` of the unit now; its replayed tuples are not counted any more."""
+        found = self.replayed(unit)
+        self.s.units["replay_task"][unit] = NONE
+        return found
+
+    # -- questions
+
+    def replayed(self, unit: int) -> tuple[int, int]:
+        """(replayed tuples that are not processed yet, when the last was)."""
+        u = self.s.units[unit]
+        return int(u["replay_pending"]), int(u["replayed_at"])
+
+    def holder(self, unit: int) -> int | None:
+        """Who holds the stored checkpoint."""
+        u = self.s.units[unit]
+        return int(u["stored_holder"]) if u["stored"] else None
+
+    def checkpoint_bytes(self, unit: int) -> int:
+        """Size of all that a restore reads."""
+        u = self.s.units[unit]
+        return int(u["stored_bytes"]) if u["stored"] else 0
+
+    def senders(self, unit: int) -> list[int]:
+        """Units that keep outputs for this one."""
+        return [int(found) for found in verbs.partners(self.s, unit, True)]
+
+    def receivers(self, unit: int) -> list[int]:
+        """Units that this one keeps outputs for."""
+        return [int(found) for found in verbs.partners(self.s, unit, False)]
+
+    def empty(self, task: int) -> bool:
+        """Whether nothing waits at the task and nothing is served."""
+        return bool(service.is_empty(self.s, task))
+
+    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
+        """When the last tuple under way to the task from these operators arrives."""
+        marked = np.zeros(len(self._plan.operators), np.bool_)
+        marked[list(operators)] = True
+        self._now()
+        last = int(verbs.last_arrival(self.s, task, marked, self.sendings() if before is None else before))
+        return None if last == NONE else last
+
+    def sendings(self) -> int:
+        """A number that grows with whatever is sent."""
+        return int(self.s.g["serial"][0])
+
+    def watch(self, tasks: Collection[int]) -> None:
+        """Exactly these tasks are watched."""
+        verbs.watch(self.s, np.array(sorted(tasks), np.int64))
+
+    # -- the store, checkpoints
+
+    def fetch_ns(self, size_bytes: int) -> int:
+        """When so many bytes from the remote store have arrived."""
+        self._now()
+        return int(channels.remote_departure(self.s, size_bytes)) + self._plan.latency_ns
+
+    def start_checkpoints(self, units: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        """Take checkpoints of these units each interval."""
+        if not units:
+            return
+        self.s.round_units = np.array(units, np.int64)
+        self.s.round_offsets = np.array(offsets_ns, np.int64)
+        g = self.s.g
+        g["interval"], g["round_begin"], g["round_next"] = interval_ns, interval_ns, 0
+        self._clock.process(self._start(interval_ns + int(offsets_ns[0]), ROUND, 0))

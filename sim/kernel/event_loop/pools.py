@@ -1,0 +1,289 @@
+"""Room in the arrays of the compiled plane: made at the start, and more of it when the kernel asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim.clock import SERVICE
+from sim.kernel.event_loop import events, fair_links, forgetting, hash_tables
+from sim.kernel.event_loop.service_times import TOGETHER
+from sim.kernel.event_loop.state import BIRTH, CHUNK, KEY, NEVER, NODE, NODES, NONE, PAIR, POSITION, RING, TRANSFER
+from sim.kernel.event_loop.task_records import CORES, EVENT, LANE, OWN_EVENT, PARCEL, SERVICE_SHARE, VISIT
+from sim.kernel.tools.memory_layout import records
+from sim.kernel.tools.pointer import State
+
+if TYPE_CHECKING:
+    from sim.arrival_stream import BirthStream
+
+_START = 256
+_PART = 4
+
+push = events.push
+
+
+def empty() -> dict[str, np.ndarray]:
+    """The pools and tables before anything is in them."""
+    return {
+        "heap": _without_events(_START),
+        "own": np.zeros(0, OWN_EVENT),
+        "matches": np.zeros(0, np.int64),
+        "near": _without_events(RING),
+        "far": _without_events(RING),
+        "ahead_ids": np.zeros(TOGETHER, np.uint64),
+        "ahead_mean": np.zeros(TOGETHER),
+        "ahead_ns": np.zeros(TOGETHER, np.int64),
+        "visits": np.zeros(1, VISIT)[:0],  # services look at the first one before there is any, and forget it
+        "nodes": np.zeros(0, NODE),
+        "pairs": np.zeros(_START, PAIR),
+        "pair_index": np.full(2 * _START, NONE, np.int32),
+        "positions": _vacant(records(2 * _START, POSITION)),
+        "keys": _vacant(records(2 * _START, KEY)),
+        "log": np.zeros(0, np.uint64),
+        "log_next": np.zeros(0, np.int32),
+        "log_newest": np.zeros(0, np.int64),
+        "transfers": np.zeros(0, TRANSFER),
+        "services": np.zeros(0, SERVICE_SHARE),
+        "parcels": np.zeros(0, PARCEL),
+        "lanes": np.zeros(0, LANE),
+        "lane_index": np.full(2, NONE, np.int32),
+    }
+
+
+def _without_events(room: int) -> np.ndarray:
+    made = records(room, EVENT)
+    made["time"][0] = NEVER
+    return made
+
+
+def births(room: int) -> np.ndarray:
+    """An empty buffer of births."""
+    return records(room, BIRTH)
+
+
+def _vacant(table: np.ndarray) -> np.ndarray:
+    table["unit"] = NONE
+    return table
+
+
+def longer(array: np.ndarray, room: int, used: int | None = None) -> np.ndarray:
+    """The same with at least so many places, and at least twice as many as before.
+
+    Of places that are not in use nothing is copied: zeros that nobody writes take no memory.
+    """
+    made = records(max(room, 2 * array.shape[0], _START), array.dtype)
+    used = array.shape[0] if used is None else used
+    made[:used] = array[:used]
+    return made
+
+
+def chained(links: np.ndarray, old: int, free: int) -> None:
+    """Put the places from `old` on into the list of free ones, whose head was `free`."""
+    links[old:-1] = np.arange(old + 1, links.shape[0])
+    links[-1] = free
+
+
+def grown(s: State, need: int, burst: int = 0) -> None:
+    """Make room for `need` tuples and events, and rows of control.
+
+    `burst` is how many more are sent, and not processed, at the end of windows.
+    """
+    g, sent = s.g, need + burst
+    for pool, left, head in (
+        ("visits", "visits_left", "free_visit"),
+        ("transfers", "transfers_left", "free_transfer"),
+        ("notes", "notes_left", "free_note"),
+    ):
+        missing = (need if pool == "transfers" else sent) - int(g[left][0])
+        if missing > 0:
+            old = getattr(s, pool)
+            made = longer(old, old.shape[0] + missing)
+            chained(made["next"], old.shape[0], int(g[head][0]))
+            g[head] = old.shape[0]
+            g[left] += made.shape[0] - old.shape[0]
+            setattr(s, pool, made)
+    missing = sent - int(g["nodes_left"][0])
+    if missing > 0:
+        before = s.nodes.shape[0] // NODES
+        made = longer(s.nodes, NODES * (before + missing))
+        chained(made["next"][::NODES], before, int(g["free_node"][0]))
+        g["free_node"] = before
+        g["nodes_left"] += made.shape[0] // NODES - before
+        s.nodes = made
+    if g["paced"][0] and s.services.shape[0] < s.visits.shape[0]:
+        s.services = longer(s.services, s.visits.shape[0])
+    _more_chunks(s, need)
+    if int(g["events"][0]) + sent > s.heap.shape[0]:
+        s.heap = longer(s.heap, int(g["events"][0]) + sent)
+    if int(g["pairs_used"][0]) + sent > s.pairs.shape[0]:
+        pairs = longer(s.pairs, int(g["pairs_used"][0]) + sent)
+        index = np.full(power(2 * pairs.shape[0]), NONE, np.int32)
+        hash_tables.rehash_pairs(pairs, int(g["pairs_used"][0]), index)
+        s.pairs, s.pair_index = pairs, index
+    more_positions(s, need)
+    if 2 * (int(g["keys_used"][0]) + need) > s.keys.shape[0]:
+        made = _vacant(records(power(4 * (int(g["keys_used"][0]) + need)), KEY))
+        hash_tables.rehash_keys(s, made)
+        s.keys = made
+    if g["fair"][0]:
+        _more_lanes(s, sent)
+    _more_rows(s, need)
+
+
+def forget_ids(s: State, need: int) -> None:
+    """Where ids of `need` more tuples find no room, forget those that nobody can ask for.
+
+    That takes as long as all that is kept or waits is large. So there is room afterwards for a part of that.
+    """
+    g = s.g
+    if not g["forgets"][0] or (g["chunks_left"][0] >= need and 2 * (g["positions_used"][0] + need) <= len(s.positions)):
+        return
+    forgetting.forget(s)
+    looked_at = (s.visits.shape[0] + s.nodes.shape[0] + s.pairs.shape[0] + s.units.shape[0]) // _PART
+    _more_chunks(s, need + max(s.log_next.shape[0] // 2, looked_at // CHUNK))
+    if not g["clean"][0]:
+        more_positions(s, need + max(s.positions.shape[0] // 4, looked_at))
+
+
+def _more_chunks(s: State, need: int) -> None:
+    g = s.g
+    missing = need - int(g["chunks_left"][0])
+    if missing > 0:
+        before = s.log_next.shape[0]
+        links = longer(s.log_next, before + missing)
+        chained(links, before, int(g["free_chunk"][0]))
+        g["free_chunk"] = before
+        g["chunks_left"] += links.shape[0] - before
+        log = np.zeros(links.shape[0] * CHUNK, np.uint64)
+        log[: s.log.shape[0]] = s.log
+        s.log, s.log_next, s.log_newest = log, links, longer(s.log_newest, links.shape[0])
+
+
+def more_positions(s: State, need: int) -> None:
+    """Make room for the positions of `need` more tuples."""
+    used = int(s.g["positions_used"][0]) + need
+    if 2 * used > s.positions.shape[0]:
+        made = _vacant(records(power(3 * used), POSITION))
+        hash_tables.rehash_positions(s.positions, made)
+        s.positions = made
+
+
+def _more_lanes(s: State, need: int) -> None:
+    g = s.g
+    missing = need - int(g["parcels_left"][0])
+    if missing > 0:
+        before = s.parcels.shape[0]
+        parcels = longer(s.parcels, before + missing)
+        chained(parcels["next"], before, int(g["free_parcel"][0]))
+        g["free_parcel"] = before
+        g["parcels_left"] += parcels.shape[0] - before
+        s.parcels = parcels
+    used = int(g["lanes_used"][0])
+    if used + need > s.lanes.shape[0]:
+        lanes = longer(s.lanes, used + need)
+        index = np.full(power(2 * lanes.shape[0]), NONE, np.int32)
+        fair_links.rehash_lanes(lanes, used, index)
+        s.lanes, s.lane_index = lanes, index
+
+
+def _more_rows(s: State, need: int) -> None:
+    g = s.g
+    if int(g["checkpoint_rows"][0]) + need > s.checkpoint_rows.shape[0]:
+        s.checkpoint_rows = longer(s.checkpoint_rows, int(g["checkpoint_rows"][0]) + need)
+    if int(g["message_rows"][0]) + 16 > s.message_rows.shape[0]:
+        s.message_rows = longer(s.message_rows, 0)
+    visits, dropped, told = s.visits.shape[0], int(g["dropped_rows"][0]), int(g["notices"][0])
+    if dropped + visits > s.dropped_rows.shape[0]:
+        s.dropped_rows = longer(s.dropped_rows, dropped + visits, dropped)
+    if told + visits > s.notices.shape[0]:
+        s.notices = longer(s.notices, told + visits, told)
+
+
+def power(least: int) -> int:
+    """The smallest power of two that is not less."""
+    return 1 << max(1, (least - 1).bit_length())
+
+
+def with_rule(s: State) -> None:
+    """Make room for one more rule of a task."""
+    if int(s.g["free_rule"][0]) == NONE:
+        old = s.rules.shape[0]
+        made = longer(s.rules, old + 1)
+        chained(made["next"], old, NONE)
+        s.g["free_rule"], s.rules = old, made
+
+
+def with_unit(s: State, unit: int) -> None:
+    """Make room for a unit with this number."""
+    if unit >= s.units.shape[0]:
+        made = records(unit + 1, s.units.dtype)
+        made[: s.units.shape[0]] = s.units
+        s.units = made
+
+
+def with_actions(s: State, timed: np.ndarray) -> int:
+    """Put timed actions behind those there are; the number of the first."""
+    first = s.timed.shape[0]
+    s.timed = np.concatenate([s.timed, timed])
+    return first
+
+
+def with_task(s: State, task: int) -> None:
+    """Make room for a task with this number."""
+    if task >= s.tasks.shape[0]:
+        s.tasks = longer(s.tasks, task + 1)
+    if task >= s.own.shape[0]:
+        _more_own(s, task + 1)
+
+
+def _more_own(s: State, tasks: int) -> None:
+    """Room for the own events of so many tasks; an instant that is too far away now goes to the heap."""
+    g, old, leaves = s.g, s.own.shape[0], power(tasks)
+    bits = leaves.bit_length() - 1
+    if bits % 2:  # a power of four
+        bits, leaves = bits + 1, 2 * leaves
+    before, held = int(g["task_bits"][0]), s.matches[old:]
+    places = np.flatnonzero(held != NEVER)
+    times, whose = held[places] >> before, held[places] & (old - 1)
+    horizon = 1 << (62 - bits)
+    far = times >= horizon
+    if int(g["events"][0]) + int(far.sum()) > s.heap.shape[0]:
+        s.heap = longer(s.heap, int(g["events"][0]) + int(far.sum()))
+    for place, time, task in zip(places[far].tolist(), times[far].tolist(), whose[far].tolist(), strict=True):
+        e = s.own[place]
+        push(s, time, SERVICE + task, int(e["seq"]), int(e["kind"]), int(e["ref"]))
+    own, matches = records(leaves, OWN_EVENT), np.full(2 * leaves, NEVER)
+    own[:old] = s.own
+    matches[leaves + places[~far]] = (times[~far] << bits) + whose[~far]
+    events.play_all(matches)
+    s.own, s.matches = own, matches
+    g["task_bits"], g["horizon"] = bits, horizon
+
+
+def with_cores(s: State, count: int) -> int:
+    """The number of so many more cores that nobody shares yet."""
+    number = s.cores.shape[0]
+    made = np.zeros(number + 1, CORES)
+    made[:number] = s.cores
+    made[number] = (count, NONE, NONE)
+    s.cores = made
+    return number
+
+
+def refilled(s: State, source: int, stream: BirthStream) -> None:
+    """The next block of births behind those that are not emitted yet."""
+    b = s.sources[source]
+    begin, room, first = int(b["offset"]), int(b["room"]), int(b["emitted"])
+    place = begin - int(b["base"])
+    kept = s.births[place + first : place + int(b["have"])].copy()
+    if kept.shape[0] + stream.block > room:
+        begin, room = s.births.shape[0], 2 * (kept.shape[0] + stream.block)
+        births_ = records(begin + room, BIRTH)
+        births_[:begin] = s.births
+        s.births = births_
+        b["offset"], b["room"] = begin, room
+    end = begin + kept.shape[0]
+    s.births[begin:end] = kept
+    found = stream.fill(s.births[end : begin + room])
+    b["base"], b["have"], b["more"] = first, first + kept.shape[0] + found, found > 0

@@ -1,0 +1,135 @@
+"""What is asked of a task at each turn: does it hold the tuple, is it a message; and what is beside its lanes."""
+
+from __future__ import annotations
+
+from sim.kernel.event_loop.state import NONE, TUPLE
+from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
+
+STOP = 1 << 20  # is taken off the idle threads for each reason to start nothing: then none is left
+FAST, WAITS = range(2)  # `unit` of a message
+ANY = -2  # whichever unit or task, in place of its number
+
+
+@kernel
+def without_rules(s: State, task: int) -> None:
+    """Nothing is beside the lanes of the task, and it has no rule."""
+    t = s.tasks[task]
+    t.hand_head = t.hand_tail = t.side_head = t.side_tail = t.back_head = t.back_tail = NONE
+    t.barriers = t.barriers_tail = t.rules = NONE
+    t.side_n = t.back_n = 0
+    t.paused_until = 0
+
+
+@kernel
+def new_rule(s: State, unit: int, origin: int, following: int) -> int:
+    """A rule or table entry about this unit and task of origin, before another."""
+    g = s.g[0]
+    rule = g.free_rule
+    r = s.rules[rule]
+    g.free_rule = r.next
+    r.unit = unit
+    r.origin = origin
+    r.since = g.serial
+    r.next = following
+    return rule
+
+
+@kernel
+def rules_without(s: State, first: int, unit: int, origin: int) -> int:
+    """Take the rules of just this unit and task of origin (ANY: whichever) out of a list; its first one, or NONE."""
+    g = s.g[0]
+    before, rule = NONE, first
+    while rule != NONE:
+        r = s.rules[rule]
+        following = r.next
+        if (unit == ANY or r.unit == unit) and (origin == ANY or r.origin == origin):  # noqa: PLR1714
+            if before == NONE:
+                first = following
+            else:
+                s.rules[before].next = following
+            r.next = g.free_rule
+            g.free_rule = rule
+        else:
+            before = rule
+        rule = following
+    return first
+
+
+@kernel
+def stop(s: State, task: int) -> None:
+    """There is one more reason to start nothing."""
+    t = s.tasks[task]
+    t.idle_threads -= STOP
+    t.has_service = 1  # what comes to a task without one waits, too
+
+
+@kernel
+def take_in_hand(s: State, v: int, task: int) -> None:
+    """The listener is to be told of a message; the task starts nothing before it has been."""
+    g, t = s.g[0], s.tasks[task]
+    s.visits[v].next = NONE
+    if t.hand_tail == NONE:
+        t.hand_head = v
+        stop(s, task)
+    else:
+        s.visits[t.hand_tail].next = v
+    t.hand_tail = v
+    s.notices[g.notices] = -1 - task
+    g.notices += 1
+
+
+@kernel
+def turn(s: State, v: int, task: int) -> bool:
+    """The turn of a message from the queue has come; False if it has to be served first."""
+    t = s.tasks[task]
+    t.queue_n += 1  # it was not counted: only tuples are
+    if s.visits[v].birth > 0 and s.operators[t.operator].has_service:
+        return False
+    take_in_hand(s, v, task)
+    return True
+
+
+@kernel
+def holds_from(s: State, unit: int, task: int, origin: int) -> bool:
+    """Whether a rule of the task holds what comes from that task for the unit."""
+    rule = s.tasks[task].rules
+    while rule != NONE:
+        r = s.rules[rule]
+        of_unit = r.unit == NONE or r.unit == unit  # noqa: PLR1714
+        if of_unit and (r.origin == NONE or r.origin == origin):  # noqa: PLR1714
+            return True
+        rule = r.next
+    return False
+
+
+@kernel
+def held_by_rule(s: State, v: int, task: int) -> bool:
+    """Whether a rule of the task holds the tuple."""
+    return holds_from(s, s.visits[v].unit, task, s.visits[v].origin)
+
+
+@kernel
+def put_aside(s: State, v: int, task: int) -> None:
+    """A rule holds the tuple: behind the others that are held."""
+    t = s.tasks[task]
+    s.visits[v].next = NONE
+    if t.side_tail == NONE:
+        t.side_head = v
+    else:
+        s.visits[t.side_tail].next = v
+    t.side_tail = v
+    t.side_n += 1
+
+
+@kernel
+def beside(s: State, task: int) -> int:
+    """Tuples that rules and barriers keep from the lanes of the task."""
+    t = s.tasks[task]
+    n = t.side_n
+    v = t.back_head
+    while v != NONE:
+        if s.visits[v].kind == TUPLE:
+            n += 1
+        v = s.visits[v].next
+    return n

@@ -1,0 +1,414 @@
+"""Tasks and the cores that serve them, first come first served and without interruption."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.kernel.event_loop.buffers import apply
+from sim.kernel.event_loop.channels import free_visit, send_output
+from sim.kernel.event_loop.events import push_own
+from sim.kernel.event_loop.hash_tables import position, prefetch_key, touch_key
+from sim.kernel.event_loop.outbox import leave_place
+from sim.kernel.event_loop.restoring import note_past
+from sim.kernel.event_loop.rows import record_delivery, record_visit
+from sim.kernel.event_loop.rules import held_by_rule, put_aside, turn
+from sim.kernel.event_loop.sharing import begin_service
+from sim.kernel.event_loop.state import (
+    BUNDLE,
+    CALM,
+    CRASHED,
+    DUPLICATE,
+    END,
+    MAIL,
+    MARK,
+    MOVED,
+    NEVER,
+    NONE,
+    PASSED,
+    PER_KEY,
+    RECENT,
+    REFUSED,
+    TUPLE,
+)
+from sim.kernel.event_loop.windows import enter, join, remember, side_of
+from sim.kernel.tools.arrays import prefetch
+from sim.kernel.tools.compiling import apart, inlined, kernel
+from sim.kernel.tools.draws import child_id, output_count, output_key, service_ns
+from sim.kernel.tools.exponential import UNSURE
+from sim.kernel.tools.pointer import State
+
+
+@kernel
+def is_empty(s: State, task: int) -> bool:
+    """Whether nothing waits at the task and nothing is served."""
+    t = s.tasks[task]
+    lanes = t.front_head == NONE and t.queue_head == NONE and t.serving_head == NONE and t.unsent_head == NONE
+    return lanes and t.hand_head == NONE and t.side_head == NONE and t.back_head == NONE
+
+
+@kernel
+def note_idle(s: State, task: int) -> None:
+    """Tell that a watched task has nothing to do just now."""
+    if s.tasks[task].watched and is_empty(s, task):
+        s.notices[s.g[0].notices] = task
+        s.g[0].notices += 1
+
+
+@kernel
+def one_replayed(s: State, unit: int, task: int) -> None:
+    """A replayed tuple was processed, recognised as a duplicate, or lost with its sender."""
+    u = s.units[unit]
+    if u.replay_task == task:
+        u.replay_pending -= 1
+        u.replayed_at = s.g[0].now
+        if u.replay_pending == 0:
+            note_idle(s, task)
+
+
+@kernel
+def drop(s: State, v: int, task: int, reason: int) -> None:
+    """A tuple ends here, without effect; its place is not freed."""
+    g, e = s.g[0], s.visits[v]
+    row = s.dropped_rows[g.dropped_rows]
+    g.dropped_rows += 1
+    g.budget = 0  # there is room for as many at the next event only if that is seen to
+    row.operator = s.tasks[task].operator
+    row.task = task
+    row.arrival = e.arrival if e.arrived else NONE
+    row.start = e.start
+    row.at = g.now
+    row.reason = reason
+    if e.replayed:
+        one_replayed(s, e.unit, task)
+
+
+@kernel
+def measure(s: State, v: int) -> None:
+    """A tuple was answered: how long that took from its arrival on; what is sent again was answered before."""
+    e = s.visits[v]
+    u = s.units[e.unit]
+    if u.muted or e.replayed:
+        return
+    if e.arrival >= u.measured_from:
+        u.longest = max(u.longest, s.g[0].now - e.arrival)
+    if u.measured == CALM and e.start == e.arrival:
+        u.measured = 0
+
+
+@inlined
+def enter_books(s: State, v: int, task: int) -> None:
+    """What a tuple has done at its operator, but for its outputs."""
+    g, e = s.g[0], s.visits[v]
+    unit = e.unit
+    u = s.units[unit]
+    op = s.operators[u.operator]
+    record_visit(s, u.operator, task, e.arrival, e.start, g.now)
+    if s.full and u.measured:
+        measure(s, v)
+    if op.state_model == PER_KEY:
+        touch_key(s, unit, e.key, u.applied)
+    elif s.full and op.state_model == RECENT:
+        remember(s, unit, e.birth)
+    apply(s, unit, e.id, e.birth, e.node)
+    if op.is_sink:
+        record_delivery(s, u.operator, e.birth, g.now)
+
+
+@inlined
+def complete(s: State, v: int, task: int) -> None:
+    """Effect and output of a tuple, at the end of its service."""
+    g, e = s.g[0], s.visits[v]
+    unit = e.unit
+    u = s.units[unit]
+    operator = u.operator
+    op = s.operators[operator]
+    if s.full and u.retired:  # while the tuple was in service
+        drop(s, v, task, MOVED)
+        return
+    if g.drops and not g.clean and (e.arrived == REFUSED or (op.threads > 1 and position(s, unit, e.id) != NONE)):
+        drop(s, v, task, DUPLICATE)  # or a twin on another thread was first
+        return
+    enter_books(s, v, task)
+    if s.full and op.windowed:
+        if g.logs:
+            side = 0 if op.joins == NONE else side_of(s, op, e.origin)
+            note_past(s, unit, e.id, e.birth, e.key, side)
+        if op.joins == NONE:
+            enter(s, unit, e.birth, e.key)
+        else:
+            join(s, v)
+    elif op.edges > 0:
+        draws = s.draws[operator]
+        for index in range(output_count(draws, e.id)):
+            child = child_id(e.id, op.code, index)
+            send_output(s, unit, child, e.birth, output_key(draws, s.cumulative, child, e.key))
+    if e.replayed:
+        one_replayed(s, unit, task)
+
+
+@kernel
+def hold(s: State, v: int) -> None:
+    """The unit of the tuple is not live: it waits aside."""
+    u = s.units[s.visits[v].unit]
+    s.visits[v].next = NONE
+    if u.held_tail == NONE:
+        u.held_head = v
+    else:
+        s.visits[u.held_tail].next = v
+    u.held_tail = v
+    u.held_n += 1
+
+
+@inlined
+def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
+    """Begin a service, whose end is an event of this kind."""
+    g, t = s.g[0], s.tasks[task]
+    s.cores[t.cores].free -= 1
+    t.idle_threads -= 1
+    s.visits[v].next = NONE
+    before = t.serving_tail
+    if before == NONE:
+        t.serving_head = v
+    else:
+        s.visits[before].next = v
+    t.serving_tail = v
+    if s.full and s.hosts[t.host].paced and kind != PASSED:  # a watermark takes no work
+        begin_service(s, v, task, ns, before)
+        return
+    push_own(s, g.now + ns, task, kind, v)
+
+
+@inlined
+def begin(s: State, v: int, task: int) -> None:
+    """Begin the service of a tuple."""
+    e, t = s.visits[v], s.tasks[task]
+    e.start = s.g[0].now
+    if s.operators[t.operator].state_model == PER_KEY:
+        prefetch_key(s, e.unit, e.key)
+    ns = e.service
+    if ns == UNSURE:
+        ns = service_ns(s.draws[t.operator], e.id)
+    speed = s.hosts[t.host].speed
+    if speed != 1.0:
+        ns = max(1, np.int64(np.rint(ns / speed)))
+    serve(s, v, task, ns, END)
+
+
+@inlined
+def is_plain(s: State, v: int, task: int) -> bool:
+    """Whether an item whose turn has come is a tuple like most: neither held nor dropped, nor has it come twice."""
+    g, e = s.g[0], s.visits[v]
+    if e.kind != TUPLE or e.birth < g.oldest or (g.drops and not g.clean):
+        return False
+    u = s.units[e.unit]
+    if s.full and (u.retired or s.tasks[task].rules != NONE):
+        return False
+    return bool(u.live)
+
+
+@inlined
+def pass_by(s: State, v: int, task: int) -> None:
+    """A tuple at a task without a service."""
+    e = s.visits[v]
+    op = s.operators[s.tasks[task].operator]
+    if is_plain(s, v, task) and op.edges == 0 and not e.replayed and not (s.full and op.windowed):
+        e.start = s.g[0].now
+        enter_books(s, v, task)
+        free_visit(s, v)
+    else:
+        admit(s, v, task)
+
+
+@apart
+def admit(s: State, v: int, task: int) -> None:
+    """The item whose turn has come: serve it, hold it or drop it."""
+    g, e, t = s.g[0], s.visits[v], s.tasks[task]
+    if e.kind == TUPLE and e.birth < g.oldest:
+        g.overdue += 1
+    if e.kind != TUPLE:
+        e.start = g.now
+        if s.full and e.kind == MARK:
+            e.ticket = note_turn(s)
+        if s.full and e.kind == MAIL and turn(s, v, task):
+            return
+        if s.full and e.kind == BUNDLE:
+            open_bundle(s, v, task)
+            return
+        serve(s, v, task, e.birth, PASSED if e.kind == MARK else END)
+        return
+    if s.full and s.units[e.unit].retired:
+        drop(s, v, task, MOVED)
+        free_visit(s, v)
+    elif s.full and t.rules != NONE and held_by_rule(s, v, task):
+        put_aside(s, v, task)
+    elif not s.units[e.unit].live:
+        hold(s, v)
+    elif g.drops and not g.clean and position(s, e.unit, e.id) != NONE:
+        if g.duplicate > 0 and t.has_service:
+            e.start = g.now
+            e.arrived = REFUSED
+            serve(s, v, task, g.duplicate, END)
+            return
+        drop(s, v, task, DUPLICATE)
+        free_visit(s, v)
+    elif not t.has_service:
+        e.start = g.now
+        complete(s, v, task)
+        free_visit(s, v)
+    else:
+        begin(s, v, task)
+
+
+@kernel
+def note_turn(s: State) -> int:
+    """A number as of a sending: what has a later one came up after this turn."""
+    number = s.g[0].serial
+    s.g[0].serial = number + 1
+    return number
+
+
+@kernel
+def open_bundle(s: State, v: int, task: int) -> None:
+    """The turn of tuples that were sent again as one message: they come in front, behind what is there already."""
+    t = s.tasks[task]
+    t.queue_n += 1  # it was not counted: only tuples are
+    one = s.visits[v].birth
+    free_visit(s, v)
+    while one != NONE:
+        e = s.visits[one]
+        following = e.next
+        if e.wire:
+            e.wire = 0
+            e.ticket = ticket(s, t.host)
+            e.arrived = 1
+            append_in_front(s, one, task)
+        else:
+            free_visit(s, one)  # its sender died before it had left
+        one = following
+
+
+@kernel
+def drop_bundle(s: State, v: int, task: int) -> None:
+    """The tuples of a bundle end with their receiver, but for those that had ended with their sender."""
+    one = s.visits[v].birth
+    free_visit(s, v)
+    while one != NONE:
+        following = s.visits[one].next
+        if s.visits[one].wire:
+            s.visits[one].wire = 0
+            drop(s, one, task, CRASHED)
+        free_visit(s, one)
+        one = following
+
+
+@kernel
+def append_in_front(s: State, v: int, task: int) -> None:
+    """Ahead of the queue, behind what is already in front, whether the task has a service or not."""
+    t = s.tasks[task]
+    s.visits[v].next = NONE
+    if t.front_tail == NONE:
+        t.front_head = v
+    else:
+        s.visits[t.front_tail].next = v
+    t.front_tail = v
+    if s.visits[v].kind == TUPLE:
+        t.front_n += 1
+
+
+@inlined
+def take_head(s: State, task: int) -> int:
+    """Take the first item off the lanes of the task, one of which must not be empty."""
+    t = s.tasks[task]
+    if t.front_head != NONE:
+        v = t.front_head
+        t.front_head = s.visits[v].next
+        if t.front_head == NONE:
+            t.front_tail = NONE
+        if s.visits[v].kind == TUPLE:
+            t.front_n -= 1
+        return v
+    v = t.queue_head
+    t.queue_head = s.visits[v].next
+    prefetch(s.visits, max(0, t.queue_head))
+    if t.queue_head == NONE:
+        t.queue_tail = NONE
+    t.queue_n -= 1
+    if s.full and t.places > 0 and s.visits[v].kind == TUPLE:
+        leave_place(s, task)
+    return v
+
+
+@apart
+def dispatch(s: State, cores: int) -> None:
+    """Start services until no core is free or no task can go on."""
+    start_services(s, cores)
+
+
+@inlined
+def start_services(s: State, cores: int) -> None:
+    """Start services until no core is free or no task can go on; by priority, then by arrival at the host."""
+    c = s.cores[cores]
+    while c.free > 0:
+        best, first = NONE, NEVER
+        task = c.first
+        while task != NONE:
+            t = s.tasks[task]
+            head = t.front_head if t.front_head != NONE else t.queue_head
+            turn = s.visits[max(0, head)].ticket - t.lead  # read in any case: whether something waits is hard to guess
+            turn = NEVER if (head == NONE) | (t.idle_threads <= 0) else turn
+            best = task if turn < first else best
+            first = min(first, turn)
+            task = t.next_on_cores
+        if best == NONE:
+            return
+        v = take_head(s, best)
+        if is_plain(s, v, best) and (not s.full or s.tasks[best].has_service):
+            begin(s, v, best)
+        else:
+            admit(s, v, best)
+
+
+@kernel
+def put_in_front(s: State, v: int, task: int) -> None:
+    """Ahead of the queue, behind what is already in front; nothing is dispatched yet."""
+    t = s.tasks[task]
+    if not t.has_service:
+        admit(s, v, task)
+        return
+    append_in_front(s, v, task)
+
+
+@inlined
+def put_in_queue(s: State, v: int, task: int) -> None:
+    """Behind all others; nothing is dispatched yet."""
+    t = s.tasks[task]
+    s.visits[v].next = NONE
+    if t.queue_tail == NONE:
+        t.queue_head = v
+    else:
+        s.visits[t.queue_tail].next = v
+    t.queue_tail = v
+    t.queue_n += 1
+
+
+@inlined
+def stop_serving(s: State, v: int, task: int) -> None:
+    """Take an item off the list of those in service."""
+    t = s.tasks[task]
+    before, one = NONE, t.serving_head
+    while one != v:
+        before, one = one, s.visits[one].next
+    following = s.visits[v].next
+    if before == NONE:
+        t.serving_head = following
+    else:
+        s.visits[before].next = following
+    if t.serving_tail == v:
+        t.serving_tail = before
+
+
+@inlined
+def ticket(s: State, host: int) -> int:
+    """The next place in the order of arrivals at this host."""
+    s.hosts[host].tickets += 1
+    return s.hosts[host].tickets

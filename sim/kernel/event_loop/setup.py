@@ -1,0 +1,222 @@
+"""The arrays of a run before its first instant, from its plan."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState
+from models.scenario.key_groups import groups_of_keys
+from models.units import to_ns
+from sim.control.cluster import Cluster, RunPlan
+from sim.draws import code_of
+from sim.kernel.event_loop.event_time_setup import operator_fields
+from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD
+from sim.kernel.event_loop.state import (
+    BROADCAST,
+    EDGE,
+    FIXED,
+    FORWARD,
+    GLOBAL,
+    GROUPED,
+    KEYED,
+    NO_STATE,
+    NONE,
+    OPERATOR,
+    PER_KEY,
+    PER_TUPLE,
+    RECENT,
+    SHUFFLE,
+    SOURCE,
+    UNIT,
+)
+from sim.kernel.event_loop.task_records import CORES, HOST, TASK
+from sim.kernel.tools.draws import OPERATOR_DRAWS, pack_draws
+from sim.kernel.tools.memory_layout import records
+from sim.operator_plan import OperatorPlan
+from sim.pace import FAR_NS, FULL
+
+
+def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The one record of counters (1,)."""
+    tolerance = plan.scenario.fault_tolerance
+    made = np.zeros(1, GLOBAL)
+    made["latency"] = plan.latency_ns
+    made["drops"], made["replays"] = plan.drops_duplicates, plan.replays
+    made["logs"], made["clean"] = plan.may_fail, 1
+    made["full_kind"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
+    made["remote_rate"] = tolerance.remote_bytes_per_s or 0.0
+    made["warmup"] = to_ns(plan.scenario.warmup_s)
+    made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
+    made["free_parcel"] = NONE
+    for name in ("free_visit", "free_node", "free_chunk", "free_transfer", "free_note", "dispatch", "asked", "refill"):
+        made[name] = NONE
+    made["duplicate"] = plan.duplicate_ns
+    made["free_rule"] = made["acting"] = made["vacant"] = NONE
+    most = 1
+    for index, operator in enumerate(operators):
+        own = edges[operator["first_edge"] : operator["first_edge"] + operator["edges"]]
+        targets = int(np.where(own["kind"] == BROADCAST, own["units"], 1).sum())
+        outputs = 1 if operator["is_source"] else int(np.ceil(plan.operators[index].description.selectivity))
+        most = max(most, targets * outputs)
+    made["fan_out"] = most
+    made["counts"] = plan.counts
+    made["forgets"] = plan.may_fail and plan.drops_duplicates and not has_event_time(plan)
+    made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
+    return made
+
+
+def needs_more(plan: RunPlan) -> bool:
+    """Whether the run has more than tuples that are served first come first served, and their checkpoints.
+
+    Counting what each key group does is more, too.
+    """
+    sharing = any(group.cpu == "processor-sharing" or group.load is not None for group in plan.host_groups)
+    return sharing or plan.counts or plan.bounded or plan.fair or has_event_time(plan)
+
+
+def has_event_time(plan: RunPlan) -> bool:
+    """Whether there are windows, timers, or states of the last time."""
+    return any(_has_event_time(operator) for operator in plan.operators)
+
+
+def _has_event_time(operator: OperatorPlan) -> bool:
+    windows = operator.timed or operator.windows is not None or bool(operator.timer_ns)
+    return windows or isinstance(operator.description.state, WindowState)
+
+
+def operator_records(plan: RunPlan) -> np.ndarray:
+    """What is fixed about each operator (n_operators,)."""
+    made = np.zeros(len(plan.operators), OPERATOR)
+    edge = 0
+    for record, operator in zip(made, plan.operators, strict=True):
+        description = operator.description
+        record["code"], record["bytes"], record["threads"] = operator.code, operator.output_bytes, description.threads
+        record["first_edge"], record["edges"] = edge, len(operator.edges)
+        edge += len(operator.edges)
+        record["has_service"] = description.service is not None
+        record["is_source"], record["is_sink"] = operator.is_source, operator.is_sink
+        record["priority"] = description.priority
+        record["buffer"] = description.buffer or 0
+        record["serialise"] = description.serialise_bytes_per_s or 0.0
+        state = description.state
+        record["state_model"] = NO_STATE
+        if isinstance(state, PerKeyState):
+            record["state_model"], record["state_entry"] = PER_KEY, state.entry_bytes
+        elif isinstance(state, PerTupleState):
+            record["state_model"], record["state_entry"] = PER_TUPLE, state.entry_bytes
+        elif isinstance(state, FixedState):
+            record["state_model"], record["state_entry"] = FIXED, state.group_bytes
+        elif isinstance(state, WindowState):
+            record["state_model"], record["state_entry"] = RECENT, state.entry_bytes
+    operator_fields(made, plan)
+    return made
+
+
+def edge_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
+    """What is fixed about each edge (n_edges,), and the key groups of keys that they refer to."""
+    kinds = {"broadcast": BROADCAST, "forward": FORWARD, "shuffle": SHUFFLE}
+    rows, tables, offset = [], [], 0
+    for operator in plan.operators:
+        for edge in operator.edges:
+            made = np.zeros((), EDGE)
+            down = edge.down
+            made["units"], made["first_unit"] = down.description.groups, plan.first_unit[down.index]
+            made["down"] = down.index
+            made["code"], made["takes"], made["takes_code"] = edge.shuffle_code, edge.share, edge.takes_code
+            made["copy_code"] = edge.copy_code or 0
+            if edge.partitioning != "key":
+                made["kind"] = kinds[edge.partitioning]
+            elif edge.grouped:
+                made["kind"] = GROUPED
+            else:
+                made["kind"], made["table"] = KEYED, offset
+                table = groups_of_keys(edge.key_count, down.description.groups).astype(np.int32)
+                tables.append(table)
+                offset += table.size
+            rows.append(made)
+    edges = np.array(rows, EDGE) if rows else np.zeros(0, EDGE)
+    return edges, np.concatenate(tables) if tables else np.zeros(1, np.int32)
+
+
+def draw_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
+    """The laws of each operator's draws (n_operators,), and the cumulative weights that they refer to."""
+    records = np.zeros(len(plan.operators), OPERATOR_DRAWS)
+    cumulative, offset = [np.ones(1)], 1
+    for index, operator in enumerate(plan.operators):
+        records[index], weights = pack_draws(
+            operator.description, plan.scenario.seed, plan.replication, operator.name, offset
+        )
+        cumulative.append(weights)
+        offset += weights.size
+    return records, np.concatenate(cumulative)
+
+
+def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
+    """The hosts (n_hosts,), and the cores that the tasks of a host share."""
+    hosts = records(len(plan.host_groups), HOST)
+    cores = np.zeros(max(1, len(hosts)), CORES)
+    cores["first"] = cores["last"] = NONE
+    for index, group in enumerate(plan.host_groups):
+        record = hosts[index]
+        record["rate"], record["speed"] = group.network_bytes_per_s or 0.0, group.speed
+        record["alive"], record["believed"], record["shared"] = 1, 1, group.cpu == "shared"
+        record["cores"], record["core_count"] = index, group.cores
+        cores[index]["free"] = group.cores
+        record["even"] = record["paced"] = group.cpu == "processor-sharing"
+        record["pace"], record["root"], record["next_time"] = FULL, NONE, FAR_NS
+        record["fair"] = plan.fair and group.network_bytes_per_s is not None
+        record["alarm"] = record["first_lane"] = record["last_lane"] = NONE
+    return hosts, cores
+
+
+def unit_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
+    """The units (n_units,), live and empty."""
+    units = records(len(cluster.unit_task), UNIT)
+    for name in ("held_head", "held_tail", "log_first", "log_last", "out_pair", "in_pair", "replay_task"):
+        units[name] = NONE
+    units["operator"], units["index"], units["task"] = cluster.unit_operator, cluster.unit_index, cluster.unit_task
+    units["planned"] = [NONE if holder is None else holder for holder in cluster.planned_holder]
+    units["live"] = 1
+    units["first_key"] = _first_keys(plan, cluster)
+    units["group"] = units["owner"] = np.arange(len(units))
+    units["routes"] = units["stored_from"] = units["adopted_from"] = NONE
+    units["replayed_at"] = NONE
+    units["epoch"] = 1
+    units["is_source"] = [plan.operators[operator].is_source for operator in cluster.unit_operator]
+    units["is_sink"] = [plan.operators[operator].is_sink for operator in cluster.unit_operator]
+    return units
+
+
+def _first_keys(plan: RunPlan, cluster: Cluster) -> list[int]:
+    """Where the keys of each unit begin in a table of keys.
+
+    Of an operator that gets its tuples by key each key has one unit, so that all its units have one range together.
+    Else each unit has a range somewhere.
+    """
+    found, first = [], 0
+    for operator in plan.operators:
+        inputs = [edge for upstream in plan.operators for edge in upstream.edges if edge.down is operator]
+        by_key = all(edge.partitioning == "key" for edge in inputs)
+        found.append(first if by_key else NONE)
+        if by_key and isinstance(operator.description.state, PerKeyState):
+            first += max([operator.description.groups, *(edge.key_count for edge in inputs)])
+    return [
+        (found[operator] if found[operator] != NONE else unit * SPREAD) & FIRST_KEYS
+        for unit, operator in enumerate(cluster.unit_operator)
+    ]
+
+
+def task_records(room: int) -> np.ndarray:
+    """Room for tasks."""
+    return records(room, TASK)
+
+
+def source_records(plan: RunPlan, cluster: Cluster, room: int) -> np.ndarray:
+    """One record for each source unit, with an empty buffer of `room` births."""
+    own = [unit for unit, operator in enumerate(cluster.unit_operator) if plan.operators[operator].is_source]
+    made = np.zeros(len(own), SOURCE)
+    for k, unit in enumerate(own):
+        name = plan.operators[cluster.unit_operator[unit]].name
+        made[k]["code"] = code_of("source", name, cluster.unit_index[unit])
+        made[k]["unit"], made[k]["offset"], made[k]["room"], made[k]["more"] = unit, k * room, room, 1
+    return made

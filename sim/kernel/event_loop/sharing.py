@@ -1,0 +1,379 @@
+"""Processors whose cores are shared evenly, or whose pace others change: all services of a host at the same pace.
+
+`done` of a host, in nanoseconds and parts of one, is the work that a service would have got done since the host's first
+instant here: every service gets the same at the same time, so each ends when `done` reaches the `end` that it was given
+at its start. They are a pairing heap (Fredman, Sedgewick, Sleator and Tarjan 1986) by end, task and order of start,
+linked by `child` and `sibling`.
+
+The event of the next end cannot be taken back when that moves. So each host has a stack of the events that it has set,
+earliest on top: one is set only where none comes before or with the next end, and one that comes too early looks again.
+The stack is short; an event that no longer has a place in it is found to be nobody's end when it comes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.clock import SERVICE
+from sim.kernel.event_loop.counting import count_work
+from sim.kernel.event_loop.events import push, task_of
+from sim.kernel.event_loop.state import DUE, END, MARK, NEVER, NONE, STALE, TUPLE
+from sim.kernel.event_loop.task_records import WAKES
+from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
+from sim.pace import FAR_NS, FULL, PARTS
+
+_MOST = 1 << 62
+
+
+@kernel
+def times_fraction(a: int, num: int, den: int) -> tuple[Any, Any]:
+    """Quotient and rest of a * num / den for 0 <= a < den < 2^61, whatever a * num is; exact."""
+    quotient, rest, bit = np.int64(0), np.int64(0), np.int64(1)
+    while bit <= num >> 1:
+        bit <<= 1
+    while bit > 0:
+        quotient, rest = 2 * quotient, 2 * rest
+        if num & bit:
+            rest += a
+        while rest >= den:
+            rest -= den
+            quotient += 1
+        bit >>= 1
+    return quotient, rest
+
+
+@kernel
+def _product(a: int, num: int, den: int) -> tuple[Any, Any]:
+    """Quotient and rest of a * num / den, where the quotient fits."""
+    whole, rest = a // den, a % den
+    if num <= _MOST // den:
+        return whole * num + rest * num // den, rest * num % den
+    quotient, left = times_fraction(rest, num, den)
+    return whole * num + quotient, left
+
+
+@kernel
+def work_in(span: int, num: int, den: int) -> tuple[Any, Any]:
+    """Work that is done in a span at num / den <= 1, rounded down: nanoseconds, and parts of one."""
+    if num == den:
+        return np.int64(span), np.int64(0)
+    whole, rest = _product(span, num, den)
+    return whole, rest * PARTS // den
+
+
+@kernel
+def span_for(work: int, part: int, num: int, den: int) -> Any:
+    """Time that so many nanoseconds of work, and parts of one, take at num / den <= 1, rounded up.
+
+    FAR_NS or about that where it is longer. There are less than 2^24 services on a host, so that all fits.
+    """
+    if num == den:
+        return np.int64(work) + (1 if part > 0 else 0)
+    if work // num >= FAR_NS // den:
+        return np.int64(FAR_NS)
+    whole, rest = _product(work, den, num)
+    unit = num * PARTS
+    return whole + (rest * PARTS + part * den + unit - 1) // unit
+
+
+@kernel
+def rate(s: State, host: int) -> tuple[Any, Any]:
+    """Work that a service gets done in a nanosecond, as a fraction."""
+    h = s.hosts[host]
+    n, cores = np.int64(h.in_service), np.int64(h.core_count)
+    if h.even and n > cores:
+        return h.pace * cores, FULL * n
+    return np.int64(h.pace), np.int64(FULL)
+
+
+@kernel
+def done_by(s: State, host: int, time: int) -> tuple[Any, Any]:
+    """What `done` is at an instant that is not before the last change, if nothing changes until then; and its part."""
+    h = s.hosts[host]
+    num, den = rate(s, host)
+    work, part = work_in(time - h.changed, num, den)
+    part += h.done_part
+    return h.done + work + part // PARTS, part % PARTS
+
+
+@kernel
+def settle(s: State, host: int) -> None:
+    """Bring `done` up to now: something changes."""
+    h, now, warmup = s.hosts[host], s.g[0].now, s.g[0].warmup
+    if not h.warm and now >= warmup:
+        h.warm = 1
+        h.done_before, h.before_part = done_by(s, host, warmup)
+    h.done, h.done_part = done_by(s, host, now)
+    h.changed = now
+
+
+@kernel
+def _before(s: State, one: int, other: int) -> bool:
+    """Whether a service ends before another one."""
+    a, b = s.services[one], s.services[other]
+    if a.end != b.end:
+        return a.end < b.end
+    if a.part != b.part:
+        return a.part < b.part
+    if a.task != b.task:
+        return a.task < b.task
+    return a.serial < b.serial
+
+
+@kernel
+def _meld(s: State, one: int, other: int) -> int:
+    """The heap of two, neither of which has siblings."""
+    if one == NONE:
+        return other
+    if other == NONE:
+        return one
+    if _before(s, other, one):
+        one, other = other, one
+    s.services[other].sibling = s.services[one].child
+    s.services[one].child = other
+    return one
+
+
+@kernel
+def _without_root(s: State, root: int) -> int:
+    """The heap of the root's children: in pairs from the first to the last, then from the last pair to the first."""
+    pairs, one = NONE, s.services[root].child
+    while one != NONE:
+        other = s.services[one].sibling
+        s.services[one].sibling = NONE
+        following = NONE
+        if other != NONE:
+            following = s.services[other].sibling
+            s.services[other].sibling = NONE
+        pair = _meld(s, one, other)
+        s.services[pair].sibling = pairs
+        pairs, one = pair, following
+    made = NONE
+    while pairs != NONE:
+        following = s.services[pairs].sibling
+        s.services[pairs].sibling = NONE
+        made = _meld(s, made, pairs)
+        pairs = following
+    return made
+
+
+@kernel
+def _enter(s: State, v: int, task: int, host: int, begin: int, work: int, before: int) -> None:
+    """A service of so much work, at whose start `done` was `begin`; `before` it in the list of the task."""
+    g, h, one = s.g[0], s.hosts[host], s.services[v]
+    one.begin = begin
+    one.end = begin + work
+    one.part = h.done_part
+    one.serial = g.serial
+    g.serial += 1
+    one.task = task
+    one.before = before
+    one.child = one.sibling = NONE
+    h.in_service += 1
+    h.root = _meld(s, h.root, v)
+
+
+@kernel
+def begin_service(s: State, v: int, task: int, work: int, before: int) -> None:
+    """A service of so much work begins; it is in the list of those of the task already."""
+    host = s.tasks[task].host
+    settle(s, host)
+    _enter(s, v, task, host, s.hosts[host].done, work, before)
+    set_end(s, host)
+
+
+@kernel
+def set_end(s: State, host: int) -> None:
+    """The next end, from what is in service and the pace now."""
+    h, now = s.hosts[host], s.g[0].now
+    h.next_time = FAR_NS
+    if h.root == NONE:
+        return
+    first = s.services[h.root]
+    num, den = rate(s, host)
+    left, part = first.end - h.done, first.part - h.done_part
+    if part < 0:
+        left, part = left - 1, part + PARTS
+    if left < 0:  # it ends now: rounding up has done more than its work
+        h.next_time = now
+    else:
+        h.next_time = min(FAR_NS, now + span_for(left, part, num, den))
+    h.next_task = first.task
+    _wake(s, host)
+
+
+@kernel
+def _wake(s: State, host: int) -> None:
+    """See that an event comes at the next end or before it."""
+    h = s.hosts[host]
+    time, task = h.next_time, h.next_task
+    if time >= FAR_NS:
+        return
+    n = h.wakes
+    if n > 0:
+        top = h.wake_time[n - 1]
+        if top < time or (top == time and h.wake_task[n - 1] <= task):
+            return
+    if n == WAKES:
+        for k in range(WAKES - 1):
+            h.wake_time[k] = h.wake_time[k + 1]
+            h.wake_task[k] = h.wake_task[k + 1]
+        n = WAKES - 1
+    h.wake_time[n] = time
+    h.wake_task[n] = task
+    h.wakes = n + 1
+    push(s, time, SERVICE + task, s.g[0].serial, DUE, host)
+    s.g[0].serial += 1
+
+
+@kernel
+def ended(s: State, host: int, task: int) -> Any:
+    """An event of a host and a task has come: the service that ends now, first in the list of its task; or NONE."""
+    g, h = s.g[0], s.hosts[host]
+    n = h.wakes
+    if n > 0 and h.wake_time[n - 1] == g.now and h.wake_task[n - 1] == task:
+        h.wakes = n - 1
+    if h.next_time != g.now or h.next_task != task:
+        _wake(s, host)
+        return NONE
+    settle(s, host)
+    v = np.int64(h.root)
+    h.root = _without_root(s, h.root)
+    h.in_service -= 1
+    _account(s, v, host)
+    _put_first(s, v, task)
+    # The loop adds the time in service, which is more than the work.
+    one = s.services[v]
+    less = one.end - one.begin - (g.now - s.visits[v].start)
+    s.tasks[task].busy += less
+    if g.counts:
+        count_work(s, v, less)
+    set_end(s, host)
+    return v
+
+
+@kernel
+def _put_first(s: State, v: Any, task: int) -> None:
+    """Move a service to the head of its task's list, from which it is taken off next."""
+    t, before = s.tasks[task], s.services[v].before
+    if t.serving_head == v:
+        return
+    following = s.visits[v].next
+    s.visits[before].next = following
+    if following == NONE:
+        t.serving_tail = before
+    else:
+        s.services[following].before = before
+    s.visits[v].next = t.serving_head
+    s.services[t.serving_head].before = v
+    t.serving_head = v
+
+
+@kernel
+def _used(s: State, v: Any, done: int, part: int, before: int, before_part: int) -> Any:
+    """CPU time of a service from the warm-up, at whose end `done` was `before`, until `done` is that."""
+    one = s.services[v]
+    work = one.end - one.begin
+    now = min(work, done - one.begin - (1 if part < one.part else 0))
+    return now - max(0, min(work, before - one.begin - (1 if before_part < one.part else 0)))
+
+
+@kernel
+def _account(s: State, v: Any, host: int) -> None:
+    """The books of a task: its tuple ends, or is cut off, now."""
+    g, h, e, one = s.g[0], s.hosts[host], s.visits[v], s.services[v]
+    if e.kind == TUPLE and h.warm and g.now > g.warmup:
+        t = s.tasks[one.task]
+        t.served += g.now - max(e.start, g.warmup)
+        t.used += _used(s, v, h.done, h.done_part, h.done_before, h.before_part)
+
+
+@kernel
+def stop(s: State, host: int, tasks: np.ndarray) -> None:
+    """The host dies with these tasks, whose services are still in their lists."""
+    h = s.hosts[host]
+    settle(s, host)
+    for k in range(tasks.shape[0]):
+        v = s.tasks[tasks[k]].serving_head
+        while v != NONE:
+            _account(s, v, host)
+            v = s.visits[v].next
+    h.root = NONE
+    h.in_service = 0
+    h.next_time = FAR_NS
+
+
+@kernel
+def _is_at(s: State, task: int, host: int) -> bool:
+    return bool(s.tasks[task].alive and s.tasks[task].host == host)
+
+
+@kernel
+def take_over(s: State, host: int) -> None:
+    """What is in service on a host was begun at full pace: it goes on here, and the events of its ends are void."""
+    g, h = s.g[0], s.hosts[host]
+    h.paced = 1
+    h.pace = FULL
+    h.root = NONE
+    h.next_time = FAR_NS
+    h.changed = g.now
+    if g.now >= g.warmup:
+        h.warm = 1
+        h.done_before = g.warmup - g.now
+    for k in range(g.events):
+        event = s.heap[k]
+        if event.kind == END and _is_at(s, event.rank - SERVICE, host):
+            event.kind = STALE
+            s.services[event.ref].end = event.time - g.now
+    for place in range(s.own.shape[0]):
+        own, number = s.own[place], s.matches[s.own.shape[0] + place]
+        if number != NEVER and own.kind == END and _is_at(s, task_of(s, number), host):
+            own.kind = STALE
+            s.services[own.ref].end = (number >> g.task_bits) - g.now
+    for task in range(g.tasks):
+        if s.tasks[task].alive and s.tasks[task].host == host:
+            before, v = NONE, s.tasks[task].serving_head
+            while v != NONE:
+                if s.visits[v].kind != MARK:
+                    begin = s.visits[v].start - g.now
+                    _enter(s, v, task, host, begin, s.services[v].end - begin, before)
+                before, v = v, s.visits[v].next
+    set_end(s, host)
+
+
+@kernel
+def set_pace(s: State, host: int, pace: int) -> None:
+    """So many parts per million of a core's speed are left from now on."""
+    h = s.hosts[host]
+    if not h.paced:
+        if pace == FULL:
+            return
+        take_over(s, host)
+    if pace != h.pace:
+        settle(s, host)
+        h.pace = pace
+        set_end(s, host)
+
+
+@kernel
+def used(s: State, task: int) -> tuple[int, int]:
+    """(time in service, CPU time used in it) of the tuples of a task from the warm-up until now."""
+    g, t = s.g[0], s.tasks[task]
+    host = t.host
+    h = s.hosts[host]
+    served, cpu = t.served, t.used
+    if g.now > g.warmup:
+        done, part = done_by(s, host, g.now)
+        before, before_part = done_by(s, host, max(g.warmup, h.changed))
+        if h.warm:
+            before, before_part = h.done_before, h.before_part
+        v = t.serving_head
+        while v != NONE:
+            if s.visits[v].kind == TUPLE:
+                served += g.now - max(s.visits[v].start, g.warmup)
+                cpu += _used(s, v, done, part, before, before_part)
+            v = s.visits[v].next
+    return served, cpu

@@ -1,0 +1,57 @@
+"""Watermarks on their way: behind what their task has not sent, then over the link as messages of no bytes.
+
+The visit of a watermark has its event time in `key`.
+"""
+
+from __future__ import annotations
+
+from sim.clock import ARRIVAL, RECEIVER
+from sim.kernel.event_loop.channels import departure, new_visit
+from sim.kernel.event_loop.events import push
+from sim.kernel.event_loop.fair_links import post
+from sim.kernel.event_loop.outbox import put_behind
+from sim.kernel.event_loop.state import MARK, MARKED, NONE
+from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
+
+
+@kernel
+def pass_mark(s: State, origin: int, task: int, event: int) -> None:
+    """Send a watermark behind all that the task of origin has left to send."""
+    g, t = s.g[0], s.tasks[origin]
+    v = new_visit(s)
+    e = s.visits[v]
+    e.id = 0
+    e.birth = 0
+    e.key = event
+    e.start = NONE
+    e.next = NONE
+    e.unit = NONE
+    e.ticket = NONE
+    e.origin = origin
+    e.task = task
+    e.kind = MARK
+    e.wire = 0
+    e.arrived = 0
+    e.replayed = 0
+    e.serial = g.serial
+    g.serial += 1
+    if t.unsent_head == NONE:
+        send_mark(s, v)
+    else:
+        put_behind(s, v, origin)
+
+
+@kernel
+def send_mark(s: State, v: int) -> None:
+    """It goes out now."""
+    g, e = s.g[0], s.visits[v]
+    host, origin, task = s.tasks[e.origin].host, e.origin, e.task
+    arrival = g.now
+    if host != s.tasks[task].host:
+        if s.hosts[host].fair:
+            post(s, host, origin, task, 0, MARKED, v, 0)
+            return
+        arrival = departure(s, host, 0, 0) + g.latency
+    push(s, arrival, ARRIVAL + task * RECEIVER + origin, g.serial, MARKED, v)
+    g.serial += 1

@@ -1,0 +1,399 @@
+"""Windows of event time: what a unit knows of the keys in windows that have not ended, and their end.
+
+A *pane* is one window of one unit, in the list of its unit by number; a *cell* is one key in it, in the list of its
+pane by first tuple, and found by (pane, key) in `cell_index`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.kernel.event_loop.channels import emit
+from sim.kernel.event_loop.hash_tables import slot_of
+from sim.kernel.event_loop.state import NONE
+from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.draws import child_id, output_count, output_key
+from sim.kernel.tools.pointer import State
+
+NEVER_ENDS = 2**62
+
+
+@kernel
+def new_note(s: State) -> int:
+    """A place for a tuple that is kept."""
+    g = s.g[0]
+    n = g.free_note
+    g.free_note = s.notes[n].next
+    g.notes_left -= 1
+    return n
+
+
+@kernel
+def free_note(s: State, n: int) -> None:
+    """Nobody needs the tuple any more."""
+    g = s.g[0]
+    s.notes[n].next = g.free_note
+    g.free_note = n
+    g.notes_left += 1
+
+
+@kernel
+def first_open(op: Any, event: int) -> int:
+    """The first window that ends after an event time."""
+    return max(0, (event - op.length) // op.slide + 1)
+
+
+@kernel
+def window_id(window_code: Any, unit: Any, key: Any, window: Any) -> Any:
+    """Id of a key in a window of a unit."""
+    return child_id(child_id(window_code, unit, key), window_code, window)
+
+
+@kernel
+def _pane(s: State, unit: int, window: int, before: int) -> int:
+    """The pane of a window of the unit, made if it is new; `before` is one in front of its place, or NONE."""
+    g, u = s.g[0], s.units[unit]
+    found = u.panes if before == NONE else s.panes[before].next
+    while found != NONE and s.panes[found].window < window:
+        before, found = found, s.panes[found].next
+    if found != NONE and s.panes[found].window == window:
+        return found
+    made = g.free_pane
+    g.free_pane = s.panes[made].next
+    g.panes_left -= 1
+    p = s.panes[made]
+    p.window = window
+    p.cells = 0
+    p.first = p.last = NONE
+    p.next = found
+    if before == NONE:
+        u.panes = made
+    else:
+        s.panes[before].next = made
+    return made
+
+
+@kernel
+def _place(s: State, pane: int, key: int) -> int:
+    """Where the cell stands in the index, or would."""
+    size = s.cell_index.shape[0]
+    k = slot_of(key, pane, size)
+    while s.cell_index[k] != NONE:
+        c = s.cells[s.cell_index[k]]
+        if c.pane == pane and c.key == key:
+            return k
+        k = (k + 1) & (size - 1)
+    return k
+
+
+@kernel
+def _cell(s: State, task: int, pane: int, key: int, end: int) -> int:
+    """The cell of a key in a pane that ends then, made if it is new."""
+    g, p, t = s.g[0], s.panes[pane], s.tasks[task]
+    place = _place(s, pane, key)
+    made = s.cell_index[place]
+    if made != NONE:
+        return made
+    made = g.free_cell
+    g.free_cell = s.cells[made].next
+    g.cells_left -= 1
+    s.cell_index[place] = made
+    c = s.cells[made]
+    c.pane = pane
+    c.key = key
+    c.newest = 0
+    c.next = NONE
+    for side in range(2):
+        c.joined[side] = 0
+        c.first[side] = NONE
+        c.last[side] = NONE
+    if p.last == NONE:
+        p.first = made
+    else:
+        s.cells[p.last].next = made
+    p.last = made
+    p.cells += 1
+    t.next_end = min(t.next_end, end)
+    return made
+
+
+@kernel
+def enter(s: State, unit: int, birth: int, key: int) -> None:
+    """The tuple is in all windows around its event time; of each key a window knows the newest."""
+    u = s.units[unit]
+    op = s.operators[u.operator]
+    pane = NONE
+    for window in range(max(first_open(op, birth), first_open(op, u.event)), birth // op.slide + 1):
+        pane = _pane(s, unit, window, pane)
+        c = s.cells[_cell(s, u.task, pane, key, window * op.slide + op.length)]
+        c.newest = max(c.newest, birth)
+
+
+@kernel
+def matches(s: State, v: int) -> int:
+    """How many tuples of the other input a tuple of a join meets."""
+    e = s.visits[v]
+    op = s.operators[s.units[e.unit].operator]
+    pane = s.units[e.unit].panes
+    window = e.birth // op.slide
+    while pane != NONE and s.panes[pane].window < window:
+        pane = s.panes[pane].next
+    if pane == NONE or s.panes[pane].window > window:
+        return 0
+    found = s.cell_index[_place(s, pane, e.key)]
+    return 0 if found == NONE else s.cells[found].joined[1 - side_of(s, op, e.origin)]
+
+
+@kernel
+def side_of(s: State, op: Any, origin: int) -> int:
+    return 0 if s.tasks[origin].operator == op.joins else 1
+
+
+@kernel
+def pair_id(join_code: Any, one: Any, other: Any) -> Any:
+    """Id of two tuples that a join brings together, in either order."""
+    return child_id(child_id(min(one, other), join_code, 0), max(one, other), 0)
+
+
+@kernel
+def join(s: State, v: int) -> None:
+    """The tuple meets those of the other input that are in its window already, in the order in which they came."""
+    e = s.visits[v]
+    unit, own, birth, key = e.unit, e.id, e.birth, e.key
+    u = s.units[unit]
+    op, draws = s.operators[u.operator], s.draws[u.operator]
+    side = side_of(s, op, e.origin)
+    window = birth // op.slide
+    if window * op.slide + op.length <= u.event:
+        return
+    pane = _pane(s, unit, window, NONE)
+    c = s.cells[_cell(s, u.task, pane, key, window * op.slide + op.length)]
+    n = c.first[1 - side]
+    while n != NONE:
+        other = s.notes[n]
+        result = pair_id(op.window_code, own, other.id)
+        newest = max(birth, other.birth)
+        following = other.next
+        for index in range(output_count(draws, result)):
+            child = child_id(result, op.code, index)
+            emit(s, unit, child, newest, output_key(draws, s.cumulative, child, key))
+        n = following
+    keep_side(s, unit, own, birth, key, side)
+
+
+@kernel
+def keep_side(s: State, unit: int, tuple_id: int, birth: int, key: int, side: int) -> None:
+    """A tuple of a join waits for others of its window, unless that has ended."""
+    u = s.units[unit]
+    op = s.operators[u.operator]
+    window = birth // op.slide
+    end = window * op.slide + op.length
+    if end <= u.event:
+        return
+    c = s.cells[_cell(s, u.task, _pane(s, unit, window, NONE), key, end)]
+    made = new_note(s)
+    node = s.notes[made]
+    node.id = tuple_id
+    node.birth = birth
+    node.next = NONE
+    if c.first[side] == NONE:
+        c.first[side] = made
+    else:
+        s.notes[c.last[side]].next = made
+    c.last[side] = made
+    c.joined[side] += 1
+
+
+@kernel
+def _remove(s: State, pane: int, key: int) -> None:
+    """Take a cell off the index."""
+    size = s.cell_index.shape[0]
+    hole = _place(s, pane, key)
+    k = (hole + 1) & (size - 1)
+    while s.cell_index[k] != NONE:
+        c = s.cells[s.cell_index[k]]
+        home = slot_of(c.key, c.pane, size)
+        if ((k - home) & (size - 1)) >= ((k - hole) & (size - 1)):
+            s.cell_index[hole] = s.cell_index[k]
+            hole = k
+        k = (k + 1) & (size - 1)
+    s.cell_index[hole] = NONE
+
+
+@kernel
+def rehash_cells(cells: np.ndarray, index: np.ndarray, old: np.ndarray) -> None:
+    """Fill a larger, empty index with what stands in the old one."""
+    size = index.shape[0]
+    for i in range(old.shape[0]):
+        if old[i] != NONE:
+            k = slot_of(cells[old[i]].key, cells[old[i]].pane, size)
+            while index[k] != NONE:
+                k = (k + 1) & (size - 1)
+            index[k] = old[i]
+
+
+@kernel
+def nth_unit(s: State, op: Any, k: int) -> int:
+    """Of the units that may be of the operator the k-th: the planned ones, then further instances of any."""
+    return op.first_unit + k if k < op.units else s.units.shape[0] - s.g[0].further + k - op.units
+
+
+@kernel
+def is_there(s: State, unit: int, task: int) -> bool:
+    """Whether the unit is at the task, and not over."""
+    return s.units[unit].task == task and not s.units[unit].retired
+
+
+@kernel
+def due(s: State, task: int, event: int) -> int:
+    """How many cells are in windows of the task that end with this watermark."""
+    t = s.tasks[task]
+    op = s.operators[t.operator]
+    total = 0
+    if t.next_end <= event:
+        for k in range(op.units + s.g[0].further):
+            unit = nth_unit(s, op, k)
+            if is_there(s, unit, task):
+                pane = s.units[unit].panes
+                while pane != NONE and s.panes[pane].window * op.slide + op.length <= event:
+                    total += s.panes[pane].cells
+                    pane = s.panes[pane].next
+    return total
+
+
+@kernel
+def _is_over(s: State, unit: int) -> bool:
+    """Whether the first window of the unit ends with its event time."""
+    u = s.units[unit]
+    op = s.operators[u.operator]
+    return u.panes != NONE and s.panes[u.panes].window * op.slide + op.length <= u.event
+
+
+@kernel
+def end_windows(s: State, task: int) -> None:
+    """Emit for all that ends with the event time of the units: by window, key group, and first tuple of a key."""
+    t = s.tasks[task]
+    op = s.operators[t.operator]
+    while True:
+        window = NONE
+        for k in range(op.units + s.g[0].further):
+            unit = nth_unit(s, op, k)
+            u = s.units[unit]
+            if is_there(s, unit, task) and u.live and _is_over(s, unit):
+                first = s.panes[u.panes].window
+                if window == NONE or first < window:
+                    window = first
+        if window == NONE:
+            break
+        for k in range(op.units + s.g[0].further):
+            unit = nth_unit(s, op, k)
+            u = s.units[unit]
+            if is_there(s, unit, task) and u.live and _is_over(s, unit):
+                pane = u.panes
+                if s.panes[pane].window == window:
+                    u.panes = s.panes[pane].next
+                    _end(s, unit, pane)
+    t.next_end = NEVER_ENDS
+    for k in range(op.units + s.g[0].further):
+        unit = nth_unit(s, op, k)
+        u = s.units[unit]
+        if is_there(s, unit, task) and u.panes != NONE:
+            t.next_end = min(t.next_end, s.panes[u.panes].window * op.slide + op.length)
+
+
+@kernel
+def forget_windows(s: State, unit: int) -> None:
+    """All that the unit knows of windows is gone, without an output."""
+    u = s.units[unit]
+    while u.panes != NONE:
+        pane = u.panes
+        u.panes = s.panes[pane].next
+        _free_pane(s, pane)
+
+
+@kernel
+def _end(s: State, unit: int, pane: int) -> None:
+    """Emit for each key of the pane, where it is not of a join, and forget it."""
+    u, p = s.units[unit], s.panes[pane]
+    op, draws = s.operators[u.operator], s.draws[u.operator]
+    number = p.first
+    while number != NONE and op.joins == NONE:
+        c = s.cells[number]
+        key, newest, number = c.key, c.newest, c.next
+        result = window_id(op.window_code, u.index, key, p.window)
+        for index in range(output_count(draws, result)):
+            child = child_id(result, op.code, index)
+            emit(s, unit, child, newest, output_key(draws, s.cumulative, child, key))
+    _free_pane(s, pane)
+
+
+@kernel
+def _free_pane(s: State, pane: int) -> None:
+    g, p = s.g[0], s.panes[pane]
+    number = p.first
+    while number != NONE:
+        following = s.cells[number].next
+        _forget(s, number)
+        _remove(s, pane, s.cells[number].key)
+        s.cells[number].next = g.free_cell
+        g.free_cell = number
+        g.cells_left += 1
+        number = following
+    p.next = g.free_pane
+    g.free_pane = pane
+    g.panes_left += 1
+
+
+@kernel
+def _forget(s: State, cell: int) -> None:
+    """The tuples that a join kept for the window meet no more."""
+    c = s.cells[cell]
+    for side in range(2):
+        n = c.first[side]
+        while n != NONE:
+            following = s.notes[n].next
+            free_note(s, n)
+            n = following
+
+
+@kernel
+def remember(s: State, unit: int, birth: int) -> None:
+    """The state keeps the tuple until one comes that is newer by its length, and what checkpoints need longer."""
+    g, u = s.g[0], s.units[unit]
+    u.newest = max(u.newest, birth)
+    after = u.newest
+    if g.logs and u.stored:
+        after = u.newest_stored
+    elif g.logs and u.saving:
+        after = u.newest_pending
+    after -= s.operators[u.operator].state_length
+    while u.recent_first != NONE and s.notes[u.recent_first].birth <= after:
+        gone = u.recent_first
+        u.recent_first = s.notes[gone].next
+        free_note(s, gone)
+    n = new_note(s)
+    node = s.notes[n]
+    node.birth = birth
+    node.pos = u.applied
+    node.next = NONE
+    if u.recent_first == NONE:
+        u.recent_first = n
+    else:
+        s.notes[u.recent_last].next = n
+    u.recent_last = n
+
+
+@kernel
+def recent(s: State, unit: int, first: int) -> int:
+    """How many tuples the state keeps, of those applied from number `first` on."""
+    u = s.units[unit]
+    after = u.newest - s.operators[u.operator].state_length
+    total = 0
+    n = u.recent_first
+    while n != NONE:
+        if s.notes[n].birth > after and s.notes[n].pos >= first:
+            total += 1
+        n = s.notes[n].next
+    return total

@@ -1,0 +1,393 @@
+"""Checkpoints in the scan: a span is done as if there were none, then come those of the span, in order of time.
+
+The same life as in `sim.kernel.event_loop.checkpoints`: a snapshot at its instant, stored at its holder one latency
+later or when the remote store has written it, and one more latency later upstream forgets what it covers. All that
+changes is what is kept, and so the size of snapshots. Where writing a snapshot takes time that must be known at its
+instant: a span ends there, and the next begins with the snapshot.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER, SERVICE
+from sim.kernel.event_loop.state import (
+    AT_REMOTE,
+    CHECKPOINTED,
+    END,
+    FIXED,
+    NONE,
+    PER_KEY,
+    PER_TUPLE,
+    STORED,
+    TRIM,
+    TRIMMED,
+)
+from sim.kernel.scan.heap import put, remove_first
+from sim.kernel.scan.kept import FAR, free_log, log_piece
+from sim.kernel.scan.servers import earliest, occupy
+from sim.kernel.scan.state import LOG_CHUNK, ScanState
+from sim.kernel.tools.compiling import kernel
+
+_NS = 1e9
+_REMOTE, _NO_HOST = -1, -2  # as holders
+_SECOND = 1_000_000_000
+
+
+@kernel
+def books_fit(s: ScanState) -> bool:
+    """Whether there is room for all checkpoints of a span: one of each unit at the most."""
+    b, units = s.books[0], s.saved.shape[0]
+    if s.happenings.shape[0] - b.happenings < units + 2 or s.checkpoint_rows.shape[0] - b.checkpoint_rows < units:
+        return False
+    return s.count_rows.shape[0] - b.count_rows >= 4 * s.messages.shape[0] + 8
+
+
+@kernel
+def keep_books(s: ScanState) -> None:
+    """Take the checkpoints of the span, and store and forget what is due before its end."""
+    g, b = s.g[0], s.books[0]
+    n = s.round_units.shape[0]
+    while True:
+        due = b.happenings > 0 and s.happenings[0].time < g.end
+        now = s.happenings[0].time if due else g.end
+        if n > 0:
+            at = b.round_begin + s.round_offsets[b.round_next]
+            if at < g.end and at <= now:  # control comes before messages
+                _next_turn(s, at)
+                continue
+        if not due:
+            return
+        kind = s.happenings[0].kind
+        if kind == TRIM:
+            _forget(s)
+        elif kind == STORED:
+            _stored(s)
+        elif kind == AT_REMOTE:
+            _at_remote(s)
+        else:
+            _written(s)
+
+
+@kernel
+def take_turns(s: ScanState) -> None:
+    """Where snapshots take time: those that are due at the begin of a span."""
+    g, b = s.g[0], s.books[0]
+    if b.cuts:
+        while b.round_begin + s.round_offsets[b.round_next] == g.begin:
+            _next_turn(s, g.begin)
+
+
+@kernel
+def next_cut(s: ScanState) -> int:
+    """When the next snapshot that takes time is due."""
+    b, n = s.books[0], s.round_units.shape[0]
+    if b.cuts:
+        for k in range(b.round_next, b.round_next + n):
+            unit = s.round_units[k if k < n else k - n]
+            if s.operators[s.unit_operator[unit]].serialise > 0 and not s.saved[unit].is_sink:
+                return b.round_begin + (s.round_offsets[k] if k < n else s.round_offsets[k - n] + b.interval)
+    return FAR
+
+
+@kernel
+def _next_turn(s: ScanState, at: int) -> None:
+    """The unit whose turn it is in the round, and then that of the next."""
+    b = s.books[0]
+    _turn_of(s, s.round_units[b.round_next], at)
+    b.round_next += 1
+    if b.round_next == s.round_units.shape[0]:
+        b.round_next = 0
+        b.round_begin += b.interval
+
+
+@kernel
+def _turn_of(s: ScanState, unit: int, at: int) -> None:
+    """It is the unit's turn in the round; what it did from then on counts for the next one."""
+    b, u = s.books[0], s.saved[unit]
+    count = u.applied - u.applied_after
+    if u.is_sink:
+        _tell_upstream(s, unit, at if u.pool else count, at)
+    elif not u.on_its_way and u.holder != _NO_HOST:
+        _take(s, unit, count, at)
+        u.touched = u.touched_after
+        u.low = u.epoch + 1
+        u.applied_then = count
+        u.sent_then = u.sent - u.sent_after
+    else:
+        u.touched += u.touched_more
+    u.applied_after = 0
+    u.sent_after = 0
+    u.keys_after = 0
+    u.touched_more = 0
+    u.touched_after = 0
+    u.epoch += 1
+    u.instant += b.interval
+
+
+@kernel
+def _rounded(number: int, each: float) -> Any:
+    return np.int64(np.rint(number * each))
+
+
+@kernel
+def _state_bytes(s: ScanState, unit: int, keys: int, tuples: int) -> int:
+    """Size of a state of so many keys, or tuples."""
+    op = s.operators[s.unit_operator[unit]]
+    if op.state_model == PER_KEY:
+        return _rounded(keys, op.state_entry)
+    if op.state_model == PER_TUPLE:
+        return _rounded(tuples, op.state_entry)
+    if op.state_model == FIXED:
+        return _rounded(1, op.state_entry)
+    return 0
+
+
+@kernel
+def _take(s: ScanState, unit: int, count: int, at: int) -> None:
+    """A snapshot of the unit, which is work at its task if writing it takes time."""
+    b, u = s.books[0], s.saved[unit]
+    size = s.operators[s.unit_operator[unit]].bytes if b.keeps else 0
+    sent = u.sent - u.sent_after
+    full = b.full_kind or not u.stored
+    whole = _state_bytes(s, unit, u.keys - u.keys_after, count) + (sent - u.forgotten) * size
+    changed = _state_bytes(s, unit, u.touched, count - u.applied_then) + (sent - u.sent_then) * size
+    u.on_its_way = 1
+    task = s.unit_task[unit]
+    row = s.checkpoint_rows[b.checkpoint_rows]
+    row.operator = s.unit_operator[unit]
+    row.unit = s.unit_index[unit]
+    row.owner = s.task_host[task]
+    row.holder = u.holder
+    row.taken = at
+    row.stored = NONE
+    row.bytes = whole if full else changed
+    row.full = full
+    number = b.checkpoint_rows
+    b.checkpoint_rows = number + 1
+    rate = s.operators[row.operator].serialise
+    if u.pool:
+        count = at
+    if rate > 0:
+        end = max(at, earliest(s, task)) + _writing_ns(row.bytes, rate)
+        occupy(s, task, end)
+        put(s, end, SERVICE + task, END, unit, count, whole, number)
+    else:
+        _ship(s, at, unit, count, whole, number)
+
+
+@kernel
+def _writing_ns(size: int, rate: float) -> Any:
+    """How long it takes to write a snapshot."""
+    return max(1, np.int64(np.rint(size * _NS / rate)))
+
+
+@kernel
+def _written(s: ScanState) -> None:
+    """A snapshot was written, which took its task a while."""
+    e = s.happenings[0]
+    row = s.checkpoint_rows[e.row]
+    s.servers[s.unit_task[e.unit]].busy += _writing_ns(row.bytes, s.operators[row.operator].serialise)
+    at, unit, count, whole, number = e.time, e.unit, e.count, e.bytes, e.row
+    b = s.books[0]
+    b.written_at = at
+    b.written_by = s.unit_task[unit]
+    remove_first(s)
+    _ship(s, at, unit, count, whole, number)
+
+
+@kernel
+def _ship(s: ScanState, at: int, unit: Any, count: int, whole: int, number: int) -> None:
+    """A checkpoint goes on its way."""
+    _count(s, CHECKPOINTED, at, 1, s.checkpoint_rows[number].bytes)
+    holder = s.saved[unit].holder
+    kind = AT_REMOTE if holder == _REMOTE else STORED
+    rank = MESSAGE + (HOST_RECEIVER + holder + 1) * RECEIVER + s.unit_task[unit]
+    put(s, at + s.g[0].latency, rank, kind, unit, count, whole, number)
+
+
+@kernel
+def _at_remote(s: ScanState) -> None:
+    """The remote store writes one checkpoint after the other, in order of arrival."""
+    b = s.books[0]
+    e = s.happenings[0]
+    begin = max(e.time, b.remote_free)
+    if b.remote_rate > 0:
+        begin += np.int64(np.rint(s.checkpoint_rows[e.row].bytes * _NS / b.remote_rate))
+    b.remote_free = begin
+    rank, unit, count, whole, row = e.rank, e.unit, e.count, e.bytes, e.row
+    remove_first(s)
+    put(s, begin, rank, STORED, unit, count, whole, row)
+
+
+@kernel
+def _stored(s: ScanState) -> None:
+    """A checkpoint has come to its holder."""
+    e = s.happenings[0]
+    u = s.saved[e.unit]
+    u.on_its_way = 0
+    u.stored = 1
+    u.stored_bytes = e.bytes
+    s.checkpoint_rows[e.row].stored = e.time
+    at, unit, count = e.time, e.unit, e.count
+    remove_first(s)
+    _tell_upstream(s, unit, count, at)
+
+
+@kernel
+def _tell_upstream(s: ScanState, unit: Any, count: int, at: int) -> None:
+    """Every upstream task that keeps something for the unit is told to forget what the checkpoint covers.
+
+    Who that is shows when the message arrives: then all has come to the unit that was sent before it was.
+    """
+    g, b, task = s.g[0], s.books[0], s.unit_task[unit]
+    if b.keeps:
+        # Without a latency it may be stored at the instant at which it was written: after services of earlier tasks.
+        sent_too = b.written_by if b.written_at == at else 0
+        put(s, at + g.latency, MESSAGE + task * RECEIVER + task, TRIM, unit, count, s.saved[unit].trimmed, sent_too)
+        s.saved[unit].notes += 1
+
+
+@kernel
+def _forget(s: ScanState) -> None:
+    """Upstream forgets what a checkpoint covers."""
+    g = s.g[0]
+    e = s.happenings[0]
+    u = s.saved[e.unit]
+    u.notes -= 1
+    sent = e.time - g.latency
+    tasks = _keepers(s, e.unit, e.bytes, sent, e.row)
+    if tasks > 0:
+        _count(s, TRIMMED, sent, tasks, 0)
+    if u.pool:
+        _forget_one_by_one(s, e.unit, e.count, e.time)
+    else:
+        _forget_first(s, e.unit, e.count)
+    free_log(s, e.unit, u.trimmed if u.notes == 0 else e.bytes)
+    remove_first(s)
+
+
+@kernel
+def _forget_first(s: ScanState, unit: Any, count: int) -> None:
+    """Upstream forgets what the unit applied first: what came first."""
+    u = s.saved[unit]
+    n = u.trimmed
+    piece = log_piece(s, unit, n)
+    while n < count:
+        s.saved[s.log[piece * LOG_CHUNK + n % LOG_CHUNK].sender].forgotten += 1
+        n += 1
+        if n % LOG_CHUNK == 0:
+            piece = s.log_next[piece]
+    u.trimmed = n
+
+
+@kernel
+def _forget_one_by_one(s: ScanState, unit: Any, before: int, now: int) -> None:
+    """Each sender to a pool forgets, in order, what was applied before an instant, up to the first that was not."""
+    b, u = s.books[0], s.saved[unit]
+    b.mark += 1
+    n, first = u.trimmed, u.trimmed
+    piece = log_piece(s, unit, n)
+    while n < u.started:
+        place = piece * LOG_CHUNK + n % LOG_CHUNK
+        e, served = s.log[place], s.log_served[place]
+        if e.at >= before:
+            break
+        if served.forgotten == FAR:
+            if served.end < before and s.unit_marks[e.sender] != b.mark:
+                served.forgotten = now
+                s.saved[e.sender].forgotten += 1
+            else:
+                s.unit_marks[e.sender] = b.mark
+        if first == n and served.forgotten != FAR:
+            first = n + 1
+        n += 1
+        if n % LOG_CHUNK == 0:
+            piece = s.log_next[piece]
+    u.trimmed = first
+
+
+@kernel
+def _keepers(s: ScanState, unit: Any, first: int, before: int, too: int) -> int:
+    """How many tasks had sent before an instant what the unit got as its tuple `first` or later; all has arrived.
+
+    Tasks below `too` also at that instant.
+    """
+    g, b, u = s.g[0], s.books[0], s.saved[unit]
+    most = s.saving[s.unit_operator[unit]].senders
+    b.mark += 1
+    found = 0
+    n = first
+    piece = log_piece(s, unit, n)
+    while n < u.arrived and found < most:
+        place = piece * LOG_CHUNK + n % LOG_CHUNK
+        e = s.log[place]
+        if e.at >= before + g.latency + (too > 0):
+            break
+        if not (u.pool and s.log_served[place].forgotten < before):
+            found += _is_new(s, unit, e.sender, e.at, before, too)
+        n += 1
+        if n % LOG_CHUNK == 0:
+            piece = s.log_next[piece]
+    return found
+
+
+@kernel
+def _is_new(s: ScanState, unit: Any, sender: Any, at: int, before: int, too: int) -> Any:
+    """Whether a tuple was sent before an instant, or at it by a task below `too`, that is not marked yet; marks it."""
+    g, b = s.g[0], s.books[0]
+    task = s.unit_task[sender]
+    local = s.task_host[task] == s.task_host[s.unit_task[unit]]
+    sent = at - (0 if local else g.latency)
+    if s.task_marks[task] == b.mark or sent >= before + (task < too):
+        return 0
+    s.task_marks[task] = b.mark
+    return 1
+
+
+@kernel
+def notes_under_way(s: ScanState, rows: np.ndarray) -> int:
+    """Rows (instant, tasks) of the notes to upstream that were sent and have not arrived; how many.
+
+    As in `_forget`, but what was sent may be under way, too.
+    """
+    g, b = s.g[0], s.books[0]
+    n = 0
+    for k in range(b.happenings):
+        e = s.happenings[k]
+        if e.kind != TRIM:
+            continue
+        sent = e.time - g.latency
+        tasks = _keepers(s, e.unit, e.bytes, sent, e.row)
+        box = s.boxes[s.unit_operator[e.unit]]
+        for place in range(box.first, box.first + box.n):
+            coming = s.box[place]
+            if coming.unit == e.unit:
+                tasks += _is_new(s, e.unit, coming.origin, coming.at, sent, e.row)
+        if tasks > 0:
+            rows[n, 0] = sent
+            rows[n, 1] = tasks
+            n += 1
+    return n
+
+
+@kernel
+def _count(s: ScanState, kind: int, at: int, number: int, size: int) -> None:
+    """So many messages of a kind were sent at an instant; those of a kind come in order of time."""
+    b = s.books[0]
+    second = at - at % _SECOND
+    n = b.count_rows
+    for k in range(max(0, n - 2), n):  # the last rows may be of one kind each
+        row = s.count_rows[k]
+        if row.kind == kind and row.second == second:
+            row.count += number
+            row.bytes += size
+            return
+    row = s.count_rows[n]
+    row.second = second
+    row.kind = kind
+    row.count = number
+    row.bytes = size
+    b.count_rows = n + 1

@@ -1,0 +1,54 @@
+"""What arrives at an operator, or comes to the links, in the span, in order."""
+
+from __future__ import annotations
+
+from sim.kernel.scan.order import bits_of, cells_for, fits, order_by_keys, put_in_order
+from sim.kernel.scan.state import ScanState
+from sim.kernel.tools.compiling import kernel
+
+
+@kernel
+def gather(s: ScanState, place: int) -> None:
+    """Make `order` the places in the box of what arrives in the span, and `kept` those of the rest."""
+    g, b = s.g[0], s.boxes[place]
+    if fits(g.end - g.begin, g.tasks, b.n):
+        _gather_by_keys(s, place, bits_of(g.tasks), bits_of(b.n))
+        return
+    due, kept = 0, 0
+    for k in range(b.n):
+        e = s.box[b.first + k]
+        if e.at < g.end:
+            s.times[due] = e.at
+            s.ranks[due] = s.unit_task[e.origin] if s.saves else e.origin
+            s.refs[due] = k
+            due += 1
+        else:
+            s.kept[kept] = k
+            kept += 1
+    g.due = due
+    put_in_order(s, due, g.begin, g.end)
+    for k in range(due):
+        s.order[k] = s.refs[s.order[k]]
+
+
+@kernel
+def _gather_by_keys(s: ScanState, place: int, ranks: int, numbers: int) -> None:
+    """`gather` where instant, rank and place fit into one number."""
+    g, b = s.g[0], s.boxes[place]
+    first, n, begin, end = b.first, b.n, g.begin, g.end
+    bits = bits_of(end - begin) + ranks + numbers
+    cells = cells_for(s, n, bits)
+    shift, all_cells = bits - cells, 1 << cells
+    due, kept = 0, 0
+    for k in range(n):
+        e = s.box[first + k]
+        rank = s.unit_task[e.origin] if s.saves else e.origin
+        key = ((((e.at - begin) << ranks) | rank) << numbers) | k
+        s.times[due] = key
+        s.kept[kept] = k
+        late = e.at >= end
+        kept += late
+        due += 1 - late
+        s.counts[all_cells if late else key >> shift] += 1
+    g.due = due
+    order_by_keys(s, due, shift, cells, numbers)

@@ -1,0 +1,244 @@
+"""Histograms and exact sums of the tuples of a span, added up batch by batch as `tools.histograms` adds rows.
+
+The arrays are those of `sim.recording.HistogramRecording`, flat: no row is written. What a source or a sink without a
+service does takes no time, so that a batch of it is a number to add.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from models.records.histogram import BINS
+from sim.kernel.scan.state import ScanState
+from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.histograms import (
+    BUSY,
+    COUNT,
+    GREATEST,
+    HIGH,
+    LOW,
+    OTHERS,
+    PAGE,
+    PAGES,
+    SOJOURN,
+    SUMS,
+    WAIT,
+    WAITING,
+    bin_of_more,
+    bin_of_one,
+)
+
+_LOW_BITS = 0xFFFFFFFF
+_COLUMNS = 4  # of an interval of a sink, and of the extremes of an operator
+_NOTHING = 2**63 - 1
+_PLACES = 63
+_MOST_SUM = 2**62
+
+
+@kernel
+def fold_served(s: ScanState, operator: int, n: int) -> None:
+    """Add the services that are done: waits, sojourns, and when they ended."""
+    step = max(1, _MOST_SUM // s.g[0].end)  # nothing took longer: the sum of so many fits into 64 bits
+    for first in range(0, n, step):
+        _fold_services(s, operator, first, min(n, first + step))
+    first = operator * s.folding[0].intervals
+    if _in_one_interval(s):
+        s.ended[first + s.g[0].begin // s.folding[0].length] += n
+    else:
+        for k in range(n):
+            s.ended[first + s.done[k].end // s.folding[0].length] += 1
+
+
+@kernel
+def _fold_services(s: ScanState, operator: int, first: int, last: int) -> None:
+    """Add waits and sojourns of some services that are done, in short loops: several of them at a time."""
+    warmup, row = s.folding[0].warmup, operator * BINS
+    n = 0
+    for k in range(first, last):
+        e = s.done[k]
+        if e.at < warmup:
+            _add_early(s, operator, e.at, e.start, e.end)
+        else:
+            s.drawn[n] = e.start - e.at
+            s.keys[n] = e.end - e.at
+            n += 1
+    least_wait, most_wait, least_sojourn, most_sojourn = _NOTHING, -1, _NOTHING, -1
+    wait_sum, sojourn_sum, waits = 0, 0, 0
+    for k in range(n):
+        wait, sojourn = s.drawn[k], s.keys[k]
+        least_wait, most_wait = min(least_wait, wait), max(most_wait, wait)
+        least_sojourn, most_sojourn = min(least_sojourn, sojourn), max(most_sojourn, sojourn)
+        wait_sum += wait
+        sojourn_sum += sojourn
+        # As often as not there is no wait. Counting that in one place would make each count wait for the one before,
+        # and a branch would be guessed wrong; so nothing is added to one of some other places.
+        waited, in_bin = wait > 0, bin_of_more(wait)
+        waits += waited
+        s.drawn[k] = 2 * in_bin + 1 if waited else 2 * (k & _PLACES)
+        s.keys[k] = bin_of_more(sojourn)
+    for k in range(n):
+        s.waits[row + (s.drawn[k] >> 1)] += s.drawn[k] & 1
+        s.sojourns[row + s.keys[k]] += 1
+    s.waits[row] += n - waits
+    _widen(s, _COLUMNS * operator, least_wait, most_wait)
+    _widen(s, _COLUMNS * operator + 2, least_sojourn, most_sojourn)
+    _add(s, operator, WAIT, wait_sum)
+    _add(s, operator, SOJOURN, sojourn_sum)
+    _add(s, operator, WAITING, wait_sum)
+    _add(s, operator, BUSY, sojourn_sum - wait_sum)
+
+
+@kernel
+def fold_passed(s: ScanState, operator: int, n: int) -> None:
+    """Add n tuples that took no time, at `times`."""
+    if s.g[0].begin >= s.folding[0].warmup and _in_one_interval(s):
+        _pass(s, operator, s.g[0].begin, n)
+    else:
+        for k in range(n):
+            _pass(s, operator, s.times[k], 1)
+
+
+@kernel
+def fold_births(s: ScanState, operator: int, first: int, n: int) -> None:
+    """Add n births from this place on."""
+    if s.g[0].begin >= s.folding[0].warmup and _in_one_interval(s):
+        _pass(s, operator, s.g[0].begin, n)
+    else:
+        for k in range(first, first + n):
+            _pass(s, operator, s.births[k].time, 1)
+
+
+@kernel
+def fold_delivered(s: ScanState, operator: int, n: int) -> None:
+    """Add what a sink delivers at `times`, born at `spare`, which are lost: there must be a page for each."""
+    step = max(1, _MOST_SUM // s.g[0].end)
+    earliest = _NOTHING
+    for k in range(n):
+        earliest = min(earliest, s.spare[k])
+    if 0 < n <= step and earliest >= s.folding[0].warmup and _in_one_interval(s):
+        _fold_together(s, operator, n)
+        return
+    for first in range(0, n, step):
+        _fold_latencies(s, operator, first, min(n, first + step))
+
+
+@kernel
+def _fold_together(s: ScanState, operator: int, n: int) -> None:
+    """`_fold_latencies` of n tuples in one interval that were born behind the warm-up: several of them at a time."""
+    f, sink = s.folding[0], s.sink_of[operator]
+    row, interval = sink * BINS, sink * f.intervals + s.g[0].begin // f.length
+    least, most, total = _NOTHING, -1, 0
+    for k in range(n):
+        latency = s.times[k] - s.spare[k]
+        least, most = min(least, latency), max(most, latency)
+        total += latency
+        in_bin = bin_of_more(latency)
+        s.times[k] = in_bin if latency > 0 else 0
+    for k in range(n):
+        in_bin = s.times[k]
+        s.latencies[row + in_bin] += 1
+        s.pages[_page(s, interval, in_bin // PAGE) * PAGE + in_bin % PAGE] += 1
+    _add_interval(s, interval, n, total, most)
+    _add_latencies(s, sink, total, least, most)
+
+
+@kernel
+def _page(s: ScanState, interval: int, octave: int) -> int:
+    """The page of a part of the histogram of an interval, a new one if it has none."""
+    place = interval * PAGES + octave
+    page = s.directory[place]
+    if page == 0:
+        page = s.used[0]
+        s.used[0] += 1
+        s.directory[place] = page
+    return page
+
+
+@kernel
+def _add_latencies(s: ScanState, sink: int, total: int, least: int, most: int) -> None:
+    s.latency_sums[2 * sink] += total >> 32
+    s.latency_sums[2 * sink + 1] += total & _LOW_BITS
+    s.latency_extremes[2 * sink] = min(s.latency_extremes[2 * sink], least)
+    s.latency_extremes[2 * sink + 1] = max(s.latency_extremes[2 * sink + 1], most)
+
+
+@kernel
+def _fold_latencies(s: ScanState, operator: int, first: int, last: int) -> None:
+    """Add some of what a sink delivers."""
+    f, sink = s.folding[0], s.sink_of[operator]
+    warmup, length, row = f.warmup, f.length, sink * BINS
+    least, most, total = _NOTHING, -1, 0
+    interval, begin, end = sink * f.intervals, 0, 0
+    count, added, greatest = 0, 0, 0
+    for k in range(first, last):
+        at, birth = s.times[k], s.spare[k]
+        latency = at - birth
+        if at < begin or at >= end:
+            _add_interval(s, interval, count, added, greatest)
+            count, added, greatest = 0, 0, 0
+            interval = sink * f.intervals + at // length
+            begin = at // length * length
+            end = begin + length
+        in_bin = bin_of_one(latency)
+        count += 1
+        added += latency
+        greatest = max(greatest, latency)
+        if birth >= warmup:
+            s.latencies[row + in_bin] += 1
+            total += latency
+            least, most = min(least, latency), max(most, latency)
+        s.pages[_page(s, interval, in_bin // PAGE) * PAGE + in_bin % PAGE] += 1
+    _add_interval(s, interval, count, added, greatest)
+    _add_latencies(s, sink, total, least, most)
+
+
+@kernel
+def _in_one_interval(s: ScanState) -> bool:
+    """Whether all that happens in the span happens in one interval of the recording."""
+    length = s.folding[0].length
+    return s.g[0].begin // length == (s.g[0].end - 1) // length
+
+
+@kernel
+def _pass(s: ScanState, operator: Any, at: int, n: int) -> None:
+    """Add n tuples that arrive at an instant, or in its interval, and take no time."""
+    f = s.folding[0]
+    if at >= f.warmup:
+        s.waits[operator * BINS] += n
+        s.sojourns[operator * BINS] += n
+        _widen(s, _COLUMNS * operator, 0, 0)
+        _widen(s, _COLUMNS * operator + 2, 0, 0)
+    else:
+        s.sums[SUMS * operator + OTHERS] += n
+    s.ended[operator * f.intervals + at // f.length] += n
+
+
+@kernel
+def _add_early(s: ScanState, operator: int, arrival: int, start: int, end: int) -> None:
+    """A service that came before the end of the warm-up: what of it is behind that."""
+    warmup = s.folding[0].warmup
+    s.sums[SUMS * operator + OTHERS] += 1
+    waited, served = max(0, start - warmup), max(0, end - max(start, warmup))
+    _add(s, operator, WAITING, waited)
+    _add(s, operator, BUSY, served)
+
+
+@kernel
+def _add_interval(s: ScanState, interval: Any, count: int, added: int, greatest: int) -> None:
+    place = _COLUMNS * interval
+    s.intervals[place + COUNT] += count
+    s.intervals[place + HIGH] += added >> 32
+    s.intervals[place + LOW] += added & _LOW_BITS
+    s.intervals[place + GREATEST] = max(s.intervals[place + GREATEST], greatest)
+
+
+@kernel
+def _widen(s: ScanState, place: int, least: int, most: int) -> None:
+    s.extremes[place] = min(s.extremes[place], least)
+    s.extremes[place + 1] = max(s.extremes[place + 1], most)
+
+
+@kernel
+def _add(s: ScanState, operator: int, column: int, value: int) -> None:
+    s.sums[SUMS * operator + column] += value >> 32
+    s.sums[SUMS * operator + column + 1] += value & _LOW_BITS

@@ -1,0 +1,81 @@
+"""Links with a bandwidth in the scan: each is a first-in-first-out server of its own, as a task is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.kernel.scan.gather import gather
+from sim.kernel.scan.queues import append, has_chunk, remove_first
+from sim.kernel.scan.send import link_room, post
+from sim.kernel.scan.state import CHUNK, DONE, GROW, ScanState
+from sim.kernel.tools.compiling import kernel
+
+LINK_OLD, LINK_SORT, LINK_NEW = range(3, 6)  # phases of an operator, behind those of its tasks
+_NS = 1e9
+
+
+@kernel
+def lacks(s: ScanState, need: int) -> int:
+    """Say what there must be room for."""
+    s.g[0].need = need
+    return GROW
+
+
+@kernel
+def send_over_links(s: ScanState, operator: int) -> int:
+    """What the tasks of the operator hand to the links of their hosts: first what waits there, then the rest."""
+    g = s.g[0]
+    box = s.boxes[g.operators]
+    left = 0
+    if g.phase == LINK_OLD:
+        stage = s.stages[operator]
+        while g.next < stage.tasks:
+            host = s.task_host[stage.first_task + g.next]
+            queue = g.tasks + host
+            q = s.queues[queue]
+            while q.n > 0 and s.links[host].free < g.end:
+                if left == 0:
+                    left = link_room(s, operator)
+                    if left == 0:
+                        return lacks(s, 1)
+                left -= 1
+                e = s.chunks[q.head * CHUNK + q.head_place]
+                _transmit(s, operator, host, e.at, e.id, e.birth, e.key, e.unit, e.origin)
+                remove_first(s, queue)
+            g.next += 1
+        g.phase = LINK_SORT
+    if g.phase == LINK_SORT:
+        if s.times.shape[0] < box.n:
+            return lacks(s, 1)
+        gather(s, g.operators)
+        g.phase = LINK_NEW
+        g.next = 0
+    for k in range(g.next, g.due):
+        e = s.box[box.first + s.order[k]]
+        host = s.task_host[e.origin]
+        if s.links[host].free >= g.end:
+            if not has_chunk(s, g.tasks + host):
+                g.next = k
+                return lacks(s, 1)
+            append(s, g.tasks + host, e, 0)
+            continue
+        if left == 0:
+            left = link_room(s, operator)
+            if left == 0:
+                g.next = k
+                return lacks(s, 1)
+        left -= 1
+        _transmit(s, operator, host, e.at, e.id, e.birth, e.key, e.unit, e.origin)
+    box.n = 0
+    g.next = 0
+    return DONE
+
+
+@kernel
+def _transmit(
+    s: ScanState, operator: int, host: int, at: int, tuple_id: int, birth: int, key: int, unit: int, origin: int
+) -> None:
+    """The link takes a tuple; it is on its way from the end of that on."""
+    link = s.links[host]
+    link.free = max(link.free, at) + np.int64(np.rint(s.operators[operator].bytes * _NS / link.rate))
+    post(s, s.unit_operator[unit], link.free + s.g[0].latency, tuple_id, birth, key, unit, origin)

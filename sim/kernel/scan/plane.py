@@ -1,0 +1,297 @@
+"""The plane of the scan behind the interface of `sim.data_plane`: nothing fails, no task shares a core."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+from numba import types
+
+from models.records.tables import NEVER, table
+from sim.arrival_stream import BirthStream
+from sim.clock import Clock
+from sim.control.cluster import Cluster, RunPlan
+from sim.data_plane import Key, Listener, Row, Statistic
+from sim.kernel.event_loop import pools
+from sim.kernel.scan import recording, saving, setup, span
+from sim.kernel.scan.no_actions import NoActions
+from sim.kernel.scan.queues import copy_arrivals, sum_queues
+from sim.kernel.scan.state import BOOKS_FULL, DONE, FLUSH, REFILL, ScanState
+from sim.kernel.tools.compiling import entry
+from sim.recording import recording_of
+
+_BIRTHS = 2**18  # in the buffers of all sources together
+
+
+class ScanPlane(NoActions):
+    """Tuples, queues and links on arrays; a span between two actions of control is done by the kernel of `scan`.
+
+    Only for a plan that `sim.kernel.choice` allows: no verb of a recovery can come.
+    """
+
+    def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
+        self._plan, self._cluster, self._clock, self._listener = plan, cluster, clock, listener
+        self._unplanned: list[tuple[int, int]] = []  # (first checkpoint, unit) without a planned holder, last first
+        self.recording = recording_of(plan.scenario, plan.inputs)
+        count = sum(plan.operators[operator].is_source for operator in cluster.unit_operator)
+        block = max(256, min(2**14, _BIRTHS // max(1, count)))
+        self._streams = [
+            BirthStream(
+                plan.scenario,
+                plan.operators[operator].name,
+                cluster.unit_index[unit],
+                plan.replication,
+                plan.inputs.rates.get(plan.operators[operator].name),
+                block,
+            )
+            for unit, operator in enumerate(cluster.unit_operator)
+            if plan.operators[operator].is_source
+        ]
+        self.s: ScanState = setup.state(plan, cluster, block, self.recording)
+        self._messages: dict[int, list[int]] = {}  # by second: local, data, local bytes, data bytes
+        self._advance = entry(span.advance, self.s.numba_type, types.int64)
+        self._task_operator = np.array(cluster.task_operator, np.int64)
+        tasks, sources = len(cluster.task_host), self.s.sources["unit"]
+        self._sample = np.zeros((tasks, 5), np.int64)
+        self._sample[:, 0], self._sample[:, 1] = np.arange(tasks), cluster.task_host
+        self._waits, self._busy = self.s.queues["n"][:tasks], self.s.servers["busy"]  # as they are at any time
+        self._lag = np.zeros((sources.size, 2), np.int64)
+        self._lag[:, 0] = self.s.unit_operator[sources]
+
+    # -- time
+
+    def advance(self, limit: Key) -> bool:
+        """Do all before the instant of `limit`: control comes before all else of its instant, so that is all."""
+        self.recording.check_end(limit[0])
+        if self._unplanned and self._unplanned[-1][0] < limit[0]:
+            # Who holds a checkpoint changes no tuple: it can be asked for before those that come first.
+            instant, unit = self._unplanned.pop()
+            self._clock.move_to(instant)
+            self.s.saved["holder"][unit] = self._listener.holder(unit)
+            return True
+        while True:
+            why = self._advance(self.s, limit[0])
+            if why == DONE:
+                return False
+            if why == REFILL:
+                source = int(self.s.g["refill"][0])
+                pools.refilled(self.s, source, self._streams[source])
+            elif why == FLUSH:
+                self._sum_up()
+            elif why == BOOKS_FULL:
+                saving.grow(self.s)
+            else:
+                setup.grow(self.s, self.recording)
+
+    def _sum_up(self) -> None:
+        """Add up the messages of the last seconds."""
+        s, g = self.s, self.s.g
+        for second, *numbers in s.message_rows[: int(g["message_rows"][0])].tolist():
+            before = self._messages.get(second, [0, 0, 0, 0])
+            self._messages[second] = [one + more for one, more in zip(before, numbers, strict=True)]
+        g["message_rows"] = 0
+
+    # -- verbs of what cannot happen here
+
+    def add_task(self, task: int) -> None:
+        """Only a recovery starts a task."""
+        raise _impossible()
+
+    def speed(self, host: int, share: float) -> None:
+        """Nobody else takes a part of the CPU."""
+        raise _impossible()
+
+    def sendings(self) -> int:
+        """Nobody asks for what was sent before: nothing is recovered."""
+        raise _impossible()
+
+    def buffers(self) -> list[Row]:
+        """No queue has a bound."""
+        return []
+
+    def links(self) -> list[Row]:
+        """No checkpoint shares a link with tuples."""
+        return []
+
+    def crash(self, host: int) -> None:
+        """No host dies."""
+        raise _impossible()
+
+    def assign(self, unit: int, task: int) -> None:
+        """No unit moves."""
+        raise _impossible()
+
+    def install(self, unit: int) -> int:
+        """No unit is recovered."""
+        raise _impossible()
+
+    def open(self, unit: int) -> None:
+        """All units are live."""
+        raise _impossible()
+
+    def release(self, unit: int) -> None:
+        """No unit holds tuples."""
+        raise _impossible()
+
+    def resume(self, unit: int) -> None:
+        """No source stops."""
+        raise _impossible()
+
+    def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
+        """Nothing is sent again."""
+        raise _impossible()
+
+    def work(self, task: int, ns: int, token: int) -> None:
+        """Tasks work on tuples only."""
+        raise _impossible()
+
+    def close_books(self, unit: int) -> tuple[int, int]:
+        """Nothing is replayed."""
+        raise _impossible()
+
+    def watch(self, tasks: Collection[int]) -> None:
+        """Recovery alone wants to know who is idle."""
+        raise _impossible()
+
+    def fetch_ns(self, size_bytes: int) -> int:
+        """Nothing is restored."""
+        raise _impossible()
+
+    def start_checkpoints(self, units: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        """Take checkpoints of these units each interval."""
+        if not units:
+            return
+        saving.start(self.s, units, offsets_ns, interval_ns)
+        if self._plan.scenario.fault_tolerance.store == "remote":
+            return
+        cluster, unplanned = self._cluster, []
+        for unit, offset in zip(units, offsets_ns, strict=True):
+            planned, owner = cluster.planned_holder[unit], cluster.task_host[cluster.unit_task[unit]]
+            if planned is not None and planned != owner:
+                self.s.saved["holder"][unit] = planned
+            elif not self._plan.operators[cluster.unit_operator[unit]].is_sink:
+                unplanned.append((interval_ns + offset, unit))
+        self._unplanned = unplanned[::-1]
+
+    # -- questions
+
+    def replayed(self, unit: int) -> tuple[int, int]:
+        """Nothing is."""
+        return 0, NEVER
+
+    def holder(self, unit: int) -> int | None:
+        """Who holds the stored checkpoint."""
+        return int(self.s.saved["holder"][unit]) if self.s.saves and self.s.saved["stored"][unit] else None
+
+    def checkpoint_bytes(self, unit: int) -> int:
+        """Size of all that a restore reads."""
+        return int(self.s.saved["stored_bytes"][unit]) if self.s.saves else 0
+
+    def senders(self, unit: int) -> list[int]:
+        """Nobody asks: nothing is recovered."""
+        raise _impossible()
+
+    def receivers(self, unit: int) -> list[int]:
+        """Nobody asks: nothing is recovered."""
+        raise _impossible()
+
+    def empty(self, task: int) -> bool:
+        """Nobody asks: nothing is recovered."""
+        raise _impossible()
+
+    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
+        """When the last tuple under way to the task from these operators arrives."""
+        raise _impossible()
+
+    # -- records
+
+    def samples(self) -> np.ndarray:
+        """A row for each task: all live."""
+        rows = self._sample.copy()
+        rows[:, 2], rows[:, 3] = self._waits, self._busy
+        if self.s.saves:
+            rows[:, 4] = saving.kept(self.s, len(rows))
+        return rows
+
+    def lag(self) -> np.ndarray:
+        """(operator, 0) for each source unit: none is ever down."""
+        return self._lag
+
+    def statistics(self) -> list[Statistic]:
+        """Nobody asks: where they are wanted the event loop runs."""
+        raise ValueError("what each key group does is not counted by the scan")
+
+    def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
+        """(begin of the second, kind) -> (messages, bytes)."""
+        self._sum_up()
+        found = saving.messages(self.s) if self.s.saves else {}
+        for second, numbers in self._messages.items():
+            local, data, local_bytes, data_bytes = numbers
+            if data:
+                found[second, "data"] = [data, data_bytes]
+            if local:
+                found[second, "local"] = [local, local_bytes]
+        return found
+
+    def ledger(self) -> list[tuple[int, int, int, int]]:
+        """Rows (operator, expected, lost, duplicated); raises RuntimeError if the books do not balance.
+
+        What was sent to each operator is what it applied and what is on its way, by number and sum of the ids.
+        """
+        s = self.s
+        applied, total = s.operators["applied"].copy(), s.operators["sum"].copy()
+        for operators, parcels in self._coming():
+            applied += np.bincount(operators, minlength=applied.size)
+            np.add.at(total, operators, parcels["id"])  # modulo 2^64
+        sum_queues(s, applied, total)
+        boxes = s.boxes[:-1]
+        if not np.array_equal(boxes["sent"], applied) or not np.array_equal(boxes["sum"], total):
+            raise RuntimeError("the books do not balance: tuples were lost or processed twice although no host failed")
+        return [
+            (index, int(s.operators["applied"][index]), 0, 0)
+            for index, plan in enumerate(self._plan.operators)
+            if not plan.is_source
+        ]
+
+    def _coming(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(operators, tuples), both (n,), of all that is on its way and in service, but for what waits in queues."""
+        s = self.s
+        *boxes, links = [s.box[int(box["first"]) :][: int(box["n"])] for box in s.boxes]
+        for operator, parcels in enumerate(boxes):
+            yield np.full(parcels.size, operator), parcels
+        yield s.unit_operator[links["unit"]], links
+        tasks, served = self._served()
+        yield self._task_operator[tasks], served
+
+    def _served(self) -> tuple[np.ndarray, np.ndarray]:
+        """(tasks, tuples), both (n,), of what is in service: task after task, each in the order of the starts."""
+        n, first = self.s.servers["serving"], self.s.servers["first_thread"]
+        tasks = np.repeat(np.arange(n.size), n)
+        return tasks, self.s.slots[np.arange(tasks.size) + (first - np.cumsum(n) + n)[tasks]]
+
+    def _waiting(self) -> dict[str, np.ndarray]:
+        """The table of what waits for the tasks, task after task, each in order."""
+        n = self.s.queues["n"][: self._task_operator.size]
+        arrivals = np.empty(n.sum(), np.int64)
+        copy_arrivals(self.s, arrivals)
+        tasks = np.arange(n.size, dtype=np.int32)
+        found = {"operator": np.repeat(self._task_operator.astype(np.int16), n), "task": np.repeat(tasks, n)}
+        return table("waiting", found | {"arrival_ns": arrivals})
+
+    def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
+        """The tables of tuples."""
+        recording.hand_over(self.s, self.recording)
+        tasks, served = self._served()
+        visits = np.empty((tasks.size, 5), np.int64)
+        columns = self._task_operator[tasks], tasks, served["at"], served["start"], NEVER
+        for k, column in enumerate(columns):
+            visits[:, k] = column
+        self.recording.add_visits(visits)
+        made = dict(self.recording.tables())
+        made["waiting"] = self._waiting()
+        made["checkpoints"] = saving.checkpoints(self.s)
+        return made | {name: table(name, []) for name in ("dropped", "cpu")}
+
+
+def _impossible() -> RuntimeError:
+    return RuntimeError("the scan was chosen for a run in which hosts fail")

@@ -1,0 +1,63 @@
+"""What the scan and the recording of a run share: the columns of rows, or the arrays of histograms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.kernel.scan.state import (
+    DELIVERY_COLUMNS,
+    FOLDED_COUNTS,
+    FOLDED_PAGES,
+    FOLDING,
+    ROW_COLUMNS,
+    SPAN_ROW,
+    VISIT_COLUMNS,
+    ScanState,
+)
+from sim.recording import HistogramRecording, TupleRecording
+
+_ROWS = 2**13
+
+Kept = TupleRecording | HistogramRecording
+
+
+def arrays(recording: Kept) -> dict[str, np.ndarray]:
+    """The arrays of the state that say what is recorded."""
+    folding = np.zeros(1, FOLDING)
+    made = dict.fromkeys(FOLDED_COUNTS, np.zeros(0, np.int64)) | dict.fromkeys(FOLDED_PAGES, np.zeros(0, np.int32))
+    made |= {name: np.zeros(0, kind) for name, kind in ROW_COLUMNS.items()}
+    if isinstance(recording, TupleRecording):
+        made |= _columns(recording)
+    else:
+        made |= recording.shared()
+        warmup, duration, length = recording.window
+        folding["warmup"], folding["length"], folding["intervals"] = warmup, length, max(1, -(-duration // length))
+    return made | {"folding": folding, "visit_rows": np.zeros(_ROWS, SPAN_ROW)}
+
+
+def _columns(recording: TupleRecording) -> dict[str, np.ndarray]:
+    visits, deliveries = recording.shared()
+    return dict(zip(VISIT_COLUMNS, visits, strict=True)) | dict(zip(DELIVERY_COLUMNS, deliveries, strict=True))
+
+
+def grow(s: ScanState, recording: Kept, need: int) -> None:
+    """Make room for what `need` more services leave."""
+    if isinstance(recording, HistogramRecording):
+        recording.make_room(need)
+        s.pages = recording.shared()["pages"]
+        return
+    hand_over(s, recording)
+    rows, room = int(s.g["visit_rows"][0]), s.visit_rows.shape[0]
+    if room - rows < max(need, room // 8):
+        longer = np.zeros(2 * room + need, SPAN_ROW)
+        longer[:rows] = s.visit_rows[:rows]
+        s.visit_rows = longer
+    recording.make_room(s.visit_rows.shape[0] + 1)
+    for name, column in _columns(recording).items():
+        setattr(s, name, column)
+
+
+def hand_over(s: ScanState, recording: Kept) -> None:
+    """Tell the recording how many rows it has now."""
+    if isinstance(recording, TupleRecording):
+        recording.take(int(s.g["sorted_rows"][0]), int(s.g["delivery_rows"][0]))

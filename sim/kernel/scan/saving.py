@@ -1,0 +1,151 @@
+"""The arrays for checkpoints in the scan, and what is read from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models.records.tables import table
+from models.scenario.job import PerKeyState
+from sim.control.cluster import Cluster, RunPlan
+from sim.data_plane import NO_HOST, REMOTE
+from sim.kernel.event_loop.state import CHECKPOINT, MESSAGE_KINDS, MESSAGE_ROW, NONE, TRIMMED
+from sim.kernel.scan.checkpoints import notes_under_way
+from sim.kernel.scan.keys import keys_of
+from sim.kernel.scan.state import ARRIVAL, BOOKS, HAPPENING, LOG_CHUNK, SAVED, SAVING, SERVED, ScanState
+
+FAR_NS = 2**62  # no such instant comes
+_ROWS = 1024
+
+
+def empty() -> dict[str, np.ndarray]:
+    """The arrays where no checkpoints are taken."""
+    return {
+        "books": np.zeros(1, BOOKS),
+        "saved": np.zeros(0, SAVED),
+        "saving": np.zeros(0, SAVING),
+        "key_epochs": np.zeros(0, np.int32),
+        "log": np.zeros(0, ARRIVAL),
+        "log_served": np.zeros(0, SERVED),
+        "log_next": np.zeros(0, np.int32),
+        "round_units": np.zeros(0, np.int64),
+        "round_offsets": np.zeros(0, np.int64),
+        "happenings": np.zeros(0, HAPPENING),
+        "task_marks": np.zeros(0, np.int64),
+        "unit_marks": np.zeros(0, np.int64),
+        "checkpoint_rows": np.zeros(0, CHECKPOINT),
+        "count_rows": np.zeros(0, MESSAGE_ROW),
+    }
+
+
+def arrays(plan: RunPlan, cluster: Cluster) -> dict[str, np.ndarray]:
+    """The arrays where they are, before the first instant."""
+    tolerance = plan.scenario.fault_tolerance
+    made = empty()
+    books = made["books"]
+    books["interval"] = FAR_NS
+    books["keeps"], books["full_kind"] = plan.replays, tolerance.kind == "full"
+    books["remote_rate"] = tolerance.remote_bytes_per_s
+    books["free_log"] = books["written_at"] = NONE
+    made["saved"], keys = _units(plan, cluster)
+    made["key_epochs"] = np.zeros(keys, np.int32)
+    made["saving"] = np.zeros(len(plan.operators), SAVING)
+    for operator in plan.operators:
+        made["saving"]["units"][operator.index] = operator.description.groups
+        for down in {edge.down.index for edge in operator.edges}:
+            made["saving"]["senders"][down] += operator.description.parallelism
+    books["pools"] = made["saved"]["pool"].any()
+    made["unit_marks"] = np.zeros(len(cluster.unit_operator), np.int64)
+    made["task_marks"] = np.zeros(len(cluster.task_host), np.int64)
+    made["count_rows"] = np.zeros(_ROWS, MESSAGE_ROW)
+    return made
+
+
+def _units(plan: RunPlan, cluster: Cluster) -> tuple[np.ndarray, int]:
+    """The units (n_units,), and how many places for keys they have together."""
+    made = np.zeros(len(cluster.unit_operator), SAVED)
+    made["instant"], made["epoch"], made["low"] = FAR_NS, 1, 1
+    made["log_first"] = made["log_last"] = made["first_key"] = NONE
+    remote = plan.scenario.fault_tolerance.store == "remote"
+    made["holder"] = REMOTE if remote else NO_HOST
+    places = 0
+    for operator in plan.operators:
+        first, units = plan.first_unit[operator.index], operator.description.groups
+        own = made[first : first + units]
+        own["is_sink"] = operator.is_sink
+        own["pool"] = plan.replays and operator.description.service is not None and operator.description.threads > 1
+        if isinstance(operator.description.state, PerKeyState) and not (operator.is_sink or operator.is_source):
+            keys = keys_of(plan, operator)
+            assert keys is not None, "the scan was chosen for more keys than it has room for"
+            own["first_key"] = places + np.arange(units) * (0 if keys.parted else keys.count)
+            places += keys.count * (1 if keys.parted else units)
+    return made, places
+
+
+def start(s: ScanState, units: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+    """Take checkpoints of these units each interval."""
+    s.round_units, s.round_offsets = np.array(units, np.int64), np.array(offsets_ns, np.int64)
+    s.books["interval"] = s.books["round_begin"] = interval_ns
+    s.books["cuts"] = (s.operators["serialise"][s.unit_operator[s.round_units]] > 0).any()
+    s.saved["instant"][s.round_units] = interval_ns + s.round_offsets
+
+
+def grow(s: ScanState) -> None:
+    """Make room for the checkpoints of a span, and for what arrives in it."""
+    b = s.books[0]
+    units = s.saved.shape[0]
+    if s.happenings.shape[0] < int(b["happenings"]) + units + 2:
+        s.happenings = _longer(s.happenings, 2 * (int(b["happenings"]) + units + 2))
+    if s.checkpoint_rows.shape[0] < int(b["checkpoint_rows"]) + units:
+        s.checkpoint_rows = _longer(s.checkpoint_rows, 2 * (int(b["checkpoint_rows"]) + units))
+    least = int(b["count_rows"]) + 4 * s.messages.shape[0] + 8
+    if s.count_rows.shape[0] < least:
+        s.count_rows = _longer(s.count_rows, 2 * least)
+    missing = int(b["log_need"]) - int(b["log_left"])
+    if missing > 0:
+        before = s.log_next.shape[0]
+        after = max(2 * before, before + missing)
+        links = _longer(s.log_next, after)
+        links[before:-1] = np.arange(before + 1, after)
+        links[-1] = b["free_log"]
+        s.log, s.log_next = _longer(s.log, after * LOG_CHUNK), links
+        if b["pools"]:
+            s.log_served = _longer(s.log_served, after * LOG_CHUNK)
+        b["free_log"], b["log_left"] = before, int(b["log_left"]) + after - before
+
+
+def _longer(array: np.ndarray, room: int) -> np.ndarray:
+    made = np.zeros(room, array.dtype)
+    made[: array.shape[0]] = array
+    return made
+
+
+def kept(s: ScanState, tasks: int) -> np.ndarray:
+    """How many outputs the units of each task keep (n_tasks,)."""
+    made = np.zeros(tasks, np.int64)
+    if s.books["keeps"][0]:
+        np.add.at(made, s.unit_task, s.saved["sent"] - s.saved["forgotten"])
+    return made
+
+
+def messages(s: ScanState) -> dict[tuple[int, str], list[int]]:
+    """(begin of the second, kind) -> (messages, bytes) of checkpoints, and notes to upstream."""
+    rows = s.count_rows[: int(s.books["count_rows"][0])].tolist()
+    under_way = np.zeros((int(s.books["happenings"][0]), 2), np.int64)
+    for instant, tasks in under_way[: notes_under_way(s, under_way)].tolist():
+        rows.append((instant - instant % 1_000_000_000, TRIMMED, tasks, 0))
+    found: dict[tuple[int, str], list[int]] = {}
+    for second, kind, count, size in rows:
+        both = found.setdefault((second, MESSAGE_KINDS[kind]), [0, 0])
+        both[0] += count
+        both[1] += size
+    return found
+
+
+def checkpoints(s: ScanState) -> dict[str, np.ndarray]:
+    """The table of checkpoints."""
+    rows = s.checkpoint_rows[: int(s.books["checkpoint_rows"][0])]
+    columns = {name: rows[name] for name in ("operator", "owner", "holder", "bytes")}
+    renamed = {"key_group": rows["unit"], "taken_ns": rows["taken"], "stored_ns": rows["stored"]}
+    return table("checkpoints", columns | renamed | {"full": rows["full"] != 0})

@@ -1,0 +1,383 @@
+"""What a completed service sets off in the scan: rows, books, and outputs on their way to the next operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.kernel.event_loop.state import BROADCAST, FORWARD, GROUPED, KEYED, SHUFFLE
+from sim.kernel.scan.histograms import fold_births, fold_delivered, fold_passed, fold_served
+from sim.kernel.scan.kept import count_applied, count_sent
+from sim.kernel.scan.rows import add_births, add_done
+from sim.kernel.scan.state import ScanState
+from sim.kernel.scan.straight import is_straight, leads_one_way, make_outputs, send_straight, take_births
+from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
+from sim.kernel.tools.histograms import PAGE
+
+_SECOND = 1_000_000_000
+
+
+@kernel
+def room(s: ScanState, operator: int) -> int:
+    """How many more services of the operator there is room for: rows and outputs."""
+    g, stage = s.g[0], s.stages[operator]
+    found = s.pages.shape[0] // PAGE - s.used[0] if g.folds else s.visit_rows.shape[0] - g.visit_rows
+    together = 0
+    for k in range(stage.first_edge, stage.first_edge + stage.edges):
+        b = s.boxes[s.edges[k].down]
+        together += s.fan[k]
+        if s.fan[k] > 0:
+            found = min(found, (b.room - b.n) // s.fan[k])
+    if stage.limited and together > 0:
+        b = s.boxes[g.operators]
+        found = min(found, (b.room - b.n) // together)
+    return found
+
+
+@kernel
+def link_room(s: ScanState, operator: int) -> int:
+    """How many tuples the links may bring on their way, whatever operator they are for."""
+    stage = s.stages[operator]
+    found = 1 << 62
+    for k in range(stage.first_edge, stage.first_edge + stage.edges):
+        b = s.boxes[s.edges[k].down]
+        found = min(found, b.room - b.n)
+    return found
+
+
+@kernel
+def post(s: ScanState, place: int, at: int, tuple_id: int, birth: int, key: int, unit: int, origin: int) -> None:
+    """Put a tuple among those on their way to an operator."""
+    b = s.boxes[place]
+    e = s.box[b.first + b.n]
+    b.n += 1
+    e.at = at
+    e.id = tuple_id
+    e.birth = birth
+    e.key = key
+    e.unit = unit
+    e.origin = origin
+
+
+@kernel
+def send(
+    s: ScanState, down: int, at: int, tuple_id: int, birth: int, key: int, unit: int, origin: int, sender: int
+) -> None:
+    """Send a tuple to a unit: at once inside a host, over the link of the sender's host otherwise."""
+    g, b = s.g[0], s.boxes[down]
+    b.sent += 1
+    b.sum += tuple_id
+    if s.saves:
+        count_sent(s, sender, at)
+    by = sender if s.saves else origin
+    if s.task_host[s.unit_task[unit]] == s.task_host[origin]:
+        g.local += 1
+        post(s, down, at, tuple_id, birth, key, unit, by)
+    else:
+        g.data += 1
+        if s.servers[origin].limited:
+            post(s, g.operators, at, tuple_id, birth, key, unit, origin)
+        else:
+            post(s, down, at + g.latency, tuple_id, birth, key, unit, by)
+
+
+@kernel
+def emit(s: ScanState, operator: int, origin: Any, unit: int, at: int, tuple_id: int, birth: int, key: int) -> None:
+    """An output of a unit, over every edge of its operator."""
+    stage = s.stages[operator]
+    for k in range(stage.first_edge, stage.first_edge + stage.edges):
+        edge = s.edges[k]
+        if edge.takes < 1.0 and not takes(tuple_id, edge.takes_code, edge.takes):
+            continue
+        first, down = edge.first_unit, edge.down
+        if edge.kind == KEYED:
+            send(s, down, at, tuple_id, birth, key, first + s.key_tables[edge.table + key], origin, unit)
+        elif edge.kind == SHUFFLE:
+            target = first + shuffle_target(tuple_id, edge.code, edge.units)
+            send(s, down, at, tuple_id, birth, key, target, origin, unit)
+        elif edge.kind == GROUPED:
+            send(s, down, at, tuple_id, birth, key, first + key, origin, unit)
+        elif edge.kind == FORWARD:
+            send(s, down, at, tuple_id, birth, key, first + s.unit_index[unit] % edge.units, origin, unit)
+        elif edge.kind == BROADCAST:
+            for target in range(edge.units):
+                copy = child_id(tuple_id, edge.copy_code, target)
+                send(s, down, at, copy, birth, key, first + target, origin, unit)
+
+
+@kernel
+def count_second(s: ScanState, operator: int, at: int) -> None:
+    """Messages are counted for the second of this instant from now on."""
+    g = s.g[0]
+    if g.local > 0 or g.data > 0:
+        row = s.messages[g.second // _SECOND - g.begin // _SECOND]
+        size = s.operators[operator].bytes
+        row.second = g.second
+        row.local += g.local
+        row.data += g.data
+        row.local_bytes += g.local * size
+        row.data_bytes += g.data * size
+        g.local = 0
+        g.data = 0
+    g.second = at // _SECOND * _SECOND
+
+
+@kernel
+def sum_up_messages(s: ScanState) -> None:
+    """Add the messages of the span to the rows of the seconds in which they were sent."""
+    g = s.g[0]
+    for k in range((g.end - 1) // _SECOND - g.begin // _SECOND + 1):
+        one = s.messages[k]
+        if one.local > 0 or one.data > 0:
+            if g.message_rows == 0 or s.message_rows[g.message_rows - 1].second != one.second:
+                s.message_rows[g.message_rows] = one
+                g.message_rows += 1
+            else:
+                row = s.message_rows[g.message_rows - 1]
+                row.local += one.local
+                row.data += one.data
+                row.local_bytes += one.local_bytes
+                row.data_bytes += one.data_bytes
+            one.local = 0
+            one.data = 0
+            one.local_bytes = 0
+            one.data_bytes = 0
+
+
+@kernel
+def complete(s: ScanState, operator: int) -> bool:
+    """Effects and outputs of all services that are done; False if there is no room for them yet."""
+    g, op = s.g[0], s.operators[operator]
+    n = g.done
+    if n == 0:
+        return True
+    if room(s, operator) < n:
+        g.need = n
+        return False
+    total = np.uint64(0)
+    for k in range(n):
+        total += s.done[k].id
+    if s.saves:
+        for k in range(n):
+            e = s.done[k]
+            count_applied(s, e.unit, e.key, e.end)
+    _keep(s, operator, n)
+    op.applied += n
+    op.sum += total
+    if op.edges > 0:
+        whole = s.draws[operator].whole + (s.draws[operator].rest > 0)
+        if within_a_second(s) and is_straight(s, operator):
+            _count_second_of_span(s, operator)
+            make_outputs(s, operator, n)
+            send_straight(s, operator, n)
+        elif within_a_second(s) and not s.stages[operator].limited and whole * n <= s.outputs.shape[0]:
+            _send_outputs(s, operator, _make_outputs(s, operator, n))
+        else:
+            _emit_one_by_one(s, operator, n)
+    g.done = 0
+    return True
+
+
+@kernel
+def _keep(s: ScanState, operator: int, n: int) -> None:
+    """What the recording keeps of all that is done."""
+    op = s.operators[operator]
+    if not s.g[0].folds:
+        add_done(s, operator, n)
+        return
+    if op.is_sink or not op.has_service:
+        for k in range(n):
+            s.times[k] = s.done[k].end
+            s.spare[k] = s.done[k].birth
+    if op.has_service:
+        fold_served(s, operator, n)
+    else:
+        fold_passed(s, operator, n)
+    if op.is_sink:
+        fold_delivered(s, operator, n)
+
+
+@kernel
+def has_room_to_fold(s: ScanState, n: int) -> bool:
+    """Whether so many deliveries find pages."""
+    if s.pages.shape[0] // PAGE - s.used[0] < n:
+        s.g[0].need = n
+        return False
+    return True
+
+
+@kernel
+def absorb(s: ScanState, operator: int) -> bool:
+    """Deliver what comes to a sink in the span and takes no time, in no order; False if there is no room."""
+    g, b, op = s.g[0], s.boxes[operator], s.operators[operator]
+    if s.times.shape[0] < b.n or not has_room_to_fold(s, b.n):
+        return False
+    due, kept = 0, 0
+    total = np.uint64(0)
+    for k in range(b.n):
+        e = s.box[b.first + k]
+        if e.at < g.end:
+            s.times[due] = e.at
+            s.spare[due] = e.birth
+            due += 1
+            total += e.id
+        else:
+            if kept < k:
+                s.box[b.first + kept] = e
+            kept += 1
+    b.n = kept
+    if due > 0:
+        fold_passed(s, operator, due)
+        fold_delivered(s, operator, due)
+    op.applied += due
+    op.sum += total
+    g.most = max(g.most, due)
+    return True
+
+
+@kernel
+def within_a_second(s: ScanState) -> bool:
+    """Whether all messages of the span are sent in one second."""
+    return s.g[0].begin // _SECOND == (s.g[0].end - 1) // _SECOND
+
+
+@kernel
+def _emit_one_by_one(s: ScanState, operator: int, n: int) -> None:
+    """Send the outputs in the order in which the event loop does."""
+    g, op, draws = s.g[0], s.operators[operator], s.draws[operator]
+    for k in range(n):
+        e = s.done[k]
+        if e.end < g.second or e.end >= g.second + _SECOND:
+            count_second(s, operator, e.end)
+        for index in range(output_count(draws, e.id)):
+            child = child_id(e.id, op.code, index)
+            emit(s, operator, e.origin, e.unit, e.end, child, e.birth, output_key(draws, s.cumulative, child, e.key))
+
+
+@kernel
+def _make_outputs(s: ScanState, operator: int, n: int) -> int:
+    """The outputs of a batch before they have a receiver; how many."""
+    op, draws = s.operators[operator], s.draws[operator]
+    code = op.code
+    made = 0
+    for k in range(n):
+        e = s.done[k]
+        for index in range(output_count(draws, e.id)):
+            child = child_id(e.id, code, index)
+            out = s.outputs[made]
+            made += 1
+            out.at = e.end
+            out.id = child
+            out.birth = e.birth
+            out.key = output_key(draws, s.cumulative, child, e.key)
+            out.unit = e.unit
+            out.origin = e.origin
+    return made
+
+
+@kernel
+def _send_outputs(s: ScanState, operator: int, n: int) -> None:
+    """Send the first `outputs` over each edge, all in one second and over links without a bandwidth."""
+    stage = s.stages[operator]
+    _count_second_of_span(s, operator)
+    for k in range(stage.first_edge, stage.first_edge + stage.edges):
+        _send_over(s, k, n)
+
+
+@kernel
+def _count_second_of_span(s: ScanState, operator: int) -> None:
+    g = s.g[0]
+    if g.begin < g.second or g.begin >= g.second + _SECOND:
+        count_second(s, operator, g.begin)
+
+
+@kernel
+def _send_over(s: ScanState, number: int, n: int) -> None:
+    """Send the first `outputs` over an edge."""
+    g, edge = s.g[0], s.edges[number]
+    b = s.boxes[edge.down]
+    place = b.first + b.n
+    began = place
+    total = np.uint64(0)
+    kind, first, units, code = edge.kind, edge.first_unit, edge.units, edge.code
+    table, share, takes_code, copy_code = edge.table, edge.takes, edge.takes_code, edge.copy_code
+    latency = g.latency
+    local = 0
+    for k in range(n):
+        out = s.outputs[k]
+        if share < 1.0 and not takes(out.id, takes_code, share):
+            continue
+        if kind == KEYED:
+            unit = first + s.key_tables[table + out.key]
+        elif kind == SHUFFLE:
+            unit = first + shuffle_target(out.id, code, units)
+        elif kind == GROUPED:
+            unit = first + out.key
+        else:
+            unit = first + s.unit_index[out.unit] % units
+        host = s.task_host[out.origin]
+        for target in range(units if kind == BROADCAST else 1):
+            tuple_id = out.id
+            if kind == BROADCAST:
+                unit = first + target
+                tuple_id = child_id(out.id, copy_code, target)
+            same = s.task_host[s.unit_task[unit]] == host
+            local += same
+            e = s.box[place]
+            place += 1
+            e.at = out.at if same else out.at + latency
+            e.id = tuple_id
+            e.birth = out.birth
+            e.key = out.key
+            e.unit = unit
+            e.origin = out.unit if s.saves else out.origin
+            if s.saves:
+                count_sent(s, out.unit, out.at)
+            total += tuple_id
+    sent = place - began
+    b.n += sent
+    b.sent += sent
+    b.sum += total
+    g.local += local
+    g.data += sent - local
+
+
+@kernel
+def send_births(s: ScanState, operator: int, source: int, upto: int) -> None:
+    """Emit births of a source up to this sequence number, which there is room for."""
+    b = s.sources[source]
+    unit = b.unit
+    task = np.int64(s.unit_task[unit])
+    place = b.offset - b.base
+    fast = within_a_second(s) and not s.stages[operator].limited
+    made = 0
+    if s.g[0].folds:
+        fold_births(s, operator, place + b.emitted, upto - b.emitted)
+    else:
+        add_births(s, operator, task, place + b.emitted, upto - b.emitted)
+    if fast and leads_one_way(s, operator):
+        _count_second_of_span(s, operator)
+        take_births(s, source, upto)
+        send_straight(s, operator, upto - b.emitted)
+        b.emitted = b.born = upto
+        return
+    for k in range(b.emitted, upto):
+        birth = s.births[place + k]
+        if fast:
+            out = s.outputs[made]
+            made += 1
+            out.at = birth.time
+            out.id = source_id(b.code, k)
+            out.birth = birth.time
+            out.key = birth.key
+            out.unit = unit
+            out.origin = task
+        else:
+            if birth.time < s.g[0].second or birth.time >= s.g[0].second + _SECOND:
+                count_second(s, operator, birth.time)
+            emit(s, operator, task, unit, birth.time, source_id(b.code, k), birth.time, birth.key)
+    if fast:
+        _send_outputs(s, operator, made)
+    b.emitted = b.born = upto

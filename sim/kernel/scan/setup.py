@@ -1,0 +1,200 @@
+"""The arrays of the scan before its first instant, and more room in them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.topology.layout import topological
+from sim.control.cluster import Cluster, RunPlan
+from sim.kernel.event_loop import pools, setup
+from sim.kernel.event_loop.state import BROADCAST, NONE
+from sim.kernel.scan import recording as scan_recording
+from sim.kernel.scan import saving
+from sim.kernel.scan.state import (
+    BATCH,
+    BOX,
+    CHUNK,
+    LINK,
+    MESSAGES,
+    PARCEL,
+    QUEUE,
+    QUEUED,
+    SCAN,
+    SERVER,
+    SHUFFLING,
+    SLOT,
+    STAGE,
+    ScanState,
+)
+from sim.kernel.scan.straight import reciprocal
+
+_ROOM = 4096
+_SECONDS = 1000  # most of them in a span
+_SECOND = 1_000_000_000
+_AIM = 2048
+_PIECES = 64, 4096, 2**16  # of queues: at first, then at the least, and up to which there are four times as many next
+_SCRATCH = ("times", "ranks", "refs", "kept", "order", "spare")
+
+
+def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording.Kept) -> ScanState:
+    """The state at instant 0; `block` births of a source are drawn at a time."""
+    operators = setup.operator_records(plan)
+    edges, key_tables = setup.edge_records(plan)
+    draws, cumulative = setup.draw_records(plan)
+    sources = setup.source_records(plan, cluster, 2 * block)
+    servers = _servers(plan, cluster)
+    queues = np.zeros(len(servers) + len(plan.host_groups), QUEUE)
+    for name in ("head", "tail"):
+        queues[name] = NONE
+    names = tuple(plan.scenario.operators)
+    links = np.zeros(len(plan.host_groups), LINK)
+    links["rate"] = [group.network_bytes_per_s or 0.0 for group in plan.host_groups]
+    boxes = np.zeros(len(operators) + 1, BOX)
+    boxes["room"] = _ROOM
+    boxes["first"] = np.arange(len(boxes)) * _ROOM
+    threads = int(servers["threads"].sum())
+    g = np.zeros(1, SCAN)
+    g["shortest"] = max(1, min(plan.latency_ns, (_SECONDS - 2) * _SECOND))
+    g["length"] = max(1_000_000, int(g["shortest"][0]))
+    g["aim"] = max(_AIM, 2 * len(servers))
+    g["latency"], g["operators"], g["tasks"] = plan.latency_ns, len(operators), len(servers)
+    g["folds"], g["block"], g["free_chunk"] = recording.detail == "histograms", block, NONE
+    saves = plan.scenario.fault_tolerance.method == "checkpoint"
+    made = ScanState(
+        g=g,
+        stages=_stages(plan, operators, servers),
+        topological=np.array([names.index(name) for name in topological(plan.scenario)], np.int64),
+        operators=operators,
+        draws=draws,
+        edges=edges,
+        fan=_fan(plan, operators, edges),
+        shuffles=np.array([reciprocal(max(1, units)) for units in edges["units"].tolist()], SHUFFLING),
+        key_tables=key_tables,
+        cumulative=cumulative,
+        sources=sources,
+        births=pools.births(max(1, sources.shape[0]) * 2 * block),
+        units=setup.unit_records(plan, cluster),
+        unit_task=np.array(cluster.unit_task, np.int32),
+        unit_index=np.array(cluster.unit_index, np.int32),
+        unit_operator=np.array(cluster.unit_operator, np.int32),
+        unit_host=np.array([cluster.task_host[task] for task in cluster.unit_task], np.int32),
+        task_host=np.array(cluster.task_host, np.int32),
+        servers=servers,
+        slots=np.zeros(threads, SLOT),
+        frees=np.zeros(threads, np.int64),
+        ids=np.zeros(BATCH, np.uint64),
+        keys=np.zeros(BATCH, np.int64),
+        drawn=np.zeros(BATCH, np.int64),
+        done=np.zeros(BATCH, SLOT),
+        outputs=np.zeros(4 * BATCH, PARCEL),
+        queues=queues,
+        chunks=np.zeros(0, QUEUED),
+        chunk_next=np.zeros(0, np.int32),
+        links=links,
+        boxes=boxes,
+        box=np.zeros(len(boxes) * _ROOM, PARCEL),
+        times=np.zeros(_ROOM, np.int64),
+        ranks=np.zeros(_ROOM, np.int32),
+        refs=np.zeros(_ROOM, np.int32),
+        kept=np.zeros(_ROOM, np.int32),
+        order=np.zeros(_ROOM, np.int64),
+        spare=np.zeros(_ROOM, np.int64),
+        counts=np.zeros(2**15 + 1, np.int32),
+        **scan_recording.arrays(recording),
+        messages=np.zeros(_SECONDS, MESSAGES),
+        message_rows=np.zeros(4 * _SECONDS, MESSAGES),
+        **(saving.arrays(plan, cluster) if saves else saving.empty()),
+    )
+    if saves:
+        made.save()
+    return made
+
+
+def _servers(plan: RunPlan, cluster: Cluster) -> np.ndarray:
+    """The tasks (n_tasks,), idle."""
+    made = np.zeros(len(cluster.task_operator), SERVER)
+    made["operator"], made["host"] = cluster.task_operator, cluster.task_host
+    groups = [plan.host_groups[host] for host in cluster.task_host]
+    made["speed"] = [group.speed for group in groups]
+    made["limited"] = [bool(group.network_bytes_per_s) for group in groups]
+    made["threads"] = [plan.operators[operator].description.threads for operator in cluster.task_operator]
+    made["first_thread"] = np.cumsum(made["threads"]) - made["threads"]
+    return made
+
+
+def _stages(plan: RunPlan, operators: np.ndarray, servers: np.ndarray) -> np.ndarray:
+    """What belongs to each operator (n_operators,): tasks are numbered operator by operator."""
+    made = np.zeros(len(operators), STAGE)
+    made["tasks"] = [operator.description.parallelism for operator in plan.operators]
+    made["first_task"] = np.cumsum(made["tasks"]) - made["tasks"]
+    made["sources"] = np.where(operators["is_source"], made["tasks"], 0)
+    made["first_source"] = np.cumsum(made["sources"]) - made["sources"]
+    made["first_edge"], made["edges"] = operators["first_edge"], operators["edges"]
+    for index, stage in enumerate(made):
+        stage["scaled"] = (servers["speed"][servers["operator"] == index] != 1.0).any()
+        stage["limited"] = operators[index]["edges"] and servers["limited"][servers["operator"] == index].any()
+    return made
+
+
+def _fan(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Most tuples that one service sends over each edge (n_edges,)."""
+    made = np.where(edges["kind"] == BROADCAST, edges["units"], 1)
+    for operator, record in zip(plan.operators, operators, strict=True):
+        outputs = 1 if operator.is_source else int(np.ceil(operator.description.selectivity))
+        made[record["first_edge"] : record["first_edge"] + record["edges"]] *= outputs
+    return made.astype(np.int64)
+
+
+def grow(s: ScanState, recording: scan_recording.Kept) -> None:
+    """Give the kernel more room where it may have stopped for want of it."""
+    g = s.g
+    need = max(1, int(g["need"][0]))
+    scan_recording.grow(s, recording, need)
+    operator = int(s.topological[min(int(g["place"][0]), int(g["operators"][0]) - 1)])
+    stage = s.stages[operator]
+    edges = range(int(stage["first_edge"]), int(stage["first_edge"] + stage["edges"]))
+    wanted = {int(s.edges["down"][k]): int(s.fan[k]) for k in edges}
+    if stage["limited"]:
+        wanted[int(g["operators"][0])] = sum(wanted.values())
+    _more_boxes(s, wanted, need)
+    if g["free_chunk"][0] == NONE:
+        _more_chunks(s)
+    room = max(int(s.boxes["room"].max()), s.visit_rows.shape[0])
+    if s.times.shape[0] < room:
+        for name in _SCRATCH:
+            setattr(s, name, _longer(getattr(s, name), room))
+
+
+def _longer(array: np.ndarray, room: int) -> np.ndarray:
+    made = np.zeros(room, array.dtype)
+    made[: array.shape[0]] = array
+    return made
+
+
+def _more_boxes(s: ScanState, wanted: dict[int, int], need: int) -> None:
+    """Room for what `need` services send, and then some: `wanted` is what one of them sends at the most."""
+    rooms = s.boxes["room"].copy()
+    for place, fan in wanted.items():
+        least = int(s.boxes["n"][place]) + max(need, 1024 // max(1, fan)) * fan + 1024
+        if rooms[place] < least:
+            rooms[place] = max(least, 2 * rooms[place])
+    if np.array_equal(rooms, s.boxes["room"]):
+        return
+    box = np.zeros(int(rooms.sum()), PARCEL)
+    first = np.cumsum(rooms) - rooms
+    for b, begin in zip(s.boxes, first.tolist(), strict=True):
+        box[begin : begin + int(b["n"])] = s.box[int(b["first"]) : int(b["first"] + b["n"])]
+    # A kernel that stopped within an operator goes on with the tuples of its own box: all of them were moved.
+    s.box = box
+    s.boxes["first"], s.boxes["room"] = first, rooms
+
+
+def _more_chunks(s: ScanState) -> None:
+    """Room for the backlog in few large steps: room takes memory when it is used, what is copied takes it twice."""
+    old = s.chunk_next.shape[0]
+    new = _PIECES[0] if old == 0 else max(_PIECES[1], (4 if old < _PIECES[2] else 2) * old)
+    links = _longer(s.chunk_next, new)
+    links[old:-1] = np.arange(old + 1, new)
+    links[-1] = NONE
+    s.chunks, s.chunk_next = _longer(s.chunks, new * CHUNK), links
+    s.g["free_chunk"] = old

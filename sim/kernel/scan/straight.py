@@ -1,0 +1,145 @@
+"""The outputs of a batch on their way, where each tuple has one for one receiver: short loops without branches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from sim.kernel.event_loop.state import BROADCAST, GROUPED, KEYED, SHUFFLE
+from sim.kernel.scan.state import ScanState
+from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.draws import SAME_KEY, UNIFORM_KEYS, child_id, mix, output_key, source_id, uniform
+
+
+@kernel
+def is_straight(s: ScanState, operator: int) -> bool:
+    """Whether each tuple of the operator has one output, which goes over one edge to one unit."""
+    draws = s.draws[operator]
+    return draws.whole == 1 and draws.rest == 0 and leads_one_way(s, operator)
+
+
+@kernel
+def leads_one_way(s: ScanState, operator: int) -> bool:
+    """Whether each output of the operator goes over one edge to one unit."""
+    stage = s.stages[operator]
+    if s.saves or stage.limited or stage.edges != 1:
+        return False
+    edge = s.edges[stage.first_edge]
+    return edge.kind != BROADCAST and edge.takes >= 1.0
+
+
+@kernel
+def send_straight(s: ScanState, operator: int, n: int) -> None:
+    """Send `ids` with `keys` when the first n of `done` end, all in one second and over links without a bandwidth."""
+    g, number = s.g[0], s.stages[operator].first_edge
+    _find_receivers(s, number, n)
+    b = s.boxes[s.edges[number].down]
+    place, latency = b.first + b.n, g.latency
+    local = 0
+    total = np.uint64(0)
+    for k in range(n):
+        made, tuple_id, unit, e = s.done[k], s.ids[k], s.drawn[k], s.box[place + k]
+        same = s.unit_host[unit] == s.task_host[made.origin]
+        local += same
+        e.at = made.end + (0 if same else latency)
+        e.id = tuple_id
+        e.birth = made.birth
+        e.key = s.keys[k]
+        e.unit = unit
+        e.origin = made.origin
+        total += tuple_id
+    b.n += n
+    b.sent += n
+    b.sum += total
+    g.local += local
+    g.data += n - local
+
+
+@kernel
+def _find_receivers(s: ScanState, number: int, n: int) -> None:
+    """Make `drawn` the units that get the outputs of a batch over an edge."""
+    edge = s.edges[number]
+    kind, first, units, code, table = edge.kind, edge.first_unit, edge.units, edge.code, edge.table
+    if kind == KEYED:
+        for k in range(n):
+            s.drawn[k] = first + s.key_tables[table + s.keys[k]]
+    elif kind == SHUFFLE:
+        factor, shift = s.shuffles[number].factor, s.shuffles[number].shift
+        for k in range(n):
+            s.drawn[k] = first + np.int64(remainder(mix(s.ids[k] ^ code), units, factor, shift))
+    elif kind == GROUPED:
+        for k in range(n):
+            s.drawn[k] = first + s.keys[k]
+    else:
+        for k in range(n):
+            s.drawn[k] = first + s.unit_index[s.done[k].unit] % units
+
+
+@kernel
+def take_births(s: ScanState, source: int, upto: int) -> None:
+    """Make `done`, `ids` and `keys` the births of a source up to this sequence number."""
+    b = s.sources[source]
+    place, emitted, code, unit = b.offset - b.base, b.emitted, b.code, b.unit
+    task = s.unit_task[unit]
+    for k in range(upto - emitted):
+        birth, made = s.births[place + emitted + k], s.done[k]
+        made.end = birth.time
+        made.birth = birth.time
+        made.unit = unit
+        made.origin = task
+        s.ids[k] = source_id(code, emitted + k)
+        s.keys[k] = birth.key
+
+
+@kernel
+def make_outputs(s: ScanState, operator: int, n: int) -> None:
+    """Make `ids` and `keys` those of the outputs of the first n of `done`."""
+    code, draws = s.operators[operator].code, s.draws[operator]
+    for k in range(n):
+        s.ids[k] = child_id(s.done[k].id, code, 0)
+    if draws.key_law == SAME_KEY:
+        for k in range(n):
+            s.keys[k] = s.done[k].key
+    elif draws.key_law == UNIFORM_KEYS:
+        keys, stream = draws.keys, draws.key_stream
+        for k in range(n):
+            s.keys[k] = min(keys - 1, np.int64(uniform(s.ids[k], stream) * keys))
+    else:
+        for k in range(n):
+            s.keys[k] = output_key(draws, s.cumulative, s.ids[k], 0)
+
+
+@kernel
+def remainder(x: Any, divisor: Any, factor: Any, shift: Any) -> Any:
+    """x modulo the divisor by a multiplication (Granlund and Montgomery 1994, figure 4.1), all unsigned.
+
+    `factor` and `shift` are those of `reciprocal`.
+    """
+    upper = _upper(x, factor)
+    more = np.uint64(min(1, shift))
+    quotient = (upper + ((x - upper) >> more)) >> (np.uint64(shift) - more)
+    return x - quotient * np.uint64(divisor)
+
+
+def reciprocal(divisor: int) -> tuple[int, int]:
+    """(factor, shift) of a divisor from 1 to 2^63."""
+    shift = (divisor - 1).bit_length()
+    return (2**64 * (2**shift - divisor)) // divisor + 1, shift
+
+
+def _upper_of(_context: Any, x: Any, y: Any) -> Any:
+    """The upper half of a product."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(values[0], wide), builder.zext(values[1], wide))
+        return builder.trunc(builder.lshr(product, wide(64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+_upper: Any = intrinsic(_upper_of)

@@ -1,0 +1,141 @@
+"""When tuples are born and which keys they have: the same bits as `sim.arrivals`, in one pass each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.kernel.tools.compiling import helper
+
+_NS = 1e9
+_NEAR = 2.0**-50  # of a number of keys: product and quotients are off by less than an eighth of it
+_TINY, _HUGE = 1e-150, 1e150  # squares between are numbers of full length
+
+
+@helper
+def birth_times(
+    counts: np.ndarray, edges_s: np.ndarray, cumulative: np.ndarray, begin_per_s: np.ndarray, slope: np.ndarray
+) -> np.ndarray:
+    """When the cumulative rate reaches each of `counts` [ns] (n,), which never fall: `RateCurve.inverse`, rounded."""
+    found = np.empty(counts.shape[0], np.int64)
+    last = begin_per_s.shape[0] - 1
+    segment = 0
+    for k in range(counts.shape[0]):
+        count = counts[k]
+        while segment < last and cumulative[segment + 1] < count:
+            segment += 1
+        missing = count - cumulative[segment]
+        begin = begin_per_s[segment]
+        if slope[segment] == 0 and _TINY < begin < _HUGE:  # the same bits: the root of a square is exact, and so is 2
+            found[k] = max(np.int64(1), np.int64(np.rint((edges_s[segment] + missing / begin) * _NS)))
+            continue
+        root = np.sqrt(max(begin * begin + 2 * slope[segment] * missing, 0.0))
+        denominator = begin + root
+        offset = 2 * missing / denominator if denominator > 0 else 0.0
+        found[k] = max(np.int64(1), np.int64(np.rint((edges_s[segment] + offset) * _NS)))
+    return found
+
+
+def is_constant(begin_per_s: np.ndarray, slope: np.ndarray) -> bool:
+    """Whether the rate is one that `write_births` can do."""
+    return len(begin_per_s) == 1 and slope[0] == 0 and bool(_TINY < begin_per_s[0] < _HUGE)
+
+
+@helper
+def write_births(
+    gaps: np.ndarray,
+    sums: np.ndarray,
+    tasks: float,
+    until: float,
+    mean_batch: float,
+    most: float,
+    end_ns: int,
+    begin_s: float,
+    rate_per_s: float,
+    births: np.ndarray,
+) -> tuple[int, bool]:
+    """The births (`BIRTH`) behind the next gaps of a renewal process, which are overwritten, without their keys.
+
+    sums: where the draw before ended, and the sum of the gaps of this draw so far. Points beyond `until`, and births
+    from `end_ns` on, are left out. Returns how many there are, and whether none was left out at the end. There must be
+    a record for each gap: what stands behind the births means nothing.
+    """
+    base, total = sums[0], sums[1]
+    for k in range(gaps.shape[0]):  # one loop: an instant is reckoned while the next sum is waited for
+        total += gaps[k]
+        point = total + base
+        gaps[k] = point
+        missing = min(tasks * point * mean_batch, most)  # as in `birth_times`
+        births[k].time = max(np.int64(1), np.int64(np.rint((begin_s + missing / rate_per_s) * _NS)))
+    sums[1] = total
+    first, inside = 0, gaps.shape[0]
+    while first < inside and gaps[first] <= 0.0:
+        first += 1
+    while inside > first and gaps[inside - 1] > until:
+        inside -= 1
+    n = inside - first
+    if first > 0:
+        for k in range(n):
+            births[k].time = births[first + k].time
+    while n > 0 and births[n - 1].time >= end_ns:
+        n -= 1
+    return n, first + n == gaps.shape[0]
+
+
+@helper
+def uniform_keys(draws: np.ndarray, count: int) -> np.ndarray:
+    """The key of each uniform number (n,): the first k with (k + 1) / count above it.
+
+    That is the whole part of the product, unless it is so near to a whole number that rounding may matter.
+    """
+    found = np.empty(draws.shape[0], np.int64)
+    margin = count * _NEAR
+    near = 0
+    for k in range(draws.shape[0]):
+        product = draws[k] * count
+        key = np.int64(product)
+        rest = product - key
+        near += (rest < margin) | (rest > 1 - margin)
+        found[k] = key
+    if near > 0:
+        for k in range(draws.shape[0]):
+            found[k] = _uniform_key(draws[k], found[k], count)
+    return found
+
+
+@helper
+def _uniform_key(u: float, guess: int, count: int) -> int:
+    key = guess
+    while key > 0 and key / count > u:
+        key -= 1
+    while key < count - 1 and (key + 1) / count <= u:
+        key += 1
+    return key
+
+
+@helper
+def guide_of(cumulative: np.ndarray) -> np.ndarray:
+    """Where to look for a uniform number in a distribution function: entry j is for those from j / n on (n,)."""
+    n = cumulative.shape[0]
+    found = np.empty(n, np.int64)
+    key = 0
+    for j in range(n):
+        while key < n - 1 and cumulative[key] <= j / n:
+            key += 1
+        found[j] = key
+    return found
+
+
+@helper
+def keys_of(draws: np.ndarray, cumulative: np.ndarray, guide: np.ndarray) -> np.ndarray:
+    """The key of each uniform number (n,): the first whose entry is above it."""
+    n = cumulative.shape[0]
+    found = np.empty(draws.shape[0], np.int64)
+    for k in range(draws.shape[0]):
+        u = draws[k]
+        key = guide[min(n - 1, np.int64(u * n))]
+        while key > 0 and cumulative[key - 1] > u:
+            key -= 1
+        while key < n - 1 and cumulative[key] <= u:
+            key += 1
+        found[k] = key
+    return found

@@ -1,0 +1,165 @@
+"""The books of a run in which no host can fail: number and sum of the ids that each operator was to apply.
+
+Whose key group a tuple belongs to does not matter for them: ids alone are followed, many at a time, from the sources
+to the sinks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sim.kernel.event_loop.state import BROADCAST, NONE, TUPLE
+from sim.kernel.event_loop.windows import window_id
+from sim.kernel.tools import draws
+from sim.kernel.tools.compiling import helper
+from sim.kernel.tools.pointer import State
+
+_BLOCK = 2**13  # ids that are followed at a time: they stay in the processor's caches
+
+
+def by_sum(s: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Expected, lost and duplicated inputs, each (n_operators,).
+
+    Raises RuntimeError if what was applied is not what follows from the sources.
+    """
+    sums = _Sums(s)
+    for source in s.sources:
+        operator = int(s.units["operator"][source["unit"]])
+        for first in range(0, int(source["emitted"]), _BLOCK):
+            many = min(_BLOCK, int(source["emitted"]) - first)
+            sums.send(operator, source_ids(source["code"], first, many), 1)
+    for unit in np.flatnonzero(s.units["ticks"]).tolist():
+        operator, index = int(s.units["operator"][unit]), int(s.units["index"][unit])
+        ids = tick_ids(s.operators["timer_code"][operator], index, int(s.units["ticks"][unit]))
+        sums.send(operator, ids, 1)
+    ids, operators = coming(s)
+    for operator in range(s.operators.shape[0]):  # what is on its way, and all that would follow from it
+        sums.apply(operator, ids[operators == operator], -1)
+    applied, known = s.operators["applied"], s.operators["reckoned"] != 0
+    same = np.array_equal(sums.count[known], applied[known])
+    if not same or not np.array_equal(sums.total[known], s.operators["sum"][known]):
+        raise RuntimeError("the books do not balance: tuples were lost or processed twice although no host failed")
+    nothing = np.zeros(s.operators.shape[0], np.int64)
+    return applied.copy(), nothing, nothing
+
+
+class _Sums:
+    """Number and sum of ids by operator, and how ids follow from each other."""
+
+    def __init__(self, s: State) -> None:
+        self._operators, self._edges, self._draws = s.operators, s.edges, s.draws
+        self.count = np.zeros(s.operators.shape[0], np.int64)
+        self.total = np.zeros(s.operators.shape[0], np.uint64)
+
+    def apply(self, operator: int, ids: np.ndarray, sign: int) -> None:
+        """An operator applies the tuples, or (-1) does not after all; what it makes of them it sends on."""
+        if not ids.size:
+            return
+        add_ids(ids, operator, sign, self.count, self.total)
+        op = self._operators[operator]
+        if op["edges"] and not op["windowed"]:
+            made = np.empty(ids.size * (int(self._draws["whole"][operator]) + 1), np.uint64)
+            self.send(operator, made[: outputs(self._draws, operator, op["code"], ids, made)], sign)
+
+    def send(self, operator: int, ids: np.ndarray, sign: int) -> None:
+        """Outputs of an operator, over every edge."""
+        for down, sent in self._sent(operator, ids):
+            self.apply(down, sent, sign)
+
+    def _sent(self, operator: int, ids: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        first = int(self._operators["first_edge"][operator])
+        for edge in self._edges[first : first + int(self._operators["edges"][operator])]:
+            taken = ids if edge["takes"] >= 1.0 else ids[taken_by(ids, edge["takes_code"], edge["takes"])]
+            if edge["kind"] == BROADCAST:
+                for target in range(int(edge["units"])):
+                    yield int(edge["down"]), copies(taken, edge["copy_code"], target)
+            else:
+                yield int(edge["down"]), taken
+
+
+@helper
+def source_ids(code: Any, first: int, many: int) -> np.ndarray:
+    """Ids of the tuples `first` .. of a source (many,)."""
+    made = np.empty(many, np.uint64)
+    for k in range(many):
+        made[k] = draws.source_id(code, first + k)
+    return made
+
+
+@helper
+def tick_ids(code: Any, index: int, ticks: int) -> np.ndarray:
+    """Ids of what a timer emitted at its first so many instants (ticks,)."""
+    made = np.empty(ticks, np.uint64)
+    for k in range(ticks):
+        made[k] = window_id(code, index, 0, k + 1)
+    return made
+
+
+@helper
+def outputs(records: np.ndarray, operator: int, code: Any, ids: np.ndarray, made: np.ndarray) -> int:
+    """Fill in the ids of all that an operator makes of tuples, in any order; how many."""
+    law, n = records[operator], 0
+    if law.rest == 0.0:  # each makes as many: short loops, several tuples at a time
+        for index in range(law.whole):
+            for k in range(ids.shape[0]):
+                made[n + k] = draws.child_id(ids[k], code, index)
+            n += ids.shape[0]
+        return n
+    for k in range(ids.shape[0]):
+        for index in range(draws.output_count(law, ids[k])):
+            made[n] = draws.child_id(ids[k], code, index)
+            n += 1
+    return n
+
+
+@helper
+def taken_by(ids: np.ndarray, code: Any, share: float) -> np.ndarray:
+    """Which tuples an edge takes that reads a share of them (n,)."""
+    found = np.empty(ids.shape[0], np.bool_)
+    for k in range(ids.shape[0]):
+        found[k] = draws.takes(ids[k], code, share)
+    return found
+
+
+@helper
+def copies(ids: np.ndarray, code: Any, target: int) -> np.ndarray:
+    """Ids of what a broadcast sends to a target (n,)."""
+    made = np.empty(ids.shape[0], np.uint64)
+    for k in range(ids.shape[0]):
+        made[k] = draws.child_id(ids[k], code, target)
+    return made
+
+
+@helper
+def add_ids(ids: np.ndarray, operator: int, sign: int, count: np.ndarray, total: np.ndarray) -> None:
+    """Add number and sum of ids to those of an operator, or subtract them."""
+    found = np.uint64(0)
+    for k in range(ids.shape[0]):
+        found += ids[k]
+    count[operator] += sign * ids.shape[0]
+    total[operator] += found * np.uint64(sign)
+
+
+@helper
+def coming(s: State) -> tuple[np.ndarray, np.ndarray]:
+    """Ids (n,) of what is on its way, waits or is served, and the operators that they are for.
+
+    No host has failed: what a failure drops on its way keeps its place until it would have come.
+    """
+    waits = np.empty(s.visits.shape[0], np.bool_)
+    for v in range(s.visits.shape[0]):
+        waits[v] = s.visits[v].kind == TUPLE
+    free = np.int64(s.g[0].free_visit)
+    while free != NONE:
+        waits[free] = False
+        free = np.int64(s.visits[free].next)
+    ids, operators, n = np.empty(waits.shape[0], np.uint64), np.empty(waits.shape[0], np.int64), 0
+    for v in range(s.visits.shape[0]):
+        if waits[v]:
+            ids[n] = s.visits[v].id
+            operators[n] = s.units[s.visits[v].unit].operator
+            n += 1
+    return ids[:n], operators[:n]

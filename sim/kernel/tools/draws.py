@@ -1,0 +1,235 @@
+"""Twins of `sim.draws` for compiled code: the same bits of the same numbers.
+
+Ids, codes of streams and hashes are uint64; a signed one is reinterpreted, since Numba makes a float of signed and
+unsigned together. Times are int64 nanoseconds. Nothing here depends on the order of calls.
+
+An inverse that only SciPy has is called by its address. Compiled code that is kept on disk must not hold an address,
+so it is an argument: `inverse`, valid in this process only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from models.distributions import Deterministic, Erlang, Exponential, Gamma, LogNormal, TimeDistribution, Uniform
+from models.scenario.job import Operator
+from models.scenario.workload import ZipfKeys
+from sim.draws import at_least_one_ns, code_of, cumulative_weights
+from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.exponential import UNSURE, exponential_ns
+
+NO_SERVICE, DETERMINISTIC, EXPONENTIAL, UNIFORM, GAMMA, LOGNORMAL = range(-1, 5)  # Erlang is a gamma law
+SAME_KEY, UNIFORM_KEYS, ZIPF_KEYS = range(3)
+LONGEST_NS = 2**62
+"""In place of longer times, so that sums with an instant of a run stay below 2^63; 146 years."""
+
+OPERATOR_DRAWS = np.dtype(
+    [
+        ("law", np.int64),
+        ("a", np.float64),  # exponential: mean; uniform: low; gamma: shape; lognormal: mu
+        ("b", np.float64),  # uniform: width; gamma: scale; lognormal: sigma
+        ("stream", np.uint64),
+        ("fixed_ns", np.int64),
+        ("inverse", np.int64),  # address; holds in this process
+        ("whole", np.int64),  # outputs of every tuple
+        ("rest", np.float64),  # share of tuples that have one more
+        ("count_stream", np.uint64),
+        ("key_law", np.int64),
+        ("keys", np.int64),
+        ("key_first", np.int64),  # Zipf: where its part of `cumulative` begins
+        ("key_stream", np.uint64),
+    ]
+)
+"""What the functions below want to know about an operator, as `pack_draws` packs it."""
+
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_UNIT = 2.0**-53
+_BELOW_ONE = 1 - _UNIT
+_NS = 1e9
+_LONGEST = float(LONGEST_NS)
+
+
+def _foreign(arity: int) -> Callable[..., float]:
+    """Call `double f(double, ..., int)` at an address: the form of functions in scipy.special.cython_special."""
+
+    def of_type(arguments: int) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            number, flag = ir.DoubleType(), ir.IntType(32)
+            form = ir.FunctionType(number, [number] * arguments + [flag])
+            function = builder.inttoptr(values[0], form.as_pointer())
+            return builder.call(function, [*values[1:], ir.Constant(flag, 0)])
+
+        return types.float64(types.int64, *[types.float64] * arguments), generate
+
+    def one(_context: Any, address: Any, x: Any) -> Any:
+        return of_type(1)
+
+    def two(_context: Any, address: Any, x: Any, y: Any) -> Any:
+        return of_type(2)
+
+    return cast(Callable[..., float], intrinsic(one if arity == 1 else two))
+
+
+_call_1, _call_2 = _foreign(1), _foreign(2)
+
+
+@kernel
+def mix(x: Any) -> Any:
+    """64 well mixed bits of 64 bits."""
+    x = np.uint64(x)
+    x = (x ^ (x >> np.uint64(30))) * _FIRST
+    x = (x ^ (x >> np.uint64(27))) * _SECOND
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel
+def source_id(task_code: Any, sequence: Any) -> Any:
+    """Id of the `sequence`-th tuple of a source task."""
+    return mix(np.uint64(task_code) + np.uint64(sequence) * _GOLDEN)
+
+
+@kernel
+def child_id(parent: Any, operator_code: Any, index: Any) -> Any:
+    """Id of the `index`-th output that an operator makes of tuple `parent`."""
+    return mix((np.uint64(parent) ^ np.uint64(operator_code)) + (np.uint64(index) + np.uint64(1)) * _GOLDEN)
+
+
+@kernel
+def uniform(tuple_id: Any, stream: Any) -> Any:
+    """A number strictly between 0 and 1 for this tuple and purpose."""
+    bits = mix(np.uint64(tuple_id) + np.uint64(stream)) >> np.uint64(11)
+    return min((np.float64(np.int64(bits)) + 0.5) * _UNIT, _BELOW_ONE)
+
+
+@kernel
+def whole_ns(ns: Any) -> Any:
+    """A time in whole nanoseconds, ties to even, from 1 to LONGEST_NS."""
+    if ns >= _LONGEST:
+        return np.int64(LONGEST_NS)
+    return max(np.int64(1), np.int64(np.rint(ns)))
+
+
+@kernel
+def time_ns(law: Any, a: Any, b: Any, stream: Any, fixed_ns: Any, inverse: Any, tuple_id: Any) -> Any:
+    """`service_ns` by the fields of OPERATOR_DRAWS."""
+    if law <= DETERMINISTIC:
+        return np.int64(fixed_ns)
+    u = uniform(tuple_id, stream)
+    if law == EXPONENTIAL:
+        ns = exponential_ns(a * _NS, u)
+        if ns != UNSURE:
+            return ns
+        seconds = -a * math.log1p(-u)
+    elif law == UNIFORM:
+        seconds = a + b * u
+    elif law == GAMMA:
+        seconds = b * _call_2(inverse, a, u)
+    else:
+        seconds = math.exp(a + b * _call_1(inverse, u))
+    return whole_ns(seconds * _NS)
+
+
+@kernel
+def service_ns(draws: Any, tuple_id: Any) -> Any:
+    """The service time [ns] of a tuple on a host of speed 1; 0 at an operator without a service."""
+    return time_ns(draws.law, draws.a, draws.b, draws.stream, draws.fixed_ns, draws.inverse, tuple_id)
+
+
+@kernel
+def output_count(draws: Any, tuple_id: Any) -> Any:
+    """How many outputs an operator makes of a tuple."""
+    if draws.rest > 0 and uniform(tuple_id, draws.count_stream) < draws.rest:
+        return draws.whole + 1
+    return draws.whole
+
+
+@kernel
+def output_key(draws: Any, cumulative: Any, tuple_id: Any, key: Any) -> Any:
+    """The key of an output with this id: `key` if the operator leaves keys alone, else one of its own.
+
+    `cumulative` holds the distribution functions of all operators with Zipf keys, one after the other.
+    """
+    if draws.key_law == SAME_KEY:
+        return np.int64(key)
+    u = uniform(tuple_id, draws.key_stream)
+    if draws.key_law == UNIFORM_KEYS:
+        return min(draws.keys - 1, np.int64(u * draws.keys))
+    low, high = np.int64(0), draws.keys
+    while low < high:  # the first entry above u
+        middle = (low + high) >> 1
+        if cumulative[draws.key_first + middle] <= u:
+            low = middle + 1
+        else:
+            high = middle
+    return min(draws.keys - 1, low)
+
+
+@kernel
+def shuffle_target(tuple_id: Any, edge_code: Any, units: Any) -> Any:
+    """Index of the unit downstream that a shuffle gives the tuple to."""
+    return np.int64(mix(np.uint64(tuple_id) ^ np.uint64(edge_code)) % np.uint64(units))
+
+
+@kernel
+def takes(tuple_id: Any, stream: Any, share: Any) -> Any:
+    """Whether an edge that reads a share of the tuples reads this one."""
+    return uniform(tuple_id, stream) < share
+
+
+def pack_draws(
+    operator: Operator, seed: int, replication: int, name: str, key_first: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """One record of OPERATOR_DRAWS, shape (), and the distribution function of its Zipf keys, empty without.
+
+    The latter is to stand at `key_first` of what `output_key` gets. The record holds an address: it is of no use to
+    another process.
+    """
+    record = np.zeros((), OPERATOR_DRAWS)
+    for field, purpose in (("stream", "service"), ("count_stream", "selectivity"), ("key_stream", "key")):
+        record[field] = code_of(seed, replication, name, purpose)
+    for field, value in _law_fields(operator.service).items():
+        record[field] = value
+    whole = math.floor(operator.selectivity)
+    record["whole"], record["rest"] = whole, operator.selectivity - whole
+    keys = operator.output.keys if operator.output else None
+    if keys is None:
+        return record, np.zeros(0)
+    zipf = isinstance(keys, ZipfKeys)
+    record["key_law"] = ZIPF_KEYS if zipf else UNIFORM_KEYS
+    record["keys"], record["key_first"] = keys.count, key_first
+    return record, cumulative_weights(keys) if zipf else np.zeros(0)
+
+
+def _law_fields(law: TimeDistribution | None) -> dict[str, float]:
+    """The fields that describe a service time."""
+    if law is None:
+        return {"law": NO_SERVICE}
+    if isinstance(law, Deterministic):
+        return {"law": DETERMINISTIC, "fixed_ns": at_least_one_ns(law.value_s)}
+    if isinstance(law, Exponential):
+        return {"law": EXPONENTIAL, "a": law.mean_s}
+    if isinstance(law, Uniform):
+        return {"law": UNIFORM, "a": law.low_s, "b": law.high_s - law.low_s}
+    if isinstance(law, (Gamma, Erlang)):
+        inverse = _address("gammaincinv")
+        return {"law": GAMMA, "a": law.shape, "b": law.mean_s / law.shape, "inverse": inverse}
+    if isinstance(law, LogNormal):
+        sigma = math.sqrt(math.log1p(law.cv**2))
+        mu = math.log(law.mean_s) - sigma**2 / 2
+        return {"law": LOGNORMAL, "a": mu, "b": sigma, "inverse": _address("ndtri")}
+    raise TypeError(f"no code for {law!r}")
+
+
+def _address(name: str) -> int:
+    """Where a function of scipy.special is in this process."""
+    from numba.extending import get_cython_function_address  # noqa: PLC0415 - loads SciPy, which most runs need not
+
+    return int(get_cython_function_address("scipy.special.cython_special", name))

@@ -1,0 +1,1 @@
+"""Migration of key groups: protocols, and the coordinator of their runs."""

@@ -1,0 +1,17 @@
+"""Migration protocols by name; to add one, write its class in a file here and name it below."""
+
+from __future__ import annotations
+
+from sim.migration.context import Protocol
+from sim.migration.protocols.cpa import CPA
+from sim.migration.protocols.cpal import CPAL, CaughtUpCPAL
+from sim.migration.protocols.direct import Direct
+from sim.migration.protocols.lazy_move import LazyMove
+
+PROTOCOLS: dict[str, type[Protocol]] = {
+    "direct": Direct,
+    "cpa": CPA,
+    "cpal": CPAL,
+    "cpal_caught_up": CaughtUpCPAL,
+    "lazy_move": LazyMove,
+}

@@ -1,0 +1,19 @@
+"""Migration without a checkpoint at the target: the state travels. [Madsen and Zhou, CIKM 2015, section 4]"""
+
+from __future__ import annotations
+
+from sim.migration.context import Context, Message
+from sim.migration.protocols.cpa import CPA
+from sim.migration.protocols.sent_state import SentState
+
+
+class Direct(SentState, CPA):
+    """Take a checkpoint, send it to the target, and once upstream has let go of what it covers, move as CPA does.
+
+    Paused: as in CPA; while it writes the state the task does nothing else. Copied: the state, and what came since.
+    Lost: nothing.
+    """
+
+    def on_loaded(self, ctx: Context, message: Message) -> None:
+        """The state is in the memory of the target."""
+        CPA.start(self, ctx)

@@ -1,0 +1,26 @@
+"""Migration at the next periodic checkpoint. [Madsen and Zhou, CIKM 2015, section 4]"""
+
+from __future__ import annotations
+
+from sim.migration.context import Context, Message
+from sim.migration.protocols.cpa import CPA
+
+
+class LazyMove(CPA):
+    """Direct the next checkpoint to the target, wait until it is there, then move as CPA does.
+
+    Paused: as in CPA. Copied: what came since the checkpoint. Lost: nothing.
+    """
+
+    needs_checkpoint = False
+
+    def start(self, ctx: Context) -> None:
+        """The next checkpoint goes to the target."""
+        if ctx.target_has_checkpoint():
+            super().start(ctx)
+        else:
+            ctx.direct_checkpoints_to_target()
+
+    def on_stored(self, ctx: Context, message: Message) -> None:
+        """One has been stored; that of before may have gone to somebody else."""
+        self.start(ctx)

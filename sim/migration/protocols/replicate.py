@@ -1,0 +1,27 @@
+"""A second instance that stays: how an active replica is made of a key group that goes on."""
+
+from __future__ import annotations
+
+from sim.migration.context import Context, Message
+from sim.migration.protocols.cpal import CPAL
+from sim.migration.protocols.sent_state import SentState
+
+
+class Replicate(SentState, CPAL):
+    """Send a checkpoint to the host of the replica, replay behind it, and from then on send each tuple to both.
+
+    As in `direct` the state travels, as in `cpal` the replica warms up in silence while the owner goes on, and there is
+    no switch. Paused: nothing; while it writes the state the task does nothing else. Copied: the state, what upstream
+    keeps, and from then on every tuple. Lost: nothing.
+    """
+
+    def on_loaded(self, ctx: Context, message: Message) -> None:
+        """The state is in the memory of the target: the controller informs all upstream, as in `cpal`."""
+        CPAL.start(self, ctx)
+
+    def on_replayed(self, ctx: Context, message: Message) -> None:
+        """What one of those upstream had kept is processed; with the last of them the replica is in step."""
+        assert isinstance(message.note, int)
+        if self.all_in("replayed", message.note, self.move.upstream):
+            ctx.done("owns")
+            ctx.done("holds")

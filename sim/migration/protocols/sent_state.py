@@ -1,0 +1,23 @@
+"""What begins without a checkpoint at the target: one is sent there first."""
+
+from __future__ import annotations
+
+from sim.migration.context import Context, Message, Protocol
+
+
+class SentState(Protocol):
+    """The begin of a move whose state travels; `on_loaded` goes on when the state is in the memory of the target."""
+
+    needs_checkpoint = False
+
+    def start(self, ctx: Context) -> None:
+        """A checkpoint for the target first."""
+        ctx.checkpoint_to_target()
+
+    def on_stored(self, ctx: Context, message: Message) -> None:
+        """The checkpoint is there; that of before may have come first, to somebody else."""
+        if ctx.target_has_checkpoint():
+            ctx.freeze_checkpoints()
+            ctx.load_at_target("loaded")
+        else:
+            ctx.checkpoint_to_target()

@@ -1,0 +1,1 @@
+"""Availability of queries by sampling of failed hosts."""

@@ -1,0 +1,153 @@
+"""Availability of queries by sampling, 64 states of the cluster in a word.
+
+Every figure has a 95 % interval, and what was never seen is "at most 3 / runs". Runs come in blocks, each with random
+numbers of its own: seed and number of runs decide every figure, the number of workers none. For what is rare see
+`sim.sampling.strata` and `sim.sampling.importance_sampling`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+from models.errors import InputError
+from models.reliability.cuts import Cuts, elements, query_cuts
+from models.reliability.intervals import Interval, effective, wilson
+from models.reliability.queries import Failures, Queries
+from sim.draws import code_of
+from sim.sampling.states import count_words
+
+BLOCK = 64 * 64  # runs that share random numbers
+_BLOCKS_A_CALL = 64
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A sampled probability and its 95 % interval."""
+
+    value: float
+    interval: Interval
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """P(broken) of each query, the mean share of broken ones by weight, P(some is broken); how it was found.
+
+    `law` (n_queries + 1,): the runs with so many broken queries, where all runs count alike. `effective_runs`: how
+    many runs of equal weight those are worth that were made, or, with weights, those that broke something.
+    """
+
+    method: str
+    runs: int
+    queries: tuple[Estimate, ...]
+    mean: Estimate
+    some: Estimate
+    law: IntArray | None
+    effective_runs: float
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """The cuts of all queries as kernels read them: (start of each cut, their elements, first cut of each query)."""
+
+    cut_start: IntArray
+    cut_elements: IntArray
+    query_start: IntArray
+
+    @property
+    def all(self) -> tuple[IntArray, IntArray, IntArray]:
+        """In the order in which kernels take them."""
+        return self.cut_start, self.cut_elements, self.query_start
+
+
+def arrays_of(of_queries: Sequence[Cuts]) -> Arrays:
+    """The minimal cuts of all queries, one after the other."""
+    cut_start, inside, query_start = [0], [], [0]
+    for cuts in of_queries:
+        for cut in cuts:
+            inside += list(elements(cut))
+            cut_start.append(len(inside))
+        query_start.append(len(cut_start) - 1)
+    return Arrays(*(np.array(one, dtype=np.int64) for one in (cut_start, inside, query_start)))
+
+
+def sampled(
+    queries: Queries, failures: Failures, *, setting: int = 0, runs: int, seed: int = 1, workers: int = 1
+) -> Sampled:
+    """Plain sampling of one setting; `runs` is rounded up to whole blocks of 4,096. Raises InputError."""
+    check(failures, setting, runs, workers)
+    arrays, chances = arrays_of(query_cuts(queries, failures)), failures.chances[setting]
+    blocks = -(-runs // BLOCK)
+    parts = [range(first, min(first + _BLOCKS_A_CALL, blocks)) for first in range(0, blocks, _BLOCKS_A_CALL)]
+
+    def count(part: range) -> tuple[IntArray, IntArray]:
+        seeds = np.array([seed_of("plain", seed, block) for block in part], dtype=np.uint64)
+        broken = np.zeros(queries.n_queries, dtype=np.int64)
+        law = np.zeros(queries.n_queries + 1, dtype=np.int64)
+        count_words(seeds, BLOCK // 64, chances, *arrays.all, broken, law)
+        return broken, law
+
+    found = in_parts(count, parts, workers)
+    broken: IntArray = np.sum([one for one, _ in found], axis=0)
+    law: IntArray = np.sum([one for _, one in found], axis=0)
+    total = blocks * BLOCK
+    each = tuple(Estimate(k / total, wilson(k, total)) for k in broken.tolist())
+    some = total - int(law[0])
+    mean = _mean_of(queries, broken, law, total)
+    return Sampled("sample", total, each, mean, Estimate(some / total, wilson(some, total)), law, float(total))
+
+
+def _mean_of(queries: Queries, broken: IntArray, law: IntArray, runs: int) -> Estimate:
+    shares = np.arange(len(law)) / queries.n_queries
+    number = float(shares @ law) / runs
+    variance = float(((shares - number) ** 2) @ law) / runs
+    return Estimate(*mean_and_interval(queries, broken / runs, variance, runs))
+
+
+def mean_and_interval(queries: Queries, broken: FloatArray, variance: float, runs: float) -> tuple[float, Interval]:
+    """The mean share of broken queries by weight and its interval.
+
+    `variance` is that of the unweighted share in one run. With unequal weights it is not known, and the largest is
+    taken that shares of these frequencies can have, that of queries which break together.
+    """
+    mean = float(queries.shares @ broken)
+    if len(set(queries.weights)) > 1:
+        variance = float(queries.shares @ np.sqrt(broken * (1 - broken))) ** 2
+    return mean, wilson(*effective(mean, variance / max(1, runs - 1), runs))
+
+
+def in_parts(work: Callable[[P], R], parts: Sequence[P], workers: int) -> list[R]:
+    """The results in the order of the parts; the first in this thread, which compiles what there is to compile."""
+    first = [work(parts[0])]
+    if workers == 1 or len(parts) == 1:
+        return first + [work(part) for part in parts[1:]]
+    with ThreadPoolExecutor(min(workers, len(parts), 4 * (os.cpu_count() or 1))) as pool:
+        try:
+            return first + list(pool.map(work, parts[1:]))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # or Ctrl-C would wait for all that has been submitted
+            raise
+
+
+def seed_of(*parts: object) -> int:
+    """The state that random numbers of a block start from."""
+    return code_of("availability", *parts)
+
+
+def check(failures: Failures, setting: int, runs: int, workers: int) -> None:
+    """Raise InputError for a setting that there is not, and for numbers that are too small or too large."""
+    if not 0 <= setting < failures.n_settings:
+        raise InputError.at("setting", setting, f"is not a setting: there are {failures.n_settings}")
+    if not 1 <= runs <= 10**12:
+        raise InputError.at("runs", runs, "must be between 1 and 1e12")
+    if workers < 1:
+        raise InputError.at("workers", workers, "must be at least 1")

@@ -1,0 +1,268 @@
+"""The adaptation manager as a process: it looks at the load each period, and has key groups move and hosts come and go.
+
+What it decides on given loads is `sim.scaling.adaptation`, which knows nothing of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from models import display
+from models.units import to_ns
+from sim.clock import Process
+from sim.control.cluster import NOWHERE
+from sim.control.statistics import Statistics
+from sim.data_plane import REMOTE
+from sim.migration.context import Run
+from sim.scaling import adaptation
+from sim.scaling.adaptation import ANYWHERE, Group, Host, Proposal, Round, Rules
+from sim.scaling.spare_hosts import SpareHosts
+
+if TYPE_CHECKING:
+    from sim.control.assembly import Control
+
+BALANCE, DRAIN = "balance", "drain"
+_FEWEST = 2  # hosts that stay: one owns a key group, another holds its checkpoint
+
+
+class Elasticity:
+    """Looks, decides, asks for moves, and writes down why."""
+
+    def __init__(self, control: Control) -> None:
+        self.control, self.cluster, self.plan = control, control.cluster, control.plan
+        self.rules = control.plan.scenario.elasticity
+        self.statistics, self.spares = Statistics(control), SpareHosts(control)
+        self._moved_ns: dict[int, int] = {}  # group -> when it was last asked to move
+        self._members = self._hosts_that_take_part()
+
+    def _hosts_that_take_part(self) -> list[bool]:
+        groups = self.rules.hosts
+        return [not groups or name.rpartition("-")[0] in groups for name in self.plan.host_names]
+
+    def start(self) -> None:
+        """Start the process, where somebody asks for it."""
+        self.control.migrations.ended = self._ended
+        if self.plan.counts:
+            self.control.clock.process(self._looks())
+
+    def _looks(self) -> Process:
+        clock, period_ns = self.control.clock, max(1, to_ns(self.rules.period_s))
+        while True:
+            yield clock.sleep(clock.now_ns() + period_ns)
+            self.statistics.look()
+            if self.rules.policy != "none" and clock.now_ns() >= to_ns(self.rules.begin_s):
+                self.adapt()
+
+    # -- one round
+
+    def adapt(self) -> None:
+        """Balance what is overloaded; else see whether a host can go."""
+        loads = self.statistics.loads()
+        hosts, groups = self._hosts(loads), self._groups(loads)
+        limits = Rules(self.rules.high, self.rules.low, self.rules.moves, self.rules.prefer)
+        found = adaptation.balance(hosts, groups, limits)
+        for move in found.moves:
+            self._request(move, BALANCE, f"{self._at(move)} of its CPU, above {_percent(self.rules.high)}")
+        drained = 0
+        if found.unplaced:
+            self._nothing_fits(found, hosts, groups)
+        else:
+            # Once more: what was asked for above counts where it goes to.
+            drained = self._scale_in(self._hosts(loads), self._groups(loads), limits, calm=not found.overloaded)
+        assisted = sum(move.assisted for move in found.moves)
+        self.control.recorder.rows["adaptations"].append(
+            (
+                self.control.clock.now_ns(),
+                len(found.overloaded),
+                found.groups,
+                found.useable,
+                assisted,
+                len(found.moves) - assisted,
+                drained,
+                len(found.unplaced),
+            )
+        )
+
+    def _hosts(self, loads: Mapping[int, float]) -> list[Host]:
+        """All hosts as the manager sees them, with the load of what cannot move."""
+        cluster = self.cluster
+        fixed = [0.0] * len(cluster.host_alive)
+        for group, load in loads.items():
+            task = cluster.unit_task[cluster.owner_of(group)]
+            if not self._can_move(group) and task != NOWHERE:
+                fixed[cluster.task_host[task]] += load
+        return [
+            Host(
+                capacity=described.cores * described.speed,
+                outside=self.statistics.outside(host),
+                fixed=fixed[host],
+                member=self._members[host] and cluster.believed_alive[host] and host not in cluster.leaving,
+                takes=self._members[host] and cluster.takes(host),
+            )
+            for host, described in enumerate(self.plan.host_groups)
+        ]
+
+    def _groups(self, loads: Mapping[int, float]) -> list[Group]:
+        """All key groups that can move; one on its way is where it goes to."""
+        cluster, beliefs, bound = self.cluster, self.control.beliefs, self.control.migrations.bound_for()
+        found = []
+        for group, load in loads.items():
+            if self._can_move(group):
+                owner = cluster.owner_of(group)
+                here = cluster.task_host[cluster.unit_task[owner]]
+                rested = group not in bound and beliefs.unit(owner) and self._has_rested(group)
+                held = beliefs.holder(owner, self.control.plane.holder(owner))
+                held = ANYWHERE if held == REMOTE else held
+                found.append(Group(group, bound.get(group, here), load, held, rested))
+        return found
+
+    def _can_move(self, group: int) -> bool:
+        return self.plan.operators[self.cluster.unit_operator[group]].description.movable
+
+    def _has_rested(self, group: int) -> bool:
+        since = self._moved_ns.get(group)
+        return since is None or self.control.clock.now_ns() >= since + to_ns(self.rules.rest_s)
+
+    def _request(self, move: Proposal, cause: str, why: str) -> None:
+        control, now = self.control, self.control.clock.now_ns()
+        name, target = self.cluster.unit_name(move.group), self._name(move.target)
+        to = f"the least loaded host, at {_percent(move.target_share)}"
+        if move.assisted:
+            to = f"{to}, which can fetch its checkpoint" if self._remote else "its checkpoint is there"
+        control.recorder.decision(now, f"{name} is to move to {target}", f"{why}; {to}")
+        self._moved_ns[move.group] = now
+        assisted = move.assisted or self.rules.protocol == "lazy_move"
+        control.migrations.request(move.group, move.target, self.rules.protocol if assisted else "direct", cause)
+
+    def _ended(self, run: Run) -> None:
+        """A move is over: the checkpoint stays with the host that had the group, if that stays."""
+        if run.cause not in (BALANCE, DRAIN) or run.completed_ns is None or self._remote:
+            return
+        unit, host = run.move.new, self.cluster.task_host[run.move.source]
+        if self.cluster.takes(host):
+            self._plan_holder(unit, host)
+        elif not self._is_planned(unit):
+            self.control.holder(unit)
+            self._plan_holder(unit, self.cluster.planned_holder[unit])
+
+    # -- hosts that come
+
+    def _nothing_fits(self, found: Round, hosts: Sequence[Host], groups: Sequence[Group]) -> None:
+        """Say so; a host that is being left stays, or a spare one comes."""
+        now, recorder = self.control.clock.now_ns(), self.control.recorder
+        share = adaptation.utilisation(hosts, groups)
+        for host in found.unplaced:
+            recorder.decision(
+                now,
+                f"{self._name(host)} stays overloaded",
+                f"it is at {_percent(share[host])} of its CPU and none of its key groups fits elsewhere",
+            )
+        if self.cluster.leaving:
+            for host in sorted(self.cluster.leaving):
+                recorder.decision(now, f"{self._name(host)} is not left", "others are overloaded")
+            self.cluster.leaving.clear()
+        elif self.rules.scale_out and self.spares.coming is None:
+            self._acquire(found, groups)
+
+    def _acquire(self, found: Round, groups: Sequence[Group]) -> None:
+        """The first spare host on which one of the groups would fit that fit nowhere."""
+        least = min(one.load for one in groups if one.host in found.unplaced and one.rested)
+        for host in self.cluster.spare:
+            described = self.plan.host_groups[host]
+            share = self.statistics.outside(host) + least / (described.cores * described.speed)
+            if self._members[host] and share <= self.rules.high:
+                names = ", ".join(map(self._name, found.unplaced))
+                self.spares.acquire(host, f"no key group of {names} fits elsewhere")
+                return
+
+    # -- hosts that go
+
+    def _scale_in(self, hosts: Sequence[Host], groups: Sequence[Group], limits: Rules, calm: bool) -> int:
+        """Go on with the host that is being left; else begin to leave one if nothing is overloaded. Moves asked for."""
+        cluster = self.cluster
+        for host in sorted(cluster.leaving):
+            if not cluster.believed_alive[host]:
+                cluster.leaving.discard(host)  # it died
+            elif self.spares.can_release(host):
+                self.spares.release(host, "it is empty")
+            else:
+                return self._go_on_leaving(host, hosts, groups)
+        if not self.rules.scale_in or not calm or self.spares.coming is not None:
+            return 0
+        staying = [host for host, alive in enumerate(cluster.believed_alive) if alive]
+        candidates = [host for host in staying if self._may_leave(host, groups)]
+        found = adaptation.drain(hosts, groups, candidates, limits) if len(staying) > _FEWEST else None
+        if found is None:
+            return 0
+        (host,) = found.overloaded
+        share = adaptation.utilisation(hosts, groups)[host]
+        why = f"it is at {_percent(share)} of its CPU, below {_percent(limits.low)}, and all of it fits elsewhere"
+        self.control.recorder.decision(self.control.clock.now_ns(), f"{self._name(host)} is to be left", why)
+        cluster.leaving.add(host)
+        self._leave(host, found.moves)
+        return len(found.moves)
+
+    def _may_leave(self, host: int, groups: Sequence[Group]) -> bool:
+        """Whether all that is there can move, and it is not new."""
+        cluster, now = self.cluster, self.control.clock.now_ns()
+        since = self.spares.usable_since.get(host)
+        young = since is not None and now < since + to_ns(self.rules.rest_s)
+        movable = all(self._can_move(cluster.group_of(unit)) for unit in self.control.beliefs.units_on(host))
+        return self._members[host] and cluster.takes(host) and movable and not young
+
+    def _go_on_leaving(self, host: int, hosts: Sequence[Host], groups: Sequence[Group]) -> int:
+        """What is still there, or has come there by a recovery, is asked to go."""
+        here = [one for one in groups if one.host == host]
+        moves = adaptation.empty(hosts, groups, host, self.rules.high) if all(one.rested for one in here) else ()
+        if moves is None:
+            why = "what is there fits nowhere else any more"
+            self.control.recorder.decision(self.control.clock.now_ns(), f"{self._name(host)} is not left", why)
+            self.cluster.leaving.discard(host)
+            return 0
+        self._leave(host, moves)
+        return len(moves)
+
+    def _leave(self, host: int, moves: Sequence[Proposal]) -> None:
+        """Key groups and checkpoints go elsewhere."""
+        for move in moves:
+            self._request(move, DRAIN, f"{self._name(host)} is to be left")
+        for unit in range(len(self.cluster.unit_task)):
+            if self._needs_a_holder(unit, host):
+                self.control.holder(unit)
+                self._plan_holder(unit, self.cluster.planned_holder[unit])
+
+    def _needs_a_holder(self, unit: int, leaving: int) -> bool:
+        """Whether checkpoints of the unit are, or would go, to the host that is being left."""
+        operator = self.plan.operators[self.cluster.unit_operator[unit]]
+        if self._remote or not self.cluster.counts(unit) or operator.is_source or operator.is_sink:
+            return False
+        here = leaving in (self.cluster.planned_holder[unit], self.control.plane.holder(unit))
+        return here and not self._is_planned(unit)
+
+    def _is_planned(self, unit: int) -> bool:
+        """Whether the planned holder can hold the checkpoints of the unit."""
+        planned, task = self.cluster.planned_holder[unit], self.cluster.unit_task[unit]
+        elsewhere = task == NOWHERE or self.cluster.task_host[task] != planned
+        return planned is not None and elsewhere and self.cluster.takes(planned)
+
+    def _plan_holder(self, unit: int, host: int | None) -> None:
+        if host is not None:
+            self.control.plan_holder(unit, host)
+
+    @property
+    def _remote(self) -> bool:
+        """Whether checkpoints are in a remote store: no host holds any."""
+        return self.plan.scenario.fault_tolerance.store == "remote"
+
+    # -- words
+
+    def _at(self, move: Proposal) -> str:
+        return f"{self._name(move.origin)} is at {_percent(move.origin_share)}"
+
+    def _name(self, host: int) -> str:
+        return self.plan.host_names[host]
+
+
+def _percent(share: float) -> str:
+    return display.share(share)

@@ -1,0 +1,103 @@
+"""Rescaling: an operator gets another number of tasks, and the key groups whose task changes move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from models.records.tables import NEVER
+from models.scenario.events import Rescale
+from models.topology import layout
+from models.units import to_ns
+from sim.clock import Process
+
+if TYPE_CHECKING:
+    from sim.control.assembly import Control
+
+RESCALE = "rescale"
+
+
+@dataclass(frozen=True)
+class _Change:
+    """One rescaling that was asked for."""
+
+    operator: int
+    at_ns: int
+    before: int
+    after: int
+    groups: tuple[int, ...]  # that move
+
+
+class Rescaling:
+    """Which host has task k of an operator now, and what becomes of the moves that a change asks for."""
+
+    def __init__(self, control: Control) -> None:
+        self.control, self.cluster, self.plan = control, control.cluster, control.plan
+        self._changes: list[_Change] = []
+        self._seats: list[list[int]] = [[] for _ in self.plan.operators]
+        for task, operator in enumerate(self.cluster.task_operator):
+            self._seats[operator].append(self.cluster.task_host[task])
+
+    def start(self) -> None:
+        """Start the events of the scenario."""
+        for event in self.plan.scenario.events.values():
+            if isinstance(event, Rescale):
+                self.control.clock.process(self._event(event))
+
+    def _event(self, event: Rescale) -> Process:
+        yield self.control.clock.sleep(to_ns(event.at_s))
+        operator = [operator.name for operator in self.plan.operators].index(event.operator)
+        self.rescale(operator, event.parallelism, event.protocol)
+
+    def rescale(self, operator: int, parallelism: int, protocol: str) -> None:
+        """Key group k belongs to task k modulo the new number; those that are elsewhere are asked to move, at once."""
+        before = len(self._seats[operator])
+        self._seats[operator] = self._new_seats(operator, parallelism)
+        bound, first = self.control.migrations.bound_for(), self.plan.first_unit[operator]
+        moves = {}
+        for k in range(self.plan.operators[operator].description.groups):
+            group, goal = first + k, self._seats[operator][layout.task_of_group(k, parallelism)]
+            here = self.cluster.task_host[self.cluster.unit_task[self.cluster.owner_of(group)]]
+            if bound.get(group, here) != goal:
+                moves[group] = goal
+        now, name = self.control.clock.now_ns(), self.plan.operators[operator].name
+        why = f"it is asked for; {len(moves)} key groups change their task"
+        self.control.recorder.decision(now, f"{name} goes from {before} to {parallelism} tasks", why)
+        self._changes.append(_Change(operator, now, before, parallelism, tuple(moves)))
+        for group, goal in moves.items():
+            self.control.migrations.request(group, goal, protocol, RESCALE)
+
+    def _new_seats(self, operator: int, parallelism: int) -> list[int]:
+        """Tasks stay where they are; new ones, and those of hosts that are gone, go where the operator has fewest.
+
+        Of these to the host with the fewest tasks of all operators, then to the first.
+        """
+        cluster, seats = self.cluster, list[int]()
+        for k in range(parallelism):
+            old = self._seats[operator][k] if k < len(self._seats[operator]) else None
+            if old is not None and cluster.takes(old):
+                seats.append(old)
+                continue
+            others = self._seats[operator][k + 1 : parallelism]  # that will stay
+            choice = [host for host in range(len(cluster.host_alive)) if cluster.takes(host)] or [old or 0]
+            taken = [*seats, *others]
+            on = self.control.beliefs.tasks_on
+            seats.append(min(choice, key=lambda host: (taken.count(host), len(on(host)), host)))
+        return seats
+
+    def rows(self) -> list[tuple[int, ...]]:
+        """One row for each change."""
+        return [
+            (one.operator, one.at_ns, one.before, one.after, len(one.groups), self._completed_ns(one))
+            for one in self._changes
+        ]
+
+    def _completed_ns(self, change: _Change) -> int:
+        done = {
+            run.move.group: run.completed_ns
+            for run in self.control.migrations.runtime.runs
+            if run.cause == RESCALE and run.requested_ns == change.at_ns and run.completed_ns is not None
+        }
+        if not all(group in done for group in change.groups):
+            return NEVER
+        return max((done[group] for group in change.groups), default=change.at_ns)
