@@ -46,7 +46,7 @@ def cpu_s(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
 def workload(load: float, seed: int = 1) -> Any:
     """A problem: primaries that run, half of the load spare on hosts that take replicas alone."""
     from models.queries.description import query_set_from  # noqa: PLC0415
-    from optimizer.replication.placing import place_primaries  # noqa: PLC0415
+    from optimizer.replicas.placing import place_primaries  # noqa: PLC0415
     from scenarios.query_files import loaded  # noqa: PLC0415
     from scenarios.replication import Asked, problem_of  # noqa: PLC0415
 
@@ -103,8 +103,8 @@ def first_fit(posed: Any, chosen: list[int]) -> tuple[tuple[int, ...], ...]:
 
 def plans(scale: float, repeats: int) -> None:
     """Heuristics, the best plan, a target and a front, each beside the MILP."""
-    from optimizer.replication import plan  # noqa: PLC0415
-    from optimizer.replication.optimise import cheapest, front, most_available  # noqa: PLC0415
+    from optimizer.replicas import plan  # noqa: PLC0415
+    from optimizer.replicas.optimise import cheapest, front, most_available  # noqa: PLC0415
     from scenarios.replication import noise_of  # noqa: PLC0415
 
     posed = workload(max(4.0, 100 * scale))
@@ -198,7 +198,7 @@ def by_loop_s(posed: Any, tried: int) -> float:
 
 def proofs(scale: float, repeats: int) -> None:
     """Small problems, which are all proven, and bounds of forty equal operators."""
-    from optimizer.replication.optimise import most_available  # noqa: PLC0415
+    from optimizer.replicas.optimise import most_available  # noqa: PLC0415
 
     posed = [small(seed) for seed in range(max(2, round(50 * scale)))]
     made = [cpu_s(lambda one=one: most_available(one), 1) for one in posed]  # type: ignore[misc]

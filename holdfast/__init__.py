@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from models.steady_state.estimate import estimate
     from models.steady_state.load import expected_load
     from optimizer.checkpoint_allocation import solve as plan_checkpoints
-    from optimizer.verify import verify_checkpoints
+    from optimizer.verify.checkpoints import verify_checkpoints
     from scenarios.availability import answer as availability
     from scenarios.availability import read_availability
     from scenarios.designs import compare_designs, read_design
@@ -69,7 +69,7 @@ _HOMES = {
     "scenario_text": "scenarios.files",
     "scenario_with": "models.scenario.reading",
     "sweep": "scenarios.sweep",
-    "verify_checkpoints": "optimizer.verify",
+    "verify_checkpoints": "optimizer.verify.checkpoints",
     "warnings": "models.scenario.rules",
     "write_profile": "scenarios.profiles",
     "write_scenario": "scenarios.files",

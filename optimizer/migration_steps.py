@@ -25,10 +25,10 @@ from models.checked_arrays import FloatArray, IntArray
 from models.errors import raise_if_any
 from models.planning.migration_steps import MigrationSteps, StepsPlan
 from models.planning.solution import Status, is_proven
-from optimizer.arguments import checked_limits
+from optimizer.common.arguments import checked_limits
+from optimizer.common.enumeration import MOST_ORDERED, first_of_all_orders
+from optimizer.common.quiet import quiet_stdout
 from optimizer.edge_colouring import busiest, coloured, is_bipartite
-from optimizer.enumeration import MOST_ORDERED, first_of_all_orders
-from optimizer.quiet import quiet_stdout
 
 _PROGRAM_SIZE = 20_000  # moves times colours up to which CP-SAT is asked for a colouring
 _DETERMINISTIC_S = 5.0
@@ -54,7 +54,7 @@ def solve(
 
 def _better(problem: MigrationSteps, found: StepsPlan, hint: StepsPlan) -> StepsPlan:
     """The hint with the bound that was found, if it keeps the rules and ends earlier; else what was found."""
-    from optimizer.verify_plans import verify_plan  # noqa: PLC0415
+    from optimizer.verify.plans import verify_plan  # noqa: PLC0415
 
     objective = verify_plan(problem, replace(hint, bound=None)).objective
     wrong = [one for one in verify_plan(problem, hint).violations if one.kind != "claim"]

@@ -21,7 +21,7 @@ from models.scenario.fault_tolerance import PlanFile
 from models.topology import layout
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.ties import level_ties
-from optimizer.verify import verify_checkpoints
+from optimizer.verify.checkpoints import verify_checkpoints
 from scenarios.group_loads import GroupLoads, group_loads
 from scenarios.planning_files import read_plan
 

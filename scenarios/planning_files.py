@@ -132,7 +132,7 @@ def read_plan(path: str | Path) -> CheckpointPlan:
     """The plan in a JSON or NPZ file, as `plan checkpoints --out` writes it; keys beyond the interface are ignored.
 
     Raises InputError for a missing or broken file and values of the wrong type. Whether the plan is any
-    good is the business of `optimizer.verify`.
+    good is the business of `optimizer.verify.checkpoints`.
     """
     return read_plan_and_gap(path)[0]
 

@@ -22,9 +22,9 @@ from models.queries.description import MOST_LEVELS
 from models.reliability.single_points import single_points
 from models.seeds import seed_faults
 from models.validation_messages import similar
-from optimizer.replication import PLACEMENTS, SELECTIONS, plan
-from optimizer.replication.optimise import FrontPoint, cheapest, front, front_of_counts, most_available
-from optimizer.replication.running import start_of
+from optimizer.replicas import PLACEMENTS, SELECTIONS, plan
+from optimizer.replicas.optimise import FrontPoint, cheapest, front, front_of_counts, most_available
+from optimizer.replicas.running import start_of
 from scenarios.planning_files import FIGURE, is_figure, read_fields
 from scenarios.query_files import LoadedQueries, read_queries
 from scenarios.running_replicas import names_of, placed_by_file, placed_by_plan

@@ -18,7 +18,7 @@ from analysis.report.tables import Table
 from models import display
 from models.planning.replicas.problem import Replication, ReplicationPlan
 from models.reliability.times import downtime_s
-from optimizer.replication.optimise import FrontPoint
+from optimizer.replicas.optimise import FrontPoint
 from scenarios.replication import OPTIMISED, OVER, best_of, by_worth, count_of, worth_of
 from scenarios.report_content import versions
 

@@ -8,7 +8,7 @@ from analysis.report.content import AllocationRow, Correlation, Fact, Reason
 from models import display
 from models.correlation import pearson
 from models.scenario.workload import ProfileRate
-from optimizer.reasons import reasons
+from optimizer.common.reasons import reasons
 from scenarios.group_loads import GroupLoads
 from scenarios.planning import PlannedAllocation
 from scenarios.report_designs import DesignRuns, design_runs

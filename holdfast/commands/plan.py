@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-    from optimizer.reasons import Reason
+    from optimizer.common.reasons import Reason
 
 app = typer.Typer(no_args_is_help=True, help="Find the best plan for a problem file.")
 
@@ -57,7 +57,7 @@ def checkpoints(
     Exit code 0: feasible or optimal; 2: bad input; 3: infeasible; 4: no feasible plan found.
     """
     from analysis.expected_useable import EXPECTED  # noqa: PLC0415
-    from optimizer.reasons import reasons as explain  # noqa: PLC0415
+    from optimizer.common.reasons import reasons as explain  # noqa: PLC0415
     from scenarios.planning import METHODS, solve_by  # noqa: PLC0415
     from scenarios.planning_files import plan_to_dict, read_problem, write_plan  # noqa: PLC0415
     from scenarios.running_plans import running_checkpoints, with_few_moves  # noqa: PLC0415

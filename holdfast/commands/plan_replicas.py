@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from models.planning.replicas.problem import Replication, ReplicationPlan
     from models.queries.loads import OperatorTable
-    from optimizer.replication.optimise import FrontPoint
+    from optimizer.replicas.optimise import FrontPoint
     from scenarios.query_files import LoadedQueries
 
 _MOST_ROWS = 20
@@ -263,7 +263,7 @@ def _show(
     table: OperatorTable,
     skipped: Sequence[str],
 ) -> None:
-    from optimizer.replication.task import STRUCK  # noqa: PLC0415
+    from optimizer.replicas.task import STRUCK  # noqa: PLC0415
 
     rows: list[tuple[str, ...]] = []
     for name, plan in found.items():

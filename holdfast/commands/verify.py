@@ -14,7 +14,7 @@ from models import display
 from models.errors import InputError
 
 if TYPE_CHECKING:
-    from optimizer.verify import Verdict
+    from optimizer.verify.checkpoints import Verdict
 
 REPLICAS, PLACEMENT = "replicas", "placement"
 
@@ -56,8 +56,8 @@ def verify(
 
 
 def _of_checkpoints(plan_file: Path, problem_file: Path, start: Start) -> tuple[Verdict, str]:
-    from optimizer.verify import verify_checkpoints  # noqa: PLC0415
-    from optimizer.verify_stated import figures_of_checkpoints, with_stated  # noqa: PLC0415
+    from optimizer.verify.checkpoints import verify_checkpoints  # noqa: PLC0415
+    from optimizer.verify.stated import figures_of_checkpoints, with_stated  # noqa: PLC0415
     from scenarios.planning_files import plan_and_claims, read_plan_document, read_problem  # noqa: PLC0415
     from scenarios.running_plans import running_checkpoints, with_few_moves  # noqa: PLC0415
 
@@ -78,8 +78,8 @@ def _of(kind: str, plan_file: Path, problem_file: Path, start: Start) -> tuple[V
     if kind == REPLICAS:
         return _of_replicas(plan_file, problem_file)
     from models.planning.placement import Placement  # noqa: PLC0415
-    from optimizer.verify_plans import verify_plan  # noqa: PLC0415
-    from optimizer.verify_stated import figures_of, with_stated  # noqa: PLC0415
+    from optimizer.verify.plans import verify_plan  # noqa: PLC0415
+    from optimizer.verify.stated import figures_of, with_stated  # noqa: PLC0415
     from scenarios.planning_files import read_fields  # noqa: PLC0415
     from scenarios.running_plans import placement_from  # noqa: PLC0415
     from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
@@ -93,8 +93,8 @@ def _of(kind: str, plan_file: Path, problem_file: Path, start: Start) -> tuple[V
 
 
 def _of_replicas(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
-    from optimizer.verify_replicas import verify_replicas  # noqa: PLC0415
-    from optimizer.verify_stated import with_stated  # noqa: PLC0415
+    from optimizer.verify.replicas import verify_replicas  # noqa: PLC0415
+    from optimizer.verify.stated import with_stated  # noqa: PLC0415
     from scenarios.planning_files import read_fields  # noqa: PLC0415
     from scenarios.replication import (  # noqa: PLC0415
         believed_of_replicas,

@@ -30,16 +30,17 @@ from models.checked_arrays import IntArray
 from models.errors import raise_if_any
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.solution import Status, is_proven
-from optimizer.arguments import checked_limits
-from optimizer.checkpoint_allocation import prices, random_methods
+from optimizer.checkpoint_allocation import random_methods
 from optimizer.checkpoint_allocation.exact import exact
-from optimizer.checkpoint_allocation.infeasible import explained, why_infeasible
+from optimizer.checkpoint_allocation.infeasibility.explain import explained, why_infeasible
+from optimizer.checkpoint_allocation.lagrangian import bound as prices
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
+from optimizer.checkpoint_allocation.reoptimise.search import Former
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.checkpoint_allocation.units import LARGEST_PRICE, are_prices, units_of
-from optimizer.checkpoint_allocation.warm import Former
-from optimizer.no_value_between import no_value_between
-from optimizer.verify import constraint_violations
+from optimizer.common.arguments import checked_limits
+from optimizer.common.granularity import no_value_between
+from optimizer.verify.checkpoints import constraint_violations
 
 __all__ = ["METHODS", "solve"]
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.exchange import Exchange
-from optimizer.quiet import quiet_stdout
+from optimizer.checkpoint_allocation.local_search.exchange import Exchange
+from optimizer.common.quiet import quiet_stdout
 
 _SIZES = (1.0, 1.4, 1.6)  # pairs for each node, of one program after the other
 _MOST = 300  # pairs of a program: with more its first node takes long

@@ -21,7 +21,7 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import flow
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
-from optimizer.checkpoint_allocation.smoothed import first_prices, smoothed_prices
+from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_prices
 
 _KEPT = 12
 _ROUNDS = 40

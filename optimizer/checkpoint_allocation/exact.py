@@ -21,17 +21,19 @@ import numpy as np
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import is_proven
-from optimizer.better_assignment import better_assignment
-from optimizer.checkpoint_allocation import flow, prices, separable
-from optimizer.checkpoint_allocation.conflict import is_divisible
+from optimizer.checkpoint_allocation import flow
+from optimizer.checkpoint_allocation.capacitated import MIXED_INTEGER_PAIRS, uncoupled
 from optimizer.checkpoint_allocation.core_flow import core_flow
+from optimizer.checkpoint_allocation.infeasibility.irreducible_set import is_divisible
+from optimizer.checkpoint_allocation.lagrangian import bound as prices
+from optimizer.checkpoint_allocation.lagrangian import separable
+from optimizer.checkpoint_allocation.local_search.search import Search
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
-from optimizer.checkpoint_allocation.move_bound import move_bound
-from optimizer.checkpoint_allocation.search import Search
+from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound
+from optimizer.checkpoint_allocation.reoptimise.search import Former, few_moves
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
-from optimizer.checkpoint_allocation.uncoupled import MIXED_INTEGER_PAIRS, uncoupled
-from optimizer.checkpoint_allocation.warm import Former, few_moves
-from optimizer.verify import constraint_violations
+from optimizer.verify.better_assignment import better_assignment
+from optimizer.verify.checkpoints import constraint_violations
 
 _FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the search finds nothing feasible
 _SENSITIVE_PAIRS = 2_000_000

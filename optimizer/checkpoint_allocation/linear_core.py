@@ -22,7 +22,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import Candidates
-from optimizer.quiet import quiet_stdout
+from optimizer.common.quiet import quiet_stdout
 
 _CORE_PAIRS = 40_000  # pairs of the linear program
 _DIVE_PAIRS, _NODE_PAIRS = 8_000, 20  # the same, of those of a dive: in all, or for each node where that is more,

@@ -9,7 +9,7 @@ import numpy as np
 
 from models.checked_arrays import IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.separable import is_separable
+from optimizer.checkpoint_allocation.lagrangian.separable import is_separable
 
 
 def level_ties(problem: CheckpointAllocation, assignment: IntArray) -> IntArray:

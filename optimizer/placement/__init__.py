@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from models.errors import raise_if_any
 from models.planning.placement import Placement, PlacementPlan
-from optimizer.arguments import checked_limits
+from optimizer.common.arguments import checked_limits
 from optimizer.placement.all_placed import AllPlaced
 from optimizer.placement.budget import Budget
 from optimizer.placement.first_fit import best_fit, first_fit

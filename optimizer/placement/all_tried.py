@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from models.planning.placement import Placement
-from optimizer.enumeration import MOST_STEPS, Tried, exact_integers
+from optimizer.common.enumeration import MOST_STEPS, Tried, exact_integers
 
 _MOST_PAIRS = 2_000  # instances times hosts
 _MOST_INSTANCES = 200

@@ -17,7 +17,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, IntArray
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.solution import Status
-from optimizer.matching import crowded
+from optimizer.common.hall_violators import crowded
 from optimizer.placement.budget import Budget
 
 _ROOMIEST = 64  # hosts with most room that are looked at first

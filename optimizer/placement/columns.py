@@ -18,8 +18,8 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.placement import Placement
+from optimizer.common.quiet import quiet_stdout
 from optimizer.placement.bounds import Bound
-from optimizer.quiet import quiet_stdout
 
 _MOST_ROOM = 20_000  # units of a host up to which the dynamic program is exact; more are rounded in favour of the bound
 _MOST_SIZES = 400

@@ -22,7 +22,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.placement import Placement
-from optimizer.quiet import quiet_stdout
+from optimizer.common.quiet import quiet_stdout
 
 _UNIT = 2**20  # prices are whole multiples of its inverse
 _NODES = 200  # of branch and bound: the root mostly is enough

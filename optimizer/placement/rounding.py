@@ -9,9 +9,9 @@ from ortools.sat.python import cp_model
 
 from models.checked_arrays import IntArray
 from models.planning.placement import Placement
-from optimizer.arguments import solver_seed
+from optimizer.common.arguments import solver_seed
+from optimizer.common.quiet import quiet_stdout
 from optimizer.placement.columns import Columns, dive
-from optimizer.quiet import quiet_stdout
 
 
 def from_columns(

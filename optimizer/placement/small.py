@@ -22,8 +22,8 @@ from ortools.sat.python import cp_model
 from models.checked_arrays import IntArray
 from models.planning.placement import Placement
 from models.planning.solution import Status
-from optimizer.arguments import solver_seed
-from optimizer.quiet import quiet_stdout
+from optimizer.common.arguments import solver_seed
+from optimizer.common.quiet import quiet_stdout
 
 _STATUS = {
     cp_model.OPTIMAL: Status.OPTIMAL,

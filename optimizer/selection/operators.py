@@ -12,7 +12,7 @@ import numpy as np
 from models.checked_arrays import IntArray
 from models.planning.selection import OperatorSelection, SelectionPlan
 from models.planning.solution import Status, is_proven
-from optimizer.enumeration import better_levels, exact_sum
+from optimizer.common.enumeration import better_levels, exact_sum
 from optimizer.selection.core import Searched, search_core
 from optimizer.selection.exchange import exchanged
 from optimizer.selection.relaxation import Options, Relaxation, branched, counted, relax

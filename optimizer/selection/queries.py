@@ -11,7 +11,7 @@ import numpy as np
 from models.checked_arrays import BoolArray
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan, limit_of
 from models.planning.solution import Status, is_proven
-from optimizer.enumeration import better_queries, exact_sum
+from optimizer.common.enumeration import better_queries, exact_sum
 from optimizer.selection import neighbourhoods
 from optimizer.selection.closure import Closures, Cut
 from optimizer.selection.filling import Filling

@@ -10,8 +10,8 @@ import numpy as np
 
 from models.checked_arrays import BoolArray
 from models.planning.selection import QuerySelection
-from optimizer.arguments import solver_seed
-from optimizer.quiet import quiet_stdout
+from optimizer.common.arguments import solver_seed
+from optimizer.common.quiet import quiet_stdout
 from optimizer.selection.closure import Cut
 from optimizer.selection.scaling import scaled
 

@@ -19,8 +19,8 @@ from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.errors import InputError
 from models.planning.replicas.problem import Replication, ReplicationPlan
 from models.queries.description import Costs, Templates
-from optimizer.replication import plan
-from optimizer.replication.placing import Placed, place_primaries
+from optimizer.replicas import plan
+from optimizer.replicas.placing import Placed, place_primaries
 from scenarios.query_templates import Workload, workload
 from scenarios.replication import noise_of
 from sim.draws import code_of

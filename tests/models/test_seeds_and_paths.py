@@ -12,7 +12,7 @@ from models.reliability.description import availability_from
 from models.scenario.description import Scenario
 from models.scenario.reading import scenario_with
 from models.seeds import MOST_SEED, SEED_RULE, seed_faults
-from optimizer.arguments import checked_limits, solver_seed
+from optimizer.common.arguments import checked_limits, solver_seed
 from scenarios.files import read_scenario
 from scenarios.library import resolve
 

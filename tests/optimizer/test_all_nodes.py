@@ -8,10 +8,10 @@ import pytest
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.all_nodes import pack_all
 from optimizer.checkpoint_allocation.candidates import candidates
-from optimizer.checkpoint_allocation.exchange import Exchange
-from optimizer.checkpoint_allocation.neighbourhoods import Effort, search
-from optimizer.checkpoint_allocation.prices import node_prices, price_bound
-from optimizer.verify import constraint_violations
+from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
+from optimizer.checkpoint_allocation.local_search.exchange import Exchange
+from optimizer.checkpoint_allocation.local_search.neighbourhoods import Effort, search
+from optimizer.verify.checkpoints import constraint_violations
 
 
 def ring(n: int) -> CheckpointAllocation:

@@ -16,10 +16,11 @@ from work_limits import as_much_work_as_in
 from models.errors import InputError
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
-from optimizer.checkpoint_allocation import METHODS, flow, large, separable, solve, uncoupled
+from optimizer.checkpoint_allocation import METHODS, capacitated, flow, solve
+from optimizer.checkpoint_allocation.lagrangian import heuristic, separable
+from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
 from optimizer.checkpoint_allocation.mixed_integer import Known, branch_and_bound
-from optimizer.checkpoint_allocation.prices import node_prices, price_bound
-from optimizer.verify import constraint_violations, verify_checkpoints
+from optimizer.verify.checkpoints import constraint_violations, verify_checkpoints
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=150)
 
@@ -231,8 +232,8 @@ def test_prices_bound_the_optimum_and_close_on_it():
 
 @pytest.mark.parametrize(("j", "n"), [(400, 40), pytest.param(1500, 30, marks=pytest.mark.slow)])
 def test_large_problems_get_a_feasible_answer_with_an_honest_bound(j, n, monkeypatch):
-    monkeypatch.setattr(large, "_TURNS", (((1.0,), 0.1, 2),))
-    monkeypatch.setattr(uncoupled, "LARGEST_PAIRS", 0)  # no whole packings, which prove it optimal
+    monkeypatch.setattr(heuristic, "_TURNS", (((1.0,), 0.1, 2),))
+    monkeypatch.setattr(capacitated, "LARGEST_PAIRS", 0)  # no whole packings, which prove it optimal
     random = np.random.default_rng(5)
     load = random.lognormal(0, 0.7, j)
     problem = CheckpointAllocation(
@@ -411,9 +412,9 @@ def test_savings_and_copies_whose_costs_cancel_are_no_proof():
     )
     plan = solve(moved)
     assert (plan.status, plan.objective, plan.assignment.tolist()) == (Status.OPTIMAL, 0.0, [0, 1, 0])
-    large = CheckpointAllocation(
+    heuristic = CheckpointAllocation(
         cost=np.vstack([moved.cost, np.zeros((400, 2))]), load=np.ones(403), current=np.zeros(403, int), max_moves=1
     )
-    plan = solve(large)
+    plan = solve(heuristic)
     assert plan.status is Status.FEASIBLE or plan.objective == 0.0
     assert plan.bound <= 0.0

@@ -26,7 +26,7 @@ from models.planning.checkpoint_interval import (
 )
 from models.planning.solution import Status
 from optimizer.checkpoint_interval import solve
-from optimizer.verify_plans import verify_plan
+from optimizer.verify.plans import verify_plan
 
 
 def exact_in_decimals(checkpoint_s: float, mtbf_s: float) -> float:

@@ -24,8 +24,8 @@ from optimizer.placement import solve as solve_placement
 from optimizer.selection import operators as operators_module
 from optimizer.selection import select_operators
 from optimizer.selection import solve as solve_selection
-from optimizer.verify import verify_checkpoints
-from optimizer.verify_plans import verify_plan
+from optimizer.verify.checkpoints import verify_checkpoints
+from optimizer.verify.plans import verify_plan
 
 PETERSEN = [(a, (a + 1) % 5) for a in range(5)] + [(a, a + 5) for a in range(5)]
 PETERSEN += [(5 + a, 5 + (a + 2) % 5) for a in range(5)]

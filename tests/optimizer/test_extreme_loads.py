@@ -13,7 +13,7 @@ from models.planning.checkpoint_allocation import CheckpointAllocation, Checkpoi
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.units import units_of
-from optimizer.verify import verify_checkpoints
+from optimizer.verify.checkpoints import verify_checkpoints
 
 POWERS = (-330, 320)
 

@@ -21,11 +21,11 @@ from optimizer.checkpoint_allocation import solve as solve_checkpoints
 from optimizer.checkpoint_interval import solve as solve_interval
 from optimizer.migration_steps import solve as solve_steps
 from optimizer.placement import solve as solve_placement
-from optimizer.replication.optimise import most_available
+from optimizer.replicas.optimise import most_available
 from optimizer.selection import solve as solve_selection
-from optimizer.verify import Verdict, verify_checkpoints
-from optimizer.verify_plans import verify_plan
-from optimizer.verify_replicas import verify_replicas
+from optimizer.verify.checkpoints import Verdict, verify_checkpoints
+from optimizer.verify.plans import verify_plan
+from optimizer.verify.replicas import verify_replicas
 
 
 @dataclass(frozen=True)

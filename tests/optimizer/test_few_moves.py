@@ -11,14 +11,14 @@ import pytest
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import relative_gap
-from optimizer.checkpoint_allocation import warm
 from optimizer.checkpoint_allocation.candidates import candidates
-from optimizer.checkpoint_allocation.move_prices import best_prices, moves_of
-from optimizer.checkpoint_allocation.moves_again import FEW, MANY, chosen_again
-from optimizer.checkpoint_allocation.saving_moves import saving_moves
-from optimizer.checkpoint_allocation.smoothed import first_prices
-from optimizer.checkpoint_allocation.warm import Former, few_moves
-from optimizer.verify import constraint_violations
+from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices
+from optimizer.checkpoint_allocation.reoptimise import search
+from optimizer.checkpoint_allocation.reoptimise.greedy_moves import saving_moves
+from optimizer.checkpoint_allocation.reoptimise.move_prices import best_prices, moves_of
+from optimizer.checkpoint_allocation.reoptimise.moves_again import FEW, MANY, chosen_again
+from optimizer.checkpoint_allocation.reoptimise.search import Former, few_moves
+from optimizer.verify.checkpoints import constraint_violations
 
 
 def drawn(seed: int, checkpoints: int = 60, *, whole: bool = False) -> CheckpointAllocation:
@@ -144,8 +144,8 @@ def test_more_is_tried_only_where_the_gap_is_larger_than_that_of_the_former_plan
         efforts.append(effort)
         return chosen_again(problem, moves, judged, answer, effort)
 
-    monkeypatch.setattr(warm, "forced", noted)
-    monkeypatch.setattr(warm, "chosen_again", chosen)
+    monkeypatch.setattr(search, "forced", noted)
+    monkeypatch.setattr(search, "chosen_again", chosen)
     again = few_moves(problem, Former(np.zeros(20), share * gap))
     assert len(said) == 1 and (said[0] or not enough)
     assert efforts == ([FEW] if enough else [FEW, MANY])

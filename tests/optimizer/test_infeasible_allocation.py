@@ -14,10 +14,10 @@ from scipy.optimize import linprog
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import mixed_integer, solve
-from optimizer.checkpoint_allocation.conflict import Conflict, Parts, divided, fewer, undivided
-from optimizer.checkpoint_allocation.deletion import Budget, filtered
-from optimizer.checkpoint_allocation.farkas import Multipliers
-from optimizer.checkpoint_allocation.hall import hall_set
+from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Budget, filtered
+from optimizer.checkpoint_allocation.infeasibility.farkas import Multipliers
+from optimizer.checkpoint_allocation.infeasibility.hall_violator import hall_set
+from optimizer.checkpoint_allocation.infeasibility.irreducible_set import Conflict, Parts, divided, fewer, undivided
 
 
 def possible(problem: CheckpointAllocation, parts: set[tuple[str, int]]) -> bool:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from optimizer.checkpoint_allocation.packings.joined import joined, sets_within, unpacked
-from optimizer.checkpoint_allocation.packings.master import boxed
-from optimizer.checkpoint_allocation.packings.multipliers import Multipliers, Part, Sets, evaluated, raised
-from optimizer.checkpoint_allocation.packings.work import Work
+from optimizer.checkpoint_allocation.column_generation.master import boxed
+from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import joined, sets_within, unpacked
+from optimizer.checkpoint_allocation.column_generation.multipliers import Multipliers, Part, Sets, evaluated, raised
+from optimizer.checkpoint_allocation.column_generation.work import Work
 
 
 def small_part(seed, *, nodes=None, items=None):

@@ -11,12 +11,13 @@ from work_limits import as_much_work_as_in
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
-from optimizer.checkpoint_allocation import large, solve, uncoupled
+from optimizer.checkpoint_allocation import capacitated, solve
 from optimizer.checkpoint_allocation.candidates import candidates
-from optimizer.checkpoint_allocation.exchange import Exchange, _apart, _joined
-from optimizer.checkpoint_allocation.large import priced_search
-from optimizer.checkpoint_allocation.prices import node_prices, price_bound
-from optimizer.verify import constraint_violations, verify_checkpoints
+from optimizer.checkpoint_allocation.lagrangian import heuristic
+from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
+from optimizer.checkpoint_allocation.lagrangian.heuristic import priced_search
+from optimizer.checkpoint_allocation.local_search.exchange import Exchange, _apart, _joined
+from optimizer.verify.checkpoints import constraint_violations, verify_checkpoints
 
 
 def tight_problem(seed, j=None, n=None, slack=1.2):
@@ -100,8 +101,10 @@ def test_prices_of_the_core_are_as_good_as_the_dual_prices_of_the_whole_linear_p
 
 
 def test_large_problems_are_near_their_bound_and_the_same_every_time(monkeypatch):
-    monkeypatch.setattr(uncoupled, "LARGEST_PAIRS", 0)
-    monkeypatch.setattr(large, "_TURNS", (((1.0, 1.4), 0.01, 0.1),))  # of 100 s: limits of work decide, not the clock
+    monkeypatch.setattr(capacitated, "LARGEST_PAIRS", 0)
+    monkeypatch.setattr(
+        heuristic, "_TURNS", (((1.0, 1.4), 0.01, 0.1),)
+    )  # of 100 s: limits of work decide, not the clock
     problem = tight_problem(7, 400, 20, slack=1.1)
     plans = [solve(problem, time_limit_s=100.0, workers=w) for w in (1, 2)]
     assert len({(p.objective, p.bound, p.note, p.assignment.tobytes()) for p in plans}) == 1

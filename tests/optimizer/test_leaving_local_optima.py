@@ -10,12 +10,12 @@ from seeds import sample
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import candidates
-from optimizer.checkpoint_allocation.chains import Chains, chained
-from optimizer.checkpoint_allocation.disturbed import disturbed
-from optimizer.checkpoint_allocation.exchange import Exchange
-from optimizer.checkpoint_allocation.forced import forced
-from optimizer.checkpoint_allocation.prices import node_prices, price_bound
-from optimizer.verify import constraint_violations
+from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
+from optimizer.checkpoint_allocation.local_search.ejection_chains import Chains, chained
+from optimizer.checkpoint_allocation.local_search.exchange import Exchange
+from optimizer.checkpoint_allocation.local_search.forced_moves import forced
+from optimizer.checkpoint_allocation.local_search.iterated import disturbed
+from optimizer.verify.checkpoints import constraint_violations
 
 
 def drawn(seed: int, **given: object) -> CheckpointAllocation:

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation import large, linear_core, uncoupled
+from optimizer.checkpoint_allocation import capacitated, linear_core
 from optimizer.checkpoint_allocation.candidates import candidates
-from optimizer.checkpoint_allocation.exchange import Exchange
-from optimizer.checkpoint_allocation.large import priced_search
+from optimizer.checkpoint_allocation.lagrangian import heuristic
+from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
+from optimizer.checkpoint_allocation.lagrangian.heuristic import priced_search
 from optimizer.checkpoint_allocation.linear_core import dived, relaxed
-from optimizer.checkpoint_allocation.prices import node_prices, price_bound
-from optimizer.verify import constraint_violations
+from optimizer.checkpoint_allocation.local_search.exchange import Exchange
+from optimizer.verify.checkpoints import constraint_violations
 
 
 def with_heavy(seed: int, j: int = 300, n: int = 10, **given: object) -> CheckpointAllocation:
@@ -70,14 +71,14 @@ def test_a_program_that_fails_is_no_dive(monkeypatch):
     ("seeds", "j", "n"), [(range(2), 200, 8), pytest.param(range(10), 400, 12, marks=pytest.mark.slow)]
 )
 def test_dives_find_cheaper_answers_where_some_are_heavy(monkeypatch, seeds, j, n):
-    monkeypatch.setattr(uncoupled, "LARGEST_PAIRS", 0)
-    monkeypatch.setattr(large, "_TURNS", ())
+    monkeypatch.setattr(capacitated, "LARGEST_PAIRS", 0)
+    monkeypatch.setattr(heuristic, "_TURNS", ())
     without, within = [], []
     for seed in seeds:
         problem = with_heavy(seed, j, n)
-        monkeypatch.setattr(large, "_DIVES", ())
+        monkeypatch.setattr(heuristic, "_DIVES", ())
         plain = priced_search(problem, time_limit_s=100.0)
-        monkeypatch.setattr(large, "_DIVES", (0.05, 0.02))
+        monkeypatch.setattr(heuristic, "_DIVES", (0.05, 0.02))
         better = priced_search(problem, time_limit_s=100.0)
         assert better.assignment is not None and plain.assignment is not None
         assert constraint_violations(problem, better.assignment) == []

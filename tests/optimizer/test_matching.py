@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.checked_arrays import BoolArray
-from optimizer.matching import crowded
+from optimizer.common.hall_violators import crowded
 
 
 def by_all_sets(may: BoolArray) -> list[int]:

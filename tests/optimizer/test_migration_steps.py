@@ -16,7 +16,7 @@ from models.planning.migration_steps import MigrationSteps
 from models.planning.solution import Status
 from optimizer.edge_colouring import busiest, is_bipartite
 from optimizer.migration_steps import solve
-from optimizer.verify_plans import verify_plan
+from optimizer.verify.plans import verify_plan
 
 
 @st.composite

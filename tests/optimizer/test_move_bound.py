@@ -11,9 +11,9 @@ from work_limits import as_much_work_as_in
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
-from optimizer.checkpoint_allocation.move_bound import move_bound
-from optimizer.checkpoint_allocation.prices import price_bound
-from optimizer.verify import constraint_violations, verify_checkpoints
+from optimizer.checkpoint_allocation.lagrangian.bound import price_bound
+from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound
+from optimizer.verify.checkpoints import constraint_violations, verify_checkpoints
 
 
 def drawn(seed: int) -> CheckpointAllocation:

@@ -11,8 +11,8 @@ import pytest
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.candidates import candidates
-from optimizer.checkpoint_allocation.chains import Chains
-from optimizer.checkpoint_allocation.exchange import Exchange
+from optimizer.checkpoint_allocation.local_search.ejection_chains import Chains
+from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 
 
 def drawn(seed: int) -> tuple[CheckpointAllocation, CheckpointPlan]:

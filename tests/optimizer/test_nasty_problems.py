@@ -16,8 +16,8 @@ from models.planning.solution import OPTIMAL_GAP, Solution, Status
 from optimizer.checkpoint_allocation import solve as solve_checkpoints
 from optimizer.migration_steps import solve as solve_steps
 from optimizer.selection import solve as solve_selection
-from optimizer.verify import verify_checkpoints
-from optimizer.verify_plans import verify_plan
+from optimizer.verify.checkpoints import verify_checkpoints
+from optimizer.verify.plans import verify_plan
 
 KINDS: dict[str, tuple[Any, Any, Any, Any, int]] = {
     "allocation": (nasty.allocation, nasty.true_allocation, solve_checkpoints, verify_checkpoints, 1),

@@ -15,7 +15,7 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import flow, solve
 from optimizer.checkpoint_allocation.exact import _by_count
-from optimizer.verify import verify_checkpoints
+from optimizer.verify.checkpoints import verify_checkpoints
 
 
 def counted(never: float, *, checkpoints: int = 300, nodes: int = 12, dtype: type = np.float64) -> CheckpointAllocation:

@@ -16,7 +16,7 @@ from optimizer.placement import solve
 from optimizer.placement.budget import Budget
 from optimizer.placement.host_sets import covered, host_sets, price_bound
 from optimizer.placement.one_colour import falls_apart, one_colour
-from optimizer.verify_plans import verify_plan
+from optimizer.verify.plans import verify_plan
 
 
 def drawn(seed: int, most: int = 7) -> Placement:

@@ -19,7 +19,7 @@ from models.planning.selection import OperatorSelection
 from models.planning.solution import OPTIMAL_GAP, Status
 from optimizer.selection import select_operators, solve
 from optimizer.selection.relaxation import _line, branched
-from optimizer.verify_plans import verify_plan
+from optimizer.verify.plans import verify_plan
 
 WHOLE = st.integers(0, 12)
 DECIMAL = st.integers(0, 40).map(lambda k: k / 10)

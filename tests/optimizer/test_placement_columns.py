@@ -16,8 +16,8 @@ from optimizer.placement import best_fit, fitted, solve
 from optimizer.placement.columns import column_bound, dearest_column, dive
 from optimizer.placement.search import Search
 from optimizer.placement.starts import start
-from optimizer.verify_placement import broken_rules
-from optimizer.verify_plans import verify_plan
+from optimizer.verify.placement import broken_rules
+from optimizer.verify.plans import verify_plan
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

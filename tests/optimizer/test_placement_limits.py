@@ -15,7 +15,7 @@ from models.planning.solution import Status
 from optimizer.placement import best_fit, bounds, solve
 from optimizer.placement.bounds import impossible
 from optimizer.placement.starts import start
-from optimizer.verify_plans import verify_plan
+from optimizer.verify.plans import verify_plan
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)

@@ -11,10 +11,10 @@ from work_limits import as_much_work_as_in
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
-from optimizer.checkpoint_allocation import solve, uncoupled
-from optimizer.checkpoint_allocation.packings.search import PackedSearch
-from optimizer.checkpoint_allocation.prices import node_prices
-from optimizer.verify import constraint_violations, verify_checkpoints
+from optimizer.checkpoint_allocation import capacitated, solve
+from optimizer.checkpoint_allocation.column_generation.search import PackedSearch
+from optimizer.checkpoint_allocation.lagrangian.bound import node_prices
+from optimizer.verify.checkpoints import constraint_violations, verify_checkpoints
 
 
 def alike(seed, nodes, items, room=1.1):
@@ -45,7 +45,7 @@ def plain(problem):
 
 @pytest.mark.parametrize("seed", [0, 2])
 def test_an_answer_called_optimal_is_what_the_plain_program_says(seed, monkeypatch):
-    monkeypatch.setattr(uncoupled, "_FIRST_PAIRS", 0)
+    monkeypatch.setattr(capacitated, "_FIRST_PAIRS", 0)
     problem = alike(seed, 7, 44, 1.3)
     plan = solve(problem, time_limit_s=60.0)
     least = plain(problem)

@@ -15,8 +15,8 @@ import optimizer.selection.queries as module
 from models.planning.selection import QueryPlan, QuerySelection
 from models.planning.solution import OPTIMAL_GAP, Status
 from optimizer.selection import solve
-from optimizer.verify_plans import verify_plan
-from optimizer.verify_selection import split_bound
+from optimizer.verify.plans import verify_plan
+from optimizer.verify.selection import split_bound
 
 WHOLE = st.integers(0, 12).map(float)
 DECIMAL = st.integers(0, 40).map(lambda k: k / 10)

@@ -5,7 +5,7 @@ import numpy as np
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
-from optimizer.reasons import reasons
+from optimizer.common.reasons import reasons
 
 
 def why(problem, assignment, method="exact"):

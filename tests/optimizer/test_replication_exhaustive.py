@@ -12,8 +12,8 @@ from replication_cases import drawn, every_plan, problems, value
 
 from models.planning.replicas.problem import Replication
 from models.planning.solution import Status
-from optimizer.replication.exhaustive import exact_front
-from optimizer.replication.optimise import most_available
+from optimizer.replicas.exhaustive import exact_front
+from optimizer.replicas.optimise import most_available
 
 
 def front_by_hand(problem: Replication) -> list[tuple[float, float]]:

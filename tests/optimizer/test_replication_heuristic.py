@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from models.errors import InputError
 from models.planning.replicas.problem import Replication, ReplicationPlan
 from models.planning.solution import Status
-from optimizer.replication import PLACEMENTS, SELECTIONS, plan
-from optimizer.replication.heuristic import most_levels
-from optimizer.replication.placing import place_primaries, place_replicas
-from optimizer.replication.selection import direct, knapsack, queries, stepwise
-from optimizer.verify_replicas import verify_replicas
+from optimizer.replicas import PLACEMENTS, SELECTIONS, plan
+from optimizer.replicas.heuristic import most_levels
+from optimizer.replicas.placing import place_primaries, place_replicas
+from optimizer.replicas.selection import direct, knapsack, queries, stepwise
+from optimizer.verify.replicas import verify_replicas
 
 
 def chain(**more: object) -> Replication:

@@ -15,15 +15,15 @@ from work_limits import clock_that_strikes_after
 from models.errors import InputError
 from models.planning.replicas.problem import Replication
 from models.planning.solution import Status
-from optimizer.replication import plan
-from optimizer.replication.bounds import bounds_of, most_cost
-from optimizer.replication.certify import proven
-from optimizer.replication.exhaustive import exact_front
-from optimizer.replication.optimise import cheapest, front, front_of_counts, most_available
-from optimizer.replication.program import cost_program_of, program_of
-from optimizer.replication.state import State
-from optimizer.replication.worst import worst_bound
-from optimizer.verify_replicas import verify_replicas
+from optimizer.replicas import plan
+from optimizer.replicas.bounds import bounds_of, most_cost
+from optimizer.replicas.certify import proven
+from optimizer.replicas.exhaustive import exact_front
+from optimizer.replicas.optimise import cheapest, front, front_of_counts, most_available
+from optimizer.replicas.program import cost_program_of, program_of
+from optimizer.replicas.state import State
+from optimizer.replicas.worst import worst_bound
+from optimizer.verify.replicas import verify_replicas
 
 
 @settings(max_examples=15, deadline=None)

@@ -13,11 +13,11 @@ from replication_cases import every_plan, problems, value
 from models.errors import InputError
 from models.planning.replicas.problem import Instances, Replication
 from models.planning.solution import Status
-from optimizer.replication import SELECTIONS, plan
-from optimizer.replication.exhaustive import exact_front
-from optimizer.replication.optimise import cheapest, front, most_available
-from optimizer.replication.running import least_cost, least_moves
-from optimizer.verify_replicas import verify_replicas
+from optimizer.replicas import SELECTIONS, plan
+from optimizer.replicas.exhaustive import exact_front
+from optimizer.replicas.optimise import cheapest, front, most_available
+from optimizer.replicas.running import least_cost, least_moves
+from optimizer.verify.replicas import verify_replicas
 
 
 @st.composite

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation import large
 from optimizer.checkpoint_allocation.candidates import candidates, scale_of
-from optimizer.checkpoint_allocation.prices import node_prices, price_bound
-from optimizer.checkpoint_allocation.smoothed import SmoothedDual, first_prices, smoothed_prices
+from optimizer.checkpoint_allocation.lagrangian import heuristic
+from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
+from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import SmoothedDual, first_prices, smoothed_prices
 
 
 def tight(seed: int, j: int = 400, n: int = 10, **given: object) -> CheckpointAllocation:
@@ -81,12 +81,12 @@ def test_nodes_without_a_limit_have_no_price_and_prices_are_never_negative():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_candidates_at_better_prices_raise_the_bound_where_rows_are_alike(seed, monkeypatch):
-    monkeypatch.setattr(large, "_KEPT", 4)
+    monkeypatch.setattr(heuristic, "_KEPT", 4)
     random = np.random.default_rng(seed)
     load = random.lognormal(0, 0.7, 120)
     cost = load[:, None] * (random.uniform(-1, 1, 12) + 0.1 * random.normal(size=(120, 12)))
     problem = CheckpointAllocation(cost=cost, load=load, capacity=np.full(12, 1.2 * load.sum() / 12))
-    found, prices = large._settled(problem, scale_of(problem))
+    found, prices = heuristic._settled(problem, scale_of(problem))
     first = candidates(problem, np.zeros(12), 4)
     poor = smoothed_prices(problem, first, np.zeros(12), 1e-3 * scale_of(problem), steps=60)
     assert price_bound(problem, prices) > price_bound(problem, poor)

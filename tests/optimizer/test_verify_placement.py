@@ -17,8 +17,8 @@ from optimizer.placement import FITS, fitted, solve
 from optimizer.placement.bounds import impossible, infeasible_plan
 from optimizer.placement.budget import Budget
 from optimizer.placement.reasons import placement_reasons
-from optimizer.verify_placement import broken_rules, counted_bound, only
-from optimizer.verify_plans import verify_plan
+from optimizer.verify.placement import broken_rules, counted_bound, only
+from optimizer.verify.plans import verify_plan
 
 PROBLEM = Placement(
     [3, 3, 2, 2],

@@ -10,8 +10,8 @@ from models.errors import InputError
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
-from optimizer.checkpoint_allocation.prices import price_bound
-from optimizer.verify import verify_checkpoints
+from optimizer.checkpoint_allocation.lagrangian.bound import price_bound
+from optimizer.verify.checkpoints import verify_checkpoints
 
 
 @pytest.fixture(name="running", scope="module")

@@ -13,15 +13,15 @@ from work_limits import as_much_work_as_in
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
-from optimizer.checkpoint_allocation import solve, uncoupled
-from optimizer.checkpoint_allocation.packings import dive, knapsack, numbers
-from optimizer.checkpoint_allocation.packings.bound import packing_bound
-from optimizer.checkpoint_allocation.packings.groups import pair_bounds
-from optimizer.checkpoint_allocation.packings.multipliers import Part, Sets, raised
-from optimizer.checkpoint_allocation.packings.search import packed_search
-from optimizer.checkpoint_allocation.packings.work import Work
-from optimizer.checkpoint_allocation.prices import node_prices, price_bound
-from optimizer.verify import constraint_violations, verify_checkpoints
+from optimizer.checkpoint_allocation import capacitated, solve
+from optimizer.checkpoint_allocation.column_generation import dive, knapsack, numbers
+from optimizer.checkpoint_allocation.column_generation.bound import packing_bound
+from optimizer.checkpoint_allocation.column_generation.groups import pair_bounds
+from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
+from optimizer.checkpoint_allocation.column_generation.search import packed_search
+from optimizer.checkpoint_allocation.column_generation.work import Work
+from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
+from optimizer.verify.checkpoints import constraint_violations, verify_checkpoints
 from scenarios.planning_files import plan_to_dict, read_plan, write_plan
 
 EVERY = settings(derandomize=True, deadline=None, max_examples=40)
@@ -163,8 +163,8 @@ def check_packings(seed):
     answers = feasible(problem)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(importlib.import_module("optimizer.checkpoint_allocation.exact"), "_TINY_PAIRS", 0)
-        patch.setattr(uncoupled, "MIXED_INTEGER_PAIRS", 0 if seed % 2 else 5_000)
-        patch.setattr(uncoupled, "_FIRST_NODES", 1)
+        patch.setattr(capacitated, "MIXED_INTEGER_PAIRS", 0 if seed % 2 else 5_000)
+        patch.setattr(capacitated, "_FIRST_NODES", 1)
         with as_much_work_as_in(0.1) as seconds:
             plan = solve(problem, time_limit_s=seconds)
     best = min((value for value, _ in answers), default=None)

@@ -11,7 +11,7 @@ from profiled import GROUPS, scenario, small_profile
 
 from models.errors import InputError
 from models.planning.solution import Status
-from optimizer.verify import verify_checkpoints
+from optimizer.verify.checkpoints import verify_checkpoints
 from scenarios.planning import METHODS, allocation_problem, compare_allocations, holders_of
 from scenarios.planning_files import plan_to_dict
 

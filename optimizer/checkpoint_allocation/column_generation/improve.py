@@ -1,0 +1,239 @@
+"""Allocations of whole packings: a dive into all nodes, then dives into groups of nodes and small programs.
+
+At multipliers u an allocation x is above the bound by the sum over nodes of
+
+    loss[n] = K_n(u) - sum_{j on n} (u[j] - c[j,n]),
+
+so the nodes of a group can gain no more than their losses: nodes are drawn in proportion to what they lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.column_generation.dive import Depth, Dive, dive
+from optimizer.checkpoint_allocation.column_generation.groups import TrueLoads, pack
+from optimizer.checkpoint_allocation.column_generation.knapsack import best_set, priced
+from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import joined
+from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
+from optimizer.checkpoint_allocation.column_generation.numbers import WholeNumbers, search_room, whole_numbers
+from optimizer.checkpoint_allocation.column_generation.work import Work
+
+_LAST = 4  # nodes that a dive leaves to a program
+_LAST_PAIRS, _LAST_NODES = 300, 150
+_UNIONS = 100_000  # of sets, that are looked at together, for each unit of work
+_GROUP_STEPS = 20
+_ALTERNATIVES = 4  # nodes of a checkpoint that are near
+_MORE = 1.4  # a margin is tried again so much wider
+_SPREAD = 1e-4  # level of the steps in a dive, relative to the bound
+
+
+class Improvement:
+    """The best allocation known, and what is known to make it better."""
+
+    def __init__(
+        self, problem: CheckpointAllocation, numbers: WholeNumbers, u: FloatArray, best: IntArray | None, work: Work
+    ) -> None:
+        self.problem, self.numbers, self.u, self.work = problem, numbers, u, work
+        self.near = numbers if numbers.exact_loads else whole_numbers(problem, search_room(problem), near=True)
+        if numbers.exact_loads:
+            self.true = TrueLoads(numbers.load.astype(np.float64), np.add(numbers.room, 0.5, dtype=np.float64))
+        else:
+            self.true = TrueLoads(problem.weights.T, np.asarray(problem.upper, dtype=np.float64))
+        self.best = best
+        self.value = np.inf if best is None else problem.objective(best)
+        self.most = [best_set(u - c, w, int(r))[0] for c, w, r in zip(*_rows(numbers), strict=True)]
+        self.bound = float(u.sum()) - sum(self.most)
+        self.random = np.random.default_rng(0)
+        self.wanted, self.drawn = _wanted(numbers, u), 0
+        self.unions = int(np.clip(_UNIONS * work.limit, 200_000, 2_000_000))
+        self.cut: dict[int, bool] = {}  # whether `joined` had too many sets the last time, by the number of nodes
+        self.margins: dict[int, float] = {}  # of `joined`, by the number of nodes, where it had too many sets
+
+    def part(self, nodes: IntArray, items: IntArray, *, near: bool = False) -> Part:
+        """Some nodes and checkpoints."""
+        given = self.near if near else self.numbers
+        at = np.ix_(nodes, items)
+        return Part(given.cost[at], given.load[at], given.room[nodes], nodes, items)
+
+    def losses(self) -> FloatArray:
+        """What each node is above its share of the bound, (N,)."""
+        assert self.best is not None
+        gain = self.u - self.numbers.cost[self.best, np.arange(len(self.best))]
+        return np.maximum(np.array(self.most) - np.bincount(self.best, gain, len(self.most)), 0.0)
+
+    def offer(self, node: IntArray) -> bool:
+        """Whether an allocation is better than the best, and keeps all constraints: then it is the best."""
+        value = self.problem.objective(node)
+        if not value < self.value or not self._keeps(node):
+            return False
+        self.best, self.value = node, value
+        return True
+
+    def _keeps(self, node: IntArray) -> bool:
+        loads = self.problem.node_loads(node)
+        allowed = self.problem.allowed[np.arange(len(node)), node].all()
+        return bool(allowed and (loads <= self.problem.upper).all() and (loads >= self.problem.lower).all())
+
+    def again(self, nodes: IntArray, *, noise: float, steps: int, at_once: int = 1) -> bool:
+        """Whether a dive into some nodes made the allocation better."""
+        items = np.arange(self.problem.n_checkpoints)
+        target = np.inf
+        if self.best is not None:
+            items = items[np.isin(self.best, nodes)]
+            target = self._target(items)
+        if not len(items):
+            return False
+        u = self.u[items]
+        if np.isfinite(target):  # the group alone may already be as good as it can be
+            spread = max(0.3 * float(self.losses()[nodes].sum()), 1.0)
+            proved = raised(
+                self.part(nodes, items),
+                u,
+                steps=30,
+                delta=spread,
+                patience=6,
+                sets=Sets(),
+                enough=target,
+                work=self.work,
+            )
+            u = proved.u
+            if proved.bound >= target:
+                return False
+        delta = max(_SPREAD * abs(self.bound) * len(nodes) / self.problem.n_nodes, 1.0)
+        sets = Sets()
+        near = self.part(nodes, items, near=True)
+        started = raised(near, u, steps=steps + 10, delta=delta, patience=8, sets=sets, work=self.work)
+        depth = Depth(steps, delta, min(_LAST, len(nodes)), at_once, noise)
+        found = dive(
+            near, started.u, sets, depth, target=target, fits=self._fits, random=self.random, work=self.work
+        )  # fmt: skip
+        if found is None:
+            return False
+        return self._ended(found, items, target)
+
+    def rejoined(self, size: int) -> bool:
+        """Whether all sets of some nodes, that could be in a better packing, made the allocation better."""
+        nodes = self.group(size)
+        assert self.best is not None
+        items = np.flatnonzero(np.isin(self.best, nodes))
+        if not len(items):
+            return False
+        target = self._target(items)
+        level = max(0.3 * float(self.losses()[nodes].sum()), 1.0)
+        part = self.part(nodes, items)
+        better = raised(
+            part, self.u[items], steps=_GROUP_STEPS, delta=level, patience=6, sets=Sets(), enough=target, work=self.work
+        )
+        if better.bound >= target:
+            return False
+        found = joined(
+            part, better.u, better.bound, target, fits=self._sets_fit(part), most=self.unions, work=self.work,
+            margin=self._margin(size),
+        )  # fmt: skip
+        self.cut[size] = not found.whole
+        if self.cut[size]:
+            self.margins[size] = found.margin
+        elif size in self.margins:
+            self.margins[size] = max(self.margins[size], found.margin)
+        if found.node is None:
+            return False
+        node = self.best.copy()
+        node[items] = nodes[found.node]
+        return self.offer(node)
+
+    def _margin(self, size: int) -> float:
+        """A little wider than what was possible for as many nodes, or for fewer."""
+        known = [self.margins[of] for of in sorted(self.margins) if of <= size]
+        return known[-1] * _MORE if known else np.inf
+
+    def _sets_fit(self, part: Part) -> Callable[[int, BoolArray], BoolArray]:
+        """Which sets (m, j) keep the true capacity of a node (position)."""
+
+        def fit(at: int, sets: BoolArray) -> BoolArray:
+            if self.numbers.exact_loads:
+                return np.ones(len(sets), dtype=np.bool_)
+            node = part.nodes[at]
+            keeps: BoolArray = sets @ self.problem.weights[part.items, node] <= self.problem.upper[node]
+            return keeps
+
+        return fit
+
+    def _target(self, items: IntArray) -> float:
+        """What the checkpoints cost now, less the least that would be better."""
+        assert self.best is not None
+        now = float(self.numbers.cost[self.best[items], items].sum())
+        return now - self.numbers.scale + 1 if self.numbers.whole else now - 1e-10 * abs(now)
+
+    def _fits(self, node: int, items: IntArray) -> bool:
+        return bool(float(self.problem.weights[items, node].sum()) <= self.problem.upper[node])
+
+    def _ended(self, found: Dive, items: IntArray, target: float) -> bool:
+        """Pack what a dive left; without success also its last nodes."""
+        for more in (0, 1, 2, 4):
+            if more > len(found.nodes):
+                return False
+            kept = len(found.nodes) - more
+            nodes = np.sort(np.concatenate([found.part.nodes, np.array(found.nodes[kept:], dtype=np.int64)]))
+            rest = np.sort(np.concatenate([found.part.items, *found.sets[kept:]])).astype(np.int64)
+            cost = sum(
+                float(self.numbers.cost[n, s].sum())
+                for n, s in zip(found.nodes[:kept], found.sets[:kept], strict=True)
+            )  # fmt: skip
+            packed = self.packed(nodes, rest, target - cost)
+            if packed is not None:
+                node = np.zeros(self.problem.n_checkpoints, dtype=np.int64) if self.best is None else self.best.copy()
+                for one, chosen in zip(found.nodes[:kept], found.sets[:kept], strict=True):
+                    node[chosen] = one
+                node[rest] = packed
+                return self.offer(node)
+            if np.isfinite(target):
+                return False
+        return False
+
+    def packed(
+        self, nodes: IntArray, items: IntArray, target: float, *, pairs: int = _LAST_PAIRS, limit: int = _LAST_NODES
+    ) -> IntArray | None:
+        """The nodes of some checkpoints by a small program below `target`; None without one."""
+        delta = max(_SPREAD * abs(self.bound) * len(nodes) / self.problem.n_nodes, 1.0)
+        found = pack(
+            self.part(nodes, items), self.u[items], self.true, self.work, target=target, delta=delta,
+            pairs=pairs, nodes=limit,
+        )  # fmt: skip
+        return None if found is None else nodes[found]
+
+    def group(self, size: int) -> IntArray:
+        """A node that loses much, drawn at random, and others: every second time those that want its checkpoints."""
+        assert self.best is not None
+        chance = self.losses() + 1e-3 * max(self.losses().max(), 1e-9)
+        size = min(size, len(chance))
+        self.drawn += 1
+        if self.drawn % 2:
+            return np.sort(self.random.choice(len(chance), size, replace=False, p=chance / chance.sum()))
+        wants = np.zeros((len(chance), len(chance)))
+        np.add.at(wants, self.best, self.wanted.T)
+        wants += wants.T
+        chosen = [int(self.random.choice(len(chance), p=chance / chance.sum()))]
+        for _ in range(size - 1):
+            score = wants[chosen].sum(axis=0) * self.random.uniform(0.5, 1.5, len(chance))
+            score[chosen] = -1.0
+            chosen.append(int(score.argmax()))
+        return np.sort(np.array(chosen))
+
+
+def _rows(numbers: WholeNumbers) -> tuple[FloatArray, IntArray, IntArray]:
+    return numbers.cost, numbers.load, numbers.room
+
+
+def _wanted(numbers: WholeNumbers, u: FloatArray) -> FloatArray:
+    """How near each node (N, J) is to take each checkpoint, between 0 and 1, at its price of room."""
+    gain: FloatArray = np.array([priced(u - c, w, int(r)) for c, w, r in zip(*_rows(numbers), strict=True)])
+    best = gain.max(axis=0)
+    behind = np.where(np.isfinite(gain), best - np.where(np.isfinite(gain), gain, 0.0), np.inf)
+    near = np.sort(behind, axis=0)[min(_ALTERNATIVES, len(behind) - 1)]
+    unit = max(float(np.median(near[np.isfinite(near)])) if np.isfinite(near).any() else 1.0, 1.0)
+    return np.exp(-2 * behind / unit)

@@ -1,0 +1,175 @@
+"""The best set of checkpoints for one node, and what it costs to insist on a checkpoint, or to do without it.
+
+    maximise sum_j v[j] x[j]   subject to   sum_j l[j] x[j] <= room,   x binary
+
+Sorted by v / l, the linear relaxation takes a head of the list and a part of the next one, at the price p of room. A
+checkpoint whose |v - p l| exceeds what the relaxation is above a feasible answer is decided: in when v > p l. The
+others, the core, are decided by dynamic programming over whole loads; first a small core, whose answer may show that it
+was enough. Values are whole numbers in float64, so that
+sums are exact; only v - p l is rounded, and the comparison allows for that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from optimizer.checkpoint_allocation.column_generation.work import Work
+
+_FEW = 40  # items of a first core
+_LARGEST_TABLE = 8_000_000  # entries of each of two tables
+_TRIED = 30  # items after the head that may fill what it leaves
+_ROUNDING = 1e-12  # relative to the largest value, of v - p l
+
+
+@dataclass(frozen=True)
+class _Relaxed:
+    """The linear relaxation: positions sorted by v / l, length of the head, price of room, value, a feasible one."""
+
+    order: IntArray
+    head: int
+    price: float
+    value: float
+    filled: float
+
+
+def best_set(value: FloatArray, load: IntArray, room: int, work: Work | None = None) -> tuple[float, IntArray]:
+    """The largest value, and the positions of a set that has it; counted as work."""
+    work = work or Work(math.inf)
+    can = np.flatnonzero((value > 0) & (load <= room))
+    v, w = value[can], load[can]
+    if w.sum() <= room:
+        work.knapsack(len(value), 0)
+        return float(v.sum()), can
+    relaxed = _relaxed(v, w, room)
+    gain = v - relaxed.price * w
+    size = np.abs(gain)
+    rounding = _ROUNDING * float(v.max())
+    margin = relaxed.value - relaxed.filled + rounding
+    if int((size <= margin).sum()) > _FEW:  # the nearest items alone mostly reach the relaxation, or come close
+        near = np.argsort(size, kind="stable")[:_FEW]
+        core = np.zeros(len(v), dtype=np.bool_)
+        core[near] = True
+        best, chosen = _with_core(v, w, room, gain, core, work)
+        margin = relaxed.value - best + rounding
+        if margin < 1 or float(size[~core].min()) > margin:
+            return best, can[chosen]
+    core = size <= margin
+    best, chosen = _with_core(v, w, room, gain, core, work)
+    return best, can[chosen]
+
+
+def priced(value: FloatArray, load: IntArray, room: int) -> FloatArray:
+    """v - p l of each checkpoint (J,), p the price of room in the linear relaxation; -inf where it does not fit."""
+    fits = np.isfinite(value) & (load <= room)
+    can = np.flatnonzero(fits & (value > 0))
+    price = _relaxed(value[can], load[can], room).price if load[can].sum() > room else 0.0
+    return np.where(fits, np.where(fits, value, 0.0) - price * load, -np.inf)
+
+
+def _with_core(
+    v: FloatArray, w: IntArray, room: int, gain: FloatArray, core: BoolArray, work: Work
+) -> tuple[float, IntArray]:
+    """The best value, and its positions, when items of positive gain outside the core are in, and others not."""
+    sure = (gain > 0) & ~core
+    if w[sure].sum() > room:  # values too far apart for gains to be told apart: all is open
+        core, sure = np.ones_like(core), np.zeros_like(sure)
+    core_load = w[core]
+    left = min(room - int(w[sure].sum()), int(core_load.sum()))
+    work.knapsack(len(v), len(core_load) * left)
+    best, chosen = _filled(v[core], core_load, left)
+    return float(v[sure].sum()) + best, np.concatenate([np.flatnonzero(sure), np.flatnonzero(core)[chosen]])
+
+
+def _relaxed(v: FloatArray, w: IntArray, room: int) -> _Relaxed:
+    rate = v / np.maximum(w, 1e-9)
+    order = np.argsort(-rate, kind="stable")
+    loads = np.cumsum(w[order])
+    head = int(np.searchsorted(loads, room, side="right"))
+    left = room - int(loads[head - 1]) if head else room
+    got = float(v[order[:head]].sum())
+    price = float(rate[order[head]])
+    filled = got
+    rest = left
+    for k in order[head : head + _TRIED].tolist():
+        if w[k] <= rest:
+            filled += float(v[k])
+            rest -= int(w[k])
+    return _Relaxed(order, head, price, got + left * price, filled)
+
+
+def _filled(v: FloatArray, w: IntArray, room: int) -> tuple[float, IntArray]:
+    """Dynamic programming over the load: best value and its positions."""
+    best = np.zeros(room + 1)
+    take = np.zeros((len(v), room + 1), dtype=np.bool_)
+    for k, (value, load) in enumerate(zip(v.tolist(), w.tolist(), strict=True)):
+        if load > room:
+            continue
+        with_it = best[: room + 1 - load] + value
+        better = np.greater(with_it, best[load:], out=take[k, load:])
+        np.copyto(best[load:], with_it, where=better)
+    chosen = []
+    left = room
+    for k in range(len(v) - 1, -1, -1):
+        if take[k, left]:
+            chosen.append(k)
+            left -= int(w[k])
+    return float(best[room]), np.array(chosen[::-1], dtype=np.int64)
+
+
+def penalties(
+    value: FloatArray, load: IntArray, room: int, margin: float, work: Work | None = None
+) -> tuple[float, FloatArray, FloatArray]:
+    """The largest value, and by how much less it is at least with j in, and with j out, both (J,); not above `margin`.
+
+    Infinite in the first for a checkpoint that is not allowed or does not fit.
+    """
+    fits = np.isfinite(value) & (load <= room)
+    can = np.flatnonzero(fits & (value > 0))
+    within, without = np.full(len(value), np.inf), np.zeros(len(value))
+    v, w = value[can], load[can]
+    if not len(can) or w.sum() <= room:
+        price, above, best = 0.0, 0.0, float(v.sum())
+    else:
+        relaxed = _relaxed(v, w, room)
+        best, _ = best_set(value, load, room)
+        price, above = relaxed.price, relaxed.value - best
+    gain = np.where(fits, value - price * load, 0.0)
+    slack = above + _ROUNDING * float(np.abs(gain).max(initial=0.0) + np.abs(v).max(initial=0.0))
+    within[fits] = np.clip(-gain[fits] - slack, 0.0, margin)
+    sure = fits & (value > 0) & (gain > margin + slack)
+    without[sure] = margin
+    core = np.flatnonzero(fits & (np.abs(gain) <= margin + slack))
+    left = min(room - int(load[sure].sum()), int(load[core].sum()))
+    if len(core) and len(core) * left <= _LARGEST_TABLE:
+        (work or Work(math.inf)).knapsack(len(value), 4 * len(core) * left)
+        changes = _core_penalties(value[core], load[core], left, best - float(value[sure].sum()))
+        within[core], without[core] = np.clip(changes[0], 0.0, margin), np.clip(changes[1], 0.0, margin)
+    return best, within, without
+
+
+def _core_penalties(v: FloatArray, w: IntArray, room: int, best: float) -> tuple[FloatArray, FloatArray]:
+    """What is lost by each item of the core being in, and out: tables of the items before and after it."""
+    count = len(v)
+    before, after = np.zeros((count + 1, room + 1)), np.zeros((count + 1, room + 1))
+    for k in range(count):
+        _added(before[k], before[k + 1], float(v[k]), int(w[k]))
+    for k in range(count - 1, -1, -1):
+        _added(after[k + 1], after[k], float(v[k]), int(w[k]))
+    within, without = np.full(count, np.inf), np.empty(count)
+    for k in range(count):
+        load = int(w[k])
+        without[k] = best - float((before[k] + after[k + 1][::-1]).max())
+        if load <= room:
+            rest = room + 1 - load
+            within[k] = best - float(v[k] + (before[k][:rest] + after[k + 1][:rest][::-1]).max())
+    return within, without
+
+
+def _added(old: FloatArray, new: FloatArray, value: float, load: int) -> None:
+    new[:] = old
+    if value > 0 and load < len(old):
+        np.maximum(old[load:], old[: len(old) - load] + value, out=new[load:])

@@ -1,0 +1,120 @@
+"""Multipliers of the checkpoints from the master program: linear programs in a box around the best ones so far.
+
+The sets known so far are the columns; their linear program says where L(u) could be largest. Far from u it knows
+nothing, so u[j] may change by at most `box` (the boxstep method: Marsten, Hogan and Blankenship 1975). A step that
+brings half of what the program promised widens the box, a step that loses narrows it. It ends when the program promises
+too little: then L(u) is within that of the bound of Dantzig-Wolfe. Floating point decides where to look; L(u) is
+evaluated in whole numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+from optimizer.checkpoint_allocation.column_generation.multipliers import Multipliers, Part, Sets, evaluated, members
+from optimizer.checkpoint_allocation.column_generation.work import Work
+from optimizer.common.quiet import quiet_stdout
+
+_MOST_STEPS = 200
+_MOST_ITERATIONS = 20_000  # of one linear program
+_AT_BOX = 0.999
+_FEW_AT_BOX = 0.05  # share of multipliers at the box up to which the promise of the program is that of the master
+_WIDER, _NARROWER, _MUCH_WIDER = 2.0, 0.5, 4.0
+
+
+class _Columns:
+    """Sets of the nodes, positions in the part, no set twice."""
+
+    def __init__(self, part: Part, sets: Sets) -> None:
+        self.part = part
+        self.known: dict[tuple[int, bytes], IntArray] = {}
+        item = {true: at for at, true in enumerate(part.items.tolist())}
+        node = {true: at for at, true in enumerate(part.nodes.tolist())}
+        for true, weights in sets.weights.items():
+            for key in weights:
+                self.add(node[true], np.array([item[one] for one in members(key).tolist()], dtype=np.int64))
+
+    def add(self, node: int, chosen: IntArray) -> bool:
+        """Whether the set is new."""
+        ordered = np.sort(chosen)
+        key = (node, ordered.tobytes())
+        new = key not in self.known
+        self.known[key] = ordered
+        return new
+
+    def program(self, u: FloatArray, box: float, until_s: float) -> tuple[FloatArray, float, int] | None:
+        """What to add to u (j,), what the sum of the sets' reduced costs would be, and iterations."""
+        from scipy import sparse  # noqa: PLC0415
+        from scipy.optimize import linprog  # noqa: PLC0415
+
+        chosen = list(self.known.values())
+        node = np.array([key[0] for key in self.known])
+        sizes = np.array([len(one) for one in chosen])
+        rows, columns = np.concatenate(chosen), np.repeat(np.arange(len(chosen)), sizes)
+        cost = np.bincount(columns, self.part.cost[node[columns], rows] - u[rows], len(chosen))
+        j, n = self.part.cost.shape[1], len(self.part.nodes)
+        more = np.arange(j)
+        at = (
+            np.concatenate([rows, more, more, j + node]),
+            np.concatenate([columns, len(chosen) + more, len(chosen) + j + more, np.arange(len(chosen))]),
+        )
+        ones = np.ones(len(rows) + len(chosen) + 2 * j)
+        ones[len(rows) + j : len(rows) + 2 * j] = -1
+        matrix = sparse.csr_array((ones, at), shape=(j + n, len(chosen) + 2 * j))
+        with quiet_stdout():
+            answer: Any = linprog(  # type: ignore[call-overload]
+                np.concatenate([cost / box, np.ones(2 * j)]),
+                A_eq=matrix[:j],
+                b_eq=np.ones(j),
+                A_ub=matrix[j:],
+                b_ub=np.ones(n),
+                method="highs-ds",
+                options={"time_limit": until_s, "maxiter": _MOST_ITERATIONS},
+            )
+        if answer.status != 0:
+            return None
+        return np.asarray(answer.eqlin.marginals) * box, float(answer.fun) * box, int(answer.nit)
+
+
+def boxed(
+    part: Part,
+    start: Multipliers,
+    sets: Sets,
+    *,
+    box: float,
+    close: float,
+    work: Work,
+) -> Multipliers:
+    """Multipliers whose bound is within `close` of the best there are, unless the work ends.
+
+    They are never worse than the start; `sets` have been met before.
+    """
+    best = start
+    columns = _Columns(part, sets)
+    for _ in range(_MOST_STEPS):
+        if work.over or not columns.known:
+            break
+        found = columns.program(best.u, box, work.left_s)
+        if found is None or not np.isfinite(found[0]).all():
+            break
+        step, change, iterations = found
+        work.linear(len(step) + len(part.nodes), len(columns.known) + 2 * len(step), iterations)
+        u = np.rint(best.u + step)
+        value, _, chosen = evaluated(part, u, work)
+        new = [columns.add(node, at) for node, at in enumerate(chosen)]
+        promised, got = float(best.u.sum()) + change - best.bound, value - best.bound
+        stopped = float((np.abs(step) > _AT_BOX * box).mean())
+        if got > 0:
+            best = Multipliers(u, value, best.delta)
+        if promised < close and stopped < _FEW_AT_BOX:
+            break
+        if promised < close or not any(new):
+            box *= _MUCH_WIDER
+        elif got > 0.5 * promised and stopped > _FEW_AT_BOX:
+            box *= _WIDER
+        elif got < -promised:
+            box = max(box * _NARROWER, 1.0)
+    return best

@@ -1,0 +1,197 @@
+"""A few nodes packed again, by all sets that can be in a better packing, joined from both sides.
+
+With multipliers u of the group and its bound L(u), a packing costs L(u) plus, for each node, what its set S is below
+the best one: K_n(u) - sum_{j in S} (u[j] - c[j,n]). So in a packing below `target` no set loses as much as
+target - L(u): those that lose less are listed, for each node. Half of the nodes are joined to all their disjoint unions
+that lose less, the other half as well, and a union meets its complement. All that is listed is looked at: without an
+answer at the full margin the group has no better packing. Where there would be too many sets or unions, the margin is
+reduced, and the answer is the best of what is left. Sources: Baldacci, Christofides and Mingozzi 2008 (all columns
+within the gap); Horowitz and Sahni 1974 (two halves).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from optimizer.checkpoint_allocation.column_generation.multipliers import Part
+from optimizer.checkpoint_allocation.column_generation.work import Work
+
+_LESS = 0.75  # the margin falls by this where there is too much
+_LISTED = 0.1  # sets of a node are at most this share of the unions that are allowed
+_WORD = 64
+_ATTEMPTS = 30
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The node (position) of each checkpoint, or None; the margin, and whether it was the full one."""
+
+    node: IntArray | None
+    margin: float
+    whole: bool
+
+
+@dataclass(frozen=True)
+class _Unions:
+    """Disjoint unions of one set for each node: bits (m, words), what they lose (m,), and which sets (m, nodes)."""
+
+    bits: np.ndarray
+    lost: FloatArray
+    parts: IntArray
+
+
+@dataclass(frozen=True)
+class _Half:
+    """Some of the nodes (positions), the bits of their sets, and the unions of these."""
+
+    nodes: list[int]
+    sets: list[np.ndarray]
+    unions: _Unions
+
+    def place(self, row: int, node: IntArray) -> None:
+        """Write the nodes of the checkpoints of a union into (j,)."""
+        for at, sets, part in zip(self.nodes, self.sets, self.unions.parts[row].tolist(), strict=True):
+            node[unpacked(sets[part : part + 1], len(node))[0]] = at
+
+
+def joined(
+    part: Part,
+    u: FloatArray,
+    bound: float,
+    target: float,
+    *,
+    fits: Callable[[int, BoolArray], BoolArray],
+    margin: float,
+    most: int,
+    work: Work,
+) -> Joined:
+    """The cheapest packing below `target` of all that lose at most `margin`, with at most so many unions at a time.
+
+    `fits` says which of some sets (m, j) keep the true capacity of a node (position).
+    """
+    full = target - bound
+    margin = min(margin, full)
+    for _ in range(_ATTEMPTS):
+        halves = _halves(part, u, margin, fits, most, work)
+        if halves is not None:
+            return Joined(_met(*halves, len(u), full), margin, margin >= full)
+        margin *= _LESS
+    return Joined(None, margin, False)
+
+
+def sets_within(
+    value: FloatArray, load: IntArray, room: int, margin: float, most: int, work: Work
+) -> tuple[np.ndarray, FloatArray] | None:
+    """All sets that lose at most `margin` against the best one: bits (m, words) and losses (m,); None for too many."""
+    can = np.flatnonzero(np.isfinite(value) & (load <= room) & (value >= -margin))
+    order = can[np.argsort(-value[can] / np.maximum(load[can], 0.5), kind="stable")]
+    rest = np.zeros((len(order) + 1, room + 1))  # the most that items from k on can bring
+    for k in range(len(order) - 1, -1, -1):
+        item = order[k]
+        rest[k] = rest[k + 1]
+        if value[item] > 0:
+            upto = room + 1 - int(load[item])
+            np.maximum(rest[k, load[item] :], rest[k + 1, :upto] + value[item], out=rest[k, load[item] :])
+    work.knapsack(len(value), rest.size)
+    least = rest[0, room] - margin
+    left, got = np.full(1, room), np.zeros(1)
+    bits = np.zeros((1, -(-len(value) // _WORD)), dtype=np.uint64)
+    for k, item in enumerate(order.tolist()):
+        without = got + rest[k + 1, left] >= least
+        left_in, got_in = left - load[item], got + value[item]
+        within = (left_in >= 0) & (got_in + rest[k + 1, np.maximum(left_in, 0)] >= least)
+        more = bits[within]
+        more[:, item // _WORD] |= np.uint64(1 << (item % _WORD))
+        left, got = np.concatenate([left[without], left_in[within]]), np.concatenate([got[without], got_in[within]])
+        bits = np.concatenate([bits[without], more])
+        work.states(len(left))
+        if len(left) > most:
+            return None
+    return bits, rest[0, room] - got
+
+
+def unpacked(bits: np.ndarray, count: int) -> BoolArray:
+    """Bits (m, words) as (m, count)."""
+    flat = np.unpackbits(np.ascontiguousarray(bits).astype("<u8").view(np.uint8), axis=1, bitorder="little")
+    return flat[:, :count].astype(np.bool_)
+
+
+def _halves(
+    part: Part, u: FloatArray, margin: float, fits: Callable[[int, BoolArray], BoolArray], most: int, work: Work
+) -> tuple[_Half, _Half] | None:
+    """Both halves of the nodes; None for too many sets or unions."""
+    listed = []
+    for node in range(len(part.nodes)):
+        value = u - part.cost[node]
+        found = sets_within(value, part.load[node], int(part.room[node]), margin, int(_LISTED * most), work)
+        if found is None:
+            return None
+        bits, lost = found
+        fine = np.flatnonzero(fits(node, unpacked(bits, len(u))))
+        order = fine[np.argsort(lost[fine], kind="stable")]
+        listed.append(_Unions(bits[order], lost[order], np.arange(len(order))[:, None]))
+    few = sorted(range(len(listed)), key=lambda node: len(listed[node].lost))
+    first, second = (_half(few[k::2], listed, margin, most, work) for k in (0, 1))
+    return None if first is None or second is None else (first, second)
+
+
+def _half(nodes: list[int], listed: list[_Unions], margin: float, most: int, work: Work) -> _Half | None:
+    unions = listed[nodes[0]]
+    for node in nodes[1:]:
+        longer = _longer(unions, listed[node], margin, most, work)
+        if longer is None:
+            return None
+        unions = longer
+    return _Half(nodes, [listed[node].bits for node in nodes], unions)
+
+
+def _longer(unions: _Unions, sets: _Unions, margin: float, most: int, work: Work) -> _Unions | None:
+    """Each union with each disjoint set of another node, where they lose at most the margin together."""
+    count = np.searchsorted(sets.lost, margin - unions.lost, side="right")
+    total = int(count.sum())
+    if total > most:
+        return None
+    work.states(total)
+    first = np.repeat(np.arange(len(count)), count)
+    second = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
+    apart = np.ones(total, dtype=np.bool_)
+    for word in range(unions.bits.shape[1]):
+        apart &= (unions.bits[first, word] & sets.bits[second, word]) == 0
+    first, second = first[apart], second[apart]
+    parts = np.column_stack([unions.parts[first], second])
+    return _Unions(unions.bits[first] | sets.bits[second], unions.lost[first] + sets.lost[second], parts)
+
+
+def _met(one: _Half, other: _Half, count: int, most: float) -> IntArray | None:
+    """The cheapest union of all checkpoints that loses at most so much, as the node of each."""
+    if not len(one.unions.lost) or not len(other.unions.lost):
+        return None
+    every = np.zeros((1, one.unions.bits.shape[1]), dtype=np.uint64)
+    for item in range(count):
+        every[0, item // _WORD] |= np.uint64(1 << (item % _WORD))
+    keys, wanted = _keys(one.unions.bits), _keys(every & ~other.unions.bits)
+    order = np.lexsort((one.unions.lost, keys))
+    at = order[np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)]
+    meets = np.flatnonzero(keys[at] == wanted)
+    lost = one.unions.lost[at[meets]] + other.unions.lost[meets]
+    if not len(lost) or not float(lost.min()) <= most:
+        return None
+    best = int(meets[lost.argmin()])
+    node = np.full(count, -1, dtype=np.int64)
+    one.place(int(at[best]), node)
+    other.place(best, node)
+    whole = (one.unions.bits[at[best]] ^ other.unions.bits[best] == every[0]).all()  # different bits may share a key
+    return node if whole else None
+
+
+def _keys(bits: np.ndarray) -> np.ndarray:
+    """One number for the bits, different for different ones when they are one word."""
+    if bits.shape[1] == 1:
+        return bits[:, 0]
+    odd = np.random.default_rng(0).integers(0, 2**62, bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    keys: np.ndarray = (bits * odd).sum(axis=1, dtype=np.uint64)
+    return keys

@@ -1,0 +1,145 @@
+"""Multipliers of the checkpoints: subgradient steps towards a level, and the sets they meet on the way.
+
+At multipliers u each node takes its best set (`knapsack.best_set`); the bound is L(u) = sum u - sum K_n(u), and
+1 - (how often checkpoint j was taken) is a subgradient. A step is Polyak's towards the level best + delta, and delta
+shrinks when the bound stops to rise (Brannlund 1995; Goffin and Kiwiel 1999).
+
+The sets are the columns of Dantzig-Wolfe. Weighted by a running average they form a point near the optimum of the
+master program (Barahona and Anbil 2000, the volume algorithm): what a linear program would say, without solving one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+from optimizer.checkpoint_allocation.column_generation.knapsack import best_set
+from optimizer.checkpoint_allocation.column_generation.work import Work
+
+_SHARE = 0.1  # of the latest sets in the running average
+_SHRINK = 0.6
+_RISING = 3  # good steps in a row after which the level is set higher
+_KEPT = 60  # sets that a node remembers at most
+_LARGE = 1e100
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some nodes and some checkpoints of a program: cost (n, j), load (n, j), room (n,), and their true indices."""
+
+    cost: FloatArray
+    load: IntArray
+    room: IntArray
+    nodes: IntArray
+    items: IntArray
+
+    def without(self, node: int, items: IntArray) -> Part:
+        """What is left when a node takes some checkpoints; both are positions here."""
+        nodes, rest = np.delete(np.arange(len(self.nodes)), node), np.delete(np.arange(len(self.items)), items)
+        at = np.ix_(nodes, rest)
+        return Part(self.cost[at], self.load[at], self.room[nodes], self.nodes[nodes], self.items[rest])
+
+
+@dataclass
+class Sets:
+    """For each node (by true index) the sets it took, as bytes of true indices, with their weights."""
+
+    weights: dict[int, dict[bytes, float]] = field(default_factory=dict)
+    growth: float = 1.0
+
+    def add(self, part: Part, chosen: list[IntArray]) -> None:
+        """Count the latest sets; older ones lose weight relative to them."""
+        self.growth /= 1 - _SHARE
+        for node, at in zip(part.nodes.tolist(), chosen, strict=True):
+            known = self.weights.setdefault(node, {})
+            key = np.sort(part.items[at]).tobytes()
+            known[key] = known.get(key, 0.0) + self.growth
+            if len(known) > _KEPT:
+                for light in sorted(known, key=known.__getitem__)[: _KEPT // 2]:
+                    del known[light]
+        if self.growth > _LARGE:
+            self._rescale()
+
+    def _rescale(self) -> None:
+        for known in self.weights.values():
+            for key in known:
+                known[key] /= self.growth
+        self.growth = 1.0
+
+    def taken(self, node: int, items: IntArray) -> None:
+        """Forget a node, and all sets that hold one of the items."""
+        self.weights.pop(node, None)
+        gone = set(items.tolist())
+        for known in self.weights.values():
+            for key in [key for key in known if not gone.isdisjoint(members(key).tolist())]:
+                del known[key]
+
+    def copy(self) -> Sets:
+        """One that may be changed apart."""
+        return Sets({node: dict(known) for node, known in self.weights.items()}, self.growth)
+
+
+def members(key: bytes) -> IntArray:
+    """The true indices of a set."""
+    return np.frombuffer(key, dtype=np.int64)
+
+
+@dataclass
+class Multipliers:
+    """u (j,) with the best bound so far, that bound, and the step towards it."""
+
+    u: FloatArray
+    bound: float
+    delta: float
+
+
+def evaluated(part: Part, u: FloatArray, work: Work | None = None) -> tuple[float, IntArray, list[IntArray]]:
+    """L(u), how often each checkpoint was taken (j,), and the sets."""
+    total, count = float(u.sum()), np.zeros(len(u), dtype=np.int64)
+    chosen = []
+    for node in range(len(part.nodes)):
+        value, at = best_set(u - part.cost[node], part.load[node], int(part.room[node]), work)
+        total -= value
+        count[at] += 1
+        chosen.append(at)
+    return total, count, chosen
+
+
+def raised(
+    part: Part,
+    u: FloatArray,
+    *,
+    steps: int,
+    delta: float,
+    patience: int,
+    sets: Sets,
+    work: Work,
+    enough: float = np.inf,
+) -> Multipliers:
+    """Multipliers after at most so many steps; stops when the bound reaches `enough`. u is kept to whole numbers."""
+    u = np.rint(u)
+    value, count, chosen = evaluated(part, u, work)
+    sets.add(part, chosen)
+    best = Multipliers(u, value, delta)
+    best_count, idle, rising = count, 0, 0
+    for _ in range(steps):
+        slope = 1.0 - count
+        square = float(slope @ slope)
+        if square == 0 or best.bound >= enough or best.delta < 1 or work.over:
+            break
+        u = np.rint(u + (best.bound + best.delta - value) / square * slope)
+        value, count, chosen = evaluated(part, u, work)
+        sets.add(part, chosen)
+        rises = value - best.bound
+        idle = 0 if rises > 0.1 * best.delta else idle + 1
+        rising = rising + 1 if rises > 0.5 * best.delta else 0
+        if rises > 0:
+            best.u, best.bound, best_count = u, value, count
+        if rising >= _RISING:
+            best.delta, rising = best.delta / _SHRINK, 0
+        if idle >= patience:
+            best.delta, idle = best.delta * _SHRINK, 0
+            u, value, count = best.u, best.bound, best_count
+    return best

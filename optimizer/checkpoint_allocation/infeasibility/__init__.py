@@ -1,0 +1,1 @@
+"""Why no allocation keeps all constraints: Hall violators, Farkas multipliers, irreducible infeasible sets."""

@@ -1,0 +1,315 @@
+"""The smallest part of a problem that cannot hold, where more than sums is in the way.
+
+The parts are: a checkpoint is stored; a node keeps its capacity; a node reaches its minimum; copies are apart; few
+move. A set of parts is irreducible when it cannot hold and each part less can. It is found by taking parts out
+(`deletion`) and asking again: first the linear program, which may divide checkpoints and whose multipliers are a proof
+(`farkas`). Where that program holds, the mixed-integer one is asked: only that checkpoints are whole is in the way
+then. Of small problems whole checkpoints may need fewer parts than divided ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from models.checked_arrays import LARGEST, BoolArray, FloatArray, IntArray
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Budget, Part, filtered
+from optimizer.checkpoint_allocation.infeasibility.farkas import Farkas, Some
+from optimizer.checkpoint_allocation.lagrangian.bound import fitting
+from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique
+from optimizer.checkpoint_allocation.mixed_integer import Known, branch_and_bound
+from optimizer.verify.better_assignment import better_assignment
+
+_PAIRS = 30_000  # J * N up to which a linear program is asked
+_WHOLE_PAIRS = 5_000  # and a mixed-integer one
+_TINY_PAIRS = 300  # and all whole assignments are tried, also for fewer parts than divided checkpoints need
+_PROOF_S = 1.0  # at least, for the first linear program: the clock is its only limit
+_LOOK_SHARE = 0.3  # of the time that is left, for a look whether that program has a solution at all
+_STEPS = 20_000  # of trying all
+_NODES, _PROGRAMS = 500, 20  # of branch and bound, and mixed-integer programs, to ask about some parts once
+_WORK_PER_SECOND = 20_000_000  # of linear programs, in iterations times entries,
+_PAIRS_PER_SECOND = 20_000  # and of mixed-integer ones, in pairs and _ASKING for each
+_ASKING = 100
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Parts that cannot hold together; `whole` when parts of checkpoints could; `smallest` when each is needed.
+
+    `struck`: it was the clock that ended the search for fewer.
+    """
+
+    parts: tuple[Part, ...]
+    whole: bool
+    smallest: bool
+    struck: bool = False
+
+    def of(self, kind: str) -> IntArray:
+        """The indices of the parts of a kind, in ascending order."""
+        return np.array(sorted(index for name, index in self.parts if name == kind), dtype=np.int64)
+
+
+class Parts:
+    """The parts of a problem, and programs of some of them."""
+
+    def __init__(self, problem: CheckpointAllocation) -> None:
+        self.problem = problem
+        self.fits: BoolArray = fitting(problem)
+        self.apart = [
+            np.array(members)
+            for found in cliques(problem)
+            for members in ([found.tolist()] if is_clique(problem, found) else _pairs(problem, found))
+        ]
+        self._asked_rules: tuple[Part, ...] | None = None
+        self._asked: _Needs
+
+    @cached_property
+    def every(self) -> tuple[Part, ...]:
+        """All parts: those that are seldom needed come first, and go first."""
+        p = self.problem
+        found: list[Part] = [("moves", 0)] if p.max_moves is not None else []
+        found += [("minimum", int(n)) for n in np.flatnonzero(p.lower > 0)]
+        found += [("apart", k) for k in range(len(self.apart))]
+        if p.capacity is not None:
+            found += [("capacity", int(n)) for n in np.argsort(-p.upper, kind="stable")]
+        found += [("store", int(j)) for j in np.argsort(p.weights.max(axis=1), kind="stable")]
+        return tuple(found)
+
+    @cached_property
+    def farkas(self) -> Farkas:
+        """What finds multipliers."""
+        return Farkas(self.problem, self.fits, self.apart)
+
+    def refuted(self, parts: tuple[Part, ...], budget: Budget, *, each: bool) -> tuple[Part, ...] | None:
+        """Those of the parts that not even divided checkpoints can keep; None where no proof was found."""
+        some = self._some(parts)
+        stuck = np.flatnonzero(some.stored & ~self.fits.any(axis=1))
+        if len(stuck):
+            return (("store", int(stuck[0])),)
+        paid, work, limited = self.farkas.program(some, each=each, most_work=budget.work, time_limit_s=budget.left_s)
+        budget.spend(work, limited=limited)
+        less = None if paid is None else self.farkas.proven(some, paid)
+        return None if less is None else tuple(part for part in parts if _has(less, part))
+
+    def _some(self, parts: tuple[Part, ...]) -> Some:
+        """The parts as arrays."""
+        p = self.problem
+        named: dict[str, list[int]] = {"store": [], "capacity": [], "minimum": [], "apart": [], "moves": []}
+        for kind, index in parts:
+            named[kind].append(index)
+        stored, capacity, minimum = (
+            np.zeros(p.n_checkpoints, bool),
+            np.zeros(p.n_nodes, bool),
+            np.zeros(p.n_nodes, bool),
+        )
+        stored[named["store"]] = capacity[named["capacity"]] = minimum[named["minimum"]] = True
+        return Some(stored, capacity, minimum, tuple(sorted(named["apart"])), bool(named["moves"]))
+
+    def implied(self, part: Part, needed: set[Part], kept: tuple[Part, ...]) -> bool:
+        """Whether a checkpoint is needed since one is that is nowhere harder to store: it could take its place."""
+        if part[0] != "store":
+            return False
+        others = [index for kind, index in needed if kind == "store"]
+        rules = tuple(one for one in kept if one[0] != "store")
+        if rules != self._asked_rules:
+            self._asked_rules, self._asked = rules, self._needs(self._some(rules))
+        return bool(others) and self._asked.is_implied(part[1], np.array(others))
+
+    def _needs(self, some: Some) -> _Needs:
+        """What each checkpoint asks for under these rules."""
+        p = self.problem
+        shown = np.ones(p.n_nodes, bool) if some.apart else some.capacity | some.minimum
+        load = np.where(some.capacity | some.minimum, p.weights, 0.0)
+        away = self.farkas.away & some.moves
+        elsewhere = np.where(self.fits & ~shown, away * 1.0, np.inf).min(axis=1, initial=np.inf)
+        sets: list[tuple[int, ...]] = [()] * p.n_checkpoints
+        for k in some.apart:
+            for j in self.apart[k].tolist():
+                sets[j] = (*sets[j], k)
+        label = {one: at for at, one in enumerate(dict.fromkeys(sets))}
+        return _Needs(
+            np.where(self.fits, load, np.inf)[:, shown],
+            np.column_stack([np.where(self.fits, away, np.inf)[:, shown], elsewhere]),
+            np.where(self.fits, load, np.inf)[:, some.minimum],
+            np.array([label[one] for one in sets]),
+        )
+
+    def refuted_whole(self, parts: tuple[Part, ...], budget: Budget) -> tuple[Part, ...] | None:
+        """The parts where whole checkpoints cannot keep them, by trying all or by branch and bound."""
+        problem = self._reduced(parts)
+        if problem is None:
+            return None
+        budget.spend(problem.cost.size + _ASKING)
+        if problem.cost.size <= _TINY_PAIRS:
+            tried = better_assignment(problem, math.inf, _STEPS)
+            if tried.decided:
+                return parts if tried.best is None else None
+        nothing = Known(None, math.inf, np.zeros(problem.n_nodes), -math.inf)
+        found = branch_and_bound(
+            problem, nothing, time_limit_s=max(budget.left_s, 1e-3), most_nodes=_NODES, most_programs=_PROGRAMS
+        )
+        if found.infeasible:
+            return parts
+        budget.spend(0, limited=found.assignment is None)
+        return None
+
+    def _reduced(self, parts: tuple[Part, ...]) -> CheckpointAllocation | None:
+        """A problem of these parts alone; who need not be stored may go to further nodes, which hold all.
+
+        There are as many of them as it takes to be apart there, too. Where nothing is apart and any may move, one
+        stands for all nodes without a rule. That few move beside minima says that all others are stored.
+        """
+        p, some = self.problem, self._some(parts)
+        least = np.where(some.minimum, 0.0 if p.capacity_min is None else p.capacity_min, 0.0)
+        stored = some.stored | bool(some.moves and some.minimum.any())
+        rows = np.flatnonzero(stored | bool(least.any()))
+        if not len(rows):
+            return None
+        place = {j: k for k, j in enumerate(rows.tolist())}
+        together = [
+            (place[a], place[b])
+            for k in some.apart
+            for a in self.apart[k].tolist()
+            for b in self.apart[k].tolist()
+            if a < b and a in place and b in place
+        ]
+        further = 1 + int(np.bincount(np.array(together, dtype=np.int64).ravel(), minlength=1).max())
+        nodes, elsewhere = np.arange(p.n_nodes), ~stored[rows]
+        if not some.apart and not some.moves:
+            nodes = np.flatnonzero(some.capacity | some.minimum)
+            elsewhere = elsewhere | self.fits[rows][:, ~(some.capacity | some.minimum)].any(axis=1)
+        further = further if elsewhere.any() or not len(nodes) else 0
+        more_than_all = math.fsum(p.weights.max(axis=1).tolist()) * 2 + 1
+        if more_than_all > LARGEST:
+            return None  # no capacity may be as large
+        free = np.full(len(nodes) + further, more_than_all)
+        held = np.flatnonzero(some.capacity[nodes])
+        if p.capacity is not None:
+            free[held] = p.capacity[nodes[held]]
+        allowed = np.column_stack([self.fits[np.ix_(rows, nodes)], np.repeat(elsewhere[:, None], further, axis=1)])
+        moves: dict[str, Any] = {}
+        if some.moves and p.current is not None and p.max_moves is not None:
+            moves = {"current": p.current[rows], "max_moves": p.max_moves}
+        return CheckpointAllocation(
+            cost=np.zeros(allowed.shape),
+            load=np.column_stack([p.weights[np.ix_(rows, nodes)], np.zeros((len(rows), further))]),
+            capacity=free,
+            capacity_min=np.minimum(np.append(least[nodes], np.zeros(further)), free),
+            forbidden=np.argwhere(~allowed),
+            apart=np.array(together, dtype=np.int64).reshape(-1, 2),
+            **moves,
+        )
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """What checkpoints ask for: loads (J, K) and moves (J, K + 1) on nodes, loads for minima, (label of) apart sets."""
+
+    load: FloatArray
+    moves: FloatArray
+    minimum: FloatArray
+    sets: IntArray
+
+    def is_implied(self, j: int, others: IntArray) -> bool:
+        """Whether one of the others asks for no more than j."""
+        return bool(
+            (
+                (self.load[j] >= self.load[others]).all(axis=1)
+                & (self.moves[j] >= self.moves[others]).all(axis=1)
+                & (self.minimum[j] == self.minimum[others]).all(axis=1)
+                & (self.sets[j] == self.sets[others])
+            ).any()
+        )
+
+
+def divided(
+    problem: CheckpointAllocation, *, time_limit_s: float, start: tuple[Part, ...] | None = None
+) -> Conflict | None:
+    """The parts that not even divided checkpoints can keep; None where these can, or the problem is too large.
+
+    `start`: parts to begin with, in place of all. They are asked about in any case; for fewer there is time until the
+    limit.
+    """
+    if problem.cost.size > _PAIRS:
+        return None
+    parts = Parts(problem)
+    found = _proof(parts, parts.every if start is None else start, max(time_limit_s, _PROOF_S))
+    if found is None:
+        return None
+    kept, each = found
+    budget = Budget(_WORK_PER_SECOND * time_limit_s, time_limit_s)
+    before = len(kept) + 1
+    while len(kept) < before and budget.open():
+        before = len(kept)
+        kept = parts.refuted(kept, budget, each=each) or kept
+    kept = filtered(kept, lambda some: parts.refuted(some, budget, each=each), budget, parts.implied)
+    return Conflict(kept, False, not budget.cut, budget.struck)
+
+
+def is_divisible(problem: CheckpointAllocation, *, time_limit_s: float) -> bool | None:
+    """False when not even divided checkpoints can keep all parts; None where one quick look does not show it."""
+    if problem.cost.size > _PAIRS:
+        return None
+    parts = Parts(problem)
+    found = _proof(parts, parts.every, _LOOK_SHARE * time_limit_s, ways=(False,))
+    return None if found is None else False
+
+
+def _proof(
+    parts: Parts, start: tuple[Part, ...], time_limit_s: float, ways: tuple[bool, ...] = (False, True)
+) -> tuple[tuple[Part, ...], bool] | None:
+    """Parts of the start that are refuted, and whether each row has a shortage of its own for it; None without."""
+    budget = Budget(math.inf, time_limit_s)
+    for each in ways:
+        found = parts.refuted(start, budget, each=each)
+        if found is not None:
+            return found, each
+    return None
+
+
+def undivided(
+    problem: CheckpointAllocation, *, time_limit_s: float, start: tuple[Part, ...] | None = None
+) -> Conflict | None:
+    """The parts that whole checkpoints cannot keep; None for a problem that is too large, or not decided.
+
+    `start`: parts to begin with that are known not to hold.
+    """
+    if problem.cost.size > _WHOLE_PAIRS:
+        return None
+    parts, budget = Parts(problem), Budget(_PAIRS_PER_SECOND * time_limit_s, time_limit_s)
+    if start is None and parts.refuted_whole(parts.every, budget) is None:
+        return None
+    start = parts.every if start is None else start
+    kept = filtered(start, lambda some: parts.refuted_whole(some, budget), budget, parts.implied)
+    return Conflict(kept, True, not budget.cut, budget.struck)
+
+
+def fewer(problem: CheckpointAllocation, start: tuple[Part, ...], *, time_limit_s: float) -> Conflict | None:
+    """Of some parts of a small problem that cannot hold, those that whole checkpoints need; None for a larger one."""
+    if problem.cost.size > _TINY_PAIRS:
+        return None
+    first = divided(problem, time_limit_s=time_limit_s, start=start)
+    parts = start if first is None else first.parts
+    found = undivided(problem, time_limit_s=time_limit_s, start=parts)
+    if found is None or (first is not None and len(found.parts) == len(parts)):
+        return first
+    return found
+
+
+def _has(some: Some, part: Part) -> bool:
+    kind, index = part
+    if kind == "moves":
+        return some.moves
+    if kind == "apart":
+        return index in some.apart
+    kept: BoolArray = {"store": some.stored, "capacity": some.capacity, "minimum": some.minimum}[kind]
+    return bool(kept[index])
+
+
+def _pairs(problem: CheckpointAllocation, members: IntArray) -> list[list[int]]:
+    return [[a, b] for a in members.tolist() for b in problem.neighbours[a] if a < b]

@@ -1,0 +1,1 @@
+"""Lagrangian bounds and heuristics: prices of the nodes, and answers from them."""

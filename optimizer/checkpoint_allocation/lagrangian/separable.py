@@ -1,0 +1,102 @@
+"""Exact answers where checkpoints do not compete: no capacity, so each takes its cheapest node.
+
+Without a capacity the program falls apart into one minimum per checkpoint. A limit on moves keeps it easy:
+a move saves (current cost - cheapest cost) and the moves that save most are taken. Copies that must stay
+apart, each with each, are a small assignment problem of their own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.lagrangian.bound import reduced_minima
+
+
+def is_separable(problem: CheckpointAllocation) -> bool:
+    """True when `separable` is exact: no capacities, no apart pairs or whole cliques free to move."""
+    if problem.capacity is not None or problem.capacity_min is not None:
+        return False
+    return not problem.neighbours or (
+        problem.max_moves is None and all(is_clique(problem, c) for c in cliques(problem))
+    )
+
+
+def separable(problem: CheckpointAllocation) -> IntArray | None:
+    """The optimal assignment (J,) of a separable problem; None when there is none. Ties: the lowest node."""
+    assignment = cheapest(problem)
+    for members in cliques(problem):
+        nodes = _apart(allowed_cost(problem, members))
+        if nodes is None:
+            return None
+        assignment[members] = nodes
+    return _with_few_moves(problem, assignment) if problem.max_moves is not None else assignment
+
+
+def rounding(problem: CheckpointAllocation) -> float:
+    """How far above the optimum the answer of `separable` may be: 0 where minima alone make it.
+
+    Savings by a move are differences, and the assignment of copies sums up along paths through all of them.
+    """
+    eps, rows = float(np.finfo(np.float64).eps), np.arange(problem.n_checkpoints)
+    found = 0.0
+    if problem.max_moves is not None and problem.current is not None:
+        here = np.where(problem.allowed[rows, problem.current], problem.cost[rows, problem.current], 0.0)
+        there = problem.cost[rows, cheapest(problem)]
+        found += 8 * eps * float(np.abs(here).sum() + np.abs(there).sum())
+    for members in cliques(problem):
+        size = np.where(problem.allowed[members], np.abs(problem.cost[members]), 0.0).max(axis=1)
+        found += 16 * eps * len(members) * float(size.sum())
+    return found
+
+
+def cheapest(problem: CheckpointAllocation) -> IntArray:
+    """The cheapest allowed node of each checkpoint, (J,), in float64 over the whole matrix."""
+    return reduced_minima(problem, np.zeros(problem.n_nodes), problem.allowed)[1]
+
+
+def cliques(problem: CheckpointAllocation) -> list[IntArray]:
+    """The connected components of the apart pairs, each as its sorted checkpoints."""
+    if not problem.neighbours:
+        return []
+    import networkx as nx  # noqa: PLC0415 - only needed for copies
+
+    parts = nx.connected_components(nx.from_edgelist(problem.apart.tolist()))
+    return [np.array(one, dtype=np.int64) for one in sorted(map(sorted, parts))]
+
+
+def is_clique(problem: CheckpointAllocation, members: IntArray) -> bool:
+    """True when every two members of a component are apart."""
+    return all(len(problem.neighbours[j]) == len(members) - 1 for j in members.tolist())
+
+
+def allowed_cost(problem: CheckpointAllocation, members: IntArray) -> FloatArray:
+    """The cost rows of some checkpoints with infinity at forbidden nodes."""
+    return np.where(problem.allowed[members], problem.cost[members], np.inf)
+
+
+def _apart(cost: FloatArray) -> IntArray | None:
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (heavy; only needed for copies)
+
+    if cost.shape[0] > cost.shape[1]:
+        return None
+    try:
+        return np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
+    except ValueError:  # "cost matrix is infeasible"
+        return None
+
+
+def _with_few_moves(problem: CheckpointAllocation, best: IntArray) -> IntArray | None:
+    assert problem.current is not None and problem.max_moves is not None
+    rows = np.arange(problem.n_checkpoints)
+    stays_possible = problem.allowed[rows, problem.current]
+    saved = problem.cost[rows, problem.current].astype(np.float64) - problem.cost[rows, best]
+    saving = np.where(stays_possible, saved, np.inf)
+    if np.isinf(saving).sum() > problem.max_moves:
+        return None
+    order = np.argsort(-saving, kind="stable")[: problem.max_moves]
+    movers = order[saving[order] > 0]
+    assignment = problem.current.copy()
+    assignment[movers] = best[movers]
+    return assignment

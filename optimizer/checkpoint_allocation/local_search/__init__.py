@@ -1,0 +1,1 @@
+"""Local search: shifts, swaps, ejection chains, large neighbourhoods."""

@@ -1,0 +1,193 @@
+"""Chains of moves: a checkpoint goes to another node, one from there goes on, until there is room.
+
+A full node can only take a checkpoint when it gives one away. So what leaves a node goes a long way at little cost or a
+short one at much: between nodes on which checkpoints are nearly indifferent there are cheap chains. They are shortest
+paths: at each node ends the one whose cost and priced load that is still too much there are least. What is found is
+made only if all loads keep their capacities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from optimizer.checkpoint_allocation.local_search.exchange import Exchange
+
+_LENGTHS = (6, 4, 3, 2)  # moves of a chain at most: shorter where longer ones meet themselves
+_ROOT = -1
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """The best chain that ends at each node: cost, load that it brings there, last pair; (N,) each."""
+
+    cost: FloatArray
+    load: FloatArray
+    pair: IntArray
+
+
+class Chains:
+    """The pairs of a state along which chains may go: those within `margin` of the least, and none that is taken."""
+
+    def __init__(self, state: Exchange, most_pairs: int, toll: float) -> None:
+        self.state, self.toll = state, toll
+        extra = state.priced - state.least[:, None]
+        flat = extra[np.isfinite(extra)]
+        most = state.problem.n_checkpoints + most_pairs
+        margin = np.inf if len(flat) <= most else float(np.partition(flat, most)[most])
+        rows, to = np.nonzero((extra <= margin) & np.isfinite(extra))
+        goes = (np.bincount(rows, minlength=len(extra))[rows] > 1) | (to != state.at[rows])  # the others stay
+        rows, to = rows[goes], to[goes]
+        order = np.argsort(state.found.nodes[rows, to], kind="stable")  # so that minima are of runs
+        self._all = rows[order], to[order]
+        self._targets = state.found.nodes[self._all]
+        self._costs, self._loads = state.found.cost[self._all], state.found.load[self._all]
+        self.margin = min(margin, float(extra[self._all].max(initial=0.0)))
+        self.follow()
+
+    def drawn(self, random: np.random.Generator) -> FloatArray:
+        """Noise for each pair: an exponential draw of mean 1, less one for where its checkpoint is."""
+        noise: FloatArray = random.exponential(size=len(self._targets))
+        noise -= random.exponential(size=len(self.state.at))[self._all[0]]
+        return noise
+
+    def follow(self, noise: FloatArray | None = None) -> None:
+        """What depends on where checkpoints are now; `noise` is added to what the pairs cost.
+
+        With it chains may be made that cost more.
+        """
+        state, here = self.state, self.state.assignment
+        self.dearer = noise is not None
+        live = np.flatnonzero(self._targets != here[self._all[0]])
+        self.rows, self.to = rows, _ = self._all[0][live], self._all[1][live]
+        self.target, self.load, self.source, at = self._targets[live], self._loads[live], here[rows], state.at[rows]
+        self.own = state.found.load[rows, at]
+        self.change = self._costs[live] - state.found.cost[rows, at]
+        if noise is not None:
+            self.change += noise[live]
+        current = state.problem.current
+        if current is not None:
+            away, gone = self.target != current[rows], self.source != current[rows]
+            self.change += self.toll * (away.astype(np.float64) - gone)
+        self.room = state.problem.upper - state.loads
+        self.freed = self.room[self.source] + self.own  # room on a node when one leaves it
+        self.paid = state.prices[self.target] * self.load
+
+    def leave(self, node: int) -> bool:
+        """Whether a chain from an overloaded node, the one that is cheapest for the load it takes away, was made."""
+        first = np.flatnonzero(self.source == node)
+        return self._made(first, -self.state.prices[node] * self.own, node, np.inf)
+
+    def improve(self, row: int) -> bool:
+        """Whether a chain that begins with a checkpoint, and may close at its node, saves cost and was made."""
+        state, first = self.state, np.flatnonzero(self.rows == row)
+        return self._made(first, np.zeros(len(self.rows)), int(state.found.nodes[row, state.at[row]]), 0.0)
+
+    def fill(self) -> bool:
+        """Whether the chain that saves most of all was made."""
+        return self._made(np.arange(len(self.rows)), np.zeros(len(self.rows)), _ROOT, 0.0)
+
+    def _made(self, first: IntArray, bonus: FloatArray, origin: int, limit: float) -> bool:
+        for length in _LENGTHS:
+            path = self._cheapest(first, bonus, origin, limit, length)
+            if path is None:
+                return False
+            pairs = np.array(path)
+            if len(np.unique(self.rows[pairs])) == len(pairs) and self._apply(pairs, limit < np.inf):
+                self.follow()
+                return True
+        return False
+
+    def _apply(self, pairs: IntArray, cheaper: bool) -> bool:
+        """Make the moves of a chain if no node has too much that had not, and the moves are allowed."""
+        state = self.state
+        rows, to = self.rows[pairs], self.to[pairs]
+        if cheaper:
+            return state.accept(rows, to, dearer=self.dearer)
+        return state.accept_relief(rows, to)
+
+    def _cheapest(self, first: IntArray, bonus: FloatArray, origin: int, limit: float, length: int) -> list[int] | None:
+        """The pairs of the cheapest chain below `limit`, by its cost and the bonus of its first pair."""
+        if not len(first):
+            return None
+        best, found = limit - 1e-12 * (1.0 if limit == 0 else 0.0), None
+        levels: list[_Ends] = []
+        firsts: list[IntArray] = []
+        reach = self._reach(origin, first) if limit == 0 else np.inf
+        pairs, cost, began = first, self.change[first] + bonus[first], first
+        for level in range(length):
+            ends, began_at = self._ends(pairs, cost, began)
+            levels.append(ends)
+            firsts.append(began_at)
+            room = self.room.copy()
+            total = ends.cost
+            closes = np.isfinite(total) & (ends.load <= room)
+            if origin >= 0 and np.isfinite(total[origin]):
+                closes[origin] = ends.load[origin] <= room[origin] + self.own[began_at[origin]]
+            node = int(np.where(closes, total, np.inf).argmin())
+            if closes[node] and total[node] < best:
+                best, found = float(total[node]), (level, node)
+            pairs, cost, began = self._extended(ends, began_at, origin, reach)
+            if not len(pairs):
+                break
+        return None if found is None else self._path(levels, *found)
+
+    def _reach(self, origin: int, first: IntArray) -> float:
+        """What a chain can gain where it ends, in priced room: one that has lost as much before is given up."""
+        prices = self.state.prices
+        gained = prices * np.maximum(self.room, 0.0)
+        if origin >= 0:
+            gained[origin] = prices[origin] * max(0.0, self.room[origin] + float(self.own[first].max()))
+        return float(gained.max())
+
+    def _ends(self, pairs: IntArray, cost: FloatArray, began: IntArray) -> tuple[_Ends, IntArray]:
+        """The best of some chains at each node, by their cost and the priced load they bring."""
+        n = self.state.problem.n_nodes
+        target = self.target[pairs]
+        key = cost + self.paid[pairs]
+        starts = np.concatenate([[0], (target[1:] != target[:-1]).nonzero()[0] + 1])  # np.diff takes ten times as long
+        least = np.empty(n)
+        least[target[starts]] = np.minimum.reduceat(key, starts)
+        same = (key == least[target]).nonzero()[0][::-1]
+        ends = _Ends(np.full(n, np.inf), np.zeros(n), np.full(n, _ROOT))
+        begins = np.full(n, _ROOT)
+        at = target[same]  # of equal ones the first is written last
+        ends.cost[at], ends.load[at], ends.pair[at], begins[at] = (
+            cost[same],
+            self.load[pairs[same]],
+            pairs[same],
+            began[same],
+        )
+        return ends, begins
+
+    def _extended(
+        self, ends: _Ends, begins: IntArray, origin: int, reach: float
+    ) -> tuple[IntArray, FloatArray, IntArray]:
+        """All pairs by which chains go on: what leaves makes room for what came."""
+        reached: BoolArray = ends.cost + self.state.prices * ends.load < reach
+        if origin >= 0:
+            reached[origin] = False
+        at = (np.where(reached, ends.load, np.inf)[self.source] <= self.freed).nonzero()[0]
+        node = self.source[at]
+        return at, ends.cost[node] + self.change[at], begins[node]
+
+    def _path(self, levels: list[_Ends], level: int, node: int) -> list[int]:
+        path = []
+        for ends in levels[level::-1]:
+            pair = int(ends.pair[node])
+            path.append(pair)
+            node = int(self.source[pair])
+        return path
+
+
+def chained(chains: Chains, most: int) -> int:
+    """Make chains that save cost, at most so many of each kind; returns how many.
+
+    First those that fill room, then those from the checkpoints that are dearest where they are.
+    """
+    state, made = chains.state, 0
+    while made < most and chains.fill():
+        made += 1
+    return made + sum(chains.improve(row) for row in np.argsort(-state.dear(), kind="stable")[:most].tolist())

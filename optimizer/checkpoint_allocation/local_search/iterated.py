@@ -1,0 +1,78 @@
+"""Chains of moves at disturbed costs: a local optimum is left, and another one is looked for (iterated local search).
+
+Where no chain saves cost any more, several at once may. In a round some checkpoints that are dear where they are begin
+chains that save by costs with noise: what they end with may cost more, but keeps the capacities. Then chains that save
+by the true costs go through the nodes that were touched. A round that ends cheaper than all before it is kept, else
+what was before it comes back. (Lourenco, Martin and Stuetzle, Iterated local search, 2003; noise: Charon and Hudry
+1993.) Rounds are counted and draws have a seed: the same problem gives the same answer.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, IntArray
+from optimizer.checkpoint_allocation.local_search.ejection_chains import Chains
+
+_NOISE = (1.3, 2.6, 3.9, 5.2)  # of the margin of the pairs: one round after the other
+_KICKS = (4, 8)  # chains with noise that a round begins
+_FILLS = 20  # chains that fill room,
+_FROM = 20  # and checkpoints that chains begin with, in a round at most
+_LEAST = 1e-12  # relative: less is not saved
+
+
+def disturbed(chains: Chains, rounds: int, *, until: float, target: float, seed: int = 0) -> bool:
+    """Improve the state of some chains; False when the clock (`until`, of time.perf_counter) struck before the rounds.
+
+    Stops when the answer is within `target` of the bound that the state's prices prove.
+    """
+    state = chains.state
+    random = np.random.default_rng(seed)
+    best, cost = state.at.copy(), state.cost()
+    for turn in range(rounds):
+        if time.perf_counter() > until:
+            return False
+        if state.losses().sum() <= target:
+            return True
+        size = _NOISE[turn % len(_NOISE)] * chains.margin
+        dear = state.dear()
+        if not dear.any():
+            return True
+        begin = random.choice(len(dear), _KICKS[turn // len(_NOISE) % len(_KICKS)], p=dear / dear.sum())
+        _kicked(chains, begin, size * chains.drawn(random))
+        descended(chains, best)
+        found = state.cost()
+        if found < cost - _LEAST * abs(cost):
+            best, cost = state.at.copy(), found
+        else:
+            state.place(best)
+    chains.follow()
+    return True
+
+
+def _kicked(chains: Chains, begin: IntArray, noise: FloatArray) -> None:
+    """Chains from some checkpoints that save by costs with noise."""
+    chains.follow(noise)
+    for row in begin.tolist():
+        if chains.improve(row):
+            chains.follow(noise)
+    chains.follow()
+
+
+def descended(chains: Chains, before: IntArray) -> None:
+    """Chains that save, through the nodes whose checkpoints are not in the columns `before` (J,)."""
+    state = chains.state
+    for _ in range(_FILLS):
+        if not chains.fill():
+            break
+    changed = np.flatnonzero(state.at != before)
+    nodes = state.found.nodes[changed]
+    rows = np.arange(len(changed))
+    touched = np.zeros(state.problem.n_nodes, dtype=np.bool_)
+    touched[nodes[rows, before[changed]]] = touched[nodes[rows, state.at[changed]]] = True
+    dear = np.where(touched[state.assignment], state.dear(), 0.0)
+    first = np.argsort(-dear, kind="stable")[:_FROM]
+    for row in first[dear[first] > 0].tolist():
+        chains.improve(row)

@@ -1,0 +1,157 @@
+"""Feasible answers without a proof: repair of a start at node prices, then shifts and swaps.
+
+A simple local search: it decides nothing about bounds, and its answers are checked like everybody else's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.lagrangian.bound import fitting
+
+_PASSES = 6
+_QUICK_SIZE = 20_000_000  # J * N above which one pass must do
+_SWAP_SIZE = 600  # swaps compare all pairs: up to this many checkpoints
+_SWAPS = 400
+
+
+class Search:
+    """An assignment that is being changed, with its node loads and the number of moves it has used."""
+
+    def __init__(self, problem: CheckpointAllocation, start: IntArray, prices: FloatArray) -> None:
+        self.problem = problem
+        self.prices = prices
+        self.fits = fitting(problem)
+        self.node = start.copy()
+        self.loads = problem.node_loads(self.node)
+
+    def run(self) -> IntArray | None:
+        """A repaired and improved assignment, or None when repair got stuck."""
+        if not (self._settle() and self._unload() and self._fill()):
+            return None
+        self._descend()
+        return self.node
+
+    def _move(self, j: int, n: int) -> None:
+        if self.node[j] >= 0:
+            self.loads[self.node[j]] -= self.problem.weights[j, self.node[j]]
+        self.node[j] = n
+        self.loads[n] += self.problem.weights[j, n]
+
+    def _room(self, rows: IntArray) -> BoolArray:
+        """Where some checkpoints could go now without breaking capacity, apart or moves, (len(rows), N)."""
+        p = self.problem
+        room = self.fits[rows] & (self.loads + p.weights[rows] <= p.upper)
+        stays = np.full(len(rows), False)
+        if p.max_moves is not None and p.current is not None and p.moves(self.node) >= p.max_moves:
+            stays = self.node[rows] == p.current[rows]
+        room[stays] = False
+        if p.neighbours:
+            for k, j in enumerate(rows.tolist()):
+                for other in p.neighbours.get(j, ()):
+                    if self.node[other] >= 0:
+                        room[k, self.node[other]] = False
+        room[np.arange(len(rows)), self.node[rows]] = False
+        return room
+
+    def _priced(self, rows: IntArray) -> FloatArray:
+        return self.problem.cost[rows] + self.prices * self.problem.weights[rows]
+
+    def _settle(self) -> bool:
+        """Place checkpoints that are on no node, on one that cannot take them, or beside an apart one."""
+        p = self.problem
+        for j in range(p.n_checkpoints):
+            here = int(self.node[j])
+            clash = any(self.node[k] == here for k in p.neighbours.get(j, ()))
+            if here >= 0 and self.fits[j, here] and not clash:
+                continue
+            one = np.array([j])
+            priced = np.where(self._room(one), self._priced(one), np.inf)[0]
+            if not np.isfinite(priced).any():
+                return False
+            self._move(j, int(priced.argmin()))
+        return True
+
+    def _unload(self) -> bool:
+        """Empty overloaded nodes by the moves of least priced cost per useful load."""
+        p = self.problem
+        for _ in range(4 * p.n_checkpoints):
+            over = np.flatnonzero(self.loads > p.upper)
+            if not len(over):
+                return True
+            n = int(over[0])
+            members = np.flatnonzero(self.node == n)
+            members = members[p.weights[members, n] > 0]
+            priced = self._priced(members)
+            useful = np.minimum(p.weights[members, n], self.loads[n] - p.upper[n])
+            with np.errstate(over="ignore"):  # infinite where a load is next to nothing
+                score = np.where(self._room(members), (priced - priced[:, [n]]) / useful[:, None], np.inf)
+            if not np.isfinite(score).any():
+                return False
+            k, to = np.unravel_index(int(score.argmin()), score.shape)
+            self._move(int(members[k]), int(to))
+        return False
+
+    def _fill(self) -> bool:
+        """Bring nodes up to their minimum with the checkpoints that cost least per load and can be spared."""
+        p = self.problem
+        rows = np.arange(p.n_checkpoints)
+        for _ in range(4 * p.n_checkpoints):
+            low = np.flatnonzero(self.loads < p.lower)
+            if not len(low):
+                return True
+            n = int(low[0])
+            weight = p.weights[rows, n]
+            useful = np.minimum(weight, p.lower[n] - self.loads[n])
+            can = self._room(rows)[:, n] & self._can_leave(rows) & (useful > 0)
+            extra = p.cost[:, n] - p.cost[rows, self.node]
+            with np.errstate(over="ignore"):
+                score = np.where(can, extra / np.where(useful > 0, useful, 1.0), np.inf)
+            if not np.isfinite(score).any():
+                return False
+            self._move(int(score.argmin()), n)
+        return False
+
+    def _can_leave(self, rows: IntArray) -> BoolArray:
+        here = self.node[rows]
+        return self.loads[here] - self.problem.weights[rows, here] >= self.problem.lower[here]
+
+    def _descend(self) -> None:
+        p = self.problem
+        for _ in range(_PASSES if p.cost.size <= _QUICK_SIZE else 1):
+            changed = False
+            for j in range(p.n_checkpoints):
+                one = np.array([j])
+                if not self._can_leave(one)[0]:
+                    continue
+                cost = np.where(self._room(one)[0], p.cost[j], np.inf)
+                best = int(cost.argmin())
+                if cost[best] < p.cost[j, self.node[j]]:
+                    self._move(j, best)
+                    changed = True
+            changed = self._swap() or changed
+            if not changed:
+                return
+
+    def _swap(self) -> bool:
+        p = self.problem
+        if p.n_checkpoints > _SWAP_SIZE or p.neighbours or p.max_moves is not None:
+            return False
+        rows = np.arange(p.n_checkpoints)
+        for count in range(_SWAPS):
+            here = self.node
+            there = np.where(self.fits, p.cost, np.inf)[:, here]  # [a, b]: cost of a on b's node
+            gain = there + there.T - p.cost[rows, here][:, None] - p.cost[rows, here]
+            weight = p.weights[:, here]
+            after = self.loads[here][:, None] - p.weights[rows, here][:, None] + weight.T  # node of a, with b for a
+            fine = (after <= p.upper[here][:, None]) & (after >= p.lower[here][:, None])
+            gain = np.where(fine & fine.T, gain, np.inf)
+            a, b = np.unravel_index(int(gain.argmin()), gain.shape)
+            if not gain[a, b] < -1e-12 * (1 + abs(there[a, b])):
+                return count > 0
+            na, nb = int(here[a]), int(here[b])
+            self._move(int(a), nb)
+            self._move(int(b), na)
+        return True

@@ -1,0 +1,1 @@
+"""Re-optimisation: a running plan is improved with few moves."""

@@ -1,0 +1,246 @@
+"""The best prices of a bound that counts moves, by a linear program of the moves.
+
+A pair (j, n) other than where j runs, on r, is a move: it changes the cost by d = c[j,n] - c[j,r], brings l[j,n] to n
+and takes l[j,r] from r. With x in [0, 1] for each, k moves allowed and room what the running plan leaves of a node
+(negative where it has too much), the program
+
+    minimise   sum d x    subject to   load brought - load taken <= room for each node,  sum x <= k,
+                                       sum_n x[j,n] <= 1, and = 1 where j may not stay
+
+has the prices lambda of `move_bound` that prove most as its duals, and the toll mu that a move must save as that of the
+count. It has a row for each node and not for each checkpoint: of those, only the ones that were broken are asked for.
+
+Moves enter by their cost at the prices so far. What such a small program says of prices is only true near them, so they
+may differ by at most a box from the best so far (Marsten, Hogan and Blankenship 1975); it widens when half of what was
+promised was gained, and narrows when something was lost. Nothing here proves anything: `move_bound` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.candidates import Candidates
+from optimizer.common.quiet import quiet_stdout
+
+_ROUNDS = 16
+_PAIRS, _PAIRS_PER_MOVE = 1_000, 10  # of one linear program
+_BOX = 0.2  # of the median price, to begin with
+_WIDER, _NARROWER = 2.0, 0.4
+_LIGHT = 1e-9  # share of the largest load: what brings less says nothing of prices
+_CLOSE = 1e-7  # of the running cost: less than that is not worth a round
+_SURE = 1e-7  # what a share or a load may be off in a linear program
+_LEAST = 1e-300
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Prices (N,), the toll of a move, what they prove above the running cost, the moves' changes and the toll (P,).
+
+    `shares` (P,) are those of the moves in the linear program, None where there was none. All by the candidates alone.
+    """
+
+    prices: FloatArray
+    toll: float
+    value: float
+    change: FloatArray
+    shares: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Moves:
+    """All moves of the candidates, by checkpoint: rows, nodes they leave and go to, change of cost, loads; (P,) each.
+
+    `room` (N,) is what the running plan leaves; `must` (J,) is True where a checkpoint may not stay.
+    """
+
+    row: IntArray
+    source: IntArray
+    node: IntArray
+    change: FloatArray
+    brought: FloatArray
+    taken: FloatArray
+    room: FloatArray
+    must: BoolArray
+    most: int
+
+    @cached_property
+    def begins(self) -> IntArray:
+        """Where the moves of each checkpoint begin that has some."""
+        return np.flatnonzero(np.diff(self.row, prepend=-1))
+
+    @cached_property
+    def of_must(self) -> IntArray:
+        """All moves of checkpoints that may not stay."""
+        return np.flatnonzero(self.must[self.row])
+
+    @cached_property
+    def size(self) -> FloatArray:
+        """The load that the row of each node is divided by, (N,)."""
+        each = np.bincount(self.node, self.brought, len(self.room)) + np.abs(self.room)
+        return np.maximum(each, _LEAST)
+
+    def priced(self, prices: FloatArray) -> FloatArray:
+        """The change of each move at prices (N,)."""
+        change: FloatArray = self.change + prices[self.node] * self.brought - prices[self.source] * self.taken
+        return change
+
+    def judged(self, prices: FloatArray) -> Judged:
+        """What prices prove by these moves."""
+        change = self.priced(prices)
+        least = np.minimum.reduceat(change, self.begins) if len(change) else change
+        must = self.must[self.row[self.begins]]
+        saved = np.sort(np.minimum(least[~must], 0.0))
+        left = max(self.most - int(must.sum()), 0)
+        toll = -float(saved[left]) if left < len(saved) else 0.0
+        value = least[must].sum() + saved[:left].sum() - float(prices @ self.room)
+        return Judged(prices, toll, float(value), change + toll)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What prices in the box can prove by some moves, such prices (N,), shares of the moves, if the box is felt."""
+
+    promised: float
+    prices: FloatArray
+    shares: FloatArray
+    felt: bool
+
+
+def moves_of(problem: CheckpointAllocation, found: Candidates) -> Moves:
+    """The moves that candidates allow from `current`, at most `max_moves` of them."""
+    current, rows = problem.current, np.arange(problem.n_checkpoints)
+    assert current is not None and problem.max_moves is not None
+    load = problem.weights[rows, current]
+    row, at = np.nonzero(np.isfinite(found.cost) & (found.nodes != current[:, None]))
+    return Moves(
+        row=row,
+        source=current[row],
+        node=found.nodes[row, at],
+        change=found.cost[row, at] - problem.cost[rows, current].astype(np.float64)[row],
+        brought=found.load[row, at],
+        taken=load[row],
+        room=np.minimum(problem.upper, 2 * float(problem.weights.max(axis=1).sum())) - problem.node_loads(current),
+        must=~problem.allowed[rows, current] | (load > problem.upper[current]),
+        most=problem.max_moves,
+    )
+
+
+def best_prices(moves: Moves, start: FloatArray, unit: float) -> Judged:
+    """The prices that prove most, looked for from some to start with; `unit` is the size of the running cost."""
+    best, nothing = moves.judged(start), moves.judged(np.zeros(len(start)))
+    if not best.value > nothing.value:
+        best = nothing
+    count = min(_PAIRS + _PAIRS_PER_MOVE * moves.most, len(moves.row))
+    if not count:
+        return best
+    box, once = _first_box(moves, start), np.flatnonzero(moves.must)
+    inside = _next(moves, np.ones(len(moves.row), dtype=np.bool_), best.change, moves.of_must, count)
+    for _ in range(_ROUNDS):
+        at = np.flatnonzero(inside)
+        answer = _program(moves, at, best.prices, box, once)
+        if answer is None:
+            break
+        broken = np.bincount(moves.row[at], answer.shares, len(moves.must)) > 1 + _SURE
+        more = np.union1d(once, np.flatnonzero(broken))
+        tried = moves.judged(answer.prices)
+        hoped, gained = answer.promised - best.value, tried.value - best.value
+        close = hoped <= _CLOSE * unit or (hoped - gained <= _CLOSE * unit and not answer.felt)
+        if gained > 0 or best.shares is None:
+            shares = np.zeros(len(moves.row))
+            shares[at] = answer.shares
+            best = replace(tried if gained > 0 else best, shares=shares)
+        if close and len(more) == len(once):
+            break
+        box *= _WIDER if gained > hoped / 2 else 1.0 if gained > 0 else _NARROWER
+        inside = _next(moves, inside, tried.change, at[answer.shares > _SURE], count)
+        once = more
+    return best
+
+
+def _first_box(moves: Moves, start: FloatArray) -> float:
+    used = start[start > 0]
+    if not len(used):
+        heavy = moves.brought > _LIGHT * moves.brought.max()  # what brings no load has no cost per load
+        used = np.abs(moves.change[heavy]) / moves.brought[heavy]
+    return (_BOX * float(np.median(used)) if len(used) else 0.0) or 1.0
+
+
+def _next(moves: Moves, inside: BoolArray, change: FloatArray, used: IntArray, count: int) -> BoolArray:
+    """The moves of the next program: those used, the cheapest of those there were, and some that would pay."""
+    following = np.zeros(len(inside), dtype=np.bool_)
+    following[used] = following[moves.of_must] = True
+    for some in (np.flatnonzero(inside), np.flatnonzero(~inside & (change < 0))):
+        few = len(some) <= count
+        following[some if few else some[np.argpartition(change[some], count - 1)[:count]]] = True
+    return following
+
+
+def _program(moves: Moves, at: IntArray, prices: FloatArray, box: float, once: IntArray) -> _Answer | None:
+    """The linear program of the moves `at`; `once` are the checkpoints whose rows are asked for.
+
+    Costs are relative to `prices`: load too much costs the box, and room left over gives its price back, or as much of
+    it as the box has.
+    """
+    from scipy.optimize import linprog  # noqa: PLC0415
+
+    n, count, size = len(moves.room), len(at), moves.size
+    change = moves.priced(prices)[at]
+    unit = max(float(np.abs(change).max(initial=0.0)), _LEAST)
+    stays = int((~moves.must[once]).sum())
+    costs = np.concatenate([change, box * size, np.minimum(prices, box) * size, np.zeros(stays)]) / unit
+    if not np.isfinite(costs).all():
+        return None
+    limits = np.column_stack([np.zeros(len(costs)), np.full(len(costs), np.inf)])
+    limits[:count, 1] = 1.0
+    counted = np.zeros((1, len(costs)))
+    counted[0, :count] = 1.0
+    with quiet_stdout():
+        answer: Any = linprog(  # type: ignore[call-overload]
+            costs,
+            A_ub=counted,
+            b_ub=[moves.most],
+            A_eq=_rows(moves, at, once),
+            b_eq=np.concatenate([moves.room / size, np.ones(len(once))]),
+            bounds=limits,
+            method="highs-ds",
+            options={"presolve": False},
+        )
+    if answer.status != 0:
+        return None
+    added = -np.asarray(answer.eqlin.marginals)[:n] * unit / size
+    found = np.maximum(prices + np.where(np.isfinite(added), added, 0.0), 0.0)
+    x = np.asarray(answer.x)
+    sold = x[count + n : count + 2 * n][prices > box]  # where the box ends above 0
+    felt = bool(x[count : count + n].sum() + sold.sum() > _SURE)
+    return _Answer(float(answer.fun) * unit - float(prices @ moves.room), found, x[:count], felt)
+
+
+def _rows(moves: Moves, at: IntArray, once: IntArray) -> Any:
+    """The equations: a row for each node in units of its size, one for each of `once`.
+
+    Columns: the moves, load too much, room left over, staying.
+    """
+    from scipy import sparse  # noqa: PLC0415
+
+    n, count = len(moves.room), len(at)
+    node, source, column, hosts = moves.node[at], moves.source[at], np.arange(count), np.arange(n)
+    line = np.full(len(moves.must), -1)
+    line[once] = n + np.arange(len(once))
+    asked = np.flatnonzero(line[moves.row[at]] >= 0)
+    stays = np.flatnonzero(~moves.must[once])
+    parts = (  # entries, rows, columns
+        (moves.brought[at] / moves.size[node], node, column),
+        (-moves.taken[at] / moves.size[source], source, column),
+        (-np.ones(n), hosts, count + hosts),
+        (np.ones(n), hosts, count + n + hosts),
+        (np.ones(len(asked)), line[moves.row[at[asked]]], asked),
+        (np.ones(len(stays)), n + stays, count + 2 * n + np.arange(len(stays))),
+    )
+    entries, lines, columns = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return sparse.csr_array((entries, (lines, columns)), shape=(n + len(once), count + 2 * n + len(stays)))

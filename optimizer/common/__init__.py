@@ -1,0 +1,1 @@
+"""What solvers share: arguments, granularity, Hall violators, enumeration, reasons."""

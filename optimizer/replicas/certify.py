@@ -1,0 +1,102 @@
+"""Bounds of problems of replicas from their programs (`program`), by HiGHS.
+
+Multipliers of the linear program prove what `Program.bound` computes of them, whatever solver they are from. With whole
+columns the program is stronger; of that only the dual bound of the solver counts, less an allowance, and its solution
+is one more plan for the search to start from.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models.checked_arrays import FloatArray, frozen
+from optimizer.common.quiet import quiet_stdout
+from optimizer.replicas.program import Program
+
+_MOST_TERMS = 400_000  # beyond that there is no certificate
+_MOST_WHOLE = 60_000  # and beyond that nothing with whole y
+_NODES = 60
+_ALLOWANCE = 1e-5  # of all costs together: the solver computes in floating point
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A lower bound of the objective, multipliers that prove it or less, and the best whole solution, if any."""
+
+    bound: float = 0.0
+    multipliers: FloatArray | None = None
+    columns: FloatArray | None = None
+
+
+def proven(program: Program, deadline: float = math.inf) -> Proof:
+    """Return what the solver proves until the deadline, one of time.monotonic."""
+    if not program.right or len(program.values) > _MOST_TERMS or time.monotonic() >= deadline:
+        return Proof()
+    found = multipliers(program, deadline)
+    least = 0.0 if found is None else program.bound(found)
+    if len(program.values) > _MOST_WHOLE or time.monotonic() >= deadline:
+        return Proof(least, found)
+    whole, columns = _with_whole(program, deadline)
+    return Proof(max(least, whole), found, columns)
+
+
+def multipliers(program: Program, deadline: float = math.inf) -> FloatArray | None:
+    """Multipliers of the rows (rows,), none below zero; None where the solver has none."""
+    from scipy.optimize import linprog  # noqa: PLC0415 - slow to load
+
+    scale = _scale(program)
+    with quiet_stdout():
+        found = linprog(
+            np.array(program.costs) / scale,
+            A_ub=-_matrix(program),
+            b_ub=-np.array(program.right),
+            bounds=(0.0, 1.0),
+            method="highs",
+            options={"time_limit": left_s(deadline)},
+        )
+    if found.status != 0:
+        return None
+    return frozen(scale * np.maximum(0.0, -np.asarray(found.ineqlin.marginals, dtype=np.float64)))
+
+
+def _with_whole(program: Program, deadline: float) -> tuple[float, FloatArray | None]:
+    """Return a lower bound of the program with whole columns, and the columns of its best solution."""
+    from scipy.optimize import Bounds as Between  # noqa: PLC0415 - slow to load
+    from scipy.optimize import LinearConstraint, milp  # noqa: PLC0415
+
+    scale = _scale(program)
+    with quiet_stdout():
+        found = milp(
+            np.array(program.costs) / scale,
+            constraints=LinearConstraint(_matrix(program), np.array(program.right), np.inf),
+            integrality=np.ones(len(program.costs), dtype=np.int64),
+            bounds=Between(0.0, 1.0),
+            options={"node_limit": _NODES, "mip_rel_gap": 0.0, "time_limit": left_s(deadline)},
+        )
+    columns = None if found.x is None else frozen(np.asarray(found.x, dtype=np.float64))
+    dual = getattr(found, "mip_dual_bound", None)
+    if dual is None or not math.isfinite(dual):
+        return 0.0, columns
+    allowance = _ALLOWANCE * (abs(program.constant) + math.fsum(map(abs, program.costs)))
+    return max(0.0, program.constant + scale * float(dual) - allowance), columns
+
+
+def left_s(deadline: float) -> float:
+    """Return what a solver has until the deadline [s]."""
+    return max(0.01, deadline - time.monotonic())
+
+
+def _scale(program: Program) -> float:
+    return max(map(abs, program.costs), default=0.0) or 1.0
+
+
+def _matrix(program: Program) -> Any:
+    from scipy.sparse import coo_array  # noqa: PLC0415
+
+    shape = (len(program.right), len(program.costs))
+    return coo_array((program.values, (program.rows, program.columns)), shape=shape).tocsr()

@@ -1,0 +1,157 @@
+"""The paper's three steps: what operators are worth, which of them get replicas, and where these go.
+
+Source: Adaptive selective replication (VLDB PhD workshop 2013), section 3. Every plan is evaluated exactly.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from models import display
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.errors import InputError
+from models.planning.replicas.importance import IMPORTANCE, importance
+from models.planning.replicas.problem import ROUNDING, Replication, ReplicationPlan
+from models.planning.solution import Status
+from models.validation_messages import similar
+from optimizer.replicas.placing import PLACEMENTS, Placed, place_replicas
+from optimizer.replicas.running import least_moves, start_of, usable
+from optimizer.replicas.selection import SELECTIONS
+
+__all__ = ["SELECTIONS", "evaluated", "plan", "without_room"]
+
+
+def plan(
+    problem: Replication,
+    *,
+    by: str = "product",
+    selection: str = "stepwise",
+    placement: str = "first-fit",
+    noise: FloatArray | None = None,
+    primaries: Placed | None = None,
+    time_limit_s: float = math.inf,
+) -> ReplicationPlan:
+    """The plan of the three steps; `noise` (n,) between 0 and 1 decides ties, and what `random` means.
+
+    Without noise ties go to the first operator. `primaries`: those of `start_of`, where they are known; replicas that
+    these have stay. Where primaries find no host the status is unknown: another packing may. Raises InputError for an
+    unknown name. The time limit [s] is that of the solvers that some selections use.
+    """
+    for name, given, known in (
+        ("importance", by, IMPORTANCE),
+        ("selection", selection, tuple(SELECTIONS)),
+        ("placement", placement, tuple(PLACEMENTS)),
+    ):
+        if given not in known:
+            raise InputError.at(name, given, "must be one of " + ", ".join(known), similar(given, known))
+    if by == "random" and noise is None:
+        raise InputError.at("importance", by, "needs random numbers")
+    began = time.perf_counter()
+    start = primaries or start_of(problem, placement)
+    if not usable(problem, start):
+        return without_room(problem, start, time.perf_counter() - began)
+    drawn = np.zeros(problem.n_operators) if noise is None else noise
+    worth = importance(by, problem, start.instances, drawn)
+    order = np.lexsort((drawn, -worth)).astype(np.int64)
+    left, most = _left(problem, start)
+    level = SELECTIONS[selection](left, worth, order, most, time_limit_s)
+    ranked = np.empty(problem.n_operators)
+    ranked[order] = np.arange(problem.n_operators, 0, -1)
+    placed = place_replicas(problem, start.instances, level, ranked, placement)
+    return evaluated(problem, placed, (by, selection, placement), time.perf_counter() - began)
+
+
+def _left(problem: Replication, start: Placed) -> tuple[Replication, IntArray]:
+    """What selection has to do beside replicas that are there: the budget that these leave, how many more there may be.
+
+    An operator that may have no more loads nothing: a query that needs it too has it already.
+    """
+    there = np.array([len(hosts) - 1 for hosts in start.instances], dtype=np.int64)
+    if not there.any():
+        return problem, most_levels(problem)
+    most = np.minimum(most_levels(problem), problem.max_level) - there
+    budget = max(0.0, problem.capacity - problem.cost(start.instances))
+    load = np.where((there > 0) & (most <= 0), 0.0, problem.load)
+    replicas = problem.max_replicas
+    fewer = None if replicas is None else max(0, replicas - int(there.sum()))
+    return replace(problem, budget=budget, load=load, max_replicas=fewer), np.maximum(most, 0)
+
+
+def most_levels(problem: Replication) -> IntArray:
+    """How many replicas an operator can have at most: hosts that take them and have room for it, (n,)."""
+    assert problem.replica_hosts is not None
+    open_hosts = np.flatnonzero(problem.replica_hosts)
+    room = problem.host_cpu[open_hosts] + problem.slack >= problem.load[:, None]
+    others = room.sum(axis=1) - np.isin(problem.primaries, open_hosts)
+    return np.asarray(np.maximum(others, 0), dtype=np.int64)
+
+
+def evaluated(
+    problem: Replication,
+    placed: Placed,
+    methods: Sequence[str],
+    wall_s: float,
+    bound: float | None = None,
+    note: str = "",
+) -> ReplicationPlan:
+    """The plan with its exact figures; optimal only where the bound proves it."""
+    broken = problem.broken(placed.instances)
+    objective = float(problem.value(broken)[0])
+    proven = bound is not None and objective - bound <= 1e-9 * abs(bound)
+    return ReplicationPlan(
+        status=Status.OPTIMAL if proven else Status.FEASIBLE,
+        objective=objective,
+        bound=bound,
+        wall_s=wall_s,
+        note=note,
+        instances=placed.frozen,
+        broken=broken,
+        cost=problem.cost(placed.instances),
+        left_out=placed.left_out,
+        colours=placed.colours,
+        methods=tuple(methods),
+        moves=problem.moves(placed.instances) if problem.running else None,
+    )
+
+
+def without_room(problem: Replication, start: Placed, wall_s: float) -> ReplicationPlan:
+    """What is said where primaries find no host, or running replicas no room; infeasible where nothing could do it."""
+    if start.whole:
+        return _too_many(problem, start, wall_s)
+    why = _no_packing(problem.load, problem.host_cpu, problem.primary_hosts, "CPUs")
+    if not why and problem.network is not None and problem.host_network is not None:
+        why = _no_packing(problem.network, problem.host_network, problem.primary_hosts, "B/s of network")
+    status = Status.INFEASIBLE if why else Status.UNKNOWN
+    note = f"the packing found no host for {start.left_out} of {problem.n_operators} primaries; more hosts would help"
+    return ReplicationPlan(status=status, wall_s=wall_s, note=why or note, left_out=start.left_out)
+
+
+def _too_many(problem: Replication, start: Placed, wall_s: float) -> ReplicationPlan:
+    """What is said where more running replicas have to leave their hosts than may."""
+    least, most = least_moves(problem), problem.max_moves
+    proven = most is not None and least > most
+    said = (
+        f"{least} running replicas at least have" if proven else f"{problem.moves(start.instances)} were found to have"
+    )
+    note = f"{said} to leave their hosts, for the budget or the room of hosts; at most {most} may"
+    return ReplicationPlan(status=Status.INFEASIBLE if proven else Status.UNKNOWN, wall_s=wall_s, note=note)
+
+
+def _no_packing(load: FloatArray, room: FloatArray, open_hosts: BoolArray | None, what: str) -> str:
+    """Why no packing exists, from the sum and from the largest load; "" where these leave it open."""
+    rooms = room if open_hosts is None else room[open_hosts]
+    slack = ROUNDING * float(room.max()) * len(room)
+    if float(load.sum()) > float(rooms.sum()) + slack:
+        needed, there = display.apart(float(load.sum()), float(rooms.sum()), form=display.number)
+        return f"operators take {needed} {what}, the hosts for primaries have {there}"
+    largest = float(rooms.max(initial=0.0))
+    if float(load.max()) > largest + slack:
+        heaviest = int(load.argmax())
+        needed, there = display.apart(float(load[heaviest]), largest, form=display.number)
+        return f"operator {heaviest} takes {needed} {what}, the largest host has {there}"
+    return ""

@@ -1,0 +1,293 @@
+"""Good plans of replicas within a budget: start, then covers by exact gain for their load, then better hosts.
+
+A *cover* is a host of a query with all operators that the query has there: a replica of one of two gains nothing until
+the other has one too, so covers, not operators, are bought. Gains are exact differences. Whatever starts it, the search
+only ever makes a plan better; no draw and no clock decides anything.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from optimizer.replicas.bounds import Cover
+from optimizer.replicas.state import State, gain
+
+_CANDIDATES = 3  # hosts that are tried for a replica
+_EXCHANGES = 12  # replicas that are given up for others
+_TARGETS = 8  # hosts that are tried for a move
+_HEAVY = 0.1  # of a host: loads above it are placed first
+_ROUNDS = 4  # of moving replicas to better hosts
+_LEAST = 1e-15
+_POWER = 8  # for the worst query: the power mean that stands for the maximum
+
+
+def start_with(state: State, covers: Sequence[Iterable[int]], budget: float) -> None:
+    """Replicas of the operators of covers: heavy ones first so that they find room, then cover by cover.
+
+    What does not fit is left out.
+    """
+    chosen = list(dict.fromkeys(o for cover in covers for o in sorted(cover)))
+    heavy = _HEAVY * float(state.problem.host_cpu.max())
+    first = sorted((o for o in chosen if state.load[o] > heavy), key=lambda o: (-state.load[o], o))
+    for o in [*first, *(o for o in chosen if state.load[o] <= heavy)]:
+        if not state.late and state.level(o) < 1 and fits(state, o, budget):
+            host = _host(state, o)
+            if host is not None:
+                state.add(o, host)
+    state.refresh(range(state.problem.n_queries))
+
+
+def fill(state: State, covers: Sequence[Cover], budget: float) -> None:
+    """Buy covers, and single operators, by exact gain for their load until nothing that gains fits any more.
+
+    Gains change while others are bought: the best of a stale list is measured again until it stays the best.
+    """
+    items = [*map(sorted, covers), *([o] for o in range(state.problem.n_operators))]
+    heap = [(-math.inf, k) for k in range(len(items))]
+    while heap and not state.late:
+        key, k = heapq.heappop(heap)
+        rate, replicas = _rate(state, _lowest(state, items[k]), budget)
+        if not replicas:
+            continue
+        if heap and -rate > heap[0][0] + _LEAST and key != -rate:
+            heapq.heappush(heap, (-rate, k))
+            continue
+        for o, host in replicas:
+            state.add(o, host)
+        state.refresh(state.users(o for o, _ in replicas))
+        heapq.heappush(heap, (-math.inf, k))
+
+
+def _lowest(state: State, cover: Sequence[int]) -> list[int]:
+    """Of a cover the operators that have the fewest replicas: with one more they are as the others."""
+    least = min(state.level(o) for o in cover)
+    return [o for o in cover if state.level(o) == least] if least < state.problem.max_level else []
+
+
+def fits(state: State, o: int, budget: float) -> bool:
+    """Return whether one more replica is within the budget, and within the number of replicas."""
+    most = state.problem.max_replicas
+    return (most is None or state.count < most) and bool(state.cost + state.load[o] <= budget + state.problem.slack)
+
+
+def _rate(state: State, operators: Sequence[int], budget: float) -> tuple[float, list[tuple[int, int]]]:
+    """Gain for the load of one more replica of each, and where they would go; nothing where they do not fit or gain."""
+    users = state.users(operators)
+    before = state.broken[users]
+    replicas: list[tuple[int, int]] = []
+    for o in operators:
+        host = _host(state, o) if fits(state, o, budget) else None
+        if host is None:
+            break
+        state.add(o, host)
+        replicas.append((o, host))
+    after = state.after(users) if len(replicas) == len(operators) else before
+    for o, host in reversed(replicas):
+        state.drop(o, host)
+    worth = _worth(state, before, after, users)
+    if worth <= _LEAST:
+        return 0.0, []
+    return worth / _price(state, operators, budget), replicas
+
+
+def _price(state: State, operators: Sequence[int], budget: float) -> float:
+    """Return the load of one more replica of each; with a limit of their number the larger share of both limits."""
+    load, most = sum(state.load[o] for o in operators), state.problem.max_replicas
+    if most is None:
+        return float(max(load, 1e-9))
+    return float(max(load / max(budget, 1e-9), len(operators) / max(most, 1), 1e-9))
+
+
+def _worth(state: State, before: np.ndarray, after: np.ndarray, users: Sequence[int]) -> float:
+    """What a change gains; for the worst query those that are nearly as bad count too, others hardly."""
+    if state.problem.goal == "mean":
+        return gain(state.problem, before, after, users)
+    top = float(state.broken.max())
+    if top <= 0:
+        return 0.0
+    return math.fsum(((before / top) ** 8 - (after / top) ** 8).tolist())
+
+
+def _host(state: State, o: int) -> int | None:
+    """The host for one more replica: the best of those with most neighbours, of those with room."""
+    room = state.room_for(o)
+    if not room.any():
+        return None
+    factor = np.zeros(state.problem.n_hosts)
+    for other in state.around[o]:
+        factor[state.hosts[other]] += 1
+    factor[~room] = -1
+    order = np.argsort(-factor, kind="stable")[:_CANDIDATES]
+    candidates = [int(h) for h in order if factor[h] > 0] or [int(order[0])]
+    candidates = list(dict.fromkeys([*(h for h in state.running[o] if room[h]), *candidates]))
+    if len(candidates) == 1:
+        return candidates[0]
+    users = state.users([o])
+    return min(candidates, key=lambda host: (_with(state, o, host, users), candidates.index(host)))
+
+
+def _with(state: State, o: int, host: int, users: Sequence[int]) -> float:
+    state.add(o, host)
+    value = _weighted(state, users)
+    state.drop(o, host)
+    return value
+
+
+def move(state: State) -> None:
+    """Move replicas, and primaries that do not run yet, to hosts where fewer queries break; the worst queries first."""
+    for _ in range(_ROUNDS):
+        moved = False
+        weight = [sum(float(state.problem.shares[q] * state.broken[q]) for q in state.users([o])) for o in _all(state)]
+        for o in sorted(_all(state), key=lambda o: (-weight[o], o)):
+            free = state.problem.primaries[o] < 0
+            for host in list(state.hosts[o][0 if free else 1 :]) if not state.late else ():
+                moved |= _moved(state, o, host)
+        if not moved:
+            return
+
+
+def _all(state: State) -> range:
+    return range(state.problem.n_operators)
+
+
+def _moved(state: State, o: int, host: int) -> bool:
+    """Move one instance to the host where fewest queries break; whether there is a better one than its own."""
+    if not state.may_leave(o, host):
+        return False
+    users = state.users([o])
+    best, chances = _weighted(state, users), state.broken[users].copy()
+    place, target = state.hosts[o].index(host), host
+    state.drop(o, host)
+    for other in _near(state, o, users, primary=place == 0):
+        state.add(o, other)
+        value = _weighted(state, users)
+        state.drop(o, other)
+        if value < best * (1 - 1e-12):
+            best, target = value, other
+    state.add(o, target)
+    state.hosts[o].insert(place, state.hosts[o].pop())
+    if target == host:
+        state.broken[users] = chances
+    else:
+        state.refresh(users)
+    return target != host
+
+
+def _weighted(state: State, users: Sequence[int]) -> float:
+    """What these queries add to the value, or for the worst one how bad they are."""
+    now = state.after(users)
+    if state.problem.goal == "mean":
+        return float(np.asarray(state.problem.shares)[users] @ now)
+    return math.fsum((now**_POWER).tolist())
+
+
+def _near(state: State, o: int, users: Sequence[int], *, primary: bool) -> list[int]:
+    """Hosts with room that have most replicas of the operators of these queries, or for a primary most instances."""
+    count: dict[int, int] = {}
+    for q in users:
+        for other in state.problem.operators[q]:
+            for host in state.hosts[other][0 if primary else 1 :]:
+                count[host] = count.get(host, 0) + 1
+    room = state.room_for(o, primary=primary)
+    return sorted((h for h in count if room[h]), key=lambda h: (-count[h], h))[:_TARGETS]
+
+
+def exchange(state: State, covers: Sequence[Cover], budget: float) -> None:
+    """Give up what gains least for its load, and fill again; kept where that is better."""
+    if state.late or all(state.level(o) == state.problem.max_level for o in _all(state)):
+        return
+    losses = sorted((_loss(state, o), o) for o in _all(state) if state.level(o) and state.load[o] > 0)
+    for _, o in losses[:_EXCHANGES]:
+        if state.late:
+            return
+        leaving = next((h for h in reversed(state.hosts[o][1:]) if state.may_leave(o, h)), None)
+        if leaving is None:
+            continue
+        before, hosts, broken = state.value, [list(one) for one in state.hosts], state.broken.copy()
+        state.drop(o, leaving)
+        state.refresh(state.users([o]))
+        fill(state, covers, budget)
+        if state.value >= before * (1 - 1e-12):
+            _restore(state, hosts, broken)
+
+
+def _loss(state: State, o: int) -> float:
+    """What a replica of an operator gains now for its load."""
+    host, users = state.hosts[o][-1], state.users([o])
+    now = _weighted(state, users)
+    state.drop(o, host)
+    without = _weighted(state, users)
+    state.add(o, host)
+    return float((without - now) / state.load[o])
+
+
+def _restore(state: State, hosts: Sequence[Sequence[int]], broken: np.ndarray) -> None:
+    """Replicas as they were, and the chances with them."""
+    for o, wanted in enumerate(hosts):
+        for host in [h for h in state.hosts[o] if h not in wanted]:
+            state.drop(o, host)
+    for o, wanted in enumerate(hosts):
+        for host in [h for h in wanted if h not in state.hosts[o]]:
+            state.add(o, host)
+        state.hosts[o] = list(wanted)
+    state.broken[:] = broken
+
+
+def trim(state: State, allowed: float) -> None:
+    """Take replicas away, the dearest first, while the value stays within what is allowed."""
+    for o in sorted(_all(state), key=lambda o: (-state.load[o], o)):
+        for host in list(state.hosts[o][1:]):
+            if state.late or not state.may_leave(o, host):
+                continue
+            users = state.users([o])
+            chances = state.broken[users].copy()
+            place = state.hosts[o].index(host)
+            state.drop(o, host)
+            state.refresh(users)
+            if state.value > allowed:
+                state.add(o, host)
+                state.hosts[o].insert(place, state.hosts[o].pop())
+                state.broken[users] = chances
+
+
+def loosen(state: State) -> None:
+    """Give up as many running replicas as may leave, those first that gain least for their load."""
+    here = [o for o in _all(state) if state.load[o] > 0 and set(state.running[o]) & set(state.hosts[o][1:])]
+    for _, o in sorted((_loss(state, o), o) for o in here):
+        for host in [h for h in state.running[o] if h in state.hosts[o]]:
+            if state.may_leave(o, host):
+                state.drop(o, host)
+    state.refresh(range(state.problem.n_queries))
+
+
+def put_back(state: State, budget: float | None = None) -> None:
+    """Put replicas back to where they ran, wherever no more queries break; those given up too, within a budget."""
+    for o in _all(state):
+        _swap_back(state, o)
+        for old in state.running[o] if budget is not None else ():
+            wanted = state.level(o) < state.problem.max_level and state.room_for(o)[old]
+            if wanted and budget is not None and fits(state, o, budget):
+                state.add(o, old)
+                state.refresh(state.users([o]))
+
+
+def _swap_back(state: State, o: int) -> None:
+    if state.running[o]:
+        users = state.users([o])
+        for old in [h for h in state.running[o] if h not in state.hosts[o]]:
+            for new in [h for h in state.hosts[o][1:] if h not in state.running[o]]:
+                if not state.room_for(o)[old]:
+                    break
+                before, place = _weighted(state, users), state.hosts[o].index(new)
+                state.drop(o, new)
+                state.add(o, old)
+                if _weighted(state, users) <= before * (1 + 1e-12):
+                    state.refresh(users)
+                    break
+                state.drop(o, old)
+                state.add(o, new)
+                state.hosts[o].insert(place, state.hosts[o].pop())

@@ -1,0 +1,1 @@
+"""Checking of answers without a solver: constraints and objective recomputed, claims judged."""

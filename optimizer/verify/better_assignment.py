@@ -1,0 +1,193 @@
+"""Trying all assignments of a small problem that could be cheaper than a value, without a solver.
+
+The search is depth first; costs are whole multiples of one power of two, of any length, and not rounded. Bounds on what
+the rest costs are the cheapest allowed nodes, with a limit on moves staying and the moves that save most; both also at
+prices p >= 0 of the nodes' capacities U, since
+
+    sum c[k, n] x[k, n]  >=  sum (c[k, n] + p[n] w[k, n]) x[k, n]  -  sum p[n] U[n].
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+
+import numpy as np
+
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.common.enumeration import MOST_STEPS, Tried, exact_integers
+
+_ASCENTS = 200  # steps of the ascent to good prices
+_HALVED_AFTER = 10  # steps without a better bound, until steps are halved
+_ROUNDING = 1e-12  # relative: more than float64 adds to a sum of loads
+
+
+def better_assignment(
+    problem: CheckpointAllocation, than: float, most: int = MOST_STEPS, prices: FloatArray | None = None
+) -> Tried:
+    """Return the cheapest assignment (J,) that keeps every constraint and costs less than a value (infinity: any)."""
+    j, n = problem.cost.shape
+    if j * n > most:
+        return Tried(None, False)
+    fits = problem.allowed & (problem.weights <= problem.upper)
+    if not fits.any(axis=1).all():
+        return Tried(None, True)
+    return _Search(problem, fits, than, prices).run(most)
+
+
+def good_prices(problem: CheckpointAllocation, value: float) -> FloatArray:
+    """Return prices (N,) of the capacities at which the bound is high, by ascents towards a value."""
+    prices = best = np.zeros(problem.n_nodes)
+    if problem.capacity is None or not math.isfinite(value):
+        return best
+    weights, upper, rows = problem.weights, problem.upper, np.arange(problem.n_checkpoints)
+    cost = np.where(problem.allowed & (weights <= upper), problem.cost, np.inf)
+    highest, scale, since = -math.inf, 1.0, 0
+    for _ in range(_ASCENTS):
+        reduced = cost + prices * weights
+        node = reduced.argmin(axis=1)
+        bound = float(reduced[rows, node].sum() - prices @ upper)
+        highest, best, since = (bound, prices, 0) if bound > highest else (highest, best, since + 1)
+        if since >= _HALVED_AFTER:
+            scale, since = scale / 2, 0
+        excess = np.bincount(node, weights[rows, node], minlength=problem.n_nodes) - upper
+        size = float(excess @ excess)
+        if not 0 < size < math.inf:
+            break
+        missing = max(value - bound, _ROUNDING * abs(value))
+        prices = np.maximum(0.0, prices + scale * missing / size * excess)
+    return best
+
+
+class _Costs:
+    """Whole costs (of pairs, in the order of checkpoints) with a bound on what the checkpoints from a place on cost."""
+
+    def __init__(self, problem: CheckpointAllocation, fits: BoolArray, flat: list[int], paid: int) -> None:
+        self.flat, self.paid = flat, paid
+        self._problem, self._fits = problem, fits
+        self._rest: list[int] = []
+        self._forced: list[int] = []
+        self._savings: list[list[int]] = []
+
+    def begin(self, order: list[int]) -> None:
+        """Prepare the bounds for an order of the checkpoints."""
+        n, problem = self._problem.n_nodes, self._problem
+        staying: list[int] = [0]
+        forced, savings = [0], [list[int]()]
+        for k in reversed(order):
+            least = min(self.flat[k * n + m] for m in np.flatnonzero(self._fits[k]).tolist())
+            at = -1 if problem.current is None or problem.max_moves is None else int(problem.current[k])
+            stays = at >= 0 and bool(self._fits[k, at])
+            base = self.flat[k * n + at] if stays else least
+            staying.append(staying[-1] + base)
+            forced.append(forced[-1] + (problem.max_moves is not None and not stays))
+            savings.append(sorted([*savings[-1], base - least], reverse=True) if base > least else savings[-1])
+        self._rest, self._forced = staying[::-1], forced[::-1]
+        self._savings = [[0, *accumulate(each)] for each in reversed(savings)]
+
+    def least(self, at: int, moves_left: int) -> int | None:
+        """Return what the checkpoints from a place on cost at least; None where they cannot do with so many moves."""
+        free = moves_left - self._forced[at]
+        if free < 0:
+            return None
+        savings = self._savings[at]
+        return self._rest[at] - savings[min(free, len(savings) - 1)] - self.paid
+
+
+class _Search:
+    """The depth-first search."""
+
+    def __init__(self, problem: CheckpointAllocation, fits: BoolArray, than: float, prices: FloatArray | None) -> None:
+        self._problem, self._finite = problem, math.isfinite(than)
+        cost = problem.cost.astype(np.float64)
+        tables, paid = [cost], [0.0]
+        if prices is not None and prices.any() and self._finite:
+            rooms = np.where(prices > 0, problem.upper * (1 + _ROUNDING), 0.0)
+            paid.append(math.nextafter(math.fsum((prices * rooms).tolist()) * (1 + _ROUNDING), math.inf))
+            added = np.where(fits, prices * problem.weights, 0.0)
+            tables.append(cost + added - _ROUNDING * (np.abs(cost) + added))
+        groups = [table.ravel().tolist() for table in tables]
+        *flats, goals, amounts = exact_integers(*groups, [than if self._finite else 0.0], paid)
+        self._grain = math.gcd(*flats[0])
+        self._goal = goals[0]
+        self._bounds = [_Costs(problem, fits, flat, amount) for flat, amount in zip(flats, amounts, strict=True)]
+        self._options = self._sorted_options(fits, flats[0])
+        self._order = self._ordered()
+        for each in self._bounds:
+            each.begin(self._order)
+        light = np.where(fits, problem.weights, np.inf).min(axis=1)[self._order]
+        self._load_after = np.concatenate([np.cumsum(light[::-1])[::-1], [0.0]]).tolist()
+
+    def _sorted_options(self, fits: BoolArray, flat: list[int]) -> list[list[int]]:
+        """Return for each checkpoint its possible nodes, the cheapest first."""
+        n = self._problem.n_nodes
+        return [
+            sorted(np.flatnonzero(fits[k]).tolist(), key=lambda m, k=k: (flat[k * n + m], m))  # type: ignore[misc]
+            for k in range(self._problem.n_checkpoints)
+        ]
+
+    def _ordered(self) -> list[int]:
+        """Return the checkpoints in the order of the search: what loses most by its second node, or what is large."""
+        flat, n = self._bounds[0].flat, self._problem.n_nodes
+        if not self._finite and self._problem.capacity is not None:
+            heaviest = self._problem.weights.max(axis=1).tolist()
+            return sorted(range(len(self._options)), key=lambda k: -heaviest[k])
+
+        def regret(k: int) -> float:
+            nodes = self._options[k]
+            return math.inf if len(nodes) < 2 else flat[k * n + nodes[1]] - flat[k * n + nodes[0]]
+
+        return sorted(range(len(self._options)), key=lambda k: -regret(k) if len(self._options[k]) > 1 else -math.inf)
+
+    def _may_be_better(self, at: int, spent: list[int], moves: int) -> bool:
+        """Return whether what is decided, and the rest at its least, costs less than the goal."""
+        left = len(self._options) if self._problem.max_moves is None else self._problem.max_moves - moves
+        target = (self._goal - 1) // self._grain * self._grain if self._grain else self._goal - 1
+        for costs, cost in zip(self._bounds, spent, strict=False):
+            least = costs.least(at, left)
+            if least is None or (self._finite and cost + least > target):
+                return False
+        return True
+
+    def run(self, most: int) -> Tried:
+        """Return the best assignment that costs less than the goal."""
+        from optimizer.verify.checkpoints import constraint_violations  # noqa: PLC0415 - that module asks this one
+
+        problem, n = self._problem, self._problem.n_nodes
+        weights, upper = problem.weights.tolist(), (problem.upper * (1 + 1e-9)).tolist()  # sums in another order differ
+        room = sum(upper)
+        best: IntArray | None = None
+        found = np.full(problem.n_checkpoints, -1, dtype=np.int64)
+        steps = 0
+        stack: list[tuple[int, int, list[int], int, list[float]]] = [(0, 0, [0] * len(self._bounds), 0, [0.0] * n)]
+        while stack:
+            at, choice, spent, moves, loads = stack.pop()
+            if at == len(found):
+                if not constraint_violations(problem, found):
+                    best, self._goal, self._finite = found.copy(), spent[0], True
+                continue
+            k = self._order[at]
+            found[k] = -1
+            if choice == len(self._options[k]):
+                continue
+            steps += 1
+            if steps > most:
+                return Tried(best, False)
+            if choice == 0 and sum(loads) + self._load_after[at] > room:
+                continue
+            node = self._options[k][choice]
+            after = [cost + costs.flat[k * n + node] for cost, costs in zip(spent, self._bounds, strict=True)]
+            if problem.max_moves is None and not self._may_be_better(at + 1, after[:1], 0):
+                continue  # later options cost more
+            stack.append((at, choice + 1, spent, moves, loads))
+            load = loads[node] + weights[k][node]
+            if load > upper[node] or any(found[other] == node for other in problem.neighbours.get(k, ())):
+                continue
+            moved = moves + (problem.current is not None and node != problem.current[k])
+            if self._may_be_better(at + 1, after, moved):
+                found[k] = node
+                here = loads.copy()
+                here[node] = load
+                stack.append((at + 1, 0, after, moved, here))
+        return Tried(best, True)

@@ -1,0 +1,316 @@
+"""Checking a placement without any solver: every rule, every count and claim, and the bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from models import display
+from models.checked_arrays import IntArray, frozen
+from models.planning.placement import Placement, PlacementPlan
+from models.planning.solution import OPTIMAL_GAP, Status
+from optimizer.common.enumeration import Tried
+from optimizer.placement.all_tried import placement_within
+from optimizer.placement.bounds import Bound, Possible, colour_bound, host_bound, impossible
+from optimizer.placement.first_fit import best_fit, first_fit
+from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, Violation, and_so, gap_claims
+
+_MOST_LISTED = 20
+
+
+def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | None = None) -> Verdict:
+    """The verdict on a plan; `gap` is what a file claims beside objective and bound.
+
+    That nothing is better, or that there is no placement, is proven by counting, and for small problems by trying all.
+    It is refuted by first fit, by best fit, or by what is found when all is tried.
+    """
+    host = plan.host
+    shaped = host is not None and host.shape == (problem.n_instances,) and bool((host < problem.n_hosts).all())
+    found = [] if host is None else list(broken_rules(problem, host, plan))
+    objective = None
+    if host is not None and shaped and bool((host >= -1).all()):
+        objective = problem.objective(host) if problem.goal == "value" or bool((host >= 0).all()) else None
+    broken = bool(found)
+    found += [Violation("claim", text) for text in _claims(problem, plan, objective, gap)]
+    judged = _bounds(problem, plan, None if broken else objective)
+    found += [Violation("claim", text) for text in judged.refuted]
+    checked = ["every rule", "the objective and what is counted"] if host is not None else []
+    checked += ["the gap"] if host is not None and gap is not None else []
+    return Verdict(
+        objective,
+        tuple(found),
+        tuple(checked + judged.proven),
+        tuple(judged.left),
+        judged.example,
+        tuple(judged.assumed),
+    )
+
+
+def broken_rules(problem: Placement, host: IntArray, plan: PlacementPlan | None = None) -> Iterator[Violation]:
+    """Every rule that hosts (n,) break."""
+    if host.shape != (problem.n_instances,):
+        yield Violation("shape", f"must have a host for each of {problem.n_instances} instances, has {host.shape}")
+        return
+    for i in np.flatnonzero((host < -1) | (host >= problem.n_hosts))[:_MOST_LISTED].tolist():
+        yield Violation("range", f"instance {i} is on host {host[i]}, hosts are 0 .. {problem.n_hosts - 1}")
+    if ((host < -1) | (host >= problem.n_hosts)).any():
+        return
+    answered = plan is None or plan.status in (Status.OPTIMAL, Status.FEASIBLE)
+    if problem.goal != "value" and answered:
+        for i in np.flatnonzero(host < 0)[:_MOST_LISTED].tolist():
+            yield Violation("unplaced", f"instance {i} is on no host")
+    yield from _capacities(problem, host)
+    yield from _operators(problem, host)
+    yield from _others(problem, host)
+
+
+def _capacities(problem: Placement, host: IntArray) -> Iterator[Violation]:
+    over = problem.used(host) > problem.rooms
+    amounts = [(problem.cpu, problem.host_cpu)]
+    if problem.network is not None and problem.host_network is not None:
+        amounts.append((problem.network, problem.host_network))
+    for h, r in list(zip(*np.nonzero(over), strict=True))[:_MOST_LISTED]:
+        load, has = amounts[int(r)]
+        taken = math.fsum(load[host == h].tolist())
+        yield Violation("capacity", f"host {h} has {problem.resources[r]} {float(has[h])!r}, {taken!r} is taken")
+
+
+def _operators(problem: Placement, host: IntArray) -> Iterator[Violation]:
+    first: dict[tuple[int, int], int] = {}
+    for i in np.flatnonzero(host >= 0).tolist():
+        key = (int(problem.operators[i]), int(problem.zones[host[i]]))
+        if key in first:
+            where = "host" if problem.apart == "host" else "failure domain"
+            yield Violation("apart", f"instances {first[key]} and {i} of operator {key[0]} share a {where}")
+        first.setdefault(key, i)
+
+
+def _others(problem: Placement, host: IntArray) -> Iterator[Violation]:
+    counts = problem.colours_of_hosts(host)
+    most = problem.max_colours
+    for h in np.flatnonzero(counts > most)[:_MOST_LISTED].tolist() if most is not None else ():
+        yield Violation("colours", f"host {h} has {counts[h]} colours, at most {most} may be")
+    wrong = np.flatnonzero((problem.fixed_hosts >= 0) & (host != problem.fixed_hosts))
+    for i in wrong[:_MOST_LISTED].tolist():
+        yield Violation("fixed", f"instance {i} is on host {host[i]}, it must stay on host {problem.fixed_hosts[i]}")
+    if problem.max_moves is not None and problem.moves(host) > problem.max_moves:
+        yield Violation("moves", f"{problem.moves(host)} instances move, at most {problem.max_moves} may")
+
+
+def _claims(problem: Placement, plan: PlacementPlan, objective: float | None, gap: float | None) -> Iterator[str]:
+    if plan.status in (Status.OPTIMAL, Status.FEASIBLE) and (plan.host is None or plan.objective is None):
+        yield f"says {plan.status} without {'a placement' if plan.host is None else 'an objective'}"
+    off = 0.0 if plan.objective is None or objective is None else abs(plan.objective - objective)
+    if objective is not None and off > VALUE_TOLERANCE * abs(objective):
+        yield f"says objective {plan.objective!r}, recomputed {objective!r}"
+    if objective is not None and plan.host is not None:
+        counts = {
+            "colours": problem.most_colours(plan.host),
+            "hosts": problem.hosts_used(plan.host),
+            "moves": problem.moves(plan.host),
+            "unplaced": int((plan.host < 0).sum()),
+        }
+        for name, count in counts.items():
+            if getattr(plan, name) is not None and getattr(plan, name) != count:
+                yield f"says {name} {getattr(plan, name)}, recounted {count}"
+        if plan.hosts_bound is not None and counts["hosts"] < plan.hosts_bound:
+            yield f"says at least {plan.hosts_bound} hosts, uses {counts['hosts']}"
+        two = plan.status is Status.OPTIMAL and problem.goal == "colours"
+        if two and plan.hosts_bound != counts["hosts"]:
+            yield f"says optimal with {counts['hosts']} hosts and a bound of {plan.hosts_bound}"
+    if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
+        yield f"says optimal with gap {plan.gap}, at most {display.number(OPTIMAL_GAP, 6)} is a proof"
+    yield from gap_claims(plan, gap)
+
+
+@dataclass
+class _Judged:
+    """What of the claims is proven, what is not, what is refuted, and by which placement; and what is only said."""
+
+    proven: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    refuted: list[str] = field(default_factory=list)
+    example: tuple[int, ...] | None = None
+    assumed: list[str] = field(default_factory=list)
+
+    def refute(self, text: str, host: IntArray | None = None) -> _Judged:
+        """Return that a claim is false, and nothing else."""
+        return _Judged(refuted=[text], example=None if host is None else tuple(host.tolist()))
+
+    def tried(self, what: str, tried: Tried) -> None:
+        """Add a claim that trying all placements proves, or leaves open."""
+        (self.proven if tried.decided else self.left).append(
+            f"{what}, which " + ("all placements prove" if tried.decided else "takes a solver")
+        )
+
+
+def _bounds(problem: Placement, plan: PlacementPlan, objective: float | None) -> _Judged:
+    """Return what becomes of the bounds, or of the infeasibility."""
+    judged = _Judged()
+    if plan.bound is None and plan.status is not Status.INFEASIBLE:
+        return judged
+    examples = list(_examples(problem, plan))
+    if plan.status is Status.INFEASIBLE:
+        return _infeasible(problem, plan, examples)
+    assert plan.bound is not None
+    sign = 1.0 if problem.goal == "value" else -1.0
+    slack = VALUE_TOLERANCE * abs(plan.bound)
+    values = [problem.objective(each) for each in examples]
+    for value, host in zip(values, examples, strict=True):
+        if sign * (value - plan.bound) > slack:
+            return judged.refute(f"says bound {plan.bound!r}, a placement reaches {value!r}", host)
+    if objective is not None and sign * (objective - plan.bound) > slack:
+        return judged.refute(f"says bound {plan.bound!r}, which its own objective {objective!r} passes")
+    if sign * (plan.bound - counted_bound(problem)) >= -slack:
+        judged.proven.append("the bound, which counting proves")
+    else:
+        tried = _better_than(problem, plan.bound, slack)
+        if tried.best is not None:
+            value = problem.objective(tried.best)
+            return judged.refute(f"says bound {plan.bound!r}, a placement reaches {value!r}", tried.best)
+        judged.tried("the bound" if tried.decided else "the bound" + and_so(plan), tried)
+    if problem.goal == "colours" and plan.hosts_bound is not None:
+        return _bound_of_hosts(problem, plan, None if objective is None else plan.host, examples, judged)
+    return judged
+
+
+def _better_than(problem: Placement, bound: float, slack: float) -> Tried:
+    """Return a placement that is better than a bound, where one is found."""
+    if problem.goal == "value":
+        return placement_within(problem, more_than=bound + slack)
+    fewer = min(math.ceil(bound - slack) - 1, problem.n_instances)
+    if problem.goal == "hosts":
+        return placement_within(problem, most_hosts=fewer)
+    return placement_within(problem, most_colours=fewer)
+
+
+def _bound_of_hosts(
+    problem: Placement, plan: PlacementPlan, host: IntArray | None, examples: list[IntArray], judged: _Judged
+) -> _Judged:
+    """Return what becomes of the bound of hosts too: the fewest for as few colours as the plan has."""
+    assert plan.hosts_bound is not None
+    if host is None:
+        judged.left.append("the bound of hosts, which is of no answer")
+        return judged
+    colours = problem.most_colours(host)
+    if plan.hosts_bound <= host_bound(problem, colours).value:
+        judged.proven.append("the bound of hosts, which counting proves")
+        return judged
+    used, example = _fewer_hosts(problem, plan, examples)
+    tried = placement_within(problem, most_colours=colours, most_hosts=plan.hosts_bound - 1)
+    if example is None and tried.best is not None:
+        used, example = problem.hosts_used(tried.best), tried.best
+    if example is not None:
+        text = f"says at least {plan.hosts_bound} hosts, a placement of as few colours uses {used}"
+        return judged.refute(text, example)
+    judged.tried("the bound of hosts" if tried.decided else "the bound of hosts" + and_so(plan), tried)
+    return judged
+
+
+def _infeasible(problem: Placement, plan: PlacementPlan, examples: list[IntArray]) -> _Judged:
+    """Return what becomes of an infeasibility, perhaps because of some instances (`conflict`)."""
+    judged, counted = _Judged(), impossible(problem)
+    tried = Tried(None, False) if examples or counted is not None else _any_placement(problem)
+    examples = examples if tried.best is None else [tried.best]
+    if examples:
+        return judged.refute("says infeasible, and there is a placement", examples[0])
+    if counted is not None:
+        judged.proven.append(f"that there is no placement, which counting proves: {counted.reason}")
+    else:
+        judged.tried("that there is no placement", tried)
+    if counted is not None and plan.reason not in ("", counted.reason):
+        judged.assumed.append("the reason, which is in other words than counting has")
+    return judged if plan.conflict is None else _with_conflict(problem, plan, plan.conflict.tolist(), judged)
+
+
+def _any_placement(problem: Placement) -> Tried:
+    """Return a placement that keeps every rule, where one is found; for goal "value" it may leave instances out."""
+    return placement_within(problem, more_than=-1.0 if problem.goal == "value" else None)
+
+
+def _with_conflict(problem: Placement, plan: PlacementPlan, who: list[int], judged: _Judged) -> _Judged:
+    """Return what becomes of the claim that some instances have no placement by themselves, too."""
+    if not who or min(who) < 0 or max(who) >= problem.n_instances or len(set(who)) < len(who):
+        rule = f"must be different instances, 0 .. {problem.n_instances - 1}"
+        return judged.refute(f"says that the conflict is of instances {who[:_MOST_LISTED]}, {rule}")
+    alone = only(problem, np.array(who))
+    said = f"instances {', '.join(map(str, who[:_MOST_LISTED]))}{' ...' if len(who) > _MOST_LISTED else ''}"
+    beside = " beside what is fixed" if alone.n_instances > len(who) else ""
+    if impossible(alone) is not None:
+        judged.proven.append(f"that {said} have no placement{beside} by themselves, which counting proves")
+        return judged
+    tried = _any_placement(alone)
+    if tried.best is not None or next(_examples(alone, replace(plan, host=None)), None) is not None:
+        return judged.refute(f"says that the conflict is of {said}, which can be placed{beside} by themselves")
+    judged.tried(f"that {said} have no placement{beside} by themselves", tried)
+    return judged
+
+
+def only(problem: Placement, instances: IntArray) -> Placement:
+    """The problem with only some instances (k,) in the same whole units; where some of them are free, with all fixed.
+
+    What is fixed takes room that the free ones lack; fixed ones must be in conflict with each other.
+    """
+    free = (problem.fixed_hosts[instances] < 0).any()
+    kept = np.union1d(instances, np.flatnonzero(problem.fixed_hosts >= 0) if free else instances)
+    values: dict[str, Any] = {"operator": problem.operators[kept], "colour": problem.colours[kept]}
+    for name in ("cpu", "network", "value", "current", "fixed"):
+        value = getattr(problem, name)
+        values[name] = None if value is None else value[kept]
+    made = replace(problem, **values)
+    made.__dict__["_whole"] = (frozen(problem.loads[kept]), problem.rooms)
+    return made
+
+
+def _fewer_hosts(problem: Placement, plan: PlacementPlan, examples: list[IntArray]) -> tuple[int, IntArray | None]:
+    """The fewest hosts of an example that has no more colours than the plan, where its bound of hosts says more."""
+    if problem.goal != "colours" or plan.hosts_bound is None or plan.host is None:
+        return 0, None
+    most = problem.most_colours(plan.host)
+    found = [(problem.hosts_used(each), k) for k, each in enumerate(examples) if problem.most_colours(each) <= most]
+    used, at = min(found, default=(plan.hosts_bound, -1))
+    return used, examples[at] if used < plan.hosts_bound else None
+
+
+def counted_bound(problem: Placement) -> float:
+    """The bound of the goal that counting proves."""
+    if problem.goal == "value":
+        return _value_bound(problem)
+    bound: Bound = colour_bound(problem) if problem.goal == "colours" else host_bound(problem, problem.max_colours)
+    return float(bound.value)
+
+
+def _value_bound(problem: Placement) -> float:
+    """All hosts as one knapsack that takes parts of instances, rounded up; the least of the resources."""
+    possible = Possible(problem)
+    fits = [i for i in range(problem.n_instances) if possible.hosts(i).any()]
+    bounds = [sum((Fraction(float(problem.values[i])) for i in fits), Fraction(0))]
+    for r in range(len(problem.resources)):
+        room, total = int(problem.rooms[:, r].sum()), Fraction(0)
+        items = [(Fraction(float(problem.values[i])), int(problem.loads[i, r])) for i in fits]
+        total += sum((value for value, load in items if not load), Fraction(0))
+        for value, load in sorted((one for one in items if one[1]), key=lambda one: -one[0] / one[1]):
+            part = min(load, room)
+            total += value * Fraction(part, load)
+            room -= part
+        bounds.append(total)
+    return math.nextafter(float(min(bounds)), math.inf)
+
+
+def _examples(problem: Placement, plan: PlacementPlan) -> Iterator[IntArray]:
+    """Placements that keep every rule, made without a search: with fewer colours than the bound, or few hosts."""
+    made = [first_fit(problem), best_fit(problem)]
+    if problem.goal == "colours" and plan.bound is not None:
+        fewer = min(math.ceil(plan.bound) - 1, problem.n_instances)
+        shape_holds = plan.host is not None and plan.host.shape == (problem.n_instances,)
+        as_few = problem.most_colours(plan.host) if shape_holds and plan.host is not None else fewer
+        limits = sorted({most for most in (fewer, as_few) if 0 < most < problem.most_colours(made[1])})
+        made += [best_fit(problem, max_colours=most) for most in limits]
+    for host in made:
+        if (problem.goal == "value" or (host >= 0).all()) and not list(broken_rules(problem, host)):
+            yield host

@@ -1,0 +1,249 @@
+"""Checking plans of replicas without any solver: every constraint, the cost, and the exact availability once more.
+
+Availability is recomputed by conditioning on the hosts of each query one after the other, which shares no step with the
+engine that planned (`models.reliability`) but the definition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import numpy as np
+
+from models import display
+from models.planning.replicas.problem import Replication, ReplicationPlan
+from models.planning.selection import QuerySelection
+from models.planning.solution import OPTIMAL_GAP, Status
+from optimizer.common.enumeration import better_queries
+from optimizer.replicas.bounds import Bounds, bounds_of, most_cost
+from optimizer.replicas.exhaustive import ExactPoint, exact_front
+from optimizer.replicas.heuristic import most_levels
+from optimizer.replicas.program import cost_program_of, program_of
+from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, Violation, and_so, gap_claims
+
+_MOST_STATES = 200_000
+_MOST_SUBSETS = 12  # operators of which all sets are tried
+_ROUNDING = 1e-12  # relative: more than float64 adds to a bound
+_EVERY = "against every plan"
+_COVERS = "against all hosts that replicas can cover"
+_CERTIFIED = 1e-9  # relative: what multipliers of a solver in floating point may prove less
+
+
+def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float | None = None) -> Verdict:
+    """The verdict on a plan; `gap` is what a file claims beside objective and bound."""
+    if plan.instances is None:
+        return _without_an_answer(problem, plan)
+    found = [Violation("instances", text) for text in problem.violations(plan.instances)[:20]]
+    if found and len(plan.instances) != problem.n_operators:
+        return Verdict(None, tuple(found), (), ())
+    if any(not hosts or max(hosts) >= problem.n_hosts or min(hosts) < 0 for hosts in plan.instances):
+        return Verdict(None, tuple(found), (), ())
+    objective, exact = _objective(problem, plan.instances)
+    if plan.target is not None and exact and plan.status in (Status.OPTIMAL, Status.FEASIBLE):
+        if objective > (1 - plan.target) * (1 + VALUE_TOLERANCE):
+            found.append(Violation("target", f"{1 - objective!r} of the queries run, the target is {plan.target!r}"))
+        objective = problem.cost(plan.instances)
+    found += [Violation("claim", text) for text in _claims(problem, plan, objective if exact else None, gap)]
+    checked = [
+        "every constraint",
+        "the cost",
+        *(["the moves"] if problem.running else []),
+        *(["the availability"] if exact else []),
+    ]
+    unreached = plan.status is Status.INFEASIBLE and plan.target is not None
+    every = exact_front(problem, allowed=_allowed(plan.target)) if plan.bound is not None or unreached else None
+    if every:
+        refuted = list(_refuted(plan, every))
+        found += [Violation("bound", text) for text in refuted]
+        sure = [] if refuted else [f"{'that no plan reaches the target' if unreached else 'the bound'}, {_EVERY}"]
+        unsure = list[str]()
+    else:
+        sure, unsure = _unreached(problem, plan) if unreached else _bound(problem, plan)
+    checked += sure
+    left = [*unsure, *([] if exact else ["the availability"])]
+    return Verdict(objective if exact else None, tuple(found), tuple(checked), tuple(left))
+
+
+def _without_an_answer(problem: Replication, plan: ReplicationPlan) -> Verdict:
+    """Return the verdict on a plan without instances: that there is none is proven, refuted, or not checked."""
+    if plan.status in (Status.OPTIMAL, Status.FEASIBLE):
+        return Verdict(None, (Violation("claim", f"says {plan.status} without an answer"),))
+    if plan.status is not Status.INFEASIBLE:
+        return Verdict(None, ())
+    every = exact_front(problem, allowed=_allowed(plan.target))
+    if every is None:
+        return Verdict(None, (), (), ("that there is no plan, which takes a solver",))
+    reaching = [one for one in every if plan.target is None or one.value <= _allowed(plan.target)]
+    if reaching:
+        text = f"says infeasible, but a plan that keeps every rule costs {reaching[0].cost!r}"
+        return Verdict(None, (Violation("claim", text),))
+    return Verdict(None, (), (f"that there is no plan, {_EVERY}",))
+
+
+def _allowed(target: float | None) -> float:
+    """Return the value that is good enough: that of a target, without one only the best."""
+    return 0.0 if target is None else (1 - target) * (1 + VALUE_TOLERANCE)
+
+
+def _unreached(problem: Replication, plan: ReplicationPlan) -> tuple[list[str], list[str]]:
+    """Return (what is proven, what is not) of the claim that no plan reaches the target."""
+    assert plan.target is not None
+    what = "that no plan reaches the target"
+    if _is_covered(problem, most_cost(problem), math.nextafter(_allowed(plan.target), 1.0)):
+        return [f"{what}, {_COVERS}"], []
+    return [], [f"{what}, which takes a solver"]
+
+
+def _is_covered(problem: Replication, budget: float, least: float) -> bool:
+    """Return whether at least so large a share of queries is broken under every plan that takes no more than a budget.
+
+    No replicas that fit cover so many hosts of queries that less can be broken (`bounds`): all are tried.
+    """
+    bounds = bounds_of(problem)
+    if problem.n_operators <= _MOST_SUBSETS:
+        return least_of_subsets(bounds, budget) >= least
+    if problem.goal != "mean" or least > bounds.bare:
+        return False
+    if not bounds.covers:
+        return True
+    pairs = [(k, o) for k, cover in enumerate(bounds.covers) for o in sorted(cover)]
+    covers = QuerySelection(bounds.worths, problem.load, np.array(pairs), max(0.0, budget) * (1 + _ROUNDING))
+    tried = better_queries(covers, (bounds.bare - least) * (1 - _ROUNDING))
+    return tried.decided and tried.best is None
+
+
+def least_of_subsets(bounds: Bounds, budget: float) -> float:
+    """Return the least bound of the objective over all sets of operators with replicas that fit the budget."""
+    problem = bounds.problem
+    n = problem.n_operators
+    subsets = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
+    possible = most_levels(problem) > 0
+    room = max(0.0, budget) * (1 + _ROUNDING)
+    subsets = subsets[(subsets @ problem.load <= room * (1 + _ROUNDING)) & ~subsets[:, ~possible].any(axis=1)]
+    if problem.max_replicas is not None:
+        subsets = subsets[subsets.sum(axis=1) <= problem.max_replicas]
+    each = []
+    for query in bounds.queries:
+        is_open = np.array([~subsets[:, sorted(cover)].all(axis=1) for cover in query.covers])
+        line = query.base + is_open.T @ np.array(query.worths)
+        each.append(np.maximum(line, -np.expm1(-(is_open.T @ np.array(query.times)))))
+    total = np.max(each, axis=0) if problem.goal == "worst" else problem.shares @ np.array(each)
+    return float(total.min()) * (1 - _ROUNDING)
+
+
+def _refuted(plan: ReplicationPlan, every: Sequence[ExactPoint]) -> Iterator[str]:
+    """Generate what some plan of a small problem refutes: a bound, or that none reaches the target."""
+    if plan.target is None:
+        least = every[-1].value
+    else:
+        least = next((one.cost for one in every if one.value <= _allowed(plan.target)), math.inf)
+    if plan.status is Status.INFEASIBLE and least < math.inf and plan.target is not None:
+        yield f"says that no plan reaches the target, but there is one with cost {least!r}"
+    if plan.bound is not None and plan.bound > least * (1 + VALUE_TOLERANCE):
+        yield f"says that nothing is below {plan.bound!r}, but there is a plan with {least!r}"
+
+
+def _bound(problem: Replication, plan: ReplicationPlan) -> tuple[list[str], list[str]]:
+    """Return (what of the bound is proven, what is not): by its certificate, else by all that replicas can cover."""
+    if plan.bound is None:
+        return [], []
+    proven, left = _certified(problem, plan, plan.bound)
+    if left and _covers_prove(problem, plan, plan.bound * (1 - _CERTIFIED)):
+        return [f"the bound, {_COVERS}"], []
+    return proven, left
+
+
+def _covers_prove(problem: Replication, plan: ReplicationPlan, bound: float) -> bool:
+    if plan.target is None:
+        return _is_covered(problem, most_cost(problem), bound)
+    return _is_covered(problem, bound, math.nextafter(_allowed(plan.target), 1.0))
+
+
+def _certified(problem: Replication, plan: ReplicationPlan, bound: float) -> tuple[list[str], list[str]]:
+    """Return (what multipliers of the rows of the program prove of the bound, what they do not)."""
+    if plan.certificate is None:
+        why = "the worst query has no certificate" if problem.goal == "worst" else "the plan has no certificate"
+        return [], [f"the bound{and_so(plan)}, which takes a solver: {why}"]
+    if plan.target is None:
+        program = program_of(problem, most_cost(problem))
+    else:
+        program = cost_program_of(problem, (1 - plan.target) * (1 + 1e-12))
+    rows = len(program.right)
+    if rows != len(plan.certificate):
+        why = f"its certificate has {len(plan.certificate)} rows, the problem {rows}"
+        return [], [f"the bound{and_so(plan)}, which takes a solver: {why}"]
+    least = program.bound(plan.certificate)
+    if least >= bound * (1 - _CERTIFIED):
+        return ["the bound, from its certificate"], []
+    if least <= 0:
+        return [], [f"the bound{and_so(plan)}, which takes a solver: its certificate proves nothing"]
+    return [f"that nothing is below {display.number(least, 6)}"], [
+        f"that nothing is below {display.number(bound, 6)}, which takes a solver"
+    ]
+
+
+def _claims(problem: Replication, plan: ReplicationPlan, objective: float | None, gap: float | None) -> list[str]:
+    assert plan.instances is not None
+    found = []
+    if plan.status is Status.INFEASIBLE and plan.target is None:
+        found.append("says infeasible, with an answer")
+    if plan.status in (Status.OPTIMAL, Status.FEASIBLE) and plan.objective is None:
+        found.append(f"says {plan.status} without an objective")
+    cost = problem.cost(plan.instances)
+    if plan.cost is not None and abs(plan.cost - cost) > VALUE_TOLERANCE * max(1.0, abs(cost)):
+        found.append(f"says cost {plan.cost!r}, recomputed {cost!r}")
+    moves = problem.moves(plan.instances)
+    if plan.moves is not None and plan.moves != moves:
+        found.append(f"says {plan.moves} running replicas leave their hosts, recomputed {moves}")
+    if objective is not None and plan.objective is not None and not _near(plan.objective, objective):
+        found.append(f"says objective {plan.objective!r}, recomputed {objective!r}")
+    if plan.bound is not None and objective is not None and plan.bound > objective * (1 + VALUE_TOLERANCE):
+        found.append(f"says bound {plan.bound!r}, which the recomputed objective {objective!r} is below")
+    if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
+        found.append(f"says optimal with gap {plan.gap}, at most {display.number(OPTIMAL_GAP, 6)} is a proof")
+    return found + gap_claims(plan, gap)
+
+
+def _near(one: float, other: float) -> bool:
+    return abs(one - other) <= VALUE_TOLERANCE * max(abs(one), abs(other), 1e-300)
+
+
+def _objective(problem: Replication, instances: Sequence[Sequence[int]]) -> tuple[float, bool]:
+    """The objective of the first setting, and whether every query could be recomputed."""
+    chances = problem.down[0].tolist()
+    broken = []
+    for needed in problem.operators:
+        value = _broken(frozenset(frozenset(instances[o]) for o in needed), chances)
+        if value is None:
+            return math.nan, False
+        broken.append(value)
+    if problem.goal == "worst":
+        return max(broken), True
+    return math.fsum(share * one for share, one in zip(problem.shares.tolist(), broken, strict=True)), True
+
+
+def _broken(clauses: frozenset[frozenset[int]], chances: list[float]) -> float | None:
+    """P(all hosts of some clause are down), by conditioning on one host after another; None if that takes too long."""
+    states = 0
+
+    @cache
+    def of(left: frozenset[frozenset[int]]) -> float:
+        nonlocal states
+        states += 1
+        if states > _MOST_STATES:
+            raise OverflowError
+        if not left:
+            return 0.0
+        if frozenset() in left:
+            return 1.0
+        host = min(min(clause) for clause in left)
+        down = frozenset(clause - {host} for clause in left)
+        up = frozenset(clause for clause in left if host not in clause)
+        return chances[host] * of(down) + (1 - chances[host]) * of(up)
+
+    try:
+        return of(clauses)
+    except (OverflowError, RecursionError):
+        return None
