@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
-from analysis.metrics import Metrics
+from analysis.runs.metrics import Metrics
 from analysis.statistics import Mean, mean_of, student_t95
 from models import display
 

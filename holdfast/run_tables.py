@@ -11,7 +11,7 @@ from models import display
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from analysis.backpressure import Held
+    from analysis.runs.backpressure import Held
 
 
 _MOST_REPLICAS = 24  # that took over, were lost or made anew, one by one

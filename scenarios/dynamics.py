@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.dynamics import dynamics_summary
+from analysis.fleet.summary import dynamics_summary
 from models import display
 from models.errors import InputError, header_hint, named, raise_if_any
 from models.fleet.description import Dynamics

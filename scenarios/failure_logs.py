@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from analysis.failure_rates import Spread, mean_interval, rate_interval, spread_of
-from analysis.failure_reader import read_plain
-from analysis.failure_records import LANL, LogQuestion, Records, kind_of, log_of
-from analysis.lifetimes import Fit, fits
+from analysis.failure_logs.lifetimes import Fit, fits
+from analysis.failure_logs.rates import Spread, mean_interval, rate_interval, spread_of
+from analysis.failure_logs.reader import read_plain
+from analysis.failure_logs.records import LANL, LogQuestion, Records, kind_of, log_of
 from analysis.spark.sources import TABLES, Source, open_sources
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.records.profile import instant_text
@@ -83,7 +83,7 @@ def read_failures(
     """What the logs in the files say; raises InputError with all faults, and MissingTool for Spark without Java.
 
     `engine`: plain, spark, or auto, which takes Spark for more than 64 MB; all say the same. `draws` of the
-    bootstrap (`analysis.lifetimes.fits`).
+    bootstrap (`analysis.failure_logs.lifetimes.fits`).
     """
     question = question or LogQuestion()
     if engine not in ENGINES:

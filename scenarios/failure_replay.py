@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from analysis.failure_records import iso_us
+from analysis.failure_logs.records import iso_us
 from models.errors import NO_VALUE, InputError, InputFault, named, raise_if_any
 from models.reliability.failure_log import STILL_DOWN, US, FailureLog
 from models.scenario.description import Scenario

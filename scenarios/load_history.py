@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.expected_useable import EXPECTED, expected_allocation
+from analysis.expected_usable import EXPECTED, expected_allocation
 from models.checked_arrays import CheckedArrays
 from models.correlation import pearson
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any

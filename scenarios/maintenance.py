@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.expected_useable import EXPECTED, expected_allocation
+from analysis.expected_usable import EXPECTED, expected_allocation
 from models.correlation import pearson
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.checkpoint_correlation import allocation_from_correlation

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.expected_useable import EXPECTED, expected_allocation
-from analysis.useable import UseableShares, useable_shares
+from analysis.expected_usable import EXPECTED, expected_allocation
+from analysis.usable import UseableShares, useable_shares
 from models.correlation import pearson
 from models.errors import InputError, named
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.expected_useable import EXPECTED
+from analysis.expected_usable import EXPECTED
 from models import display
 from models.checked_arrays import FloatArray
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from analysis.comparison import Difference, compare
-from analysis.metrics import Metrics, metrics_of
 from analysis.report.parts import Change, Curve, Design
 from analysis.report.tables import with_interval
+from analysis.runs.metrics import Metrics, metrics_of
 from analysis.statistics import mean_of
 from scenarios.report_moves import interval
 
@@ -40,7 +40,7 @@ _SHARES = {"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}
 
 @dataclass(frozen=True)
 class DesignRuns:
-    """The runs of one design: `metrics` of each one that came to its end, as `analysis.metrics` names them.
+    """The runs of one design: `metrics` of each one that came to its end, as `analysis.runs.metrics` names them.
 
     `draws` says of each which random numbers it had, (seed, replication): runs of two designs with the same ones are
     compared with each other. `window_s` is the time after the warm-up that they cover.

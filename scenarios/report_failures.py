@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from analysis.lifetimes import LAWS, Fit, seen_survival, survival_of, verdict
+from analysis.failure_logs.lifetimes import LAWS, Fit, seen_survival, survival_of, verdict
 from analysis.report.colours import styles
 from analysis.report.content import Fact, ReportContent
 from analysis.report.figure import SHARE, Figure, Spec, header, plain_list

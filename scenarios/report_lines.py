@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.elasticity import host_utilisation
 from analysis.report.content import Latency, Lines
 from analysis.report.parts import Curve
-from analysis.tails import latency_histogram, survival
-from analysis.timelines import (
+from analysis.runs.ccdf import latency_histogram, survival
+from analysis.runs.elasticity import host_utilisation
+from analysis.runs.timelines import (
     LatencyTimeline,
     Series,
     fitting_interval,

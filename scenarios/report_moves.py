@@ -7,10 +7,10 @@ from statistics import median
 
 import numpy as np
 
-from analysis.elasticity import host_utilisation
-from analysis.placements import first_placement, last_placement
 from analysis.report.content import Migration
 from analysis.report.parts import Interval, Looks, Moved, MoveKind, PlacedGroup, PlacedHost
+from analysis.runs.elasticity import host_utilisation
+from analysis.runs.placements import first_placement, last_placement
 from analysis.statistics import Mean, ratio_mean
 from models.records.tables import RunRecords
 from models.scenario.description import Scenario

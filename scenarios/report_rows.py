@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis.move_kinds import move_kinds
 from analysis.report import text
 from analysis.report.content import Decision, Guarantee, Migration, OperatorRow, Recovery, ReplicaRow, TargetRow
+from analysis.runs.move_kinds import move_kinds
 from models import display
 from models.records.tables import RunRecords
 from models.scenario.description import Scenario

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.checkpoints import delay_series
 from analysis.report.content import CheckpointCounts, Lines, RecordDelay, Uploads
+from analysis.runs.checkpoints import delay_series
 from models.records.tables import RunRecords
 from models.scenario.description import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing

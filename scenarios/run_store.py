@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from analysis.metrics import Metrics
+from analysis.runs.metrics import Metrics
+from analysis.runs.timelines import BinCounts, fitting_interval, latency_bin_parts, latency_timeline, throughput
 from analysis.statistics import NS_PER_S
-from analysis.timelines import BinCounts, fitting_interval, latency_bin_parts, latency_timeline, throughput
 from models.errors import NO_VALUE, InputError
 from models.records.histogram import bounds
 from models.records.tables import FOLDED, TABLES, Column, RunRecords

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.metrics import Metrics, metrics_of
-from analysis.summary import summarise
+from analysis.runs.metrics import Metrics, metrics_of
+from analysis.runs.summary import summarise
 from models.records.tables import RunRecords
 from models.scenario.description import Scenario
 from scenarios.execute import Job, Progress, execute

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.comparison import Difference, Replications, compare
-from analysis.metrics import Metrics, metrics_of
+from analysis.runs.metrics import Metrics, metrics_of
 from scenarios.planning_files import plan_to_dict
 from scenarios.profiles import profile_summary
 from scenarios.report_designs import OVERHEAD as OVERHEAD_KINDS

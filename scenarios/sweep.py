@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Literal
 
 from analysis.comparison import Replications
-from analysis.metrics import Metrics
+from analysis.runs.metrics import Metrics
 from models import display
 from models.errors import NO_VALUE, InputError, WorkerLost
 from scenarios.files import LoadedScenario

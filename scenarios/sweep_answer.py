@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.comparison import Difference
 from analysis.report import text
-from analysis.report.compared import counted
+from analysis.report.designs import counted
 from analysis.report.parts import Design
 from scenarios.report_designs import DesignRuns, designs, difference
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from analysis.metrics import metrics_of
-from analysis.summary import summarise
+from analysis.runs.metrics import metrics_of
+from analysis.runs.summary import summarise
 from models import display
 from models.errors import InputError, raise_if_any
 from models.scenario.description import Scenario

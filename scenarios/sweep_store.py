@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.metrics import Metrics
+from analysis.runs.metrics import Metrics
 from models.errors import NO_VALUE, InputError
 from scenarios.parquet import Field, read_parquet, write_parquet
 from scenarios.sweep_plan import SweepPlan, read_plan, what_differs

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from analysis.comparison import Difference, common_metrics, compare, mean_over
-from analysis.metrics import FREE_SECTIONS, possible_metrics
+from analysis.runs.metrics import FREE_SECTIONS, possible_metrics
 from models.errors import InputError
 from models.validation_messages import nearest
 from scenarios.sweep import SweepResult

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from analysis.host_use import used_hosts
+from analysis.fleet.host_use import used_hosts
 from analysis.report import text
 from analysis.report.colours import style
 from analysis.report.figure import SHARE, Figure, Spec, header
+from analysis.report.gantt import NS_PER_S, Layer, Stretch, counted, lanes, unit_of_time
 from analysis.report.scales import share_ticks
-from analysis.report.spans import NS_PER_S, Layer, Stretch, counted, lanes, unit_of_time
 from models import display
 from models.fleet.records import DynamicsRecords, Row
 from models.fleet.system import System

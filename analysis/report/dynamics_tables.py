@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis.report import text
-from analysis.report.spans import NS_PER_S
+from analysis.report.gantt import NS_PER_S
 from analysis.report.tables import Table, cut_table
 from models import display
 from models.fleet.records import DynamicsRecords

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.report import lane, lines, moves, tables, text
+from analysis.report import event_marks, lines, moves, tables, text
 from analysis.report.content import ReportContent
 from analysis.report.figure import Figure
 from analysis.report.heat import heat
@@ -124,7 +124,7 @@ def _hosts(content: ReportContent) -> tuple[Figure, ...]:
         unit="%",
         caption=f"{lines.highest(given, '%')}{said}".strip(),
     )
-    marked = lane.with_lane(
+    marked = event_marks.with_lane(
         lines.with_failures(drawn, lines.same_replication(content.recoveries, given.replication)),
         recoveries=content.recoveries,
         moves=content.migrations,

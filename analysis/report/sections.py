@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.report import compared, figures, lane, lines, tables, tails, text
+from analysis.report import ccdf, designs, event_marks, figures, lines, tables, text
 from analysis.report.claims_sections import charts, claims, grids
 from analysis.report.content import ReportContent
 from analysis.report.moves_sections import cost, decisions, looks, migrations, placement
@@ -110,7 +110,7 @@ def _latency(content: ReportContent) -> Section | None:
     line = content.latency
     if line is None or not len(line.at_s):
         return None
-    whole = lane.with_lane(
+    whole = event_marks.with_lane(
         lines.latency(line, content.recoveries),
         recoveries=content.recoveries,
         moves=content.migrations,
@@ -221,29 +221,27 @@ def _designs(content: ReportContent) -> Section | None:
     if not content.designs:
         return None
     given = content.designs
-    latency = compared.measured(given, "latency_p99_s", name="designs-latency", title="p99 latency", axis="p99 latency")
-    pause = compared.measured(
+    latency = designs.measured(given, "latency_p99_s", name="designs-latency", title="p99 latency", axis="p99 latency")
+    pause = designs.measured(
         given, "pause_s", name="designs-pause", title="Pause of a move, mean of each run", axis="pause"
     )
-    by_latency = compared.pareto(
+    by_latency = designs.pareto(
         given,
         "latency_p99_s",
         name="pareto-latency",
         title="What overhead buys in latency",
         axis="p99 latency",
     )
-    by_pause = compared.pareto(
-        given, "pause_s", name="pareto-pause", title="What overhead buys in pauses", axis="pause"
-    )
-    tail = tails.tail(_numbered(given), "designs-tail", order=[_number(*one) for one in enumerate(given)])
-    recoveries = compared.recoveries(given)
+    by_pause = designs.pareto(given, "pause_s", name="pareto-pause", title="What overhead buys in pauses", axis="pause")
+    tail = ccdf.tail(_numbered(given), "designs-tail", order=[_number(*one) for one in enumerate(given)])
+    recoveries = designs.recoveries(given)
     made = (latency, recoveries, pause, by_latency, by_pause, tail)
     drawn = [figure for figure in made if figure is not None]
     return Section(
         "designs",
         "Designs compared",
         "Designs",
-        compared.explained(given),
+        designs.explained(given),
         figures=tuple(drawn),
         tables=tuple(table for table in (tables.designs(given), tables.efforts(given)) if table is not None),
     )
@@ -259,7 +257,7 @@ def _number(number: int, one: Design) -> str:
 
 
 def _tail(content: ReportContent) -> Section | None:
-    drawn = tails.tail(content.tails, whole=True)
+    drawn = ccdf.tail(content.tails, whole=True)
     if drawn is None:
         return None
     words = (

@@ -1,4 +1,4 @@
-"""Failure logs with Spark: what `analysis.failure_reader` does row by row, for logs that do not fit one process.
+"""Failure logs with Spark: what `analysis.failure_logs.reader` does row by row, for logs that do not fit one process.
 
 Every step is a column expression, and what comes back to the driver are outages, not records. Outages that overlap
 become one by sorting each host's records by time: a new one begins where a record starts after all earlier ends.
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis import failure_records as words
-from analysis.failure_records import CAUSES, LANL, LogQuestion, Records
+from analysis.failure_logs import records as words
+from analysis.failure_logs.records import CAUSES, LANL, LogQuestion, Records
 from analysis.spark import rows
 from analysis.spark.files import linked, session_for, spark_errors
 from analysis.spark.schema import FRACTIONS, INTEGERS

@@ -13,7 +13,7 @@ from models import display
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from analysis.lifetimes import Fit
+    from analysis.failure_logs.lifetimes import Fit
     from scenarios.failure_logs import FailureAnswer
 
 _MOST_HOSTS = 10
@@ -46,7 +46,7 @@ def failures(
     A log is a table with the columns host, down, up and perhaps cause, or has the format of the failure data of Los
     Alamos National Laboratory. Exit code 0: answered; 2: bad input.
     """
-    from analysis.failure_records import LogQuestion  # noqa: PLC0415
+    from analysis.failure_logs.records import LogQuestion  # noqa: PLC0415
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from scenarios.failure_logs import document, read_failures, write_failures  # noqa: PLC0415
@@ -154,7 +154,7 @@ def _parameter(name: str, value: float) -> str:
 
 def _verdicts(found: FailureAnswer) -> list[str]:
     """What may be concluded, in sentences."""
-    from analysis.lifetimes import verdict  # noqa: PLC0415
+    from analysis.failure_logs.lifetimes import verdict  # noqa: PLC0415
     from scenarios.report_failures import hosts_differ  # noqa: PLC0415
 
     lines = [verdict(noun, laws) for noun, laws in (("Up times", found.up), ("Repair times", found.repair))]

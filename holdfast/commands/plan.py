@@ -56,7 +56,7 @@ def checkpoints(
 
     Exit code 0: feasible or optimal; 2: bad input; 3: infeasible; 4: no feasible plan found.
     """
-    from analysis.expected_useable import EXPECTED  # noqa: PLC0415
+    from analysis.expected_usable import EXPECTED  # noqa: PLC0415
     from optimizer.common.reasons import reasons as explain  # noqa: PLC0415
     from scenarios.planning import METHODS, solve_by  # noqa: PLC0415
     from scenarios.planning_files import plan_to_dict, read_problem, write_plan  # noqa: PLC0415

@@ -109,8 +109,8 @@ def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *
 
 
 def _show(result: RunResult) -> None:
-    from analysis.backpressure import backpressure  # noqa: PLC0415
-    from analysis.elasticity import changes_of_hosts  # noqa: PLC0415
+    from analysis.runs.backpressure import backpressure  # noqa: PLC0415
+    from analysis.runs.elasticity import changes_of_hosts  # noqa: PLC0415
     from holdfast import run_tables, terminal  # noqa: PLC0415
 
     terminal.show(run_tables.operators_table(result.summary), run_tables.latency_table(result.summary))

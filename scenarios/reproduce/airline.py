@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.expected_useable import EXPECTED, expected_allocation
+from analysis.expected_usable import EXPECTED, expected_allocation
 from models.correlation import pearson
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.checkpoint_correlation import allocation_from_correlation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.backpressure import backpressure
+from analysis.runs.backpressure import backpressure
 
 S = 10**9
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from analysis.checkpoints import checkpoints, delay_series
-from analysis.metrics import metrics_of
-from analysis.summary import summarise
+from analysis.runs.checkpoints import checkpoints, delay_series
+from analysis.runs.metrics import metrics_of
+from analysis.runs.summary import summarise
 from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dynamic_systems import static_system
 
-from analysis.dynamics import dynamics_summary
+from analysis.fleet.summary import dynamics_summary
 from models.fleet.records import TABLES, DynamicsRecords
 
 DAY = 86_400 * 10**9

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from small_runs import S, small_records, small_scenario
 
-from analysis.elasticity import changes_of_hosts, elasticity, host_utilisation, hosts_in_use, rescales
 from analysis.report import render_report
 from analysis.report.content import Decision, Lines, Migration, ReportContent
-from analysis.summary import summarise
+from analysis.runs.elasticity import changes_of_hosts, elasticity, host_utilisation, hosts_in_use, rescales
+from analysis.runs.summary import summarise
 from models.scenario.description import Scenario
 
 LOOKS: list[tuple[object, ...]] = [

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis import failure_records as words
-from analysis.failure_reader import read_plain
-from analysis.failure_records import LogQuestion, kind_of, log_of
+from analysis.failure_logs import records as words
+from analysis.failure_logs.reader import read_plain
+from analysis.failure_logs.records import LogQuestion, kind_of, log_of
 from analysis.spark.sources import open_sources
 from models.errors import InputError
 from models.reliability.failure_log import US, FailureLog

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.folded import times_of
+from analysis.runs.histograms import times_of
+from analysis.runs.summary import operator_times, summarise
+from analysis.runs.timelines import busy, fitting_interval, latency_bins, latency_timeline, queues, throughput
 from analysis.statistics import times_s
-from analysis.summary import operator_times, summarise
-from analysis.timelines import busy, fitting_interval, latency_bins, latency_timeline, queues, throughput
 from models.records.histogram import histogram
 from models.records.tables import table
 

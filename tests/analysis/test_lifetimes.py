@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.failure_rates import mean_interval, rate_interval, spread_of
-from analysis.lifetimes import Fit, _fit, _sample, fits, seen_survival, survival_of, verdict
+from analysis.failure_logs.lifetimes import Fit, _fit, _sample, fits, seen_survival, survival_of, verdict
+from analysis.failure_logs.rates import mean_interval, rate_interval, spread_of
 from models.reliability.failure_log import LONGER, SEEN, SHORTER, Spans
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from small_runs import small_records, small_scenario
 
-from analysis.elasticity import elasticity, maintenance
-from analysis.metrics import FREE_SECTIONS, metrics_of, possible_metrics
-from analysis.replicas import broken
-from analysis.summary import summarise
+from analysis.runs.elasticity import elasticity, maintenance
+from analysis.runs.metrics import FREE_SECTIONS, metrics_of, possible_metrics
+from analysis.runs.replicas import broken
+from analysis.runs.summary import summarise
 from models.records.tables import RunRecords
 from scenarios.files import read_scenario
 from scenarios.library import resolve

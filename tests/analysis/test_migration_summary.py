@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from small_runs import S, small_records, small_scenario
 
-from analysis.migrations import migrations
-from analysis.summary import summarise
+from analysis.runs.migrations import migrations
+from analysis.runs.summary import summarise
 
 ROWS: list[tuple[object, ...]] = [
     ("cpa", 1, 3, 0, 1, 4 * S, 4 * S + 10, 5 * S, 6 * S, 7, 700, 3 * S, "event"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_runs import S, small_records
 
-from analysis.move_kinds import move_kinds
+from analysis.runs.move_kinds import move_kinds
 from models.records.tables import RunRecords
 
 

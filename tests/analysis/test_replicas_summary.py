@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from small_runs import S, small_records
 
-from analysis.replicas import broken, replicas
+from analysis.runs.replicas import broken, replicas
 from scenarios.report_rows import replicas as replica_rows
 from scenarios.report_rows import replicas_said
 

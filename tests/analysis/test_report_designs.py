@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from analysis.report import ReportContent
-from analysis.report.compared import front, measured, pareto, recoveries
+from analysis.report.ccdf import reached, tail
+from analysis.report.designs import front, measured, pareto, recoveries
 from analysis.report.parts import Change, Curve, Design, Interval
 from analysis.report.scales import is_wide, rate_unit, share_ticks, time_unit
 from analysis.report.sections import sections_of
 from analysis.report.tables import designs as table
 from analysis.report.tables import efforts, with_interval
-from analysis.report.tails import reached, tail
 
 UP, ACROSS = "latency_p99_s", "overhead_bytes_per_s"
 

@@ -12,7 +12,7 @@ from pages import Page, full
 
 from analysis.report import ReportContent, render_report
 from analysis.report.content import Decision, Latency, Migration, Recovery
-from analysis.report.lane import with_lane
+from analysis.report.event_marks import with_lane
 from analysis.report.lines import latency
 from analysis.report.moves import looks, pauses
 from analysis.report.parts import Looks, Moved, PlacedGroup, PlacedHost

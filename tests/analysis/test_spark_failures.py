@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from test_failure_reader import LANL, TRICKY
 
-from analysis.failure_reader import read_plain
-from analysis.failure_records import LogQuestion, Records, kind_of
+from analysis.failure_logs.reader import read_plain
+from analysis.failure_logs.records import LogQuestion, Records, kind_of
 from analysis.spark.failures import read_with_spark
 from analysis.spark.sources import open_sources
 

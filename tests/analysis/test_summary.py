@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from analysis.runs.summary import operator_times, summarise
 from analysis.statistics import student_t95
-from analysis.summary import operator_times, summarise
 
 S = 10**9
 # (operator, task, arrival, start, end); the window is [2 s, 10 s)

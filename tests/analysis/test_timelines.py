@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.timelines import (
+from analysis.runs.timelines import (
     busy,
     busy_share,
     fullest_queues,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.useable import useable_shares
+from analysis.usable import useable_shares
 from models.errors import InputError
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from analysis.failure_reader import read_plain
-from analysis.failure_records import LogQuestion, kind_of, log_of
+from analysis.failure_logs.reader import read_plain
+from analysis.failure_logs.records import LogQuestion, kind_of, log_of
 from analysis.spark.sources import check_columns, open_sources
 from holdfast import cli
 from models.errors import InputError

@@ -14,10 +14,10 @@ from pages import Page
 from rich.console import Console
 from runs_inside import inside
 
-from analysis.metrics import metrics_of
 from analysis.report import page, render_report
 from analysis.report.parts import Change
 from analysis.report.sections import sections_of
+from analysis.runs.metrics import metrics_of
 from holdfast.sweep_tables import sweep_tables
 from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from pages import HOSTILE
 
-from analysis.host_use import use_of_hosts, used_hosts
+from analysis.fleet.host_use import use_of_hosts, used_hosts
 from analysis.report import dynamics_figures as figures
 from analysis.report import dynamics_tables as tables
 from analysis.report import page
-from analysis.report.spans import counted, gathered
+from analysis.report.gantt import counted, gathered
 from analysis.report.text import number
 from models.fleet.records import TABLES, DynamicsRecords
 from models.fleet.rules import dynamics_from

@@ -19,8 +19,8 @@ import pytest
 from other_processes import PATIENCE_S, until
 from runs_inside import inside
 
-from analysis.metrics import metrics_of
-from analysis.summary import summarise
+from analysis.runs.metrics import metrics_of
+from analysis.runs.summary import summarise
 from models.errors import InputError, WorkerLost
 from scenarios.files import LoadedScenario, read_scenario, scenario_text
 from scenarios.guard import Answer

@@ -16,7 +16,7 @@ from replicated_jobs import drawn_crashes, replicated_job, replicated_keys, run
 from small_jobs import scenario
 from test_planes import differences
 
-from analysis.replicas import broken
+from analysis.runs.replicas import broken
 from models.records.tables import RunRecords
 from models.scenario.description import Scenario
 from sim.clock import Clock, Process

@@ -25,7 +25,7 @@ from scipy import stats
 from small_jobs import NS, build, idle, random_joins, random_windows, scenario, simulate, world_of
 from test_planes import on_both
 
-from analysis.summary import summarise
+from analysis.runs.summary import summarise
 from models.scenario.description import Scenario
 from sim.draws import source_id
 from sim.kernel.event_loop.plane import CompiledPlane

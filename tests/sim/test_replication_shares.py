@@ -53,7 +53,7 @@ def test_a_product_over_operators_is_noticed() -> None:
 
 
 def test_the_end_of_a_day_is_its_worst_moment() -> None:
-    from analysis.dynamics import dynamics_summary  # noqa: PLC0415
+    from analysis.fleet.summary import dynamics_summary  # noqa: PLC0415
     from models.reliability.exact import unavailability  # noqa: PLC0415
     from models.reliability.queries import Queries, equal_hosts  # noqa: PLC0415
     from models.reliability.times import end_of_day  # noqa: PLC0415

@@ -11,7 +11,7 @@ import pytest
 from closed_forms import EXPONENTIAL, LENGTHS, MILLION, REPLICATIONS, inside
 from small_jobs import queue, scenario
 
-from analysis.summary import summarise
+from analysis.runs.summary import summarise
 from models.scenario.description import Scenario
 from models.steady_state.queueing import SteadyState, mg1_priority, mm1, processor_sharing_s
 from sim.engine import simulate

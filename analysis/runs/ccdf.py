@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.folded import latencies_of
+from analysis.runs.histograms import latencies_of
 from models.records.histogram import Floats, Histogram, bounds, histogram
 from models.records.tables import RunRecords
 

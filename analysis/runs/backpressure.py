@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.timelines import Series, fullest_queues, held_back, lags
+from analysis.runs.timelines import Series, fullest_queues, held_back, lags
 from models.records.tables import RunRecords
 from models.scenario.description import Scenario
 

@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from analysis.checkpoints import checkpoints
-from analysis.elasticity import elasticity, hosts_in_use, maintenance, rescales
-from analysis.folded import latencies_of, times_of, total_of
-from analysis.migrations import migrations
-from analysis.recoveries import recoveries
-from analysis.replicas import broken, replicas
+from analysis.runs.checkpoints import checkpoints
+from analysis.runs.elasticity import elasticity, hosts_in_use, maintenance, rescales
+from analysis.runs.histograms import latencies_of, times_of, total_of
+from analysis.runs.migrations import migrations
+from analysis.runs.recoveries import recoveries
+from analysis.runs.replicas import broken, replicas
 from analysis.statistics import Times, count_of, mean_of, times_s
 from models.records.histogram import QUANTILE_ERROR, Ints, exact_sum
 from models.records.tables import NEVER, RunRecords

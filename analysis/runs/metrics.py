@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis.summary import summarise
+from analysis.runs.summary import summarise
 from models.scenario.description import Scenario
 
 Metrics = dict[str, float | None]

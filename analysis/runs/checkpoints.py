@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from analysis.runs.timelines import Series
 from analysis.statistics import NS_PER_S, seconds
-from analysis.timelines import Series
 from models.records.tables import NEVER, RunRecords
 from models.scenario.description import Scenario
 from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.host_use import use_of_hosts
+from analysis.fleet.host_use import use_of_hosts
 from analysis.statistics import NS_PER_S, Mean, mean_of, ratio_mean
 from models.checked_arrays import FloatArray, IntArray
 from models.fleet.records import DynamicsRecords, Row

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from analysis.runs.timelines import Series
 from analysis.statistics import seconds
-from analysis.timelines import Series
 from models import display
 from models.records.tables import NEVER, RunRecords
 from models.scenario.description import Scenario

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from analysis import failure_records as words
-from analysis.failure_records import LANL, LogQuestion, Records
+from analysis.failure_logs import records as words
+from analysis.failure_logs.records import LANL, LogQuestion, Records
 from analysis.spark.sources import Source, reason_of
 from models.errors import InputError
 from models.reliability.failure_log import STILL_DOWN, merged

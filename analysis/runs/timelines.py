@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from analysis.folded import delivered_histograms, delivered_sums, intervals_of, quantiles_by_interval
+from analysis.runs.histograms import delivered_histograms, delivered_sums, intervals_of, quantiles_by_interval
 from analysis.statistics import NS_PER_S
 from models.records.histogram import Floats, Ints, bin_of
 from models.records.tables import NEVER, RunRecords, bucket_ns

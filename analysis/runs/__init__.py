@@ -1,0 +1,1 @@
+"""What the records of a run say: summary, latency, recoveries, migrations, checkpoints."""
