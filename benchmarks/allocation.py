@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/allocation.py [--seeds 8] [--flights FILE] [--years 2008 2009 ...]
 
-The airline experiment at the level of rates (`scenarios.reproduce.airline`), with the bundled flights of 2017 or the
-years of another file. Each line is a setting: means over the seeds and, for `expected-useable`, its gain over others in
-points with a 95 % interval over seeds (the same loads for all). A control that knows nothing of correlation
+The airline experiment at the level of rates (`scenarios.studies.reproduce.airline`), with the bundled flights of 2017
+or the years of another file. Each line is a setting: means over the seeds and, for `expected-useable`, its gain over
+others in points with a 95 % interval over seeds (the same loads for all). A control that knows nothing of correlation
 (`least-used`) belongs in every comparison.
 """
 
@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import fmean
 
 from analysis.statistics import mean_of
-from scenarios.reproduce.airline import POLICIES, Outcome, experiment
-from scenarios.reproduce.flight_rates import Airline, flights
-from scenarios.study import flights as bundled
+from scenarios.studies.reproduce.airline import POLICIES, Outcome, experiment
+from scenarios.studies.reproduce.flight_rates import Airline, flights
+from scenarios.studies.study import flights as bundled
 
 SETTINGS = {
     "steps": Airline(),

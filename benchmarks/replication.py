@@ -47,8 +47,8 @@ def workload(load: float, seed: int = 1) -> Any:
     """A problem: primaries that run, half of the load spare on hosts that take replicas alone."""
     from models.queries.description import query_set_from  # noqa: PLC0415
     from optimizer.replicas.placing import place_primaries  # noqa: PLC0415
-    from scenarios.query_files import loaded  # noqa: PLC0415
-    from scenarios.replication import Asked, problem_of  # noqa: PLC0415
+    from scenarios.queries.files import loaded  # noqa: PLC0415
+    from scenarios.queries.replicas import Asked, problem_of  # noqa: PLC0415
 
     hosts = {"count": round(1.2 * load) + 1, "spare": max(2, round(0.52 * load))}
     described = {"templates": {"load": load, "seed": seed}, "hosts": hosts, "replicas": {"budget": load / 2}, "p": P}
@@ -105,7 +105,7 @@ def plans(scale: float, repeats: int) -> None:
     """Heuristics, the best plan, a target and a front, each beside the MILP."""
     from optimizer.replicas import plan  # noqa: PLC0415
     from optimizer.replicas.optimise import cheapest, front, most_available  # noqa: PLC0415
-    from scenarios.replication import noise_of  # noqa: PLC0415
+    from scenarios.queries.replicas import noise_of  # noqa: PLC0415
 
     posed = workload(max(4.0, 100 * scale))
 
@@ -221,7 +221,7 @@ def size(scale: float, repeats: int) -> None:
     """The cheapest system, beside 400 intervals tried with every plan."""
     from optimizer.sizing import solve  # noqa: PLC0415
     from optimizer.sizing.judge import figures  # noqa: PLC0415
-    from scenarios.sizing import read_sizing  # noqa: PLC0415
+    from scenarios.planning.sizing import read_sizing  # noqa: PLC0415
 
     posed = read_sizing(EXAMPLE)[0]
     count = max(8, round(400 * scale))

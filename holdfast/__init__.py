@@ -30,49 +30,49 @@ if TYPE_CHECKING:
     from models.steady_state.load import expected_load
     from optimizer.checkpoint_allocation import solve as plan_checkpoints
     from optimizer.verify.checkpoints import verify_checkpoints
-    from scenarios.availability import answer as availability
-    from scenarios.availability import read_availability
-    from scenarios.designs import compare_designs, read_design
-    from scenarios.files import LoadedScenario, read_scenario, scenario_text, write_scenario
-    from scenarios.planning_files import read_problem
-    from scenarios.profiles import read_profile, write_profile
-    from scenarios.runs import RunResult, run
-    from scenarios.sweep import SweepResult, read_sweep, sweep
+    from scenarios.files.profiles import read_profile, write_profile
+    from scenarios.files.scenario import LoadedScenario, read_scenario, scenario_text, write_scenario
+    from scenarios.planning.files import read_problem
+    from scenarios.reliability.availability import answer as availability
+    from scenarios.reliability.availability import read_availability
+    from scenarios.runs.run import RunResult, run
+    from scenarios.sweeps.designs import compare_designs, read_design
+    from scenarios.sweeps.sweep import SweepResult, read_sweep, sweep
 
 _HOMES = {
     "CheckpointAllocation": "models.planning.checkpoint_allocation",
     "CheckpointPlan": "models.planning.checkpoint_allocation",
     "InputError": "models.errors",
     "InputFault": "models.errors",
-    "LoadedScenario": "scenarios.files",
+    "LoadedScenario": "scenarios.files.scenario",
     "MissingTool": "models.errors",
     "Profile": "models.records.profile",
-    "RunResult": "scenarios.runs",
+    "RunResult": "scenarios.runs.run",
     "Scenario": "models.scenario.description",
     "Status": "models.planning.solution",
-    "SweepResult": "scenarios.sweep",
-    "availability": "scenarios.availability:answer",
-    "compare_designs": "scenarios.designs",
+    "SweepResult": "scenarios.sweeps.sweep",
+    "availability": "scenarios.reliability.availability:answer",
+    "compare_designs": "scenarios.sweeps.designs",
     "estimate": "models.steady_state.estimate",
     "expected_load": "models.steady_state.load",
     "ingest": "analysis.spark.ingest",
     "not_simulated": "models.scenario.rules",
     "plan_checkpoints": "optimizer.checkpoint_allocation:solve",
-    "read_availability": "scenarios.availability",
-    "read_design": "scenarios.designs",
-    "read_problem": "scenarios.planning_files",
-    "read_profile": "scenarios.profiles",
-    "read_scenario": "scenarios.files",
-    "read_sweep": "scenarios.sweep",
-    "run": "scenarios.runs",
+    "read_availability": "scenarios.reliability.availability",
+    "read_design": "scenarios.sweeps.designs",
+    "read_problem": "scenarios.planning.files",
+    "read_profile": "scenarios.files.profiles",
+    "read_scenario": "scenarios.files.scenario",
+    "read_sweep": "scenarios.sweeps.sweep",
+    "run": "scenarios.runs.run",
     "scenario_from": "models.scenario.reading",
-    "scenario_text": "scenarios.files",
+    "scenario_text": "scenarios.files.scenario",
     "scenario_with": "models.scenario.reading",
-    "sweep": "scenarios.sweep",
+    "sweep": "scenarios.sweeps.sweep",
     "verify_checkpoints": "optimizer.verify.checkpoints",
     "warnings": "models.scenario.rules",
-    "write_profile": "scenarios.profiles",
-    "write_scenario": "scenarios.files",
+    "write_profile": "scenarios.files.profiles",
+    "write_scenario": "scenarios.files.scenario",
 }
 
 __all__ = [

@@ -253,7 +253,7 @@ def _option_default(value: object) -> str:
 
 def records_page() -> str:
     """Every Parquet file of a run's directory with its columns, types, units and meanings, read out of the files."""
-    from scenarios.run_store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run  # noqa: PLC0415
+    from scenarios.runs.store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run  # noqa: PLC0415
 
     interval_s = inspect.signature(write_run).parameters["interval_ns"].default / 1e9
     parts = ["# Records of a run\n", _WRITTEN, _RECORDS, f"An interval is {display.duration(interval_s, 6)}.\n"]
@@ -290,7 +290,7 @@ def _schemas_of_a_run() -> dict[str, Any]:
     import pyarrow.parquet as pq  # noqa: PLC0415  slow to load
 
     from models.records.tables import FOLDED, TABLES, RunRecords, table  # noqa: PLC0415
-    from scenarios.run_store import write_run  # noqa: PLC0415
+    from scenarios.runs.store import write_run  # noqa: PLC0415
 
     nothing = {name: table(name, []) for name in (*TABLES, *FOLDED)}
     folded = RunRecords(0, 0, 1, (), (), (), (), (), nothing)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from analysis.comparison import Difference
     from analysis.statistics import Mean
-    from scenarios.study import Study, StudyDesign
+    from scenarios.studies.study import Study, StudyDesign
 
 Write = Callable[[str, "Mean"], str]
 _MOST_DESIGNS = 24
@@ -39,7 +39,7 @@ def plans_table(study: Study) -> Table:
 
 def designs_tables(study: Study) -> list[Table]:
     """What the designs came to, means of their runs with 95 % intervals: moves first, where there are any."""
-    from scenarios import study_findings as found  # noqa: PLC0415
+    from scenarios.studies import findings as found  # noqa: PLC0415
 
     moves: list[tuple[str, str, Write]] = [
         ("moves", found.MOVES, _number),
@@ -66,7 +66,7 @@ def designs_tables(study: Study) -> list[Table]:
 
 def gains_table(study: Study) -> Table | None:
     """The run in full's design beside the first one; None where they are one, or nothing can be compared."""
-    from scenarios import study_findings as found  # noqa: PLC0415
+    from scenarios.studies import findings as found  # noqa: PLC0415
 
     first, other = study.designs[0], study.design_of(study.method)
     if other is None or other is first or not first.runs:
@@ -101,7 +101,7 @@ def _alone(mean: Mean) -> Mean:
 
 def _table(study: Study, title: str, columns: list[tuple[str, str, Write]]) -> Table:
     from analysis.comparison import mean_over  # noqa: PLC0415
-    from scenarios.study_findings import replications_of  # noqa: PLC0415
+    from scenarios.studies.findings import replications_of  # noqa: PLC0415
 
     rows = []
     for design in study.designs[:_MOST_DESIGNS]:

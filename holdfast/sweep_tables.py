@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from analysis.comparison import Difference
     from analysis.statistics import Mean
-    from scenarios.sweep import SweepResult
+    from scenarios.sweeps.sweep import SweepResult
 
 _MOST_ROWS = 24
 _VERDICTS = (
@@ -39,7 +39,7 @@ def _is_time(metric: str) -> bool:
 
 def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
     """One table for each metric: a row for each design point; of many the ones with the least values."""
-    from scenarios.sweep_summary import differences  # noqa: PLC0415
+    from scenarios.sweeps.summary import differences  # noqa: PLC0415
 
     points = range(len(result.plan.points))
     found = {number: differences(result, number, metrics) for number in points}

@@ -10,9 +10,9 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-from scenarios.files import read_scenario
-from scenarios.library import path_of
-from scenarios.runs import run
+from scenarios.files.library import path_of
+from scenarios.files.scenario import read_scenario
+from scenarios.runs.run import run
 
 SHORT, ONE, TWO_HOSTS = "duration=20 s", "replications=1", "hosts.worker.count=2"
 CHECKPOINTS = 'fault_tolerance={ method = "checkpoint", interval = "1 s" }'

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from scenarios.guard import Answer, Note, limit_memory, serve
+from scenarios.runs.sandbox import Answer, Note, limit_memory, serve
 
 
 def answer(request: Answer, note: Note) -> Answer:

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.guard import Answer, Note
-from scenarios.sweep_run import Runs
+from scenarios.runs.sandbox import Answer, Note
+from scenarios.sweeps.run import Runs
 
 _ONE = threading.Lock()
 """Workers of a sweep are threads, and a process has one run at a time."""
 
 
 class Inside:
-    """In the place of the `Guard` of `scenarios.sweep_run`: no limits, and nothing survives what ends a process."""
+    """In the place of the `Guard` of `scenarios.sweeps.run`: no limits, and nothing survives what ends a process."""
 
     def __init__(self, _: str, arguments: Sequence[str]) -> None:
         self._places = [Path(one) for one in arguments[:2]]
@@ -46,5 +46,5 @@ class Inside:
 def inside() -> Iterator[None]:
     """Let sweeps of this machine make their runs in this process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scenarios.sweep_run.Guard", Inside)
+        patch.setattr("scenarios.sweeps.run.Guard", Inside)
         yield

@@ -15,8 +15,8 @@ from models.reliability.times import downtime_s
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from scenarios.availability import Answer, Figure
-    from scenarios.availability_worth import Element, Replica, Worth
+    from scenarios.reliability.availability import Answer, Figure
+    from scenarios.reliability.importance import Element, Replica, Worth
 
 _MOST_ROWS = 20
 _MOST_COLUMNS = 5
@@ -45,9 +45,9 @@ def availability(
     """
     from holdfast import terminal  # noqa: PLC0415
     from models.reliability.description import warnings  # noqa: PLC0415
-    from scenarios.availability import answer, document, read_with_doubts  # noqa: PLC0415
-    from scenarios.availability_worth import worth as worth_of  # noqa: PLC0415
-    from scenarios.write_once import refuse_page, write_text  # noqa: PLC0415
+    from scenarios.files.write_once import refuse_page, write_text  # noqa: PLC0415
+    from scenarios.reliability.availability import answer, document, read_with_doubts  # noqa: PLC0415
+    from scenarios.reliability.importance import worth as worth_of  # noqa: PLC0415
 
     refuse_page(report, force=force)
     asked, doubts = read_with_doubts(file)
@@ -58,7 +58,7 @@ def availability(
     )  # fmt: skip
     of_worth = worth_of(asked, p or ()) if worth else ()
     if report is not None:
-        from scenarios.report_availability import availability_page  # noqa: PLC0415
+        from scenarios.pages.availability import availability_page  # noqa: PLC0415
 
         write_text(report, availability_page(found, of_worth, command=terminal.again()), force=force)
     if as_json:
@@ -135,7 +135,7 @@ def _by_query(found: Answer) -> Table:
 def _weakest(found: Answer) -> list[Table | str]:
     """Single points of failure, and how many failures queries take; by structure, so the same in all settings."""
     from holdfast import terminal  # noqa: PLC0415
-    from scenarios.availability import weakest  # noqa: PLC0415
+    from scenarios.reliability.availability import weakest  # noqa: PLC0415
 
     alone, fewest = weakest(found.asked)
     failures = "hosts or domains" if found.asked.domains else "hosts"

@@ -21,8 +21,8 @@ def compare(
     """Say in which metrics two designs differ, with 95 % intervals; in pairs where seeds are equal."""
     from holdfast import sweep_tables, terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
-    from scenarios.designs import compare_designs, read_design  # noqa: PLC0415
-    from scenarios.execute import COMPILING  # noqa: PLC0415
+    from scenarios.runs.execute import COMPILING  # noqa: PLC0415
+    from scenarios.sweeps.designs import compare_designs, read_design  # noqa: PLC0415
 
     with progress() as talk:
         designs = [

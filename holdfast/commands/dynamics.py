@@ -12,7 +12,7 @@ from models import display
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from scenarios.dynamics import DynamicsResult
+    from scenarios.fleet.runs import DynamicsResult
 
 INFEASIBLE = 3
 _MOST_ROWS = 20
@@ -37,9 +37,15 @@ def dynamics(
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from models.fleet.rules import warnings  # noqa: PLC0415
-    from scenarios.dynamics import check_format, check_out, read_dynamics, run_dynamics, write_dynamics  # noqa: PLC0415
-    from scenarios.report_dynamics import dynamics_page  # noqa: PLC0415
-    from scenarios.write_once import refuse_page, refuse_page_within, write_text  # noqa: PLC0415
+    from scenarios.files.write_once import refuse_page, refuse_page_within, write_text  # noqa: PLC0415
+    from scenarios.fleet.runs import (  # noqa: PLC0415
+        check_format,
+        check_out,
+        read_dynamics,
+        run_dynamics,
+        write_dynamics,
+    )
+    from scenarios.pages.dynamics import dynamics_page  # noqa: PLC0415
 
     refuse_page_within(report, out)
     asked, log = read_dynamics(file)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from analysis.failure_logs.lifetimes import Fit
-    from scenarios.failure_logs import FailureAnswer
+    from scenarios.reliability.failure_logs import FailureAnswer
 
 _MOST_HOSTS = 10
 
@@ -49,9 +49,9 @@ def failures(
     from analysis.failure_logs.records import LogQuestion  # noqa: PLC0415
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
-    from scenarios.failure_logs import document, read_failures, write_failures  # noqa: PLC0415
-    from scenarios.report_failures import failures_page  # noqa: PLC0415
-    from scenarios.write_once import refuse_page, refuse_unwritable, write_text  # noqa: PLC0415
+    from scenarios.files.write_once import refuse_page, refuse_unwritable, write_text  # noqa: PLC0415
+    from scenarios.pages.failures import failures_page  # noqa: PLC0415
+    from scenarios.reliability.failure_logs import document, read_failures, write_failures  # noqa: PLC0415
 
     question = LogQuestion(
         zone, begin, end, hosts, tuple(cause or ()), tuple(system or ()), max_bad_share, merge=not refuse_overlaps
@@ -77,7 +77,7 @@ def failures(
 
 
 def _facts(found: FailureAnswer) -> list[str]:
-    from scenarios.failure_logs import document  # noqa: PLC0415
+    from scenarios.reliability.failure_logs import document  # noqa: PLC0415
 
     said, log = document(found, hosts=False), found.log
     records = said["records"]
@@ -155,7 +155,7 @@ def _parameter(name: str, value: float) -> str:
 def _verdicts(found: FailureAnswer) -> list[str]:
     """What may be concluded, in sentences."""
     from analysis.failure_logs.lifetimes import verdict  # noqa: PLC0415
-    from scenarios.report_failures import hosts_differ  # noqa: PLC0415
+    from scenarios.pages.failures import hosts_differ  # noqa: PLC0415
 
     lines = [verdict(noun, laws) for noun, laws in (("Up times", found.up), ("Repair times", found.repair))]
     differ = hosts_differ(found)

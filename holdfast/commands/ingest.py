@@ -37,7 +37,7 @@ def ingest(
     from analysis.spark.ingest import ingest as profile_of  # noqa: PLC0415
     from holdfast.progress import Stopwatch, progress  # noqa: PLC0415
     from holdfast.terminal import print_json  # noqa: PLC0415
-    from scenarios.profiles import check_target, profile_summary, write_profile  # noqa: PLC0415
+    from scenarios.files.profiles import check_target, profile_summary, write_profile  # noqa: PLC0415
 
     bin_s, streams = _seconds(bin_), _streams(stream)
     check_target(out, force=force)

@@ -58,10 +58,10 @@ def checkpoints(
     """
     from analysis.expected_usable import EXPECTED  # noqa: PLC0415
     from optimizer.common.reasons import reasons as explain  # noqa: PLC0415
-    from scenarios.planning import METHODS, solve_by  # noqa: PLC0415
-    from scenarios.planning_files import plan_to_dict, read_problem, write_plan  # noqa: PLC0415
-    from scenarios.running_plans import running_checkpoints, with_few_moves  # noqa: PLC0415
-    from scenarios.write_once import refuse_plan  # noqa: PLC0415
+    from scenarios.files.write_once import refuse_plan  # noqa: PLC0415
+    from scenarios.planning.checkpoints import METHODS, solve_by  # noqa: PLC0415
+    from scenarios.planning.files import plan_to_dict, read_problem, write_plan  # noqa: PLC0415
+    from scenarios.planning.running_plans import running_checkpoints, with_few_moves  # noqa: PLC0415
 
     refuse_limits(time_limit, seed, workers)
     refuse_method(method, (*METHODS, EXPECTED))

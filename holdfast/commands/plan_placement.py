@@ -57,9 +57,9 @@ def placement(
     """
     from optimizer.placement import FITS  # noqa: PLC0415
     from optimizer.placement.reasons import placement_reasons  # noqa: PLC0415
-    from scenarios.running_plans import placement_from  # noqa: PLC0415
-    from scenarios.selection_files import plan_document, read_problem_of  # noqa: PLC0415
-    from scenarios.write_once import refuse_plan, write_text  # noqa: PLC0415
+    from scenarios.files.write_once import refuse_plan, write_text  # noqa: PLC0415
+    from scenarios.planning.running_plans import placement_from  # noqa: PLC0415
+    from scenarios.planning.selection_files import plan_document, read_problem_of  # noqa: PLC0415
 
     refuse_limits(time_limit, seed)
     refuse_method(method, ("exact", *FITS))

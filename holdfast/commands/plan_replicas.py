@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from models.planning.replicas.problem import Replication, ReplicationPlan
     from models.queries.loads import OperatorTable
     from optimizer.replicas.optimise import FrontPoint
-    from scenarios.query_files import LoadedQueries
+    from scenarios.queries.files import LoadedQueries
 
 _MOST_ROWS = 20
 _MOST_NAMED = 6
@@ -81,8 +81,9 @@ def replicas(
     """
     from models.errors import InputError  # noqa: PLC0415
     from models.planning.replicas.importance import IMPORTANCE  # noqa: PLC0415
-    from scenarios.query_files import read_queries  # noqa: PLC0415
-    from scenarios.replication import (  # noqa: PLC0415
+    from scenarios.files.write_once import refuse_page, refuse_plan, write_text  # noqa: PLC0415
+    from scenarios.queries.files import read_queries  # noqa: PLC0415
+    from scenarios.queries.replicas import (  # noqa: PLC0415
         Asked,
         best_of,
         document,
@@ -91,7 +92,6 @@ def replicas(
         problem_of,
         running_by_plan,
     )
-    from scenarios.write_once import refuse_page, refuse_plan, write_text  # noqa: PLC0415
 
     began = time.monotonic()
     refuse_limits(1.0 if time_limit is None else time_limit)
@@ -128,7 +128,7 @@ def replicas(
     best = best_of(found)
     made = document(found[best], problem, loaded, asked)
     if report is not None:
-        from scenarios.report_replicas import plans_page  # noqa: PLC0415
+        from scenarios.pages.replicas import plans_page  # noqa: PLC0415
 
         table = loaded.table
         page = plans_page(found, problem, table.names, table.queries, title=loaded.asked.name, command=terminal.again())
@@ -151,7 +151,7 @@ def _refuse_over(over: str, front: int) -> None:
     """Raise InputError for budgets of a front that count nothing that is known, or without a front."""
     from models.errors import InputError  # noqa: PLC0415
     from models.validation_messages import similar  # noqa: PLC0415
-    from scenarios.replication import OVER  # noqa: PLC0415
+    from scenarios.queries.replicas import OVER  # noqa: PLC0415
 
     if over not in OVER:
         raise InputError.at("--over", over, "must be one of " + ", ".join(OVER), similar(over, OVER))
@@ -186,13 +186,13 @@ def _print_front(
     places: _Places,
 ) -> None:
     """The Pareto front as a table, or one JSON document, which --out keeps as well; and as a page."""
-    from scenarios.replication import count_of  # noqa: PLC0415
-    from scenarios.write_once import write_text  # noqa: PLC0415
+    from scenarios.files.write_once import write_text  # noqa: PLC0415
+    from scenarios.queries.replicas import count_of  # noqa: PLC0415
 
     if not found:
         raise _no_room(problem)
     if places.report is not None:
-        from scenarios.report_replicas import front_page  # noqa: PLC0415
+        from scenarios.pages.replicas import front_page  # noqa: PLC0415
 
         page = front_page(found, problem, over=over, title=loaded.asked.name, command=terminal.again())
         write_text(places.report, page, force=places.force)
@@ -230,7 +230,7 @@ def _running(broken: float | None) -> str:
 
 
 def _no_room(problem: Replication) -> Exception:
-    from scenarios.replication import no_room  # noqa: PLC0415
+    from scenarios.queries.replicas import no_room  # noqa: PLC0415
 
     plan = no_room(problem)
     typer.echo(f"{plan.status}: {plan.note}", err=True)
@@ -238,7 +238,7 @@ def _no_room(problem: Replication) -> Exception:
 
 
 def _figures(plan: ReplicationPlan, problem: Replication) -> dict[str, Any]:
-    from scenarios.replication import broken_alone  # noqa: PLC0415
+    from scenarios.queries.replicas import broken_alone  # noqa: PLC0415
 
     levels = plan.levels
     alone = None if plan.instances is None else {str(host): len(of) for host, of in broken_alone(plan, problem).items()}
@@ -309,7 +309,7 @@ def _show(
 
 def _alone(plan: ReplicationPlan, problem: Replication, queries: Sequence[str]) -> list[str]:
     """Which queries a single host still breaks, in words."""
-    from scenarios.replication import broken_alone  # noqa: PLC0415
+    from scenarios.queries.replicas import broken_alone  # noqa: PLC0415
 
     if plan.instances is None:
         return []
@@ -348,7 +348,7 @@ def _moved(plan: ReplicationPlan, problem: Replication, names: Sequence[str]) ->
 
 def _which(plan: ReplicationPlan, problem: Replication, names: Sequence[str], name: str) -> list[Table]:
     """Which operators the best plan gives replicas, and what breaks without these."""
-    from scenarios.replication import by_worth, worth_of  # noqa: PLC0415
+    from scenarios.queries.replicas import by_worth, worth_of  # noqa: PLC0415
 
     if plan.instances is None:
         return []

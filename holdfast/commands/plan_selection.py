@@ -125,8 +125,8 @@ def interval(
     """
     from models.planning.checkpoint_interval import daly_first, daly_higher, young  # noqa: PLC0415
     from optimizer.checkpoint_interval import solve  # noqa: PLC0415
-    from scenarios.selection_files import interval_of  # noqa: PLC0415
-    from scenarios.write_once import refuse_plan  # noqa: PLC0415
+    from scenarios.files.write_once import refuse_plan  # noqa: PLC0415
+    from scenarios.planning.selection_files import interval_of  # noqa: PLC0415
 
     refuse_plan(out, file, force=force)
     given = {
@@ -150,8 +150,8 @@ def interval(
 
 def _read(kind: str, file: Path, out: Path | None, force: bool, memory: str, running: Path | None) -> tuple[Any, Any]:
     """The problem in a file, and the plan to start from, None without one."""
-    from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
-    from scenarios.write_once import refuse_plan  # noqa: PLC0415
+    from scenarios.files.write_once import refuse_plan  # noqa: PLC0415
+    from scenarios.planning.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
 
     refuse_plan(out, file, force=force)
     problem = read_problem_of(kind, file, memory_bytes=bytes_of(memory))
@@ -168,8 +168,8 @@ def _write(
     capacity: float | None = None,
 ) -> None:
     """Print the plan, write it to `out`, and leave with the exit code of its status."""
-    from scenarios.selection_files import plan_document  # noqa: PLC0415
-    from scenarios.write_once import write_text  # noqa: PLC0415
+    from scenarios.files.write_once import write_text  # noqa: PLC0415
+    from scenarios.planning.selection_files import plan_document  # noqa: PLC0415
 
     document = plan_document(plan) | (more or {})
     if rows is not None:

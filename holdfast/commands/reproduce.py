@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from scenarios.reproduce.claims import Outcome
+    from scenarios.studies.reproduce.claims import Outcome
 
 _CLAIM_FAILS = 4
 
@@ -31,9 +31,9 @@ def reproduce(
     from holdfast.progress import progress  # noqa: PLC0415
     from holdfast.run_tables import claims_tables  # noqa: PLC0415
     from models.errors import InputError  # noqa: PLC0415
-    from scenarios.reproduce.claims import tried  # noqa: PLC0415
-    from scenarios.reproduce.tasks import Desk  # noqa: PLC0415
-    from scenarios.write_once import refuse_page  # noqa: PLC0415
+    from scenarios.files.write_once import refuse_page  # noqa: PLC0415
+    from scenarios.studies.reproduce.claims import tried  # noqa: PLC0415
+    from scenarios.studies.reproduce.tasks import Desk  # noqa: PLC0415
 
     if master is not None and engine != "spark":
         raise InputError.at("--master", master, "is for --engine spark")
@@ -54,8 +54,8 @@ def reproduce(
 
 def _write(path: Path, outcome: Outcome, command: str, force: bool) -> None:
     from analysis.report import render_report  # noqa: PLC0415
-    from scenarios.report_claims import claims_content  # noqa: PLC0415
-    from scenarios.write_once import write_text  # noqa: PLC0415
+    from scenarios.files.write_once import write_text  # noqa: PLC0415
+    from scenarios.pages.claims import claims_content  # noqa: PLC0415
 
     content = claims_content(outcome.rows, outcome.results.get("selective-replication"), command)
     write_text(path, render_report(content), force=force)

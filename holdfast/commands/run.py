@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from scenarios.files import LoadedScenario
-    from scenarios.runs import RunResult
+    from scenarios.files.scenario import LoadedScenario
+    from scenarios.runs.run import RunResult
 
 _TARGET_MISSED = 4
 
@@ -29,11 +29,11 @@ def run(
 ) -> None:
     """Simulate a scenario: latency, load, recoveries and what was lost or duplicated."""
     from holdfast.progress import progress  # noqa: PLC0415
-    from scenarios.execute import COMPILING  # noqa: PLC0415
-    from scenarios.files import read_scenario  # noqa: PLC0415
-    from scenarios.library import resolve  # noqa: PLC0415
-    from scenarios.run_store import check_target  # noqa: PLC0415
-    from scenarios.runs import run as run_scenario  # noqa: PLC0415
+    from scenarios.files.library import resolve  # noqa: PLC0415
+    from scenarios.files.scenario import read_scenario  # noqa: PLC0415
+    from scenarios.runs.execute import COMPILING  # noqa: PLC0415
+    from scenarios.runs.run import run as run_scenario  # noqa: PLC0415
+    from scenarios.runs.store import check_target  # noqa: PLC0415
 
     loaded = read_scenario(resolve(file), settings or [])
     if out is not None:
@@ -72,7 +72,7 @@ def _say_causes(result: RunResult, loaded: LoadedScenario) -> None:
     """Say on stderr what cannot keep up and so makes a backlog, in the words of `validate`."""
     from holdfast import terminal  # noqa: PLC0415
     from models.scenario.rules import causes_of_backlog  # noqa: PLC0415
-    from scenarios.inputs import inputs_of  # noqa: PLC0415
+    from scenarios.runs.inputs import inputs_of  # noqa: PLC0415
 
     inputs = inputs_of(result.scenario, loaded.folder, holders={})
     terminal.warn(map(str, causes_of_backlog(result.scenario, inputs)))
@@ -85,10 +85,10 @@ def _command(file: str, settings: list[str]) -> str:
 
 def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *, force: bool, raw: bool) -> None:
     from analysis.report import render_report  # noqa: PLC0415
-    from scenarios.files import moved, scenario_text  # noqa: PLC0415
-    from scenarios.inputs import inputs_of  # noqa: PLC0415
-    from scenarios.report_content import run_content  # noqa: PLC0415
-    from scenarios.run_store import write_run  # noqa: PLC0415
+    from scenarios.files.scenario import moved, scenario_text  # noqa: PLC0415
+    from scenarios.pages.content import run_content  # noqa: PLC0415
+    from scenarios.runs.inputs import inputs_of  # noqa: PLC0415
+    from scenarios.runs.store import write_run  # noqa: PLC0415
 
     page = render_report(run_content(result, inputs_of(result.scenario, loaded.folder, holders={}), command=command))
     write_run(

@@ -15,7 +15,7 @@ from models.errors import InputError
 
 if TYPE_CHECKING:
     from models.scenario.inputs import RunInputs
-    from scenarios.files import LoadedScenario
+    from scenarios.files.scenario import LoadedScenario
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="Scenario file, or a name of the library")]
 Settings = Annotated[
@@ -30,9 +30,9 @@ def validate(file: File, settings: Settings = None, as_json: AsJson = False) -> 
     Files that it names are read too. Exit code 0: `run` simulates it; 2: `run` refuses it, with the same message.
     """
     from models.scenario.rules import warnings  # noqa: PLC0415
-    from scenarios.files import read_scenario  # noqa: PLC0415
-    from scenarios.inputs import checked  # noqa: PLC0415
-    from scenarios.library import resolve  # noqa: PLC0415
+    from scenarios.files.library import resolve  # noqa: PLC0415
+    from scenarios.files.scenario import read_scenario  # noqa: PLC0415
+    from scenarios.runs.inputs import checked  # noqa: PLC0415
 
     loaded = read_scenario(resolve(file), settings or [])
     scenario, inputs = checked(loaded.scenario, loaded.folder)
@@ -69,7 +69,7 @@ def show(
     """
     from holdfast.scenario_view import document, tables  # noqa: PLC0415
     from models.topology import job_graph  # noqa: PLC0415
-    from scenarios.graph_files import refuse_graph, write_graph  # noqa: PLC0415
+    from scenarios.files.graphs import refuse_graph, write_graph  # noqa: PLC0415
 
     refuse_graph(graph, force=force)
     with as_options({"of": "--graph-of"}):
@@ -104,7 +104,7 @@ def library(
     as_json: AsJson = False,
 ) -> None:
     """List the scenarios that come with holdfast, or print one."""
-    from scenarios import library as shelf  # noqa: PLC0415
+    from scenarios.files import library as shelf  # noqa: PLC0415
 
     if name is not None:
         text = shelf.text_of(name)
@@ -120,26 +120,26 @@ def library(
 
 
 def _one_line(name: str) -> str:
-    from scenarios import library as shelf  # noqa: PLC0415
-    from scenarios.files import tables_of  # noqa: PLC0415
+    from scenarios.files import library as shelf  # noqa: PLC0415
+    from scenarios.files.scenario import tables_of  # noqa: PLC0415
 
     return str(tables_of(shelf.path_of(name)).get("name", ""))
 
 
 def _load(file: str, settings: list[str] | None) -> tuple[LoadedScenario, RunInputs | None, list[str]]:
     """The scenario, its recorded rates where all of its files are there, and what is missing."""
-    from scenarios.files import missing_files, read_scenario  # noqa: PLC0415
-    from scenarios.library import resolve  # noqa: PLC0415
+    from scenarios.files.library import resolve  # noqa: PLC0415
+    from scenarios.files.scenario import missing_files, read_scenario  # noqa: PLC0415
 
     loaded = read_scenario(resolve(file), settings or [])
     missing = [str(fault) for fault in missing_files(loaded)]
     if loaded.scenario.failures is not None and not missing:
-        from scenarios.failure_replay import replayed  # noqa: PLC0415
+        from scenarios.reliability.failure_replay import replayed  # noqa: PLC0415
 
         replayed(loaded.scenario, loaded.folder)  # refuses what a run would
     if loaded.scenario.fault_tolerance.replica_plan is not None and not missing:
-        from scenarios.files import LoadedScenario  # noqa: PLC0415
-        from scenarios.replica_plan import with_planned_replicas  # noqa: PLC0415
+        from scenarios.files.scenario import LoadedScenario  # noqa: PLC0415
+        from scenarios.queries.replica_plan import with_planned_replicas  # noqa: PLC0415
 
         loaded = LoadedScenario(with_planned_replicas(loaded.scenario, loaded.folder), loaded.folder)
     return loaded, None if missing else _recorded(loaded), missing
@@ -152,7 +152,7 @@ def _recorded(loaded: LoadedScenario) -> RunInputs | None:
     if not any(isinstance(rate, (ProfileRate, SeriesRate)) for rate in rates):
         return None
     from models.scenario.inputs import RunInputs  # noqa: PLC0415
-    from scenarios.recorded import check_key_groups, profiles_of, rates_of, shares_of  # noqa: PLC0415
+    from scenarios.runs.input_files import check_key_groups, profiles_of, rates_of, shares_of  # noqa: PLC0415
 
     profiles = profiles_of(loaded.scenario, loaded.folder)
     check_key_groups(loaded.scenario, profiles)

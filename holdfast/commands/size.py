@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from models.planning.sizing.answer import CurvePoint, Judged, PlanFigures
     from models.planning.sizing.problem import SizingProblem, SystemPlan
-    from scenarios.sizing import SizingAnswer
+    from scenarios.planning.sizing import SizingAnswer
 
 _NEGLIGIBLE = 1e-3  # share of the time down below which a cause is left out
 
@@ -36,9 +36,9 @@ def size(
     """
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
-    from scenarios.report_sizing import sizing_page  # noqa: PLC0415
-    from scenarios.sizing import EXIT, answer, document, warnings  # noqa: PLC0415
-    from scenarios.write_once import refuse_page, write_text  # noqa: PLC0415
+    from scenarios.files.write_once import refuse_page, write_text  # noqa: PLC0415
+    from scenarios.pages.sizing import sizing_page  # noqa: PLC0415
+    from scenarios.planning.sizing import EXIT, answer, document, warnings  # noqa: PLC0415
 
     refuse_page(report, force=force)
     with progress() as talk:
@@ -77,7 +77,7 @@ def _less(judged: tuple[Judged, ...]) -> str:
 
 def _chosen(found: SizingAnswer) -> list[str]:
     from holdfast.terminal import facts  # noqa: PLC0415
-    from scenarios.sizing import cost_text, cost_unit, down_text, part_text, serving_text  # noqa: PLC0415
+    from scenarios.planning.sizing import cost_text, cost_unit, down_text, part_text, serving_text  # noqa: PLC0415
 
     plan, problem, at = found.plan, found.problem, found.plan.figures
     assert plan.chosen is not None
@@ -99,7 +99,7 @@ def _chosen(found: SizingAnswer) -> list[str]:
 
 
 def _causes(problem: SizingProblem, at: PlanFigures) -> str:
-    from scenarios.sizing import causes, part_text  # noqa: PLC0415
+    from scenarios.planning.sizing import causes, part_text  # noqa: PLC0415
 
     shown = [one for one in causes(problem, at) if one[1] > _NEGLIGIBLE * at.unavailability]
     return ", ".join(f"{cause} {part_text(at, downtime_s(share))}" for cause, share in shown)
@@ -107,7 +107,7 @@ def _causes(problem: SizingProblem, at: PlanFigures) -> str:
 
 def _recoveries(found: SizingAnswer, plan: SystemPlan, at: PlanFigures) -> list[tuple[str, str]]:
     """Return a line for each kind of loss, with all times of its recovery; the last one has the target beside it."""
-    from scenarios.sizing import recovery_asked, recovery_figures  # noqa: PLC0415
+    from scenarios.planning.sizing import recovery_asked, recovery_figures  # noqa: PLC0415
 
     said: dict[tuple[str, str], list[str]] = {}
     for one in recovery_figures(found.problem, plan, at):
@@ -124,7 +124,7 @@ def _asked(problem: SizingProblem) -> str:
 
 
 def _possible(found: SizingAnswer) -> list[Table | str]:
-    from scenarios.sizing import cost_text, cost_unit  # noqa: PLC0415
+    from scenarios.planning.sizing import cost_text, cost_unit  # noqa: PLC0415
 
     plan, target = found.plan, found.problem.asked.target
     asked = f"availability {_asked(found.problem)}"
@@ -143,7 +143,7 @@ def _possible(found: SizingAnswer) -> list[Table | str]:
 
 def _rows(found: SizingAnswer, title: str, judged: tuple[Judged, ...]) -> Table:
     from holdfast.terminal import table  # noqa: PLC0415
-    from scenarios.sizing import cost_text  # noqa: PLC0415
+    from scenarios.planning.sizing import cost_text  # noqa: PLC0415
 
     heads = ("plan", "why it fails", _cost_head(found), "a month, at best")
     rows = [(one.plan.text, one.why, cost_text(found.problem, one.cost), _down_in_row(one.at)) for one in judged]
@@ -168,14 +168,14 @@ def _curve(found: SizingAnswer) -> Table:
 
 
 def _down_in_row(at: PlanFigures | None) -> str:
-    from scenarios.sizing import down_text  # noqa: PLC0415
+    from scenarios.planning.sizing import down_text  # noqa: PLC0415
 
     return display.NONE if at is None else down_text(at)
 
 
 def _cost_range(found: SizingAnswer, point: CurvePoint) -> str:
     """Return the cost of the plan, after the proven bound of any cost where that is lower."""
-    from scenarios.sizing import cost_text  # noqa: PLC0415
+    from scenarios.planning.sizing import cost_text  # noqa: PLC0415
 
     cost, bound = (cost_text(found.problem, one) for one in (point.cost, point.bound))
     return cost if point.plan is None or point.bound == point.cost else f"{bound}–{cost}"
@@ -188,6 +188,6 @@ def _cheapest(point: CurvePoint) -> str:
 
 
 def _cost_head(found: SizingAnswer) -> str:
-    from scenarios.sizing import cost_unit  # noqa: PLC0415
+    from scenarios.planning.sizing import cost_unit  # noqa: PLC0415
 
     return f"cost [{cost_unit(found.problem)}]"

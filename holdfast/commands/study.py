@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from scenarios.study import Study
+    from scenarios.studies.study import Study
 
 _RUNS_FAILED = 4
 
@@ -33,12 +33,12 @@ def study(
     """
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
-    from scenarios.files import read_scenario  # noqa: PLC0415
-    from scenarios.study import check, in_place, ingest_flights, key_groups_of  # noqa: PLC0415
-    from scenarios.study import study as run_study  # noqa: PLC0415
-    from scenarios.study_findings import findings  # noqa: PLC0415
-    from scenarios.study_place import begin_again, place_of, profile_in  # noqa: PLC0415
-    from scenarios.study_store import check_target, write_study  # noqa: PLC0415
+    from scenarios.files.scenario import read_scenario  # noqa: PLC0415
+    from scenarios.studies.findings import findings  # noqa: PLC0415
+    from scenarios.studies.place import begin_again, place_of, profile_in  # noqa: PLC0415
+    from scenarios.studies.store import check_target, write_study  # noqa: PLC0415
+    from scenarios.studies.study import check, in_place, ingest_flights, key_groups_of  # noqa: PLC0415
+    from scenarios.studies.study import study as run_study  # noqa: PLC0415
 
     check_target(out, force=force)
     loaded = read_scenario(file, settings or [])

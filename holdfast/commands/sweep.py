@@ -34,13 +34,13 @@ def sweep(
     from holdfast import sweep_tables, terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from models.errors import InputError  # noqa: PLC0415
-    from scenarios.execute import COMPILING  # noqa: PLC0415
-    from scenarios.files import read_scenario  # noqa: PLC0415
-    from scenarios.library import resolve  # noqa: PLC0415
-    from scenarios.report_sweep import runs_of_designs, write_page  # noqa: PLC0415
-    from scenarios.sweep import sweep as run_sweep  # noqa: PLC0415
-    from scenarios.sweep_answer import sweep_answer  # noqa: PLC0415
-    from scenarios.sweep_summary import check_metrics, chosen_metrics, sweep_summary  # noqa: PLC0415
+    from scenarios.files.library import resolve  # noqa: PLC0415
+    from scenarios.files.scenario import read_scenario  # noqa: PLC0415
+    from scenarios.pages.sweep import runs_of_designs, write_page  # noqa: PLC0415
+    from scenarios.runs.execute import COMPILING  # noqa: PLC0415
+    from scenarios.sweeps.answer import sweep_answer  # noqa: PLC0415
+    from scenarios.sweeps.summary import check_metrics, chosen_metrics, sweep_summary  # noqa: PLC0415
+    from scenarios.sweeps.sweep import sweep as run_sweep  # noqa: PLC0415
 
     del resume  # there is no other way
     if master is not None and engine != "spark":

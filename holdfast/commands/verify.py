@@ -42,7 +42,7 @@ def verify(
     Exit code 0: the plan holds, and all that it claims is proven; 2: bad input; 4: something does not hold or is not
     proven.
     """
-    from scenarios.selection_files import kind_of_plan  # noqa: PLC0415
+    from scenarios.planning.selection_files import kind_of_plan  # noqa: PLC0415
 
     kind, start = kind_of_plan(plan_file), Start(running, max_moves)
     if kind is None:
@@ -58,8 +58,8 @@ def verify(
 def _of_checkpoints(plan_file: Path, problem_file: Path, start: Start) -> tuple[Verdict, str]:
     from optimizer.verify.checkpoints import verify_checkpoints  # noqa: PLC0415
     from optimizer.verify.stated import figures_of_checkpoints, with_stated  # noqa: PLC0415
-    from scenarios.planning_files import plan_and_claims, read_plan_document, read_problem  # noqa: PLC0415
-    from scenarios.running_plans import running_checkpoints, with_few_moves  # noqa: PLC0415
+    from scenarios.planning.files import plan_and_claims, read_plan_document, read_problem  # noqa: PLC0415
+    from scenarios.planning.running_plans import running_checkpoints, with_few_moves  # noqa: PLC0415
 
     stated = read_plan_document(plan_file)
     plan, gap, loads = plan_and_claims(stated)
@@ -80,9 +80,9 @@ def _of(kind: str, plan_file: Path, problem_file: Path, start: Start) -> tuple[V
     from models.planning.placement import Placement  # noqa: PLC0415
     from optimizer.verify.plans import verify_plan  # noqa: PLC0415
     from optimizer.verify.stated import figures_of, with_stated  # noqa: PLC0415
-    from scenarios.planning_files import read_fields  # noqa: PLC0415
-    from scenarios.running_plans import placement_from  # noqa: PLC0415
-    from scenarios.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
+    from scenarios.planning.files import read_fields  # noqa: PLC0415
+    from scenarios.planning.running_plans import placement_from  # noqa: PLC0415
+    from scenarios.planning.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
 
     plan, gap = read_plan_of(kind, plan_file)
     problem = read_problem_of(kind, problem_file)
@@ -95,8 +95,8 @@ def _of(kind: str, plan_file: Path, problem_file: Path, start: Start) -> tuple[V
 def _of_replicas(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
     from optimizer.verify.replicas import verify_replicas  # noqa: PLC0415
     from optimizer.verify.stated import with_stated  # noqa: PLC0415
-    from scenarios.planning_files import read_fields  # noqa: PLC0415
-    from scenarios.replication import (  # noqa: PLC0415
+    from scenarios.planning.files import read_fields  # noqa: PLC0415
+    from scenarios.queries.replicas import (  # noqa: PLC0415
         believed_of_replicas,
         figures_of_replicas,
         read_plan_of_replicas,

@@ -12,8 +12,8 @@ from analysis.runs.metrics import FREE_SECTIONS, metrics_of, possible_metrics
 from analysis.runs.replicas import broken
 from analysis.runs.summary import summarise
 from models.records.tables import RunRecords
-from scenarios.files import read_scenario
-from scenarios.library import resolve
+from scenarios.files.library import resolve
+from scenarios.files.scenario import read_scenario
 from sim.engine import simulate
 
 S = 10**9

@@ -8,8 +8,8 @@ import pytest
 from small_runs import S, small_records
 
 from analysis.runs.replicas import broken, replicas
-from scenarios.report_rows import replicas as replica_rows
-from scenarios.report_rows import replicas_said
+from scenarios.pages.rows import replicas as replica_rows
+from scenarios.pages.rows import replicas_said
 
 # operator, key group, host, why, requested, from, until, end, failed, replayed, bytes
 REPLICAS: list[tuple[object, ...]] = [

@@ -24,7 +24,7 @@ from analysis.spark.sizes import Setup, setup
 from models.errors import InputError
 from models.records.profile import Profile
 from models.scenario.key_groups import crc32_group
-from scenarios.profiles import FILES, write_profile
+from scenarios.files.profiles import FILES, write_profile
 
 pytestmark = pytest.mark.spark
 FLIGHTS = Path(__file__).parents[2] / "scenarios" / "data" / "flights_nyc_2017.parquet"

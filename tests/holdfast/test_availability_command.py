@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.commands.availability import _number
-from scenarios.availability import Figure
+from scenarios.reliability.availability import Figure
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "availability.toml"
 

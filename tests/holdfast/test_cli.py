@@ -17,8 +17,8 @@ import pytest
 from holdfast import cli
 from holdfast.commands import doctor
 from models.errors import InputError, MissingTool, WorkerLost
-from scenarios.files import read_scenario
-from scenarios.library import names, path_of, text_of
+from scenarios.files.library import names, path_of, text_of
+from scenarios.files.scenario import read_scenario
 
 ROOT = Path(__file__).parents[2]
 

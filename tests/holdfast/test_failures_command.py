@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.cli import main
 from models.errors import InputError
-from scenarios.failure_logs import document, read_failures, read_kept, write_failures
+from scenarios.reliability.failure_logs import document, read_failures, read_kept, write_failures
 
 LANL = Path(__file__).parents[2] / "examples" / "lanl-system-8.csv.gz"
 

@@ -15,7 +15,7 @@ from analysis.failure_logs.records import LogQuestion, kind_of, log_of
 from analysis.spark.sources import check_columns, open_sources
 from holdfast import cli
 from models.errors import InputError
-from scenarios.failure_logs import read_kept
+from scenarios.reliability.failure_logs import read_kept
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECRET = "hunter2"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from holdfast.commands.ingest import ingest
 from models.errors import InputError
-from scenarios.profiles import profile_summary, read_profile, read_quarantine
+from scenarios.files.profiles import profile_summary, read_profile, read_quarantine
 
 app = typer.Typer()
 app.command()(ingest)

@@ -12,8 +12,8 @@ from holdfast import reference
 from holdfast.file_kinds import KINDS, described
 from models.records.tables import TABLES
 from models.scenario.file_keys import fields_of
-from scenarios.parquet import units_of
-from scenarios.run_store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run
+from scenarios.files.parquet import units_of
+from scenarios.runs.store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run
 
 
 @pytest.mark.parametrize("name", reference.pages())

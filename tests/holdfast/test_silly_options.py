@@ -13,9 +13,9 @@ from holdfast.commands.options import bytes_of
 from holdfast.commands.plan import app
 from models.errors import InputError
 from models.planning.placement import Placement
-from scenarios.query_files import read_queries
-from scenarios.replication import Asked, front_of, problem_of
-from scenarios.running_plans import placement_from
+from scenarios.planning.running_plans import placement_from
+from scenarios.queries.files import read_queries
+from scenarios.queries.replicas import Asked, front_of, problem_of
 
 QUERIES = Path(__file__).parents[2] / "examples" / "queries.toml"
 

@@ -18,7 +18,7 @@ from analysis.report import page
 from holdfast.cli import main
 from models import display
 from models.reliability.times import MONTH_S
-from scenarios import sizing
+from scenarios.planning import sizing
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BASE = """

@@ -13,7 +13,7 @@ from rich.console import Console
 from analysis.comparison import Difference, compare
 from analysis.statistics import Mean
 from holdfast.sweep_tables import comparison_table, sweep_line, with_interval
-from scenarios.designs import Comparison, Design
+from scenarios.sweeps.designs import Comparison, Design
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from holdfast import cli
 from models.scenario.events import PROTOCOLS
 from models.schema import scenario_schema
 from models.validation_messages import path_text
-from scenarios.files import tables_of
-from scenarios.library import names, path_of
+from scenarios.files.library import names, path_of
+from scenarios.files.scenario import tables_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCENARIOS = [one for one in sorted(EXAMPLES.glob("*.toml")) if "format" in tables_of(one)]
@@ -70,7 +70,7 @@ def answers(
     def begun(*_: object, **__: object) -> None:
         raise Simulated
 
-    monkeypatch.setattr("scenarios.runs.execute", begun)
+    monkeypatch.setattr("scenarios.runs.run.execute", begun)
     found = []
     for command in ("validate", "run"):
         try:

@@ -13,7 +13,7 @@ from models.reliability.chains import stationary
 from models.reliability.classes import class_law
 from models.reliability.description import availability_from
 from models.reliability.repair import down_law
-from scenarios.availability import answer
+from scenarios.reliability.availability import answer
 
 TIMES = {"mttf": "20 h", "mttr": "2 h", "crews": 1}
 MIXED: dict[str, Any] = {

@@ -183,9 +183,9 @@ def test_an_availability_keeps_all_its_nines() -> None:
 # Who may write numbers with a format that can have an exponent, and why.
 WRITES_EXPONENTS = {
     "models/units.py": "files: what parse reads back",
-    "scenarios/availability.py": "keys of JSON documents",
-    "scenarios/reproduce/replay.py": "a scenario, as a file would have it",
-    "scenarios/reproduce/checkpoint_assisted.py": "names of files",
+    "scenarios/reliability/availability.py": "keys of JSON documents",
+    "scenarios/studies/reproduce/replay.py": "a scenario, as a file would have it",
+    "scenarios/studies/reproduce/checkpoint_assisted.py": "names of files",
 }
 CHARTS = "analysis/report/"  # their hover texts are formats of plotly, and their numbers are data
 

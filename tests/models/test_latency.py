@@ -14,7 +14,7 @@ from models.scenario.reading import scenario_from
 from models.steady_state import queueing
 from models.steady_state.latency import CriticalPath, MeanTimes, critical_path
 from models.steady_state.load import expected_load
-from scenarios.runs import run
+from scenarios.runs.run import run
 
 MS = 1e-3
 

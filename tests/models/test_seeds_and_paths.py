@@ -13,8 +13,8 @@ from models.scenario.description import Scenario
 from models.scenario.reading import scenario_with
 from models.seeds import MOST_SEED, SEED_RULE, seed_faults
 from optimizer.common.arguments import checked_limits, solver_seed
-from scenarios.files import read_scenario
-from scenarios.library import resolve
+from scenarios.files.library import resolve
+from scenarios.files.scenario import read_scenario
 
 OUTSIDE = (-1, 2**63, 2**64, 10**400)
 BAD_NAMES = {

@@ -12,8 +12,8 @@ from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
 from models.scenario.rules.int64_limits import whole_time_faults
 from models.steady_state.estimate import check_limits, estimate
-from scenarios.files import read_scenario
-from scenarios.library import names, path_of
+from scenarios.files.library import names, path_of
+from scenarios.files.scenario import read_scenario
 
 
 def job(**changes: Any) -> Scenario:

@@ -22,7 +22,7 @@ from optimizer.checkpoint_allocation.column_generation.search import packed_sear
 from optimizer.checkpoint_allocation.column_generation.work import Work
 from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
 from optimizer.verify.checkpoints import constraint_violations, verify_checkpoints
-from scenarios.planning_files import plan_to_dict, read_plan, write_plan
+from scenarios.planning.files import plan_to_dict, read_plan, write_plan
 
 EVERY = settings(derandomize=True, deadline=None, max_examples=40)
 

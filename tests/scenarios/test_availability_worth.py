@@ -13,9 +13,9 @@ from holdfast.cli import main
 from models.errors import InputError
 from models.reliability.description import availability_from
 from models.reliability.repair import pair_unavailability
-from scenarios.availability import answer, read_availability
-from scenarios.availability_worth import worth
-from scenarios.failure_logs import read_failures, write_failures
+from scenarios.reliability.availability import answer, read_availability
+from scenarios.reliability.failure_logs import read_failures, write_failures
+from scenarios.reliability.importance import worth
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "availability.toml"
 PAIR: dict[str, Any] = {

@@ -22,15 +22,15 @@ from holdfast.sweep_tables import sweep_tables
 from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
-from scenarios.files import LoadedScenario, read_scenario
-from scenarios.library import resolve
-from scenarios.report_content import run_content
-from scenarios.report_designs import OVERHEAD, design_runs, designs
-from scenarios.report_moves import interval
-from scenarios.report_sweep import sweep_content, write_page
-from scenarios.runs import RunResult, run
-from scenarios.sweep import SweepResult, sweep
-from scenarios.sweep_summary import differences
+from scenarios.files.library import resolve
+from scenarios.files.scenario import LoadedScenario, read_scenario
+from scenarios.pages.content import run_content
+from scenarios.pages.designs import OVERHEAD, design_runs, designs
+from scenarios.pages.moves import interval
+from scenarios.pages.sweep import sweep_content, write_page
+from scenarios.runs.run import RunResult, run
+from scenarios.sweeps.summary import differences
+from scenarios.sweeps.sweep import SweepResult, sweep
 
 SERVICE = {"distribution": "exponential", "mean": "2 ms"}
 COUNTS = {

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from models.fleet.rules import dynamics_from
-from scenarios.dynamics import run_dynamics, write_dynamics
-from scenarios.parquet import read_parquet, write_csv
+from scenarios.files.parquet import read_parquet, write_csv
+from scenarios.fleet.runs import run_dynamics, write_dynamics
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,4 +54,4 @@ def test_one_function_writes_all_csv_tables() -> None:
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     # rows.py shows a row of a trace as text and writes no file
-    assert sorted(found.stdout.split()) == ["analysis/spark/rows.py", "scenarios/parquet.py"]
+    assert sorted(found.stdout.split()) == ["analysis/spark/rows.py", "scenarios/files/parquet.py"]

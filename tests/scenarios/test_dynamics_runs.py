@@ -17,9 +17,9 @@ from models.fleet.rules import dynamics_from, shaped_from
 from models.fleet.system import system_of
 from models.queries.graph import QueryGraph
 from models.queries.loads import table_of
-from scenarios.dynamics import read_dynamics, run_dynamics, write_dynamics
-from scenarios.parquet import read_parquet, units_of
-from scenarios.query_files import read_queries
+from scenarios.files.parquet import read_parquet, units_of
+from scenarios.fleet.runs import read_dynamics, run_dynamics, write_dynamics
+from scenarios.queries.files import read_queries
 from sim.fleet.engine import simulate_dynamics
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

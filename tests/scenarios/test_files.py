@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from models.errors import InputError
 from models.scenario.description import Scenario
 from models.scenario.reading import scenario_from
-from scenarios.files import missing_files, read_scenario, scenario_text, write_scenario
+from scenarios.files.scenario import missing_files, read_scenario, scenario_text, write_scenario
 
 TEXT = """\
 format = 1

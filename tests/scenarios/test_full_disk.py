@@ -17,10 +17,10 @@ import pytest
 
 from holdfast.cli import main
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from scenarios import report_sweep
-from scenarios.planning_files import write_problem
-from scenarios.reproduce.tasks import Desk, check_directory
-from scenarios.write_once import write_once, write_text, written_whole
+from scenarios.files.write_once import write_once, write_text, written_whole
+from scenarios.pages import sweep
+from scenarios.planning.files import write_problem
+from scenarios.studies.reproduce.tasks import Desk, check_directory
 
 LONG = "x" * 100_000
 
@@ -71,12 +71,12 @@ def test_a_file_that_is_written_once_leaves_no_half_of_it(tmp_path):
 
 
 def test_the_page_of_a_sweep_leaves_the_old_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(report_sweep, "sweep_content", lambda *_, **__: None)
-    monkeypatch.setattr(report_sweep, "render_report", lambda _: LONG)
-    (tmp_path / report_sweep.REPORT).write_text("old")
+    monkeypatch.setattr(sweep, "sweep_content", lambda *_, **__: None)
+    monkeypatch.setattr(sweep, "render_report", lambda _: LONG)
+    (tmp_path / sweep.REPORT).write_text("old")
     with full_disk(), pytest.raises(OSError, match="File too large"):
-        report_sweep.write_page(SimpleNamespace(directory=tmp_path), command="sweep")
-    assert contents(tmp_path) == {report_sweep.REPORT: "old"}
+        sweep.write_page(SimpleNamespace(directory=tmp_path), command="sweep")
+    assert contents(tmp_path) == {sweep.REPORT: "old"}
 
 
 def test_a_plan_that_does_not_fit_is_a_fault_of_the_machine(tmp_path, capsys):

@@ -10,9 +10,9 @@ import pytest
 
 from models.errors import InputError
 from models.topology.job_graph import GRAPHS, graph_of
-from scenarios.files import read_scenario
-from scenarios.graph_files import dot_lines, write_graph
-from scenarios.library import path_of
+from scenarios.files.graphs import dot_lines, write_graph
+from scenarios.files.library import path_of
+from scenarios.files.scenario import read_scenario
 
 _ID = r'"(?:[^"\\]|\\.)*"'  # a quoted name of DOT
 _LIST = rf"\[(?:\w+={_ID}(?:, \w+={_ID})*)?\]"

@@ -13,8 +13,8 @@ from models.errors import InputError
 from models.scenario.description import Scenario
 from models.scenario.key_groups import crc32_group
 from models.scenario.reading import scenario_from
-from scenarios.group_loads import group_loads
-from scenarios.planning import METHODS, compare_allocations
+from scenarios.planning.checkpoints import METHODS, compare_allocations
+from scenarios.planning.group_loads import group_loads
 
 
 def test_names_follow_the_file_and_hosts_are_those_that_own_key_groups() -> None:

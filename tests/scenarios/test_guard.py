@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from other_processes import until
 
-from scenarios.guard import Guard
+from scenarios.runs.sandbox import Guard
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_a_request_can_be_given_up(guard: Guard) -> None:
 def test_the_process_ends_with_whoever_asked() -> None:
     program = """
 import os, signal
-from scenarios.guard import Guard
+from scenarios.runs.sandbox import Guard
 guard = Guard("guarded_answers", [])
 print(guard.ask({"what": "a"}, 20.0, print, lambda: False)["process"], flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

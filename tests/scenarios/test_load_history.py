@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.cli import main
 from models.errors import InputError
-from scenarios.planning_files import read_problem
+from scenarios.planning.files import read_problem
 
 
 def history(seed: int = 0) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from profiled import GROUPS, scenario, small_profile
 from models.errors import InputError
 from models.planning.solution import Status
 from optimizer.verify.checkpoints import verify_checkpoints
-from scenarios.planning import METHODS, allocation_problem, compare_allocations, holders_of
-from scenarios.planning_files import plan_to_dict
+from scenarios.planning.checkpoints import METHODS, allocation_problem, compare_allocations, holders_of
+from scenarios.planning.files import plan_to_dict
 
 PROFILES = {"trips": small_profile()}
 

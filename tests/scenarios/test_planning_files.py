@@ -9,7 +9,7 @@ import pytest
 from models.errors import InputError
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.solution import Status
-from scenarios.planning_files import (
+from scenarios.planning.files import (
     PROBLEM_KEYS,
     plan_to_dict,
     problem_to_dict,

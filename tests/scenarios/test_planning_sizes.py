@@ -6,9 +6,9 @@ import pytest
 from models.errors import InputError
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import solve
-from scenarios.planning_files import plan_to_dict, read_plan_and_gap, read_problem, write_plan, write_problem
-from scenarios.planning_memory import needed_bytes
-from scenarios.selection_files import read_problem_of
+from scenarios.planning.files import plan_to_dict, read_plan_and_gap, read_problem, write_plan, write_problem
+from scenarios.planning.memory import needed_bytes
+from scenarios.planning.selection_files import read_problem_of
 
 
 def test_a_plan_as_an_archive_is_read_back_and_is_the_plan_of_the_json_file(tmp_path):

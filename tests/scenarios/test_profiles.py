@@ -15,7 +15,7 @@ import pytest
 from models.correlation import pearson
 from models.errors import InputError
 from models.records.profile import Profile, selectivities
-from scenarios.profiles import check_target, profile_summary, read_profile, read_quarantine, write_profile
+from scenarios.files.profiles import check_target, profile_summary, read_profile, read_quarantine, write_profile
 
 
 def small_profile(seed: int = 0) -> Profile:

@@ -11,9 +11,9 @@ from models.errors import InputError
 from models.queries.description import Templates, query_set_from
 from models.queries.graph import QueryGraph
 from models.queries.loads import table_of
-from scenarios import query_templates
-from scenarios.query_files import loaded, read_queries
-from scenarios.query_templates import workload
+from scenarios.queries import templates
+from scenarios.queries.files import loaded, read_queries
+from scenarios.queries.templates import workload
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "queries.toml"
 
@@ -71,6 +71,6 @@ def test_equal_operators_of_templates_cost_the_same_in_every_query() -> None:
 
 
 def test_a_load_that_sharing_never_reaches_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_templates, "_MOST_QUERIES", 50)
+    monkeypatch.setattr(templates, "_MOST_QUERIES", 50)
     with pytest.raises(InputError, match=r"templates\.load = 1000"):
         workload(Templates(load=1000.0, largest=1e-5), 1)

@@ -8,8 +8,8 @@ import pytest
 
 from models.errors import InputError
 from models.queries.description import query_set_from
-from scenarios.query_files import LoadedQueries, loaded
-from scenarios.query_language import compile_query
+from scenarios.queries.files import LoadedQueries, loaded
+from scenarios.queries.language import compile_query
 
 PAPER = """
 INSERT INTO outStream

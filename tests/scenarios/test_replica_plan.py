@@ -16,11 +16,11 @@ from models.scenario.active_replicas import planned_replicas
 from models.scenario.reading import scenario_from
 from models.steady_state.estimate import estimate
 from models.topology.layout import placement
-from scenarios.files import LoadedScenario, missing_files, moved, read_scenario
-from scenarios.query_files import read_queries
-from scenarios.replica_plan import with_planned_replicas
-from scenarios.replication import Asked, best_of, document, plans, problem_of
-from scenarios.runs import run
+from scenarios.files.scenario import LoadedScenario, missing_files, moved, read_scenario
+from scenarios.queries.files import read_queries
+from scenarios.queries.replica_plan import with_planned_replicas
+from scenarios.queries.replicas import Asked, best_of, document, plans, problem_of
+from scenarios.runs.run import run
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 FILE = EXAMPLES / "replicas-planned.toml"

@@ -9,10 +9,10 @@ from pages import HOSTILE
 from analysis.report import page
 from models.planning.replicas.problem import Replication
 from models.reliability.description import availability_from
-from scenarios import report_availability, report_replicas
-from scenarios.availability import Answer, answer
-from scenarios.availability_worth import worth
-from scenarios.replication import OPTIMISED, Asked, best_plan, front_of, plans, worth_of
+from scenarios.pages import availability, replicas
+from scenarios.queries.replicas import OPTIMISED, Asked, best_plan, front_of, plans, worth_of
+from scenarios.reliability.availability import Answer, answer
+from scenarios.reliability.importance import worth
 
 HOSTS = ["a", "b", "c"]
 
@@ -30,7 +30,7 @@ def found(name: str = "q", **more: object) -> Answer:
 
 
 def test_marks_of_queries_stand_at_their_unavailability_worst_first() -> None:
-    (drawn,) = report_availability._drawing(found(target=0.95))
+    (drawn,) = availability._drawing(found(target=0.95))
     one, ten, target = drawn.data
     assert drawn.layout["yaxis"]["ticktext"] == ["q", "alone"]
     assert one["x"] == pytest.approx([1 - 0.99 * (1 - 0.0001), 0.0001])
@@ -41,41 +41,41 @@ def test_marks_of_queries_stand_at_their_unavailability_worst_first() -> None:
 
 def test_what_is_sampled_has_its_interval_and_what_was_never_seen_its_upper_end() -> None:
     made = found(method="sample", p=[0.0001])
-    (drawn,) = report_availability._drawing(made)
+    (drawn,) = availability._drawing(made)
     line = made.lines[0]
-    order = report_availability._order(made)
+    order = availability._order(made)
     highs = [x + up for x, up in zip(drawn.data[0]["x"], drawn.data[0]["error_x"]["array"], strict=True)]
     assert highs == pytest.approx([line.queries[k].high for k in order], rel=1e-3)
-    assert report_availability.chance(line.queries[1]).startswith("≤ ")
+    assert availability.chance(line.queries[1]).startswith("≤ ")
     assert "interval of a sample" in drawn.caption
 
 
 def test_a_page_of_availability_has_every_setting_and_what_is_worth_what() -> None:
     made = found(target=0.95)
-    text = report_availability.availability_page(made, worth(made.asked), command="holdfast availability x.toml")
+    text = availability.availability_page(made, worth(made.asked), command="holdfast availability x.toml")
     for part in ("of 2 have 95 %", "Importance (Birnbaum), p = 0.1", "p = 0.01", "holdfast availability x.toml"):
         assert part in text
     assert '<section id="worth"' in text
 
 
 def test_a_page_of_availability_names_single_points_of_failure_where_there_are_some() -> None:
-    text = report_availability.availability_page(found(domains={"rack": {"hosts": ["a", "b"]}}))
+    text = availability.availability_page(found(domains={"rack": {"hosts": ["a", "b"]}}))
     assert "One failure is enough to break 2 of 2 queries, and two are needed for 0." in text
-    alone = report_availability._alone(found(domains={"rack": {"hosts": ["a", "b"]}}))
+    alone = availability._alone(found(domains={"rack": {"hosts": ["a", "b"]}}))
     assert [row for table in alone.tables for row in table.rows] == [
         ("rack", "domain", "2", "q, alone"),
         ("c", "host", "1", "q"),
     ]
-    safe = report_availability._alone(found(queries={"q": ["q"]}))
+    safe = availability._alone(found(queries={"q": ["q"]}))
     assert safe.tables == ()
     assert "break 0 of 1 queries, and two are needed for 1." in safe.words
 
 
 @pytest.mark.parametrize("name", [one for one in HOSTILE if one.isprintable()])
 def test_names_are_text_on_pages_of_answers(name: str) -> None:
-    texts = [report_availability.availability_page(found(name))]
+    texts = [availability.availability_page(found(name))]
     posed = problem()
-    texts.append(report_replicas.plans_page(plans(posed, Asked()), posed, [name] * 4, [name] * 3, title=name))
+    texts.append(replicas.plans_page(plans(posed, Asked()), posed, [name] * 4, [name] * 3, title=name))
     for text in texts:
         assert "<img" not in text
         assert "<b>bold" not in text
@@ -104,7 +104,7 @@ def test_what_replicas_are_worth_is_what_breaks_without_them() -> None:
     for op, value in worths.items():
         without = tuple(hosts[:1] if k == op else hosts for k, hosts in enumerate(best.instances))
         assert value == pytest.approx(float(posed.broken(without)[0] @ posed.shares) - best.objective)  # type: ignore[operator]
-    table = report_replicas._operators(best, posed, ["o0", "o1", "o2", "o3"])
+    table = replicas._operators(best, posed, ["o0", "o1", "o2", "o3"])
     shown = [row[0] for row in table.rows if row[1] != "0"]
     assert shown == [f"o{op}" for op in sorted(worths, key=lambda op: (-worths[op], op))]
 
@@ -113,7 +113,7 @@ def test_the_page_of_plans_has_them_all_and_the_best_in_full() -> None:
     posed = problem()
     made = plans(posed, Asked())
     made[OPTIMISED] = best_plan(posed)
-    text = report_replicas.plans_page(made, posed, ["o0", "o1", "o2", "o3"], ["p", "q", "r"], command="holdfast plan")
+    text = replicas.plans_page(made, posed, ["o0", "o1", "o2", "o3"], ["p", "q", "r"], command="holdfast plan")
     for part in (*made, "no plan is below", "Which operators", "What queries have", "Where instances go"):
         assert part in text
 
@@ -121,17 +121,17 @@ def test_the_page_of_plans_has_them_all_and_the_best_in_full() -> None:
 def test_the_line_of_bounds_is_below_all_plans_of_the_front() -> None:
     posed = problem()
     points = front_of(posed, 6)
-    (drawn,) = report_replicas._front(points, posed).figures
+    (drawn,) = replicas._front(points, posed).figures
     plan_line, bound_line = drawn.data
     assert (plan_line["line"]["shape"], bound_line["line"]["shape"]) == ("hv", "vh")
     ends = list(zip(bound_line["x"], bound_line["y"], strict=True))
     for cost, broken in zip(plan_line["x"], plan_line["y"], strict=True):
         bound = next(y for x, y in ends if x >= cost - 1e-9)  # a step to the left of its mark
         assert bound is None or bound <= broken * (1 + 1e-5)
-    assert "What replicas cost, and buy" in report_replicas.front_page(points, posed)
+    assert "What replicas cost, and buy" in replicas.front_page(points, posed)
 
 
 def test_where_primaries_find_no_host_the_page_says_so() -> None:
     posed = problem(primary=None, host_cpu=np.full(4, 0.3))
-    text = report_replicas.plans_page(plans(posed, Asked()), posed, ["o"] * 4, ["q"] * 3)
+    text = replicas.plans_page(plans(posed, Asked()), posed, ["o"] * 4, ["q"] * 3)
     assert "there is none" in text

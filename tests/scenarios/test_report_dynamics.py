@@ -15,8 +15,8 @@ from analysis.report.text import number
 from models.fleet.records import TABLES, DynamicsRecords
 from models.fleet.rules import dynamics_from
 from models.fleet.system import System, system_of
-from scenarios.dynamics import DynamicsResult, run_dynamics
-from scenarios.report_dynamics import dynamics_page
+from scenarios.fleet.runs import DynamicsResult, run_dynamics
+from scenarios.pages.dynamics import dynamics_page
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR

@@ -11,9 +11,9 @@ from analysis.report.content import ReportContent
 from models.records.tables import RunRecords
 from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
-from scenarios import report_lines
-from scenarios.report_content import run_content
-from scenarios.runs import RunResult, run
+from scenarios.pages import lines
+from scenarios.pages.content import run_content
+from scenarios.runs.run import RunResult, run
 
 S = 10**9
 SERVICE = {"distribution": "exponential", "mean": "2 ms"}
@@ -44,16 +44,16 @@ def deliveries(make: Any, seconds: list[int]) -> RunRecords:
 
 
 def test_an_interval_is_wide_enough_that_bursts_become_a_line(make: Any) -> None:
-    assert report_lines.latency(deliveries(make, [0, 6])).interval_s == 5
-    assert report_lines.latency(deliveries(make, [1, 3, 5, 7])).interval_s == 2
+    assert lines.latency(deliveries(make, [0, 6])).interval_s == 5
+    assert lines.latency(deliveries(make, [1, 3, 5, 7])).interval_s == 2
 
 
 def test_an_outage_widens_no_interval(make: Any) -> None:
-    assert report_lines.latency(deliveries(make, [0, 1, 2, 3, 7, 8, 9])).interval_s == 1
+    assert lines.latency(deliveries(make, [0, 1, 2, 3, 7, 8, 9])).interval_s == 1
 
 
 def test_a_run_without_deliveries_has_a_line_without_values(make: Any) -> None:
-    assert np.isnan(report_lines.latency(deliveries(make, [])).p50_s).all()
+    assert np.isnan(lines.latency(deliveries(make, [])).p50_s).all()
 
 
 @pytest.mark.parametrize("detail", ["tuples", "histograms"])

@@ -13,13 +13,13 @@ import pytest
 from holdfast import cli
 from holdfast.run_tables import claims_tables
 from models.errors import InputError
-from scenarios.reproduce import anti_correlated, replay
-from scenarios.reproduce.airline import NODES, POLICIES, TRAINING, Training, Upkeep, experiment
-from scenarios.reproduce.checkpoint_assisted import _changes_sides, _replay
-from scenarios.reproduce.claims import Finding, _row, claims, reproduce, study_names
-from scenarios.reproduce.flight_rates import Airline, Flights, flights, homes, loads, operators
-from scenarios.reproduce.tasks import Desk
-from scenarios.study import flights as bundled
+from scenarios.studies.reproduce import anti_correlated, replay
+from scenarios.studies.reproduce.airline import NODES, POLICIES, TRAINING, Training, Upkeep, experiment
+from scenarios.studies.reproduce.checkpoint_assisted import _changes_sides, _replay
+from scenarios.studies.reproduce.claims import Finding, _row, claims, reproduce, study_names
+from scenarios.studies.reproduce.flight_rates import Airline, Flights, flights, homes, loads, operators
+from scenarios.studies.reproduce.tasks import Desk
+from scenarios.studies.study import flights as bundled
 
 ORIGINAL = Path(os.environ.get("HOLDFAST_DATA", "")).parent / "spec" / "claims.csv"
 

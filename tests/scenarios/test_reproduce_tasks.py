@@ -15,13 +15,13 @@ import pytest
 from other_processes import marked, processes, until
 
 from models.errors import InputError, WorkerLost
-from scenarios.execute import COMPILING
-from scenarios.reproduce import tasks
-from scenarios.reproduce.checkpoint_assisted import Year
-from scenarios.reproduce.flight_rates import Airline
-from scenarios.reproduce.query_workloads import Variant
-from scenarios.reproduce.selective_replication import Points
-from scenarios.reproduce.tasks import RESULTS, TMP, Desk, check_directory
+from scenarios.runs.execute import COMPILING
+from scenarios.studies.reproduce import tasks
+from scenarios.studies.reproduce.checkpoint_assisted import Year
+from scenarios.studies.reproduce.flight_rates import Airline
+from scenarios.studies.reproduce.query_workloads import Variant
+from scenarios.studies.reproduce.selective_replication import Points
+from scenarios.studies.reproduce.tasks import RESULTS, TMP, Desk, check_directory
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-import scenarios.run_store as store
 from models.errors import InputError
-from scenarios.new_directory import new_directory
-from scenarios.parquet import read_parquet, units_of
-from scenarios.run_store import (
+from scenarios.files.new_directory import new_directory
+from scenarios.files.parquet import read_parquet, units_of
+from scenarios.runs import store
+from scenarios.runs.store import (
     DERIVED,
     OF_HISTOGRAMS,
     OF_TUPLES,

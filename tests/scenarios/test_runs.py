@@ -15,11 +15,11 @@ from models.errors import InputError, WorkerLost
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
-from scenarios import execute
-from scenarios.inputs import inputs_of
-from scenarios.profiles import write_profile
-from scenarios.recorded import profiles_of, rates_of, shares_of
-from scenarios.runs import RunResult, run
+from scenarios.files.profiles import write_profile
+from scenarios.runs import execute
+from scenarios.runs.input_files import profiles_of, rates_of, shares_of
+from scenarios.runs.inputs import inputs_of
+from scenarios.runs.run import RunResult, run
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from models.errors import InputError
 from models.reliability.description import availability_from
-from scenarios import availability
-from scenarios.sampling_time import BATCH, MEASURED, SamplingTime
+from scenarios.reliability import availability
+from scenarios.reliability.sampling_time import BATCH, MEASURED, SamplingTime
 
 ASKED = availability_from(
     {

@@ -11,9 +11,9 @@ import pytest
 
 from analysis.report import page as page_module
 from analysis.report import render_report
-from scenarios.report_claims import claims_content, sensitivity
-from scenarios.reproduce.claims import claims
-from scenarios.reproduce.query_workloads import (
+from scenarios.pages.claims import claims_content, sensitivity
+from scenarios.studies.reproduce.claims import claims
+from scenarios.studies.reproduce.query_workloads import (
     ALL,
     CHANCES,
     HALF,
@@ -25,8 +25,8 @@ from scenarios.reproduce.query_workloads import (
     joined,
     try_workload,
 )
-from scenarios.reproduce.schedule import makespan_s
-from scenarios.reproduce.selective_replication import (
+from scenarios.studies.reproduce.schedule import makespan_s
+from scenarios.studies.reproduce.selective_replication import (
     VARIANTS,
     Points,
     Results,

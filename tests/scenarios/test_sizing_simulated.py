@@ -17,7 +17,7 @@ from models.planning.sizing.problem import SizingProblem, SystemPlan
 from models.planning.solution import Status
 from models.scenario.reading import scenario_from
 from optimizer.sizing import solve
-from scenarios.runs import run
+from scenarios.runs.run import run
 
 MTTF_S, MTTR_S, LENGTH_S, TIMES = 300.0, 20.0, 3000.0, 4
 

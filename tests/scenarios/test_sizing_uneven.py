@@ -23,7 +23,7 @@ from models.scenario.key_groups import group_shares
 from models.scenario.reading import scenario_from
 from models.scenario.workload import UniformKeys, ZipfKeys
 from optimizer.sizing import solve
-from scenarios.runs import run
+from scenarios.runs.run import run
 
 MTTF_S, MTTR_S, LENGTH_S, INTERVAL_S, SERVICE_S = 300.0, 20.0, 3000.0, 5.0, 0.02
 START_S = LENGTH_S / 4  # from then on it counts: the bounds are for the long run, not for the even start

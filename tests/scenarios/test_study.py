@@ -21,19 +21,19 @@ from models.errors import InputError
 from models.records.profile import Profile
 from models.scenario.description import Scenario
 from models.scenario.reading import scenario_from
-from scenarios import study_store
-from scenarios.files import LoadedScenario, read_scenario
-from scenarios.inputs import inputs_of
-from scenarios.planning import METHODS
-from scenarios.planning_files import read_plan, read_problem
-from scenarios.profiles import read_profile, write_profile
-from scenarios.report_content import study_content
-from scenarios.run_store import read_run
-from scenarios.study import Study, check, in_place, key_groups_of, profiled_source, study
-from scenarios.study_findings import MOVES, PAUSE, differences, findings, replications_of
-from scenarios.study_place import begin_again, place_of, profile_in
-from scenarios.sweep import read_sweep
-from scenarios.sweep_store import SweepStore, digest
+from scenarios.files.profiles import read_profile, write_profile
+from scenarios.files.scenario import LoadedScenario, read_scenario
+from scenarios.pages.content import study_content
+from scenarios.planning.checkpoints import METHODS
+from scenarios.planning.files import read_plan, read_problem
+from scenarios.runs.inputs import inputs_of
+from scenarios.runs.store import read_run
+from scenarios.studies import store as study_store
+from scenarios.studies.findings import MOVES, PAUSE, differences, findings, replications_of
+from scenarios.studies.place import begin_again, place_of, profile_in
+from scenarios.studies.study import Study, check, in_place, key_groups_of, profiled_source, study
+from scenarios.sweeps.store import SweepStore, digest
+from scenarios.sweeps.sweep import read_sweep
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ELASTIC = {"policy": "threshold", "high": 0.2, "low": 0.1, "period": "2 s", "rest": "2 s", "protocol": "cpal"}

@@ -22,14 +22,14 @@ from runs_inside import inside
 from analysis.runs.metrics import metrics_of
 from analysis.runs.summary import summarise
 from models.errors import InputError, WorkerLost
-from scenarios.files import LoadedScenario, read_scenario, scenario_text
-from scenarios.guard import Answer
-from scenarios.inputs import inputs_of
-from scenarios.library import resolve
-from scenarios.sweep import SweepResult, read_sweep, sweep
-from scenarios.sweep_plan import SweepPlan, make_plan
-from scenarios.sweep_run import Chunks, Runs
-from scenarios.sweep_store import SweepStore
+from scenarios.files.library import resolve
+from scenarios.files.scenario import LoadedScenario, read_scenario, scenario_text
+from scenarios.runs.inputs import inputs_of
+from scenarios.runs.sandbox import Answer
+from scenarios.sweeps.plan import SweepPlan, make_plan
+from scenarios.sweeps.run import Chunks, Runs
+from scenarios.sweeps.store import SweepStore
+from scenarios.sweeps.sweep import SweepResult, read_sweep, sweep
 from sim.engine import simulate
 
 
@@ -140,8 +140,8 @@ def test_a_run_that_takes_too_long_is_a_row_and_can_be_tried_again(tmp_path: Pat
 
 def test_a_process_that_is_killed_is_a_row(tmp_path: Path) -> None:
     program = """
-from scenarios.files import read_scenario
-from scenarios.sweep import sweep
+from scenarios.files.scenario import read_scenario
+from scenarios.sweeps.sweep import sweep
 loaded = read_scenario("slow.toml")
 sweep(loaded, "out")
 """
@@ -190,7 +190,7 @@ def test_a_file_that_changes_under_a_sweep_fails_its_runs_which_can_be_tried_aga
         (tmp_path / "one" / "rates.csv").write_text("time,value\n0,1\n")
         return made
 
-    monkeypatch.setattr("scenarios.sweep.make_plan", plan)
+    monkeypatch.setattr("scenarios.sweeps.sweep.make_plan", plan)
     result = sweep(loaded, tmp_path / "out")
     assert {(row.status, row.stage) for row in result.rows} == {("failed", "inputs")}
     assert "rates.csv" in result.rows[0].message
@@ -209,7 +209,7 @@ def test_an_error_that_nobody_expected_is_a_failed_run(tmp_path: Path, monkeypat
     def broken(*_: object) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr("scenarios.sweep_run.inputs_of", broken)
+    monkeypatch.setattr("scenarios.sweeps.run.inputs_of", broken)
     runs.prepare(0, heard.append)
     answer = runs.run(0, 0, heard.append)
     assert plan.runs == 1
@@ -228,7 +228,7 @@ def test_code_is_compiled_by_a_shorter_run_before(tmp_path: Path, monkeypatch: p
         made.append((scenario.duration_s, runs._stage))
         return simulate(scenario, *arguments, **options)
 
-    monkeypatch.setattr("scenarios.sweep_run.simulate", recorded)
+    monkeypatch.setattr("scenarios.sweeps.run.simulate", recorded)
     runs.prepare(0, lambda _: None)
     ((short_s, stage),) = made
     assert 0 < short_s < loaded.scenario.duration_s
@@ -253,7 +253,7 @@ def test_processes_that_need_the_same_code_do_not_compile_at_the_same_time(
         except threading.BrokenBarrierError:
             together.append(False)
 
-    monkeypatch.setattr("scenarios.sweep_run.simulate", compiles)
+    monkeypatch.setattr("scenarios.sweeps.run.simulate", compiles)
     runs = [Runs(tmp_path / "out", loaded.folder) for _ in range(2)]
     threads = [threading.Thread(target=one.prepare, args=(0, lambda _: None)) for one in runs]
     for thread in threads:
@@ -297,7 +297,7 @@ def test_a_machine_that_cannot_go_on_says_what_to_do(tmp_path: Path, monkeypatch
     def refused(*_: object, **__: object) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr("scenarios.guard.subprocess.Popen", refused)
+    monkeypatch.setattr("scenarios.runs.sandbox.subprocess.Popen", refused)
     with pytest.raises(WorkerLost, match=r"out: too many open files; .* give the same command again"):
         sweep(tiny(), tmp_path / "out")
 
@@ -317,14 +317,14 @@ def _child_of(process: int) -> int:
                 command = (path.parent / "cmdline").read_bytes()
             except OSError:
                 continue
-            if int(fields[1]) == process and b"scenarios.sweep_run" in command:
+            if int(fields[1]) == process and b"scenarios.sweeps.run" in command:
                 return int(path.parent.name)
         time.sleep(0.02)
     raise AssertionError("no process beside")
 
 
 def test_common_random_numbers_make_differences_sharper(one_worker: SweepResult) -> None:
-    from scenarios.sweep_summary import differences  # noqa: PLC0415
+    from scenarios.sweeps.summary import differences  # noqa: PLC0415
 
     (found,) = differences(one_worker, 4, ["latency_s.mean"])
     assert found.paired
@@ -332,7 +332,7 @@ def test_common_random_numbers_make_differences_sharper(one_worker: SweepResult)
 
 
 def test_of_an_error_in_a_worker_of_spark_the_reason_is_said() -> None:
-    from scenarios.sweep_spark import _first_line  # noqa: PLC0415
+    from scenarios.sweeps.spark import _first_line  # noqa: PLC0415
 
     text = """
 An exception was thrown from the Python worker:
@@ -352,7 +352,7 @@ def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path, monkeypatch: py
         raise RuntimeError("An error occurred while calling X.\n: java.net.ConnectException: refused\n\tat a.b(C.java)")
         yield
 
-    monkeypatch.setattr("scenarios.sweep_spark.spark_session", broken)
+    monkeypatch.setattr("scenarios.sweeps.spark.spark_session", broken)
     with pytest.raises(WorkerLost) as lost:
         sweep(tiny(), tmp_path / "out", engine="spark")
     assert str(lost.value) == "Spark did not start (java.net.ConnectException: refused)"

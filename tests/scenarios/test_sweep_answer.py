@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from scenarios.report_designs import DesignRuns
-from scenarios.sweep_answer import sweep_answer
+from scenarios.pages.designs import DesignRuns
+from scenarios.sweeps.answer import sweep_answer
 
 P99, RECOVERY = "latency_s.p99", "recoveries.total_s.mean"
 

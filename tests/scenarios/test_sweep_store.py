@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from models.errors import InputError
-from scenarios.files import LoadedScenario, read_scenario
-from scenarios.library import resolve
-from scenarios.sweep_plan import SweepPlan, make_plan
-from scenarios.sweep_store import Row, SweepStore, digest
-from scenarios.unfinished import new_name
+from scenarios.files.library import resolve
+from scenarios.files.scenario import LoadedScenario, read_scenario
+from scenarios.files.unfinished import new_name
+from scenarios.sweeps.plan import SweepPlan, make_plan
+from scenarios.sweeps.store import Row, SweepStore, digest
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
-from scenarios import unfinished
-from scenarios.new_directory import new_directory
-from scenarios.reproduce.tasks import TMP, check_directory
-from scenarios.sweep_store import SweepStore
-from scenarios.unfinished import FILE, is_new_name, new_name, remove_stale
-from scenarios.write_once import write_text
+from scenarios.files import unfinished
+from scenarios.files.new_directory import new_directory
+from scenarios.files.unfinished import FILE, is_new_name, new_name, remove_stale
+from scenarios.files.write_once import write_text
+from scenarios.studies.reproduce.tasks import TMP, check_directory
+from scenarios.sweeps.store import SweepStore
 
 HOSTS = """hosts = ["a", "b"]
 p = 0.1
@@ -32,8 +32,8 @@ WRITES = {
 CHILD = """
 import sys, time
 from pathlib import Path
-from scenarios.new_directory import new_directory
-from scenarios.write_once import being_written, written_whole
+from scenarios.files.new_directory import new_directory
+from scenarios.files.write_once import being_written, written_whole
 folder = Path(sys.argv[1])
 def hang():
     print("written", flush=True)

@@ -16,10 +16,10 @@ from holdfast.cli import main
 from models.errors import InputError
 from models.scenario.description import Scenario
 from models.scenario.reading import scenario_from
-from scenarios.failure_logs import read_failures, write_failures
-from scenarios.failure_replay import replayed
-from scenarios.files import LoadedScenario, moved, named_files, scenario_text
-from scenarios.runs import run
+from scenarios.files.scenario import LoadedScenario, moved, named_files, scenario_text
+from scenarios.reliability.failure_logs import read_failures, write_failures
+from scenarios.reliability.failure_replay import replayed
+from scenarios.runs.run import run
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 

@@ -23,7 +23,7 @@ from models.scenario.description import Scenario
 from models.scenario.fault_tolerance import Maintenance
 from models.scenario.inputs import RunInputs
 from models.scenario.maintenance import FreshAllocation, LoadHistory
-from scenarios.maintenance import HistoryPlanner, planner_of
+from scenarios.runs.maintenance import HistoryPlanner, planner_of
 from sim.kernel.event_loop.plane import CompiledPlane
 
 S = 1000 * MS

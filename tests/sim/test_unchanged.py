@@ -22,8 +22,8 @@ from small_jobs import random_job, simulate, storm
 
 from models.records.tables import RunRecords
 from models.scenario.description import Scenario
-from scenarios.files import read_scenario
-from scenarios.inputs import inputs_of
+from scenarios.files.scenario import read_scenario
+from scenarios.runs.inputs import inputs_of
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster_view import Beliefs
 from sim.kernel.event_loop.plane import CompiledPlane

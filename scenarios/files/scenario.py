@@ -1,0 +1,163 @@
+"""Scenario files: TOML text to a scenario and back."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.scenario.description import Scenario
+from models.scenario.fault_tolerance import PlanFile
+from models.scenario.reading import scenario_with_settings
+from models.scenario.workload import ProfileRate, SeriesRate
+from models.scenario.writing import raw_of
+from models.schema_types import FrozenMap
+from models.validation_messages import path_text
+from scenarios.files.write_once import write_text
+
+_LARGEST_BYTES = 10_000_000
+_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")
+_QUOTED = re.compile(r" \(.*\)|(?<= table key) .*", re.DOTALL)  # keys of the file, which may be a foreign one
+
+
+@dataclass(frozen=True)
+class LoadedScenario:
+    """A scenario and the folder of its file, which relative paths inside of it start from."""
+
+    scenario: Scenario
+    folder: Path
+
+
+def read_scenario(path: Path | str, overrides: Sequence[str] = ()) -> LoadedScenario:
+    """The scenario of a TOML file, with `overrides` such as "fault_tolerance.interval=5 s" put in first.
+
+    Raises InputError with all faults of the file. Files that it names are not looked at (`missing_files`).
+    """
+    file = Path(path)
+    scenario = scenario_with_settings(tables_of(file), dict(_settings(overrides)))
+    return LoadedScenario(scenario, file.resolve().parent)
+
+
+def tables_of(path: Path, noun: str = "scenario") -> dict[str, Any]:
+    """The tables of a TOML file; raises InputError where it cannot be read, with the line at fault.
+
+    `noun` is what the file should be, for messages.
+    """
+    shown = str(path)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError.at(shown, NO_VALUE, "is not a plain file")
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST_BYTES + 1)
+    except IsADirectoryError:
+        raise InputError.at(shown, NO_VALUE, f"is a directory, not a {noun} file") from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        reason = getattr(error, "strerror", None) or "not a file name"
+        raise InputError.at(shown, NO_VALUE, "cannot be read", reason.lower()) from None
+    if len(data) > _LARGEST_BYTES:
+        raise InputError.at(shown, NO_VALUE, f"is larger than {_LARGEST_BYTES // 10**6} MB")
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError.at(f"{shown}:{line}", NO_VALUE, "is not text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(shown, str(error)) from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, or thousands of nested tables
+        raise InputError.at(shown, NO_VALUE, f"is not a {noun}: a value in it is too large or too deep") from None
+
+
+def _syntax_error(shown: str, message: str) -> InputError:
+    place = _PLACE.search(message)
+    where = f"{shown}:{place[1]}" if place else shown
+    reason = _QUOTED.sub("", _PLACE.sub("", message)) or "invalid"
+    return InputError.at(where, NO_VALUE, "is not TOML", reason[:1].lower() + reason[1:])
+
+
+def _settings(overrides: Sequence[str]) -> Iterator[tuple[str, str]]:
+    faults = []
+    for text in overrides:
+        path, equals, value = text.partition("=")
+        if not equals or not path.strip():
+            faults.append(InputFault("--set", text, "must be PATH=VALUE", 'as in --set duration="1 min"'))
+        else:
+            yield path.strip(), value.strip()
+    raise_if_any(faults)
+
+
+def missing_files(loaded: LoadedScenario) -> Iterator[InputFault]:
+    """One fault for each file or directory that the scenario names and that is not there."""
+    for path, name in named_files(loaded.scenario):
+        try:
+            there = (loaded.folder / name).exists()
+        except (OSError, ValueError):
+            there = False
+        if not there:
+            yield InputFault(path, name, "is not there", f"looked for in {loaded.folder}")
+
+
+def named_files(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """(path in the scenario, file or directory) for each that it names."""
+    for name, workload in scenario.workload.items():
+        if isinstance(workload.rate, SeriesRate):
+            yield path_text(("workload", name, "rate", "series")), workload.rate.series
+        if isinstance(workload.rate, ProfileRate):
+            yield path_text(("workload", name, "rate", "profile")), workload.rate.profile
+    if scenario.failures is not None:
+        yield "failures.log", scenario.failures.log
+    if scenario.placement.plan is not None:
+        yield "placement.plan", scenario.placement.plan
+    if isinstance(scenario.fault_tolerance.allocation, PlanFile):
+        yield "fault_tolerance.allocation.plan", scenario.fault_tolerance.allocation.plan
+    if scenario.fault_tolerance.replica_plan is not None:
+        yield "fault_tolerance.replica_plan.plan", scenario.fault_tolerance.replica_plan.plan
+
+
+def with_files(scenario: Scenario, place: Callable[[str], str]) -> Scenario:
+    """The scenario with `place(path)` instead of each path that it names: series, profiles, plans."""
+    workload = {}
+    for name, source in scenario.workload.items():
+        rate = source.rate
+        if isinstance(rate, SeriesRate):
+            rate = rate.model_copy(update={"series": place(rate.series)})
+        elif isinstance(rate, ProfileRate):
+            rate = rate.model_copy(update={"profile": place(rate.profile)})
+        workload[name] = source.model_copy(update={"rate": rate})
+    tolerance = scenario.fault_tolerance
+    if isinstance(tolerance.allocation, PlanFile):
+        plan = PlanFile(plan=place(tolerance.allocation.plan))
+        tolerance = tolerance.model_copy(update={"allocation": plan})
+    if tolerance.replica_plan is not None:
+        chosen = tolerance.replica_plan.model_copy(update={"plan": place(tolerance.replica_plan.plan)})
+        tolerance = tolerance.model_copy(update={"replica_plan": chosen})
+    failures = scenario.failures
+    if failures is not None:
+        failures = failures.model_copy(update={"log": place(failures.log)})
+    changed = {"workload": FrozenMap(workload), "fault_tolerance": tolerance, "failures": failures}
+    return scenario.model_copy(update=changed)
+
+
+def moved(loaded: LoadedScenario, folder: Path) -> Scenario:
+    """The scenario as a file in another folder has to say it: relative paths lead to the same places."""
+
+    def place(name: str) -> str:
+        return name if Path(name).is_absolute() else os.path.relpath(loaded.folder / name, folder)
+
+    return with_files(loaded.scenario, place)
+
+
+def scenario_text(scenario: Scenario) -> str:
+    """The scenario as TOML with units; reading it gives the same scenario."""
+    import tomli_w  # noqa: PLC0415 - only where a scenario is written
+
+    return tomli_w.dumps(raw_of(scenario))
+
+
+def write_scenario(scenario: Scenario, path: Path | str, *, force: bool = False) -> None:
+    """Write the scenario as TOML, all or nothing; raises InputError for a file that is there already."""
+    write_text(Path(path), scenario_text(scenario), force=force)

@@ -1,0 +1,192 @@
+"""Files that are there whole or not at all: written under another name, which goes whatever fails.
+
+That name has one length, so that a file may have every name that the file system allows.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from models.errors import MACHINE_FAULTS, NO_VALUE, InputError
+from scenarios.files.unfinished import new_name, remove_stale
+
+_LONGEST_NAME = 255  # bytes, where a file system does not tell
+
+
+def write_text(path: Path, text: str, *, force: bool = False) -> None:
+    """Write a file under a temporary name and rename it; InputError when it exists and `force` is false."""
+    write_file(path, lambda file: file.write(text.encode()), force=force)
+
+
+def write_file(path: Path, fill: Callable[[IO[bytes]], Any], *, force: bool = False) -> None:
+    """As `write_text`, with what `fill` writes into the file."""
+    refuse_unwritable(path, force=force)
+    with disk_errors(path), written_whole(path, path.parent) as written, written.open("xb") as file:
+        fill(file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def disk_errors(path: Path, rule: str = "cannot be written") -> Iterator[None]:
+    """Name the path in what the file system says: OSError where the disk is full or broken, else InputError."""
+    try:
+        yield
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno in MACHINE_FAULTS:
+            raise OSError(error.errno, why, str(path)) from error
+        raise InputError.at(str(path), NO_VALUE, rule, why.lower()) from error
+
+
+def refuse_unwritable(path: Path, *, force: bool, option: str = "out") -> None:
+    """Raise InputError where no file of this name can be written, as far as that shows before any work is done.
+
+    That is a directory, what is no plain file, what exists (also as a link that leads nowhere) without `force`, a name
+    that is too long, and a folder that is not there or that takes nothing. `option` is what the user said it with.
+    """
+    mode = _mode(path)
+    if path == Path("-"):
+        raise InputError.at(option, "-", "is no file", "--json prints the answer to stdout")
+    if mode is not None and stat.S_ISDIR(mode):
+        raise InputError.at(option, str(path), "is a directory")
+    if not stat.S_ISDIR(_mode(path.parent) or 0):
+        raise InputError.at(option, str(path), "its folder does not exist")
+    why = why_unwritable(path)
+    if why:
+        raise InputError.at(option, str(path), "cannot be written", why)
+    if mode is not None and not stat.S_ISREG(mode):
+        raise InputError.at(option, str(path), "is not a plain file")
+    if os.path.lexists(path) and not force:
+        raise InputError.at(option, str(path), "exists", "--force overwrites it")
+
+
+def refuse_plan(
+    path: Path | None, problem: Path | None, *, force: bool, suffixes: tuple[str, ...] = (".json",)
+) -> None:
+    """Raise InputError when the plan of --out could not be written, or read again, before any work is done.
+
+    That is what `refuse_unwritable` refuses, another suffix than those of plans, and the problem file itself.
+    """
+    if path is None:
+        return
+    if path.suffix not in suffixes and path != Path("-"):
+        raise InputError.at("--out", str(path), "must end in " + " or ".join(suffixes), "verify reads no other plan")
+    if problem is not None and _place(path) in (_place(problem), problem.resolve()):
+        raise InputError.at("--out", str(path), "is the problem itself", "give the plan a file of its own")
+    refuse_unwritable(path, force=force, option="--out")
+
+
+def refuse_page_within(page: Path | None, out: Path | None) -> None:
+    """Raise InputError when the page of --report is in the directory of --out, which is made anew, or is that."""
+    if page is not None and out is not None and _place(out) in (_place(page), *_place(page).parents):
+        raise InputError.at("--report", str(page), "is in the directory of --out", "which has a page of its own")
+
+
+def _place(path: Path) -> Path:
+    """Where the name of a file is, whatever a link of this name leads to."""
+    return path.parent.resolve() / path.name
+
+
+def refuse_page(path: Path | None, *, force: bool) -> None:
+    """Raise InputError when the page of --report could not be written, before any work is done."""
+    if path is None:
+        return
+    if path.suffix != ".html":
+        raise InputError.at("--report", str(path), "must end in .html")
+    refuse_unwritable(path, force=force, option="--report")
+
+
+def why_unwritable(path: Path) -> str:
+    """Why nothing of this name can be made, in words; "" where it can. Folders above may be missing.
+
+    Nothing is tried: what the file system says of its names and permissions is believed.
+    """
+    names, above = [path.name], path.parent
+    while _mode(above) is None and above != above.parent:
+        names.append(above.name)
+        above = above.parent
+    if not stat.S_ISDIR(_mode(above) or 0):
+        return f"{above} is not a directory"
+    most = _longest_name(above)
+    longest = max(len(os.fsencode(name)) for name in names)
+    if longest > most:
+        return f"its name has {longest} bytes, and {most} are the most there"
+    as_who = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
+    return "" if os.access(above, os.W_OK | os.X_OK, **as_who) else f"nothing may be written in {above}"
+
+
+def _mode(path: Path) -> int | None:
+    """Of what is at the path, following links; None where that is nothing, or cannot be seen."""
+    try:
+        return path.stat().st_mode
+    except OSError:
+        return None
+
+
+def _longest_name(folder: Path) -> int:
+    """The bytes that a name in the folder may have."""
+    try:
+        return os.pathconf(folder, "PC_NAME_MAX")
+    except (OSError, ValueError, AttributeError):  # a system that does not tell
+        return _LONGEST_NAME
+
+
+def write_once(path: Path, content: bytes, beside: Path) -> bool:
+    """Write a file of this content, by way of the directory `beside` on the same disk; False where one is there."""
+    with being_written(beside) as written:
+        written.write_bytes(content)
+        flush(written)
+        return name_once(written, path)
+
+
+@contextmanager
+def written_whole(path: Path, folder: Path) -> Iterator[Path]:
+    """Yield a hidden name in a folder on the same disk to write a file under, which replaces `path` at the end.
+
+    Files that processes which have died began to write in the folder are removed.
+    """
+    remove_stale(folder)
+    with being_written(folder) as written:
+        yield written
+        written.replace(path)
+
+
+@contextmanager
+def being_written(folder: Path) -> Iterator[Path]:
+    """Yield a name for a file to be written in the block; where that raises (a full disk, Ctrl-C) none is left."""
+    written = folder / new_name()
+    try:
+        yield written
+    except BaseException:
+        written.unlink(missing_ok=True)
+        raise
+
+
+def name_once(written: Path, path: Path) -> bool:
+    """Give a complete file its name, and take its former one; False where somebody was first.
+
+    By a hard link, which fails where the name is there.
+    """
+    try:
+        os.link(written, path)
+    except FileExistsError:
+        return False
+    finally:
+        written.unlink(missing_ok=True)
+    flush(path.parent)
+    return True
+
+
+def flush(path: Path) -> None:
+    """Have the content of a file, or the names in a directory, on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

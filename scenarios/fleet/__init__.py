@@ -1,0 +1,1 @@
+"""Runs of queries that come and go on hosts that fail."""

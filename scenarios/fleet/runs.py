@@ -1,0 +1,272 @@
+"""Reads files of `holdfast dynamics`, runs their replications, and writes what came of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.fleet.summary import dynamics_summary
+from models import display
+from models.errors import InputError, header_hint, named, raise_if_any
+from models.fleet.description import Dynamics
+from models.fleet.promises import keeps
+from models.fleet.query_sets import with_query_set
+from models.fleet.records import TABLES, DynamicsRecords
+from models.fleet.rules import faults, log_faults, shaped_from
+from models.fleet.system import Downtimes, System, system_of
+from models.seeds import seed_faults
+from scenarios.files.json import read_json
+from scenarios.files.new_directory import check_place, new_directory
+from scenarios.files.parquet import Field, write_csv, write_parquet
+from scenarios.files.scenario import tables_of
+from scenarios.queries.files import read_queries
+from scenarios.runs.workers import submitted
+
+METHODS = ("auto", "events", "merged")
+FORMATS = ("parquet", "csv")
+SUMMARY = "summary.json"
+PAGE = "report.html"
+_MOST_REPLICATIONS = 100_000
+_LARGEST_LOG = 64_000_000
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Unkept:
+    """A promise that cannot be kept at the start: what the query has, and the best that any placement could give."""
+
+    query: str
+    promise: float
+    broken: float
+    least_broken: float
+
+    def document(self) -> dict[str, Any]:
+        """As JSON has it; availabilities, and what is left to one."""
+        return {
+            "query": self.query,
+            "promise": self.promise,
+            "broken": self.broken,
+            "allowed": 1 - self.promise,
+            "least_broken": self.least_broken,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class DynamicsResult:
+    """What came of a file: rows of each replication and their summary; nothing but `unkept` if that has entries."""
+
+    system: System
+    records: tuple[DynamicsRecords, ...]
+    summary: dict[str, Any]
+    unkept: tuple[Unkept, ...] = ()
+
+
+def read_dynamics(path: Path | str) -> tuple[Dynamics, Downtimes | None]:
+    """The description in a .toml or .json file with its query set, and the downtimes of its log; raises InputError."""
+    file = Path(path)
+    if file.suffix not in (".toml", ".json"):
+        raise InputError.at("file", file.name, "must end in .toml or .json")
+    asked = shaped_from(read_json(file) if file.suffix == ".json" else tables_of(file, "dynamics"))
+    folder = file.resolve().parent
+    if asked.query_set is not None:
+        with named(f"query_set = {asked.query_set}"):
+            loaded = read_queries(folder / asked.query_set)
+        asked = with_query_set(asked, loaded.table, loaded.rates)
+    raise_if_any(faults(asked))
+    return asked, None if asked.log is None else read_downtimes(folder / asked.log, asked.host_names)
+
+
+def read_downtimes(path: Path, hosts: Sequence[str]) -> Downtimes:
+    """The rows of a CSV file with the columns host, down and up [s]; raises InputError with all its faults."""
+    try:
+        if path.stat().st_size > _LARGEST_LOG:
+            raise InputError.at("log", str(path), f"is larger than {display.size(_LARGEST_LOG)}")
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            table = csv.DictReader(file)
+            columns = table.fieldnames or ()
+            missing = [one for one in ("host", "down", "up") if one not in columns]
+            if missing:
+                raise InputError.at("log", str(path), f"must have a column {missing[0]}", header_hint(columns))
+            numbered = [(table.line_num, _row(str(path), table.line_num, row)) for row in table]
+    except UnicodeDecodeError:
+        raise InputError.at("log", str(path), "is not text in UTF-8") from None
+    except (OSError, csv.Error) as error:
+        raise InputError.at("log", str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
+    raise_if_any(log_faults(rows, lines, hosts, str(path)))
+    return rows
+
+
+def _row(path: str, line: int, row: dict[str, str]) -> tuple[str, float, float]:
+    values = []
+    for column in ("down", "up"):
+        try:
+            value = float(row[column])
+        except (TypeError, ValueError):
+            value = math.nan
+        if not 0 <= value < 1e10:
+            raise InputError.at("log", path, f"line {line}: {column} must be a number of seconds")
+        values.append(value)
+    return row["host"], values[0], values[1]
+
+
+def run_dynamics(
+    asked: Dynamics,
+    log: Downtimes | None = None,
+    *,
+    replications: int | None = None,
+    seed: int | None = None,
+    method: str = "auto",
+    workers: int = 1,
+    on_progress: Progress | None = None,
+) -> DynamicsResult:
+    """The replications of a description, the same rows for any number of workers.
+
+    `replications` and `seed` go before those of the file. Raises InputError. Where a query cannot have at the start
+    what it is promised nothing is run, and the result says which.
+    """
+    if method not in METHODS:
+        raise InputError.at("--method", method, "must be auto, events or merged")
+    if replications is not None and not 1 <= replications <= _MOST_REPLICATIONS:
+        raise InputError.at("--replications", replications, f"must be between 1 and {_MOST_REPLICATIONS}")
+    raise_if_any(seed_faults("--seed", 0 if seed is None else seed))
+    given = {"replications": replications, "seed": seed}
+    asked = asked.model_copy(update={key: value for key, value in given.items() if value is not None})
+    raise_if_any(faults(asked))  # more replications may be too many
+    system = system_of(asked, log)
+    if asked.is_static:
+        unkept = tuple(_not_kept(system))
+        if unkept:
+            return DynamicsResult(system, (), {}, unkept)
+    records = _replications(asked, system, log, method, workers, on_progress or (lambda _: None))
+    unkept = tuple(_refused_at_start(system, records[0]))
+    if unkept:
+        return DynamicsResult(system, (), {}, unkept)
+    return DynamicsResult(system, tuple(records), dynamics_summary(system, records))
+
+
+def _replications(
+    asked: Dynamics, system: System, log: Downtimes | None, method: str, workers: int, report: Progress
+) -> list[DynamicsRecords]:
+    found: list[DynamicsRecords] = []
+    if workers <= 1 or asked.replications == 1:
+        for number in range(asked.replications):
+            found.append(_simulated(system, number, method))
+            report((number + 1) / asked.replications)
+        return found
+    numbers = [(number,) for number in range(asked.replications)]
+    with submitted(_one, numbers, min(workers, asked.replications), _begin, (asked, log, method)) as arrived:
+        ended: dict[int, DynamicsRecords] = {}
+        for done in arrived:
+            ended.update(done)
+            report(len(ended) / asked.replications)
+    return [ended[number] for number in range(asked.replications)]
+
+
+def _simulated(system: System, replication: int, method: str) -> DynamicsRecords:
+    from sim.fleet.engine import simulate_dynamics  # noqa: PLC0415 - SimPy is only loaded where it runs
+
+    return simulate_dynamics(system, replication, method=method)  # type: ignore[arg-type]
+
+
+_shared: list[tuple[System, str]] = []  # in a worker: what it runs
+
+
+def _begin(asked: Dynamics, log: Downtimes | None, method: str) -> None:
+    _shared.append((system_of(asked, log), method))
+
+
+def _one(replication: int) -> DynamicsRecords:
+    system, method = _shared[-1]
+    return _simulated(system, replication, method)
+
+
+# -- promises at the start
+
+
+def _not_kept(system: System) -> Iterator[Unkept]:
+    for query, (name, promise) in enumerate(zip(system.queries, system.promised, strict=True)):
+        broken = system.broken(query)
+        if promise is not None and broken is not None and not keeps(promise, broken):
+            yield Unkept(name, promise, broken, _least(system, query))
+
+
+def _refused_at_start(system: System, records: DynamicsRecords) -> Iterator[Unkept]:
+    """The queries that were to be there from the beginning and were not let in."""
+    for at_ns, action, name, _, _, broken, _ in records.rows["refusals"]:
+        if at_ns == 0 and action == "admit":
+            query = system.queries.index(name)
+            promise = system.promised[query]
+            assert promise is not None
+            yield Unkept(name, promise, broken, _least(system, query))
+
+
+def _least(system: System, query: int) -> float:
+    """P(broken) of the query at best, whatever room there is, with as many instances as the file allows."""
+    assert system.promises is not None
+    most = max(len(system.placed[op]) for op in system.needs[query])
+    if system.asked.manager is not None:
+        most = max(most, 1 + system.asked.manager.replicas)
+    return system.promises.least_broken(most)
+
+
+# -- files
+
+
+def write_dynamics(
+    result: DynamicsResult, out: Path | str, *, table_format: str = "parquet", force: bool = False, page: str = ""
+) -> Path:
+    """The directory with the summary, a table of each kind of row, and the page if there is one.
+
+    Whole or not at all. Raises InputError.
+    """
+    check_format(table_format)
+    target = Path(out)
+    with new_directory(target, force=force, ours=is_dynamics) as folder:
+        text = json.dumps(result.summary, indent=2, ensure_ascii=False, allow_nan=False)
+        (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
+        for name in TABLES:
+            _write_table(folder / f"{name}.{table_format}", name, result.records)
+        if page:
+            (folder / PAGE).write_text(page, encoding="utf-8")
+    return target
+
+
+def check_format(table_format: str) -> None:
+    """Raise InputError for a kind of table that there is not."""
+    if table_format not in FORMATS:
+        raise InputError.at("--tables", table_format, "must be parquet or csv")
+
+
+def check_out(out: Path, *, force: bool = False) -> None:
+    """Raise the InputError that `write_dynamics` would raise for this place, before any work is done."""
+    check_place(out, force=force, ours=is_dynamics)
+
+
+def is_dynamics(directory: Path) -> bool:
+    """Whether everything in the directory is a file that `write_dynamics` writes, the summary among them."""
+    known = {SUMMARY, PAGE, *(f"{name}.{kind}" for name in TABLES for kind in FORMATS)}
+    found = {entry.name for entry in directory.iterdir()}
+    return SUMMARY in found and found <= known
+
+
+def _write_table(path: Path, name: str, records: Sequence[DynamicsRecords]) -> None:
+    columns = TABLES[name]
+    if path.suffix == ".csv":
+        rows = ((one.replication, *row) for one in records for row in one.rows[name])
+        write_csv(path, ["replication", *(column.name for column in columns)], rows)
+        return
+    fields = [Field("replication", "int32", "", "number of the replication")]
+    fields += [Field(one.name, one.dtype, one.unit, one.meaning) for one in columns]
+    parts = []
+    for one in records:
+        part: dict[str, Any] = {"replication": [one.replication] * len(one.rows[name])}
+        part |= {column.name: [row[k] for row in one.rows[name]] for k, column in enumerate(columns)}
+        parts.append(part)
+    write_parquet(path, fields, parts)

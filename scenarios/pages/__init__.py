@@ -1,0 +1,1 @@
+"""What the report pages show: results turned into the plain values of `analysis.report`."""

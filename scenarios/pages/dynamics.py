@@ -1,0 +1,162 @@
+"""The page of a run of `holdfast dynamics`: promises kept, queries broken, hosts and decisions over time, and cost."""
+
+from __future__ import annotations
+
+from analysis.report import dynamics_figures as figures
+from analysis.report import dynamics_tables as tables
+from analysis.report import text
+from analysis.report.content import Fact, ReportContent
+from analysis.report.page import render_page
+from analysis.report.section import Section
+from models import display
+from models.fleet.promises import keeps
+from scenarios.fleet.runs import DynamicsResult
+from scenarios.pages.content import versions
+
+_ASSUMPTIONS = (
+    "P(broken) is exact and of the long run, for the placement that there was, whatever hosts were down at the moment; "
+    "the simulated share is of the time that the query was there.",
+    "A promise is about that P(broken): bad luck may break a query for longer than it allows, and no reconfiguration "
+    "may make it likelier.",
+    "A host is in use from when it is acquired until it is empty again, up or down.",
+    "Hosts are either up or down. Overload breaks nothing; its duration is reported.",
+    "Moves take `manager.move`, and an instance counts where it was until it is live; pauses of moves are left out.",
+)
+
+
+def dynamics_page(result: DynamicsResult, *, command: str = "") -> str:
+    """The page as HTML; figures over time are those of the first replication."""
+    system, summary, asked = result.system, result.summary, result.system.asked
+    sections = (_promises(result), _queries(result), _hosts(result), _decisions(result), _cost(result))
+    managed = asked.manager is not None
+    content = ReportContent(
+        title=asked.name or "Queries on hosts that fail",
+        question=f"Who is broken for how long{', and what is done about it' if managed else ''}?",
+        facts=(
+            Fact("replications", f"{summary['replications']} of {display.duration(summary['duration_s'])}"),
+            Fact("hosts", f"{len(system.hosts):,}"),
+            Fact("operators", f"{len(system.operators):,}"),
+            Fact("queries", f"{len(system.queries):,}"),
+            *((Fact("counted from", display.duration(summary["warmup_s"])),) if summary["warmup_s"] else ()),
+            *((Fact("spare room is for", asked.manager.spare),) if asked.manager is not None else ()),
+        ),
+        headline=_headline(result),
+        assumptions=(*_ASSUMPTIONS, *_inexact(result)),
+        versions=versions(),
+        seed=asked.seed,
+        command=command,
+    )
+    return render_page(content, [one for one in sections if one is not None])
+
+
+def _inexact(result: DynamicsResult) -> tuple[str, ...]:
+    why = result.summary["exact_refused"]
+    return (f"No exact figures stand beside the simulated ones: {why}.",) if why else ()
+
+
+def _headline(result: DynamicsResult) -> tuple[Fact, ...]:
+    summary = result.summary
+    found = [_running(result)]
+    promised = [one for one in summary["queries"] if one["promise"] is not None]
+    if promised:
+        kept = sum(one["exact_worst"] is None or keeps(one["promise"], one["exact_worst"]) for one in promised)
+        whole = kept == len(promised)
+        found.append(Fact("promises", f"{kept} of {len(promised)}", good=whole, note="kept by every placement"))
+    worst = summary["queries"][0]
+    longest = f"{text.clip(worst['query'], 24)}, at most {display.duration(worst['longest_s'])}"
+    found.append(Fact("worst query, broken", text.share(worst["broken_share"]), note=longest))
+    refused = sum(one["count"] for one in summary["refused_for"])
+    moves = sum(one["count"] for one in summary["decisions"] if (one["action"], one["verdict"]) == ("move", "done"))
+    if result.system.asked.manager is not None:
+        found.append(Fact("moves", f"{moves:,}", note=f"{display.count(refused, 'change')} refused"))
+        found.append(Fact("overloaded", display.duration(summary["overloaded_host_s"]), note="hosts, all replications"))
+    used = summary["hosts_in_use"]
+    cost = "" if used["cost_usd"] is None else f", {display.money(used['cost_usd'])} USD"
+    found.append(Fact("hosts in use", text.number(used["mean"]), note=f"on average{cost}"))
+    return tuple(found)
+
+
+def _running(result: DynamicsResult) -> Fact:
+    """The share of queries that run, with as many digits as it takes to see what is missing."""
+    mean = result.summary["running"]["time_average"]
+    if mean["mean"] is None:
+        return Fact("queries that run", text.NONE)
+    ends = mean["ci95"]
+    note = "" if ends is None else f"95 %: {display.between(ends[0], ends[1], display.share, 4)}"
+    return Fact("queries that run", display.share(mean["mean"], 4), note=note)
+
+
+def _order(result: DynamicsResult) -> list[str]:
+    """Queries by how near they come to what they are promised, then by how often they are broken."""
+
+    def used(one: dict[str, float | None]) -> tuple[float, float]:
+        promise, worst = one["promise"], one["exact_worst"] or 0.0
+        return (-worst / (1 - promise) if promise is not None and promise < 1 else 0.0, -worst)
+
+    return [one["query"] for one in sorted(result.summary["queries"], key=used)]
+
+
+def _promises(result: DynamicsResult) -> Section:
+    drawn = figures.promises(result.system, result.records[0], _order(result))
+    words = (
+        "Exact P(broken) beside the simulated share of time; the last column is the time broken by the time that the "
+        "promise allows in as long a run."
+    )
+    return Section(
+        "promises",
+        "Promised and had",
+        "Promises",
+        words,
+        figures=() if drawn is None else (drawn,),
+        tables=(tables.queries(result.summary),),
+    )
+
+
+def _queries(result: DynamicsResult) -> Section:
+    listed = tables.outages(result.system, result.records)
+    return Section(
+        "broken",
+        "Who was there, and broken",
+        "Broken",
+        _of_first(result),
+        figures=(figures.comings(result.records[0], result.system.queries),),
+        tables=() if listed is None else (listed,),
+    )
+
+
+def _hosts(result: DynamicsResult) -> Section:
+    first = result.records[0]
+    drawn = [figures.hosts(result.system, first)]
+    if first.rows["instances"]:
+        drawn.append(figures.numbers(result.system, first))
+    listed = tables.overloads(result.records)
+    return Section(
+        "hosts",
+        "Hosts and instances",
+        "Hosts",
+        _of_first(result),
+        figures=tuple(drawn),
+        tables=() if listed is None else (listed,),
+    )
+
+
+def _of_first(result: DynamicsResult) -> str:
+    number = len(result.records)
+    return f"Figures are of the first of {number} replications, tables of all." if number > 1 else ""
+
+
+def _decisions(result: DynamicsResult) -> Section | None:
+    found = (tables.counts(result.summary), tables.refusals(result.records), tables.decisions(result.records[0]))
+    listed = tuple(one for one in found if one is not None)
+    if not listed:
+        return None
+    words = "What was begun is done, refused or aborted later; some things are done at once."
+    return Section("decisions", "What was decided, and refused", "Decisions", words, tables=listed)
+
+
+def _cost(result: DynamicsResult) -> Section | None:
+    priced = result.summary["hosts_in_use"]["cost_usd"] is not None
+    if not priced and result.system.asked.manager is None:
+        return None  # all hosts for all of the time
+    words = "" if priced else "The file gives hosts no price: what they are in use for is counted instead."
+    return Section("cost", "What it costs", "Cost", words, tables=(tables.cost(result.summary),))

@@ -1,0 +1,184 @@
+"""The page of a failure log: how long hosts stay up and are repaired, beside the laws fitted to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from analysis.failure_logs.lifetimes import LAWS, Fit, seen_survival, survival_of, verdict
+from analysis.report.colours import styles
+from analysis.report.content import Fact, ReportContent
+from analysis.report.figure import SHARE, Figure, Spec, header, plain_list
+from analysis.report.page import render_page
+from analysis.report.scales import long_time_ticks
+from analysis.report.section import Section
+from analysis.report.tables import Table
+from analysis.report.text import plain
+from models import display
+from models.reliability.failure_log import Spans
+from scenarios.pages.content import versions
+from scenarios.reliability.failure_logs import FailureAnswer, document
+
+_POINTS = 300
+_TINY = 1e-12  # chances below are not told apart
+_MOST_HOSTS = 1000
+DOUBTFUL = 0.01  # p below which hosts are said to differ
+_FIFTHS = {"tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1], "ticktext": [display.share(k / 5) for k in range(6)]}
+_DASHES = ("dash", "dot", "dashdot", "longdash")
+_ASSUMPTIONS = (
+    "Hosts are watched in the window that the log or `--begin` and `--end` give; without these it begins with the "
+    "first record and ends with the last.",
+    "A host is as new when it begins to be watched, and after each repair.",
+    "`p` is from a parametric bootstrap that draws the same hosts and windows, and fits again; all hosts have one law.",
+    "The interval of the MTTF takes failures for a Poisson process.",
+)
+
+
+def failures_page(found: FailureAnswer, *, command: str = "") -> str:
+    """The page as HTML."""
+    said = document(found, hosts=False)
+    records, bad = said["records"], sum(said["records"]["bad"].values())
+    up, repair = found.log.up_times(), found.log.repair_times()
+    sections = [
+        _laws("up", "Up times", "From being up until the failure.", up, found.up),
+        _laws("repair", "Repair times", "From the failure until the host is up again.", repair, found.repair),
+        Section("hosts", "Hosts", "Hosts", words=hosts_differ(found), tables=(_hosts(found),)),
+    ]
+    low, high = found.mttf_interval_s
+    content = ReportContent(
+        title=f"Failures in {', '.join(found.files)}",
+        question="How often do hosts fail, how long are they down, and by which laws?",
+        facts=(
+            Fact("watched", f"{said['window']['begin'][:10]} to {said['window']['end'][:10]}"),
+            Fact("records used", f"{records['used']:,} of {records['read']:,}"),
+            *((Fact("bad records", f"{bad:,}"),) if bad else ()),
+            Fact("never failed", f"{said['hosts_without_failure']:,} of {said['hosts']:,} hosts"),
+            *((Fact("causes", _causes(said["causes"])),) if set(said["causes"]) - {"not given"} else ()),
+        ),
+        headline=(
+            Fact(
+                "mean up time (MTTF)",
+                display.duration(found.mttf_s),
+                note=f"95 %: {display.between(low, high)}",
+            ),
+            Fact("mean repair (MTTR)", display.duration(found.mttr_s), note=_interval(said["mttr_interval_s"])),
+            Fact("unavailability", display.share(found.unavailability), note=f"{_year(found.unavailability)} a year"),
+            Fact(
+                "failures",
+                f"{found.log.failures:,}",
+                note=f"{display.number(said['failures_per_host_year'])} a year and host",
+            ),
+        ),
+        assumptions=_ASSUMPTIONS,
+        versions=versions(),
+        command=command,
+    )
+    return render_page(content, [section for section in sections if section.figures or section.tables])
+
+
+def hosts_differ(found: FailureAnswer) -> str:
+    """The sentence for hosts that do not fail alike; empty where nothing says so."""
+    spread = found.spread
+    if spread.p is None or spread.p >= DOUBTFUL:
+        return ""
+    chance = f"= {display.number(spread.p, 1)}" if spread.p >= _TINY else f"< {display.number(_TINY)}"
+    return (
+        f"Hosts differ: failures by host spread {display.number(spread.ratio)} times as much as they would with equal "
+        f"hosts (p {chance}), so one MTTF for all is a mean, and its interval too narrow."
+    )
+
+
+def _interval(ends: Sequence[float] | None) -> str:
+    return "" if ends is None else f"95 %: {display.between(ends[0], ends[1])}"
+
+
+def _year(share: float) -> str:
+    return display.duration(share * 365.25 * 86_400)
+
+
+def _causes(count: Mapping[str, int]) -> str:
+    shown = sorted(count.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{plain(name)} {n:,}" for name, n in shown[:8])
+
+
+def _laws(name: str, title: str, words: str, spans: Spans, laws: Sequence[Fit]) -> Section:
+    if not laws:
+        return Section(name, title, title, words=words)
+    heads = ("law", "parameters", "mean", "AIC", "distance", "p", "at 5 %")
+    rows = tuple(
+        (
+            fit.law,
+            ", ".join(_parameter(*pair) for pair in fit.parameters.items()),
+            display.duration(fit.mean_s),
+            display.number(fit.aic, 6),
+            display.share(fit.distance),
+            display.number(fit.p, 2),
+            {True: "rejected", False: "not rejected", None: display.NONE}[fit.rejected],
+        )
+        for fit in laws
+    )
+    table = Table(f"{name}-laws", f"Laws of {title.lower()}", heads, rows, (False, False, *(True,) * 5), marked=0)
+    return Section(name, title, title, words=words, figures=(_figure(name, title, spans, laws),), tables=(table,))
+
+
+def _parameter(name: str, value: float) -> str:
+    return f"{name.removesuffix('_s')} {(display.duration if name.endswith('_s') else display.number)(value)}"
+
+
+def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:
+    """Which share is longer than each time: what was seen, and every law."""
+    at, seen = seen_survival(spans)
+    chosen = np.unique(np.linspace(0, at.size - 1, min(at.size, _POINTS)).astype(int))
+    at, seen = at[chosen], seen[chosen]
+    curves = [(fit.law, survival_of(fit, at)) for fit in laws]
+    data: list[Spec] = [_line("seen", at, seen, "var:--ink", "solid", "hv")]
+    drawn = styles(LAWS)  # in their order, not by which fits best: on both figures a law has the same colour
+    data += [_line(law, at, share, drawn[law].colour, _DASHES[LAWS.index(law)], "linear") for law, share in curves]
+    layout: Spec = {
+        "xaxis": {
+            "title": {"text": "time (log scale)"},
+            "type": "log",
+            **long_time_ticks(),
+            "unifiedhovertitle": header("s"),
+        },
+        "yaxis": {"title": {"text": "share that is longer"}, "range": [0, 1.02], **_FIFTHS},
+        "hovermode": "x unified",
+    }
+    few = np.unique(np.linspace(0, at.size - 1, min(at.size, 24)).astype(int)).tolist()
+    rows = tuple(
+        (display.duration(float(at[k])), display.share(seen[k]), *(display.share(share[k]) for _, share in curves))
+        for k in few
+    )
+    heads = ("longer than", "seen", *(law for law, _ in curves))
+    return Figure(
+        f"{name}-curve", f"{title}: which share is longer", verdict(title, laws), data, layout, 400, heads, rows
+    )
+
+
+def _line(name: str, at: np.ndarray, share: np.ndarray, colour: str, dash: str, shape: str) -> Spec:
+    return {
+        "type": "scatter", "mode": "lines", "name": name, "x": plain_list(at), "y": plain_list(share),
+        "line": {"color": colour, "width": 2, "dash": dash, "shape": shape}, "hovertemplate": SHARE,
+    }  # fmt: skip
+
+
+def _hosts(found: FailureAnswer) -> Table:
+    log = found.log
+    order = sorted(range(len(log.hosts)), key=lambda host: (-log.down_s_of[host], log.hosts[host]))
+    rows = tuple(
+        (
+            plain(log.hosts[host]),
+            f"{int(log.failures_of[host]):,}",
+            display.duration(float(log.down_s_of[host])),
+            display.duration(float(log.up_s_of[host])),
+        )
+        for host in order[:_MOST_HOSTS]
+    )
+    note = f"The first {_MOST_HOSTS:,} of {len(order):,} rows." if len(order) > _MOST_HOSTS else ""
+    heads = ("host", "failures", "down", "up")
+    facets = tuple("failed" if int(log.failures_of[host]) else "never failed" for host in order[:_MOST_HOSTS])
+    return Table(
+        "hosts-down", "Hosts, those that were down longest first", heads, rows, (False, True, True, True),
+        note=note, facet="host", facets=facets,
+    )  # fmt: skip

@@ -1,0 +1,251 @@
+"""The page of a sizing: the plan, what every availability costs, and why no cheaper plan does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from analysis.report.colours import style
+from analysis.report.content import Fact, ReportContent
+from analysis.report.figure import Figure, Spec, reading
+from analysis.report.page import render_page
+from analysis.report.scales import share_ticks
+from analysis.report.section import Section
+from analysis.report.tables import Table
+from analysis.report.text import NONE, plain
+from models import display
+from models.planning.sizing.answer import CurvePoint, Judged
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.solution import Status
+from models.reliability.times import downtime_s
+from scenarios.pages.content import versions
+from scenarios.planning.sizing import (
+    SizingAnswer,
+    amount,
+    causes,
+    cost_text,
+    cost_unit,
+    down_text,
+    part_text,
+    recovery_asked,
+    recovery_figures,
+    serving_text,
+)
+
+_MOST_ROWS = 1000
+_INTERVALS = (
+    "Time down is at the interval beside it: of the chosen plan the one to use, of others the best one found. The last "
+    "column is a bound that is proven for every interval."
+)
+_MEANING = {
+    "too few hosts": "too few hosts up for the work, and catching up after that",
+    "hosts too full": "hosts with more units than they have room for",
+    "recoveries": "recoveries from checkpoints, catching up included",
+    "take-overs": "take-overs by other copies",
+}
+_ASSUMPTIONS = (
+    "The system is down while it does not serve or is behind: a recovery ends when the work that piled up is done. "
+    "A month has 30.44 days.",
+    "Hosts are alike and fail independently; times to failure, repairs, take-overs, rebuilds and recoveries are "
+    "exponential with the means given.",
+    "Tasks are many and spread evenly over the hosts that are up, unless units are given.",
+    "All figures are computed from formulas and Markov chains; nothing is sampled.",
+)
+_UNITS = "Units stay where recoveries put them: figures marked ≤ are upper bounds for wherever that is."
+
+
+def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
+    """Return the page as HTML."""
+    problem = found.problem
+    units = () if problem.asked.units is None else (_UNITS,)
+    sections = [
+        Section("plan", "What the plan gives", "Plan", tables=_plan(found)),
+        Section("curve", "What an availability costs", "Curve", figures=_curves(found)),
+        Section("cheaper", *_proof(found), tables=_tables(found)),
+    ]
+    content = ReportContent(
+        title=problem.asked.name or "Sizing",
+        question="Which is the cheapest system that meets its targets?",
+        facts=(
+            Fact("availability asked", _asked(problem)),
+            Fact("recovery asked", recovery_asked(problem)),
+            Fact("a host fails after", display.duration(problem.mttf_s)),
+            Fact("and is down for", display.duration(problem.mttr_s)),
+        ),
+        headline=_headline(found),
+        assumptions=(*_ASSUMPTIONS, *units, *found.notes),
+        versions=versions(),
+        command=command,
+    )
+    return render_page(content, [one for one in sections if one.figures or one.tables])
+
+
+def _proof(found: SizingAnswer) -> tuple[str, str]:
+    """Return title and short title of the section of all plans."""
+    if found.plan.chosen is None:
+        return "Why nothing meets the target", "Why"
+    return "Why nothing cheaper will do", "Cheaper"
+
+
+def _asked(problem: SizingProblem) -> str:
+    return display.exact(problem.asked.target.availability)
+
+
+def _headline(found: SizingAnswer) -> tuple[Fact, ...]:
+    plan, at, problem = found.plan, found.plan.figures, found.problem
+    if plan.chosen is None or at is None:
+        why = "" if plan.possible is None else f"{_together(plan.possible.plan)}: {plan.possible.why}"
+        nothing = "nothing meets the target"
+        if plan.status is Status.UNKNOWN:
+            nothing = "nothing is certain to meet the target"
+        return (Fact("plan", nothing, good=False, note=why or plan.note),)
+    recovery = recovery_figures(problem, plan.chosen.plan, at)[-1]
+    down = f"down {down_text(at)} a month, {display.duration(problem.allowed_down_s)} allowed"
+    return (
+        Fact("plan", _together(plan.chosen.plan), good=True, note=f"{plan.status}: {plan.note}"),
+        Fact("checkpoint every", display.duration(at.interval_s), note=plan.interval_note),
+        Fact("cost", _cost(found, plan.objective)),
+        Fact("availability", serving_text(at), note=down),
+        Fact(
+            f"recovery, {recovery.loss}",
+            display.duration(at.promised_recovery_s),
+            note=f"{display.share(problem.asked.target.recovery_share, 6)} within that, {recovery.by}",
+        ),
+    )
+
+
+def _together(plan: SystemPlan) -> str:
+    """Return the plan with spaces between number and noun that do not break."""
+    return plan.text.replace(" ", "\u00a0").replace(",\u00a0", ", ")
+
+
+def _plan(found: SizingAnswer) -> tuple[Table, ...]:
+    """Return where the time down comes from, and how long recoveries take."""
+    plan, at, problem = found.plan, found.plan.figures, found.problem
+    if plan.chosen is None or at is None:
+        return ()
+    down = [
+        (cause, _MEANING[cause], part_text(at, share, display.share), part_text(at, downtime_s(share)))
+        for cause, share in causes(problem, at)
+        if share
+    ]
+    total = ("in all", "", part_text(at, at.unavailability, display.share), down_text(at))
+    recovery = [
+        (one.loss, one.by, one.figure, display.duration(one.seconds))
+        for one in recovery_figures(problem, plan.chosen.plan, at)
+    ]
+    asked = "" if problem.asked.target.recovery_s is None else f"Asked: {recovery_asked(problem)}."
+    heads = ("cause", "meaning", "share of the time", "a month")
+    return (
+        Table("down", "Time down", heads, (*down, total), (False, False, True, True), marked=len(down), prose=1),
+        Table("recovery", "Recovery with all hosts up before", ("loss", "recovery", "figure", "time"),
+              tuple(recovery), (False, False, False, True), note=asked, prose=1),
+    )  # fmt: skip
+
+
+def _cost(found: SizingAnswer, cost: float | None) -> str:
+    return NONE if cost is None else f"{cost_text(found.problem, cost)} {cost_unit(found.problem)}"
+
+
+def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
+    """Return the cost of an availability, as steps that are never below what it costs."""
+    points = [point for point in found.plan.curve if point.cost is not None]
+    if not points:
+        return ()
+    asked = found.problem.allowed
+    at, cost = [point.allowed for point in points], [_number(found, point) for point in points]
+    data: list[Spec] = [
+        {
+            "type": "scatter", "mode": "lines+markers", "name": "cheapest", "x": at, "y": cost,
+            "line": {"color": style(0).colour, "width": 2, "shape": "vh"}, "marker": {"size": 7},
+            "hovertemplate": reading("y", cost_unit(found.problem), cost),
+        }
+    ]  # fmt: skip
+    data += [
+        {
+            "type": "scatter", "mode": "markers", "name": "asked", "x": [allowed], "y": [y],
+            "marker": {"size": 13, "symbol": "diamond-open", "color": "var:--ink"}, "hoverinfo": "skip",
+        }
+        for allowed, y in zip(at, cost, strict=True)
+        if allowed == asked
+    ]  # fmt: skip
+    layout: Spec = {
+        "xaxis": {
+            "title": {"text": "share of the time that may be down (log scale)"},
+            "type": "log", "autorange": "reversed", **share_ticks(min(at), max(at)),
+            "unifiedhovertitle": {"text": "down %{x:.3~p} of the time"},
+        },
+        "yaxis": {"title": {"text": f"cost [{cost_unit(found.problem)}]"}, "rangemode": "tozero"},
+        "hovermode": "x unified",
+    }  # fmt: skip
+    heads = (
+        "availability",
+        "allowed a month",
+        "cheapest plan",
+        "checkpoint every",
+        "down a month",
+        "cost",
+        "proven cost",
+    )
+    rows = tuple(_curve_row(found, point) for point in found.plan.curve)
+    return (Figure("cost", "Cost of an availability", _caption(found), data, layout, 400, heads, rows),)
+
+
+def _number(found: SizingAnswer, point: CurvePoint) -> float:
+    return amount(found.problem, point.cost) or 0.0
+
+
+def _caption(found: SizingAnswer) -> str:
+    least = "proven to be the cheapest" if found.problem.asked.units is None else "the cheapest that surely meets it"
+    caption = f"Each point is a plan, {least}, at the checkpoint interval to use for that availability. "
+    caption += "Between two points the line shows the cost of the stricter one."
+    beyond = sum(point.cost is None for point in found.plan.curve)
+    return (
+        f"{caption} No plan within the limits surely meets the {beyond} strictest of the table." if beyond else caption
+    )
+
+
+def _curve_row(found: SizingAnswer, point: CurvePoint) -> tuple[str, ...]:
+    at = point.at
+    return (
+        display.availability(point.allowed, 10),
+        display.duration(point.allowed_down_s),
+        NONE if point.plan is None else point.plan.text,
+        NONE if at is None else display.duration(at.interval_s),
+        NONE if at is None else down_text(at),
+        _cost(found, point.cost),
+        NONE if point.bound is None else f"≥ {_cost(found, point.bound)}",
+    )
+
+
+def _tables(found: SizingAnswer) -> tuple[Table, ...]:
+    plan = found.plan
+    tables = [_table(found, "one-less", "One unit less", plan.next_cheaper)] if plan.next_cheaper else []
+    if plan.possible is not None:
+        tables.append(_table(found, "possible", "The best that is possible", (plan.possible,)))
+    judged = _table(found, "judged", "Every plan that was judged", plan.judged[::-1])  # the closest ones first
+    return (*tables, judged if plan.chosen is None else replace(judged, marked=0))
+
+
+def _table(found: SizingAnswer, name: str, title: str, judged: Sequence[Judged]) -> Table:
+    heads = ("plan", "verdict", "why", "cost", "checkpoint every", "down a month", "at any interval")
+    rows = tuple(
+        (
+            one.plan.text,
+            one.verdict.value,
+            plain(one.why),
+            _cost(found, one.cost),
+            NONE if one.at is None else display.duration(one.at.interval_s),
+            NONE if one.at is None else down_text(one.at),
+            display.at_least(one.least_down_s),
+        )
+        for one in judged[:_MOST_ROWS]
+    )
+    note = _INTERVALS if name == "judged" else ""
+    note += (
+        f" The first {display.count(_MOST_ROWS)} of {display.count(len(judged), 'row')}."
+        if len(judged) > _MOST_ROWS
+        else ""
+    )
+    return Table(name, title, heads, rows, (False, False, False, True, True, True, True), note=note.strip(), prose=2,
+                 facet="verdict", facets=tuple(one.verdict.value for one in judged[:_MOST_ROWS]))  # fmt: skip

@@ -1,0 +1,127 @@
+"""What the report of a study shows beside that of its run: methods of allocation, their reasons, and assumptions."""
+
+from __future__ import annotations
+
+from analysis.comparison import mean_over
+from analysis.report import text
+from analysis.report.content import AllocationRow, Correlation, Fact, Reason
+from models import display
+from models.correlation import pearson
+from models.scenario.workload import ProfileRate
+from optimizer.common.reasons import reasons
+from scenarios.pages.designs import DesignRuns, design_runs
+from scenarios.planning.checkpoints import PlannedAllocation
+from scenarios.planning.group_loads import GroupLoads
+from scenarios.studies.findings import ASSISTED, P99, PAUSE, RECOVERY, USEABLE, differences, replications_of
+from scenarios.studies.study import Study, profiled_source
+
+_SHOWN_REASONS = 6
+_HEADLINE = (  # measure, what it is called, how it is written, whether more of it is better
+    (USEABLE, "useable checkpoints", text.share, True),
+    (ASSISTED, "assisted moves", text.share, True),
+    (PAUSE, "mean pause of a move", text.seconds, False),
+    (P99, "99 % of tuples within", text.seconds, False),
+)
+
+
+def correlation(loads: GroupLoads) -> Correlation:
+    """How the loads of key groups move together while plans are made."""
+    blocks: dict[str, int] = {}
+    for operator in loads.operators:
+        blocks[operator] = blocks.get(operator, 0) + 1
+    return Correlation(pearson(loads.load[:, : loads.training]), tuple(blocks.items()))
+
+
+def allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
+    """What a method reached, in its plan and in the runs of its design, where it has one."""
+    assert one.plan.assignment is not None
+    design = study.design_of(one.method)
+    worth = {} if design is None else replications_of(design)
+    return AllocationRow(
+        one.method,
+        str(one.plan.status),
+        one.plan.objective,
+        one.plan.bound,
+        one.plan.gap,
+        one.useable.useable_share,
+        one.useable.assisted_share,
+        float(one.problem.node_loads(one.plan.assignment).max()),
+        mean_over(worth, RECOVERY).mean,
+        mean_over(worth, P99).mean,
+        used=one.method == study.method,
+    )
+
+
+def facts(study: Study) -> tuple[Fact, ...]:
+    """How much is compared, and which design the rest of the page is about."""
+    other, runs = study.design_of(study.method), study.sweep.plan.scenario.replications
+    shown = () if other is None else (Fact("shown in full", f"{other.label}, first run"),)
+    return (Fact("compared", f"{len(study.designs)} designs, {runs} run{'s' if runs > 1 else ''} each"), *shown)
+
+
+def headline(study: Study) -> tuple[Fact, ...]:
+    """What the design that is looked at in full came to, beside the first one; nothing where they are one."""
+    first, other = study.designs[0], study.design_of(study.method)
+    if other is None or other is first:
+        return ()
+    facts = []
+    found = differences(study, first, other)
+    for measure, label, written, more_is_better in _HEADLINE:
+        one = found[measure]
+        if one.first.mean is None or one.second.mean is None:
+            continue
+        better = {"higher": more_is_better, "lower": not more_is_better}.get(one.shown)
+        unclear = " (may be chance)" if better is None and one.shown != "equal" else ""
+        facts.append(
+            Fact(label, written(one.second.mean), better, f"{first.label}: {written(one.first.mean)}{unclear}")
+        )
+    return tuple(facts)
+
+
+def compared(study: Study) -> list[DesignRuns]:
+    """The designs of the study, to be set beside each other."""
+    failed = [row.point for row in study.sweep.failed]
+    return [
+        design_runs(
+            one.label, one.allocation, one.protocol, [run.summary for run in one.runs], failed=failed.count(one.point)
+        )
+        for one in study.designs
+    ]
+
+
+def chosen_reasons(chosen: PlannedAllocation, loads: GroupLoads) -> tuple[Reason, ...]:
+    """The choices with the most at stake: where the next best host would have cost most."""
+    rows = [row for row in reasons(chosen.problem, chosen.plan) if row.alternatives]
+    rows.sort(key=lambda row: (-row.alternatives[0].costs_more, row.checkpoint))
+    found = []
+    for row in rows[:_SHOWN_REASONS]:
+        operator, group = loads.names[row.checkpoint]
+        why = "; ".join(f"{loads.hosts[other.node]}: {other.why_not}" for other in row.alternatives)
+        found.append(Reason(f"{operator}[{group}]", loads.hosts[row.node], why))
+    return tuple(found)
+
+
+def study_assumptions(study: Study) -> tuple[str, ...]:
+    """How the study maps the records onto a run."""
+    scenario, loads = study.scenario, study.loads
+    rate = scenario.workload[profiled_source(scenario)].rate
+    assert isinstance(rate, ProfileRate)
+    weight, copies = rate.mean_per_s * rate.span_s / study.profile.counts[0].sum(), study.profile.copies
+    volume = "One copy" if copies == 1 else f"{copies} copies, each with key groups of its own,"
+    known = f"the first {loads.training} of {loads.load.shape[1]} windows"
+    if rate.begin_s:
+        known = f"the {loads.training} windows before the run"
+    return (
+        f"{volume} of the recorded volume: the year of flights is mapped onto {display.duration(rate.span_s)}, and "
+        f"each flight stands for {display.number(weight)} tuples. The run begins at {display.instant(rate.begin_s)} "
+        f"and takes {display.duration(scenario.duration_s)}.",
+        "A tuple is late, or has been in the air, with the probability measured over the whole year; in the load "
+        "statistics that plans are made of, each hour and key group has its own counts.",
+        f"Correlations and loads come from {known}, of {display.duration(loads.window_s)} each; useable and assisted "
+        f"shares of a "
+        "plan are judged on the rest, from the same placement in every window, with a threshold of "
+        f"{display.number(scenario.elasticity.high, 6)}.",
+        "A checkpoint is useable if its key group is on an overloaded host and would fit on the checkpoint's host."
+        + ("" if scenario.migrates else " Key groups are not moved during the run: only a crash moves them."),
+        "Operator 4 reads samples at a constant rate, whatever the load of the flights.",
+    )

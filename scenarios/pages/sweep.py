@@ -1,0 +1,86 @@
+"""What the page of a sweep shows: its designs beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from analysis.report import render_report
+from analysis.report.content import Fact, ReportContent
+from models.errors import InputError
+from models.scenario.description import Scenario
+from scenarios.files.write_once import write_text
+from scenarios.pages.content import versions
+from scenarios.pages.designs import DesignRuns, designs
+from scenarios.sweeps.answer import sweep_answer
+from scenarios.sweeps.sweep import SweepResult
+
+REPORT = "report.html"
+
+
+def sweep_content(result: SweepResult, *, command: str = "") -> ReportContent:
+    """The page of a sweep: every design with the intervals over its replications."""
+    plan = result.plan
+    given = runs_of_designs(result)
+    facts = [
+        Fact("designs", str(len(plan.points))),
+        Fact("replications of each", str(plan.scenario.replications)),
+        Fact("varied", ", ".join(plan.scenario.sweep) or "nothing"),
+    ]
+    headline = []
+    if result.failed:
+        headline = [Fact("runs that failed", f"{len(result.failed)} of {len(result.rows)}", False, "see the table")]
+    return ReportContent(
+        answer=sweep_answer(given),
+        title=plan.scenario.name or "A sweep",
+        question=f"Which of {len(plan.points)} designs does best, and what does it cost?",
+        facts=tuple(facts),
+        headline=tuple(headline),
+        designs=designs(given),
+        versions=versions(),
+        seed=plan.scenario.seed,
+        command=command,
+    )
+
+
+def write_page(result: SweepResult, *, command: str) -> Path:
+    """The page beside the runs of the sweep; one of an earlier attempt is replaced."""
+    page = result.directory / REPORT
+    text = render_report(sweep_content(result, command=command))
+    write_text(page, text, force=True)
+    return page
+
+
+def runs_of_designs(result: SweepResult) -> list[DesignRuns]:
+    """Return the runs of each design, by number."""
+    return [_runs(result, number) for number in range(len(result.plan.points))]
+
+
+def _runs(result: SweepResult, number: int) -> DesignRuns:
+    point = result.plan.points[number]
+    scenario = _scenario(result, number)
+    metrics = result.replications(number)
+    failed = sum(row.point == number for row in result.failed)
+    return DesignRuns(
+        ", ".join(f"{_short(path, point.settings)} {value}" for path, value in point.settings.items()) or "as it is",
+        str(scenario.fault_tolerance.allocation) if scenario else "",
+        scenario.elasticity.protocol if scenario and scenario.elasticity.policy != "none" else "",
+        tuple(metrics[replication] for replication in sorted(metrics)),
+        scenario.duration_s - scenario.warmup_s if scenario else 0.0,
+        failed,
+        tuple((scenario.seed if scenario else 0, replication) for replication in sorted(metrics)),
+    )
+
+
+def _scenario(result: SweepResult, number: int) -> Scenario | None:
+    """The scenario of a design; None where its values do not fit together, so that its runs failed."""
+    try:
+        return result.plan.points[number].of(result.plan.scenario)
+    except InputError:
+        return None
+
+
+def _short(path: str, settings: Mapping[str, object]) -> str:
+    """The last word of a path, or the whole where another setting ends with the same word."""
+    last = path.rpartition(".")[2]
+    return last if sum(other.rpartition(".")[2] == last for other in settings) == 1 else path

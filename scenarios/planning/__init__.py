@@ -1,0 +1,1 @@
+"""Files of planning problems and plans, and plans for a scenario."""

@@ -1,0 +1,214 @@
+"""Answers what size a system must have: reads the file and the failure log it names, and writes the document."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from models import display
+from models.errors import InputError, named
+from models.planning.sizing.answer import Judged, PlanFigures, SizingPlan
+from models.planning.sizing.description import Sizing, sizing_from
+from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.solution import Status
+from models.reliability.times import mostly_down
+from models.units import in_unit
+from optimizer.sizing import solve
+from scenarios.files.json import read_json
+from scenarios.files.scenario import tables_of
+from scenarios.reliability.failure_logs import read_kept
+
+EXIT = {Status.INFEASIBLE: 3, Status.UNKNOWN: 4}
+_SHORTEST_UP = 1e-3  # MTTF over MTTR below which no question of availability is meant
+
+
+@dataclass(frozen=True, eq=False)
+class SizingAnswer:
+    """The problem, with MTTF and MTTR perhaps from a log, and its plan."""
+
+    problem: SizingProblem
+    plan: SizingPlan
+    notes: tuple[str, ...] = ()
+
+
+def read_sizing(path: str | Path) -> tuple[SizingProblem, tuple[str, ...]]:
+    """The problem in a .toml or .json file, and what a log in it lets doubt; raises InputError with all its faults."""
+    path = Path(path)
+    if path.suffix not in (".toml", ".json"):
+        raise InputError.at("file", path.name, "must end in .toml or .json")
+    asked = sizing_from(read_json(path) if path.suffix == ".json" else tables_of(path, "sizing"))
+    return problem_of(asked, path.parent)
+
+
+def warnings(problem: SizingProblem) -> list[str]:
+    """Return what is legal and probably not meant: hosts that are down for most of the time."""
+    ways = ("mttf_s", "mtbf_s", "per_day", "per_year", "afr", "log")
+    given = next(name for name in ways if getattr(problem.asked.failures, name) is not None)
+    return [*mostly_down(f"failures.{given.removesuffix('_s')}", problem.mttf_s, problem.mttr_s)]
+
+
+def problem_of(asked: Sizing, folder: Path) -> tuple[SizingProblem, tuple[str, ...]]:
+    """The question in numbers; `folder` is where the path of a log starts from."""
+    said, kept, notes = asked.failures, None, []
+    if said.log is not None:
+        with named("failures.log"):
+            kept = read_kept(folder / said.log)
+        notes = kept.doubts()
+    mttf_s = asked.mttf_s if kept is None else kept.mttf_s
+    mttr_s = said.mttr_s if said.mttr_s is not None or kept is None else kept.mttr_s
+    if mttf_s is None:
+        raise InputError.at("failures.log", said.log, "has no failure: its MTTF is not known")
+    if mttr_s is None:
+        raise InputError.at("failures.log", said.log, "has no repair that ended", "say failures.mttr beside it")
+    if mttf_s < _SHORTEST_UP * mttr_s:
+        most = display.number(1 / _SHORTEST_UP)
+        raise InputError.at("failures.mttr", mttr_s, f"must be at most {most} times the MTTF")
+    return SizingProblem(asked, mttf_s, mttr_s), tuple(notes)
+
+
+def answer(path: str | Path, *, curve: bool = True, talk: Callable[[str], None] = lambda text: None) -> SizingAnswer:
+    """The cheapest system that the file asks for, or the best that is possible; raises InputError."""
+    problem, notes = read_sizing(path)
+    every = len(problem.plans())
+    plan = solve(problem, curve=curve, on_plan=lambda number: talk(f"plan {number + 1} of at most {every}"))
+    return SizingAnswer(problem, plan, notes)
+
+
+def document(found: SizingAnswer) -> dict[str, Any]:
+    """The answer as one JSON document; costs in USD/h, or in hosts where these have no price."""
+    problem, plan = found.problem, found.plan
+    return {
+        "name": problem.asked.name,
+        "status": plan.status.value,
+        "cost": amount(problem, plan.objective),
+        "bound": amount(problem, plan.bound),
+        "cost_unit": cost_unit(problem),
+        "note": plan.note,
+        "notes": list(found.notes),
+        "mttf_s": problem.mttf_s,
+        "mttr_s": problem.mttr_s,
+        "load": problem.asked.load,
+        "target": {
+            "availability": problem.asked.target.availability,
+            "allowed_s_per_month": problem.allowed_down_s,
+            "recovery_s": problem.asked.target.recovery_s,
+            "recovery_share": problem.asked.target.recovery_share,
+        },
+        "plan": None if plan.chosen is None else asdict(plan.chosen.plan),
+        "at": _figures(plan.figures),
+        "interval_decided_by": plan.interval_note or None,
+        "next_cheaper": [_judged(problem, one) for one in plan.next_cheaper],
+        "possible": None if plan.possible is None else _judged(problem, plan.possible),
+        "judged": [_judged(problem, one) for one in plan.judged],
+        "curve": [
+            {
+                "allowed_unavailability": point.allowed,
+                "allowed_s_per_month": point.allowed_down_s,
+                "cost": amount(problem, point.cost),
+                "bound": amount(problem, point.bound),
+                "plan": None if point.plan is None else asdict(point.plan),
+                "at": _figures(point.at),
+            }
+            for point in plan.curve
+        ],
+    }
+
+
+def _figures(at: PlanFigures | None) -> dict[str, Any] | None:
+    """Return all figures of a plan at an interval; times without a bound are null, as JSON has no infinity."""
+    if at is None:
+        return None
+    said = {name: None if value == math.inf else value for name, value in asdict(at).items()}
+    return said | {
+        "availability": at.availability,
+        "down_s_per_month": at.down_s,
+        "down_s_per_month_at_least": at.down_at_least_s,
+    }
+
+
+def _judged(problem: SizingProblem, one: Judged) -> dict[str, Any]:
+    return {
+        "plan": asdict(one.plan),
+        "cost": amount(problem, one.cost),
+        "verdict": one.verdict.value,
+        "why": one.why,
+        "least": one.least,
+        "least_s_per_month": one.least_down_s,
+        "at": _figures(one.at),
+        "shortest_recovery_s": one.shortest_recovery_s,
+    }
+
+
+def down_text(at: PlanFigures) -> str:
+    """Return the time down in a month: both proven ends where it is not known exactly."""
+    return display.duration(at.down_s) if at.down_at_least_s is None else display.between(at.down_at_least_s, at.down_s)
+
+
+def serving_text(at: PlanFigures) -> str:
+    """Return the availability; where it is not known exactly, what it is at least."""
+    if at.unavailability_at_least is None:
+        return display.availability(at.unavailability)
+    return f"≥ {display.availability(at.unavailability, rounding='up')}"
+
+
+def part_text(at: PlanFigures, value: float, form: display.Form = display.duration) -> str:
+    """Return one of the figures that are upper bounds where the time down is one."""
+    return form(value) if at.down_at_least_s is None else display.at_most(value, form)
+
+
+def cost_text(problem: SizingProblem, cost: float | None) -> str:
+    """Return a cost as a number of `cost_unit`."""
+    return display.money(amount(problem, cost))
+
+
+def causes(problem: SizingProblem, at: PlanFigures) -> tuple[tuple[str, float], ...]:
+    """Return each cause of time down with its share of all time; the shares sum to the unavailability."""
+    full = "too few hosts" if problem.asked.units is None else "hosts too full"
+    return (full, at.standing), ("recoveries", at.recovering), ("take-overs", at.switching)
+
+
+@dataclass(frozen=True)
+class RecoveryFigure:
+    """One time of recovery [s]: after which loss, by what, and which figure of its law it is.
+
+    It is infinite where the work may have to wait for a repair, however long that takes.
+    """
+
+    loss: str
+    by: str
+    figure: str
+    seconds: float
+
+
+def recovery_figures(problem: SizingProblem, plan: SystemPlan, at: PlanFigures) -> tuple[RecoveryFigure, ...]:
+    """Return the times of recovery of a system that was whole; the target is asked of the loss named last."""
+    copies, share = problem.asked.copies, problem.asked.target.recovery_share
+    lost = "one host lost" if plan.copies == 1 else "all copies lost"
+    times = {"mean": at.mean_recovery_s, f"{display.share(share, 6)} within": at.promised_recovery_s}
+    times |= {"longest": at.worst_recovery_s}
+    found = [RecoveryFigure(lost, "from the checkpoint", *one) for one in times.items() if one[0] != "100 % within"]
+    if plan.copies > 1:
+        by = f"take-over, {display.share(copies.coverage, 6)} of cases"
+        found.insert(0, RecoveryFigure("one host lost", by, "mean", copies.take_over_s))
+    return tuple(found)
+
+
+def recovery_asked(problem: SizingProblem) -> str:
+    """Return the recovery target as text; a dash where there is none."""
+    target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
+    return display.duration(target) + ("" if share == 1 or target is None else f" for {display.share(share, 6)}")
+
+
+def cost_unit(problem: SizingProblem) -> str:
+    """What costs are counted in."""
+    return "hosts" if problem.asked.hosts.price_per_s is None else "USD/h"
+
+
+def amount(problem: SizingProblem, cost: float | None) -> float | None:
+    """Return a cost in `cost_unit`: the sum of the prices as they are written, without what floats add to it."""
+    if cost is None or problem.asked.hosts.price_per_s is None:
+        return cost
+    return in_unit(cost, "USD/s", "USD/h")

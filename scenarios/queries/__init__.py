@@ -1,0 +1,1 @@
+"""Files of queries, their language and templates, and plans of their replicas."""

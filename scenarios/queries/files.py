@@ -1,0 +1,60 @@
+"""Files of queries: TOML text to queries, the graph that they share, and the rates of its streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.checked_arrays import FloatArray
+from models.errors import InputError
+from models.queries.description import QuerySet, query_set_from
+from models.queries.graph import QueryGraph
+from models.queries.loads import OperatorTable, table_of
+from models.queries.operators import Query
+from models.queries.reading import queries_from
+from scenarios.files.scenario import tables_of
+from scenarios.queries.language import compile_query
+from scenarios.queries.templates import workload
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedQueries:
+    """What a file says: its description, its queries, and the table of the operators that they share."""
+
+    asked: QuerySet
+    queries: tuple[Query, ...]
+    table: OperatorTable
+    rates: FloatArray
+    members: Mapping[str, Mapping[str, int]]  # query -> its name of an operator -> node of the table
+
+    @property
+    def load(self) -> FloatArray:
+        """CPUs that each operator takes, (n,)."""
+        return self.table.load(self.rates)
+
+    @property
+    def network(self) -> FloatArray:
+        """What each operator receives and sends [B/s], (n,)."""
+        return self.table.network(self.rates)
+
+
+def read_queries(path: str | Path) -> LoadedQueries:
+    """The queries of a TOML file; raises InputError with all its faults."""
+    path = Path(path)
+    if path.suffix != ".toml":
+        raise InputError.at("file", path.name, "must end in .toml")
+    return loaded(query_set_from(tables_of(path, "query")))
+
+
+def loaded(asked: QuerySet) -> LoadedQueries:
+    """The queries of a description, or those that its templates give; raises InputError."""
+    if asked.templates is not None:
+        made = workload(asked.templates, asked.templates.seed)
+        return LoadedQueries(asked, made.queries, made.table, made.rates, {})
+    queries = queries_from(asked, compile_query)
+    graph = QueryGraph(queries)
+    table = table_of(graph, {name: one.tuple_bytes for name, one in asked.streams.items()})
+    rates = table.rates({name: one.rate_per_s for name, one in asked.streams.items()})
+    members = {query: dict(graph.members(query)) for query in graph.queries}
+    return LoadedQueries(asked, queries, table, rates, members)

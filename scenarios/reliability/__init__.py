@@ -1,0 +1,1 @@
+"""Availability files and failure logs: answers by exact methods or sampling."""

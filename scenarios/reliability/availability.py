@@ -1,0 +1,383 @@
+"""Answers how often queries are broken: reads the file, lets exact methods or sampling find it, writes the document."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from models.checked_arrays import FloatArray
+from models.errors import InputError, named, raise_if_any
+from models.reliability.classes import broken_given_classes
+from models.reliability.cuts import Cuts, joint_cuts, query_cuts
+from models.reliability.description import Availability, availability_from, faults
+from models.reliability.exact import BOUNDS, some_broken, unavailability
+from models.reliability.factoring import TooManyNodes
+from models.reliability.law import broken_law
+from models.reliability.problem import Setting, domains_of, queries_of, settings_of
+from models.reliability.queries import Failures, Queries
+from models.reliability.repair import broken_given_down
+from models.reliability.single_points import fewest_down, single_points
+from models.reliability.times import downtime_s
+from models.seeds import seed_faults
+from scenarios.files.json import read_json
+from scenarios.files.scenario import tables_of
+from scenarios.reliability.failure_logs import read_kept
+from scenarios.reliability.sampling_time import SamplingTime
+
+if TYPE_CHECKING:
+    from sim.sampling.plain import Estimate, Sampled
+
+METHODS = ("auto", "exact", "sample", "strata", "weights")
+SHARES = (0.99, 0.95, 0.9)  # of queries that run: how likely it is that fewer do
+LEVELS = (0.9, 0.99, 0.999)  # how many queries run with this probability
+_WIDE = 1.01  # bounds further apart than that are worth sampling
+_TINY = 1e-9  # and as bounds they will do below that
+_LUMPED = "chain"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A probability between `low` and `high`, equal where it is exact; of a sampled one the estimate and interval."""
+
+    low: float
+    high: float
+    method: str
+    estimate: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The figure itself; None where there are only bounds."""
+        if self.estimate is not None:
+            return self.estimate
+        return self.low if self.low == self.high else None
+
+    def document(self) -> dict[str, Any]:
+        """As JSON has it, with seconds in a month."""
+        value = self.value
+        return {
+            "unavailability": value,
+            "low": self.low,
+            "high": self.high,
+            "down_s_per_month": None if value is None else downtime_s(value),
+            "method": self.method,
+        }
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is found for one setting. `short`: P(fewer than the share of queries run); `running`: share by level."""
+
+    label: str
+    p: float | None
+    queries: tuple[Figure, ...]
+    mean: Figure
+    some: Figure | None
+    short: dict[float, Figure]
+    running: dict[float, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """All lines, with the description that they are about."""
+
+    asked: Availability
+    lines: tuple[Line, ...]
+    target: float | None
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """The queries of which some setting does not show that they have the target."""
+        if self.target is None:
+            return ()
+        allowed = (1 - self.target) * (1 + 1e-12)
+        worst = np.max([[figure.high for figure in line.queries] for line in self.lines], axis=0)
+        return tuple(name for name, high in zip(self.asked.queries, worst.tolist(), strict=True) if high > allowed)
+
+
+def read_availability(path: str | Path) -> Availability:
+    """The description in a .toml or .json file; raises InputError with all its faults."""
+    return read_with_doubts(path)[0]
+
+
+def read_with_doubts(path: str | Path) -> tuple[Availability, tuple[str, ...]]:
+    """The same, and where a failure log that it names does not fit what is computed."""
+    path = Path(path)
+    if path.suffix not in (".toml", ".json"):
+        raise InputError.at("file", path.name, "must end in .toml or .json")
+    asked = availability_from(read_json(path) if path.suffix == ".json" else tables_of(path, "query set"))
+    return with_log(asked, path.parent)
+
+
+def with_log(asked: Availability, folder: Path) -> tuple[Availability, tuple[str, ...]]:
+    """The description with the times of the failure log that it names, and doubts; raises InputError for no times."""
+    times = asked.times
+    if times is None or times.log is None:
+        return asked, ()
+    with named("times.log"):
+        kept = read_kept(folder / times.log)
+    mttr_s = times.mttr_s if times.mttr_s is not None or times.day_s is not None else kept.mttr_s
+    if kept.mttf_s is None or (mttr_s is None and times.day_s is None):
+        raise InputError.at("times.log", times.log, "has no failure, or no repair that ended")
+    known = times.model_copy(update={"mttf_s": kept.mttf_s, "mttr_s": mttr_s, "log": None})
+    found = asked.model_copy(update={"times": known})
+    raise_if_any(faults(found))
+    return found, tuple(kept.doubts(times.crews is not None or times.day_s is not None or asked.standby is not None))
+
+
+def answer(
+    asked: Availability,
+    *,
+    p: Sequence[float] = (),
+    method: str = "auto",
+    runs: int = 1_000_000,
+    seed: int = 1,
+    workers: int = 1,
+    target: float | None = None,
+    talk: Callable[[str], None] = lambda text: None,
+) -> Answer:
+    """How often each query is broken in each setting.
+
+    `auto` is exact and samples what is left with wide bounds; `exact` leaves those; `sample`, `strata` and `weights`
+    only sample. `talk` hears how long many runs will take. Raises InputError.
+    """
+    if method not in METHODS:
+        raise InputError.at("--method", method, "must be " + ", ".join(METHODS[:-1]) + " or " + METHODS[-1])
+    target = asked.target if target is None else target
+    if target is not None and not 0 <= target <= 1:
+        raise InputError.at("--target", target, "must be between 0 and 1")
+    if not 1 <= runs <= 10**12:
+        raise InputError.at("--runs", runs, "must be between 1 and 1e12")
+    raise_if_any(seed_faults("--seed", seed))
+    if workers < 1:
+        raise InputError.at("--workers", workers, "must be at least 1")
+    queries, settings = queries_of(asked), settings_of(asked, p)
+
+    expected = SamplingTime(runs, len(settings), talk)
+
+    def sample(setting: Setting, by: str) -> Line:
+        expected.check(lambda few: _sampled(queries, setting, by, few, seed, workers))
+        return _sampled(queries, setting, by, runs, seed, workers)
+
+    if method in ("auto", "exact"):
+        lines = _exact(queries, settings)
+        if method == "auto":
+            lines = [_narrowed(one, setting, sample) for one, setting in zip(lines, settings, strict=True)]
+    else:
+        lines = [sample(setting, method) for setting in settings]
+    return Answer(asked, tuple(lines), target)
+
+
+def _exact(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
+    """One line for each setting; those that are alike in kind are found together, a whole curve at once."""
+    alike = [index for index, one in enumerate(settings) if one.is_independent]
+    found: dict[int, Line] = {}
+    for indices in [alike, *[[index] for index in range(len(settings)) if index not in alike]]:
+        if not indices:
+            continue
+        chosen = [settings[index] for index in indices]
+        if chosen[0].pair is not None:
+            found[indices[0]] = _paired(queries, chosen[0])
+        elif chosen[0].down is not None:
+            found[indices[0]] = _lumped(queries, chosen[0])
+        else:
+            found.update(zip(indices, _of_rows(queries, chosen), strict=True))
+    return [found[index] for index in range(len(settings))]
+
+
+def _of_rows(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
+    failures = _stacked([one.failures for one in settings])
+    each, some = unavailability(queries, failures), some_broken(queries, failures)
+    law = broken_law(queries, failures)
+    method = "all failure sets" if law.sets is None else f"failure sets of up to {law.sets}"
+    short = {share: law.short_of(share) for share in SHARES}
+    lines, first = [], 0
+    for setting in settings:
+        rows = slice(first, first + len(setting.weights))
+        first = rows.stop
+        w = setting.weights
+        figures = _figures(w @ each.low[rows], w @ each.high[rows], each.methods)
+        joint = _some(w @ some.low[rows], w @ some.high[rows], some.methods[0], w @ law.open[rows], w @ law.mass[rows])
+        low, high = (float(w @ bound[rows] @ queries.shares) for bound in (each.low, each.high))
+        mean = Figure(low, high, _worst(each.methods))
+        fewer = {
+            share: Figure(float(w @ a[rows]), min(1.0, float(w @ b[rows])), method) for share, (a, b) in short.items()
+        }
+        own = replace(law, mass=(w @ law.mass[rows])[None, :], open=(w @ law.open[rows])[None])
+        running = {level: tuple(float(x[0]) for x in own.running_with(level)) for level in LEVELS}
+        lines.append(Line(setting.label, setting.p, figures, mean, joint, fewer, running))  # type: ignore[arg-type]
+    return lines
+
+
+def _some(low: FloatArray, high: FloatArray, method: str, left: FloatArray, mass: FloatArray) -> Figure:
+    """P(some query is broken); where there are only bounds, those of small failure sets may be narrower."""
+    least, most = float(low[0]), float(high[0])
+    if method == BOUNDS:
+        seen = float(mass[1:].sum())
+        least, most = max(least, seen), min(most, seen + float(left))
+    return Figure(least, most, method)
+
+
+def _stacked(parts: Sequence[Failures]) -> Failures:
+    """The rows of all; what they have in common is that of the first."""
+    shocks = [one.shocks for one in parts if one.shocks is not None]
+    return replace(parts[0], down=np.concatenate([one.down for one in parts]), shocks=np.concatenate(shocks))
+
+
+def _figures(low: FloatArray, high: FloatArray, methods: Sequence[str]) -> tuple[Figure, ...]:
+    return tuple(Figure(a, b, method) for a, b, method in zip(low.tolist(), high.tolist(), methods, strict=True))
+
+
+def _worst(methods: Sequence[str]) -> str:
+    return BOUNDS if BOUNDS in methods else "exact"
+
+
+def _paired(queries: Queries, setting: Setting) -> Line:
+    """Two hosts of which one serves all: what breaks one query breaks each."""
+    assert setting.pair is not None
+    one = Figure(setting.pair, setting.pair, _LUMPED)
+    return Line(setting.label, setting.p, (one,) * queries.n_queries, one, one, {}, {})
+
+
+def _lumped(queries: Queries, setting: Setting) -> Line:
+    """Where hosts share crews or are upgraded: by the law of how many are down."""
+    assert setting.down is not None
+    down, of_queries = setting.down, query_cuts(queries, setting.failures)
+    try:
+        broken = [_given_law(setting, down, cuts, queries.n_hosts) for cuts in of_queries]
+    except TooManyNodes:
+        raise InputError.at("queries", queries.n_queries, "are too entangled for crews and upgrades") from None
+    try:
+        joint = _given_law(setting, down, joint_cuts(of_queries), queries.n_hosts)
+    except TooManyNodes:
+        joint = math.nan
+    figures = tuple(Figure(value, value, _LUMPED) for value in broken)
+    mean = float(queries.shares @ broken)
+    some = None if math.isnan(joint) else Figure(joint, joint, _LUMPED)
+    return Line(setting.label, setting.p, figures, Figure(mean, mean, _LUMPED), some, {}, {})
+
+
+def _given_law(setting: Setting, down: FloatArray, cuts: Cuts, n_hosts: int) -> float:
+    """P(broken) by the law of how many hosts, or how many of each class, are down."""
+    if setting.classes:
+        return float((down * broken_given_classes(cuts, setting.classes)).sum())
+    return float(down @ broken_given_down(cuts, n_hosts))
+
+
+def _narrowed(line: Line, setting: Setting, sample: Callable[[Setting, str], Line]) -> Line:
+    """The line with sampled figures where these say more than bounds do."""
+    some = [] if line.some is None else [line.some]
+    if any(map(_is_wide, (*line.queries, line.mean, *some))):
+        found = sample(setting, "strata")
+        each = tuple(_narrower(a, b) for a, b in zip(line.queries, found.queries, strict=True))
+        joint = None if line.some is None or found.some is None else _narrower(line.some, found.some)
+        line = replace(line, queries=each, mean=_narrower(line.mean, found.mean), some=joint)
+    if any(map(_is_wide, line.short.values())):
+        short = sample(setting, "sample").short  # only runs of equal weight say how many are broken at once
+        line = replace(line, short={share: _narrower(one, short.get(share, one)) for share, one in line.short.items()})
+    return line
+
+
+def _is_wide(figure: Figure) -> bool:
+    return figure.high > _WIDE * figure.low and figure.high > _TINY
+
+
+def _narrower(bounds: Figure, sampled: Figure) -> Figure:
+    return sampled if sampled.high - sampled.low < bounds.high - bounds.low else bounds
+
+
+def _sampled(queries: Queries, setting: Setting, method: str, runs: int, seed: int, workers: int) -> Line:
+    from sim.draws import code_of  # noqa: PLC0415
+    from sim.sampling.importance_sampling import weighted  # noqa: PLC0415
+    from sim.sampling.plain import sampled  # noqa: PLC0415 - compiles, and numba is slow to load
+    from sim.sampling.strata import stratified  # noqa: PLC0415
+
+    if setting.down is not None or setting.pair is not None:
+        raise InputError.at("--method", method, "is for independent hosts: crews and upgrades are solved exactly")
+    by = {"sample": sampled, "strata": stratified, "weights": weighted}[method]
+    shares = (
+        [max(1, math.ceil(runs * weight)) for weight in setting.weights.tolist()]
+        if len(setting.weights) > 1
+        else [runs]
+    )
+    found = [
+        by(queries, setting.failures, setting=row, runs=n, seed=code_of(seed, row) if row else seed, workers=workers)
+        for row, n in enumerate(shares)
+    ]
+    figures = [_pooled([one.queries[query] for one in found], setting, method) for query in range(queries.n_queries)]
+    mean, some = (_pooled([getattr(one, name) for one in found], setting, method) for name in ("mean", "some"))
+    short = _short_of(found[0], method) if len(found) == 1 else {}
+    return Line(setting.label, setting.p, tuple(figures), mean, some, short, {})
+
+
+def _pooled(estimates: Sequence[Estimate], setting: Setting, method: str) -> Figure:
+    """The weighted mean over rows; distances to the ends of intervals are put together as for strata."""
+    w = setting.weights.tolist()
+    value = math.fsum(a * one.value for a, one in zip(w, estimates, strict=True))
+    below = math.hypot(*(a * (one.value - one.interval[0]) for a, one in zip(w, estimates, strict=True)))
+    above = math.hypot(*(a * (one.interval[1] - one.value) for a, one in zip(w, estimates, strict=True)))
+    return Figure(max(0.0, value - below), min(1.0, value + above), method, value)
+
+
+def _short_of(found: Sampled, method: str) -> dict[float, Figure]:
+    from models.reliability.intervals import wilson  # noqa: PLC0415
+
+    if found.law is None:
+        return {}
+    n = len(found.law) - 1
+    events = {share: int(found.law[math.floor(n * (1 - share) + 1e-9) + 1 :].sum()) for share in SHARES}
+    return {share: Figure(*wilson(k, found.runs), method, k / found.runs) for share, k in events.items()}
+
+
+@dataclass(frozen=True)
+class SinglePoint:
+    """A host or a domain ("kind") whose failure alone breaks these queries."""
+
+    kind: str
+    name: str
+    queries: tuple[str, ...]
+
+
+def weakest(asked: Availability) -> tuple[tuple[SinglePoint, ...], dict[str, int | None]]:
+    """Return what breaks queries alone, what breaks most first, and how many failures each query takes at least."""
+    queries, domains = queries_of(asked), domains_of(asked)
+    elements = [*(("host", name) for name in asked.host_names), *(("domain", name) for name in asked.domains)]
+    broken: dict[int, list[str]] = {}
+    for query, alone in zip(asked.queries, single_points(queries, domains), strict=True):
+        for element in alone:
+            broken.setdefault(element, []).append(query)
+    order = sorted(broken, key=lambda element: (-len(broken[element]), element))
+    fewest = dict(zip(asked.queries, fewest_down(queries, domains), strict=True))
+    return tuple(SinglePoint(*elements[element], tuple(broken[element])) for element in order), fewest
+
+
+def document(found: Answer) -> dict[str, Any]:
+    """The answer as one JSON document."""
+    alone, fewest = weakest(found.asked)
+    return {
+        "name": found.asked.name,
+        "hosts": len(found.asked.host_names),
+        "operators": len(found.asked.operators),
+        "settings": [_line_document(line, found.asked) for line in found.lines],
+        "single_points": [asdict(one) for one in alone],
+        "fewest_down": fewest,
+        "target": found.target,
+        "allowed_s_per_month": None if found.target is None else downtime_s(1 - found.target),
+        "missed": list(found.missed),
+    }
+
+
+def _line_document(line: Line, asked: Availability) -> dict[str, Any]:
+    return {
+        "label": line.label,
+        "p": line.p,
+        "mean": line.mean.document(),
+        "some_broken": None if line.some is None else line.some.document(),
+        "fewer_than": {f"{share:g}": figure.document() for share, figure in line.short.items()},
+        "share_running": {f"{level:g}": {"low": low, "high": high} for level, (low, high) in line.running.items()},
+        "queries": {name: one.document() for name, one in zip(asked.queries, line.queries, strict=True)},
+    }

@@ -1,0 +1,1 @@
+"""Runs: inputs read and checked, replications executed, records stored."""

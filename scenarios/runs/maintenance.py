@@ -1,0 +1,83 @@
+"""The planner of a run: a fresh allocation of checkpoints from the statistics that the run has collected so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analysis.expected_usable import EXPECTED, expected_allocation
+from models.correlation import pearson
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_correlation import allocation_from_correlation
+from models.scenario.description import Scenario
+from models.scenario.fault_tolerance import Maintenance
+from models.scenario.maintenance import FreshAllocation, LoadHistory
+from optimizer.checkpoint_allocation.ties import level_ties
+from scenarios.planning.checkpoints import solve_by
+
+TIE_BAND = 0.1  # nodes whose correlation is so close to the best count as equally good
+_BANDED = "tie-band"
+
+
+@dataclass(frozen=True)
+class HistoryPlanner:
+    """Plans as `maintenance` says; a value, so that each process that runs a replication has its own.
+
+    No method has a limit of time here: with nothing that couples the checkpoints each is planned by itself, and what is
+    drawn at random follows from the seed.
+    """
+
+    maintenance: Maintenance
+    theta: float  # utilisation above which a host is overloaded
+    seed: int
+
+    def __call__(self, history: LoadHistory) -> FreshAllocation | None:
+        """The plan and its costs; None where a checkpoint has no node that may hold it."""
+        problem, method = self._problem(history), self.maintenance.method
+        if not problem.allowed.any(axis=1).all():
+            return None
+        plan = solve_by("exact" if method == _BANDED else method, problem, seed=self.seed)
+        if plan.assignment is None:
+            return None
+        assignment = level_ties(problem, plan.assignment) if method == _BANDED else plan.assignment
+        return FreshAllocation(assignment, problem.cost)
+
+    def _problem(self, history: LoadHistory) -> CheckpointAllocation:
+        operators = tuple(operator for operator, _ in history.names)
+        if self.maintenance.method == EXPECTED:
+            made = expected_allocation(
+                history.load,
+                history.host,
+                speed=history.capacity,
+                outside=history.outside,
+                theta=self.theta,
+                seed=self.seed,
+                group=operators,
+            )
+        else:
+            made = allocation_from_correlation(
+                pearson(history.tuples),  # whole numbers: the same bits on every machine
+                history.load.mean(axis=1),
+                history.host,
+                len(history.capacity),
+                group=operators,
+                zero_below=self.maintenance.zero_below,
+                tie_band=TIE_BAND if self.maintenance.method == _BANDED else 0.0,
+            )
+        return replace(made, forbidden=_forbidden(history))
+
+
+def _forbidden(history: LoadHistory) -> np.ndarray:
+    """Pairs [checkpoint, node]: its own host, and all that may not hold any."""
+    may = np.broadcast_to(history.takes, (len(history.host), len(history.takes))).copy()
+    may[np.arange(len(history.host)), history.host] = False
+    return np.argwhere(~may)
+
+
+def planner_of(scenario: Scenario) -> HistoryPlanner | None:
+    """The planner that the run of the scenario needs, or None."""
+    maintenance = scenario.fault_tolerance.maintenance
+    if maintenance is None:
+        return None
+    return HistoryPlanner(maintenance, scenario.elasticity.high, scenario.seed)

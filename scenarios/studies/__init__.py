@@ -1,0 +1,1 @@
+"""Studies: the main job, and the claims of papers tried again."""

@@ -1,0 +1,117 @@
+"""Claims of papers, their tolerances, and what came out here."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module, resources
+from typing import Any
+
+from models.errors import InputError
+from models.validation_messages import nearest
+from scenarios.studies.reproduce.tasks import Desk, check_directory
+
+_STUDIES = {  # module with `findings`, or with `results` and `findings_of` where there is more to show
+    "checkpoint-assisted": "scenarios.studies.reproduce.checkpoint_assisted",
+    "selective-replication": "scenarios.studies.reproduce.selective_replication",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, and in words what counts as the same.
+
+    `role`: whether a figure is predicted, was fitted, is derived from others, is a trend, or a definition.
+    """
+
+    study: str
+    id: str
+    text: str
+    role: str
+    paper: str
+    accept: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came out: `ours` beside the paper's value, whether the claim holds by its tolerance, and if not why."""
+
+    ours: str
+    holds: bool
+    cause: str = ""
+
+
+def claims() -> tuple[Claim, ...]:
+    """All claims that are known, in the order of their file."""
+    text = (resources.files("scenarios") / "data" / "claims.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines())
+    return tuple(
+        Claim(row["study"], row["id"], row["claim"], row["role"], row["paper"], _accepted(row["accept"]))
+        for row in rows
+    )
+
+
+def _accepted(text: str) -> str:
+    """What counts as the same, without the remark on what somebody found before."""
+    return re.sub(r" \(a prototype [^)]*\)$", "", text)
+
+
+def study_names() -> list[str]:
+    """The studies that have claims."""
+    return list(dict.fromkeys(claim.study for claim in claims()))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One row for each claim, and by study what else a page can show of it."""
+
+    rows: list[dict[str, Any]]
+    results: Mapping[str, Any]
+
+
+def reproduce(studies: Sequence[str] = (), desk: Desk | None = None, *, quick: bool = False) -> list[dict[str, Any]]:
+    """One row for each claim of the studies (all without any): the paper's value, ours, and whether it holds.
+
+    `holds` is None for a claim that was not tried. `quick` takes fewer seeds; `desk` says where and how the pieces are
+    made. Raises InputError for an unknown study or a directory of something else.
+    """
+    return tried(studies, desk, quick=quick).rows
+
+
+def tried(studies: Sequence[str] = (), desk: Desk | None = None, *, quick: bool = False) -> Outcome:
+    """The rows of `reproduce`, and what a page shows beside them; raises as it does."""
+    known = study_names()
+    for name in studies:
+        if name not in known:
+            raise InputError.at("STUDY", name, "is no study", nearest(name, known))
+    chosen = [name for name in known if not studies or name in studies]
+    desk = desk or Desk()
+    if desk.directory is not None:
+        check_directory(desk.directory)
+    found: dict[str, Mapping[str, Finding]] = {}
+    results: dict[str, Any] = {}
+    for name in chosen:
+        module = import_module(_STUDIES[name]) if name in _STUDIES else None
+        if module is not None and hasattr(module, "results"):
+            results[name] = module.results(desk, quick=quick)
+            found[name] = module.findings_of(results[name])
+        elif module is not None:
+            found[name] = module.findings(desk, quick=quick)
+    rows = [_row(claim, found.get(claim.study, {}).get(claim.id)) for claim in claims() if claim.study in chosen]
+    return Outcome(rows, results)
+
+
+def _row(claim: Claim, finding: Finding | None) -> dict[str, Any]:
+    return {
+        "study": claim.study,
+        "claim": claim.id,
+        "text": claim.text,
+        "role": claim.role,
+        "paper": claim.paper,
+        "ours": None if finding is None else finding.ours,
+        "tolerance": claim.accept,
+        "holds": None if finding is None else finding.holds,
+        "cause": "" if finding is None else finding.cause or ("" if finding.holds else "not looked into"),
+    }

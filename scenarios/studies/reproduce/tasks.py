@@ -1,0 +1,255 @@
+"""The pieces of a study: made by processes of this machine or by Spark, and kept, so that a second attempt goes on.
+
+    DIR/results/NAME.json   what came out of one piece, whole, written once
+    DIR/tmp/                what is being written
+
+The name holds all that the result depends on, the version of this program too. So pieces that two attempts have in
+common (those of `--quick` are part of the whole) are made once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from models.errors import NO_VALUE, InputError
+from scenarios.files.unfinished import remove_stale
+from scenarios.files.write_once import disk_errors, write_once
+from scenarios.runs.execute import COMPILING
+from scenarios.runs.workers import submitted
+from scenarios.studies.reproduce.pace import machine_pace
+from scenarios.studies.reproduce.schedule import Forecast, longest_first, makespan_s
+
+Engine = Literal["local", "spark"]
+Prepare = Callable[[Callable[[float], None]], None]
+
+RESULTS, TMP = "results", "tmp"
+_TOOK_S = "took_s"  # of a piece that was made now
+_WORKER_START_S, _SPARK_START_S = 2.0, 8.0  # until several processes, or those of Spark, have begun, as measured
+_LONG_S = 2.0  # after which a piece is named
+
+
+class Talk(Protocol):
+    """Is told what is done, the share of it that is done, how long the rest takes [s], and what of it is under way."""
+
+    def __call__(self, text: str, share: float | None, left_s: float | None = None, now: str = "") -> None: ...
+
+
+def _silent(text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
+    """Tells nobody."""
+
+
+class Task(Protocol):
+    """A frozen dataclass whose fields say everything that its result depends on."""
+
+    @property
+    def label(self) -> str:
+        """What it is about, as the beginning of a file's name."""
+        ...
+
+    @property
+    def cost_s(self) -> float:
+        """About how much CPU time it takes."""
+        ...
+
+    def run(self) -> Any:
+        """What comes out, as JSON can hold it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where and how pieces are made; without `directory` nothing is kept. `say` gets a line for whoever waits."""
+
+    directory: Path | None = None
+    engine: Engine = "local"
+    workers: int = 1
+    master: str | None = None
+    talk: Talk = _silent
+    say: Callable[[str], None] = lambda line: None
+
+    def make(self, title: str, tasks: Sequence[Task], prepare: Prepare | None = None) -> list[Any]:
+        """The results, in order; pieces that are kept are not made again.
+
+        The longest are begun first. `prepare` compiles what the pieces need, for this machine, before several processes
+        would do the same. Raises InputError for a directory of something else or that cannot be written, WorkerLost
+        where a process was killed or Spark gave up.
+        """
+        kept = [_kept(self.directory, task) for task in tasks]
+        missing = [k for k, one in enumerate(kept) if one is None]
+        if missing:
+            todo = [tasks[k] for k in missing]
+            costs_s = self._costs(todo)
+            self.say(_expected(costs_s, len(tasks), self._at_once(len(todo)), self._start_s(len(todo))))
+            if prepare:
+                prepare(lambda share: self.talk(COMPILING, share))
+            for k, result in zip(missing, self._made(title, todo, costs_s), strict=True):
+                kept[k] = result
+        return [one["result"] for one in kept if one is not None]
+
+    def _costs(self, todo: Sequence[Task]) -> list[float]:
+        pace = machine_pace()
+        return [task.cost_s * pace for task in todo]
+
+    def _at_once(self, pieces: int) -> int:
+        return min(self.workers, pieces)
+
+    def _start_s(self, pieces: int) -> float:
+        """How long it takes until the first piece begins."""
+        if self.engine == "spark":
+            return _SPARK_START_S
+        return _WORKER_START_S if self._at_once(pieces) > 1 else 0.0
+
+    def _made(self, title: str, todo: Sequence[Task], costs_s: Sequence[float]) -> list[dict[str, Any]]:
+        make = partial(_make, None if self.directory is None else os.fsencode(self.directory.resolve()))
+        order = longest_first(costs_s)
+        at_once = self._at_once(len(todo))
+        progress = _Progress(title, todo, Forecast(costs_s, at_once), self._start_s(len(todo)), self.talk)
+        made: dict[int, dict[str, Any]] = {}
+
+        def ended(number: int, content: dict[str, Any]) -> None:
+            made[number] = content
+            progress.ended(number, content.get(_TOOK_S))
+
+        if self.engine == "spark":
+            from scenarios.sweeps.spark import each_on_spark  # noqa: PLC0415 - only where Spark is asked for
+
+            def look() -> None:
+                for number, task in enumerate(todo):
+                    there = None if number in made else _kept(self.directory, task)
+                    if there is not None:
+                        ended(number, there)
+                progress.tell()
+
+            given = [todo[number] for number in order]
+            results = each_on_spark("holdfast reproduce", make, given, self.workers, self.master, look)
+            return [one for _, one in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
+        _on_processes(make, [(number, todo[number]) for number in order], at_once, ended, progress.tell)
+        return [made[number] for number in range(len(todo))]
+
+
+class _Progress:
+    """What is told while pieces are made: the share of the expected time that is done, and what is left."""
+
+    def __init__(self, title: str, todo: Sequence[Task], forecast: Forecast, start_s: float, talk: Talk) -> None:
+        self._title, self._todo, self._forecast, self._talk = title, todo, forecast, talk
+        self._zero = time.monotonic() + start_s
+        self._all_s, self._done_s = math.fsum(task.cost_s for task in todo), 0.0
+
+    def ended(self, number: int, took_s: float | None) -> None:
+        """Tell that a piece ended, which took so long; None where another driver made it."""
+        self._done_s += self._todo[number].cost_s
+        self._forecast.ended(number, took_s, self._now_s)
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell how far it is."""
+        now_s, under_way = self._now_s, ""
+        if self._forecast.running:
+            first = self._forecast.running[0]
+            so_far_s = now_s - self._forecast.began_s(first)
+            if so_far_s >= _LONG_S:
+                under_way = f"{self._todo[first].label} for {so_far_s:.0f} s"
+        self._talk(self._title, min(1.0, self._done_s / self._all_s), self._forecast.left_s(now_s), under_way)
+
+    @property
+    def _now_s(self) -> float:
+        return time.monotonic() - self._zero
+
+
+def check_directory(directory: Path) -> None:
+    """Make the directory, or take the one of an earlier attempt; raises InputError for one of something else."""
+    with disk_errors(directory, "cannot be made"):
+        if directory.exists() and not directory.is_dir():
+            raise InputError.at(str(directory), "a file", "must be a directory or not there yet")
+        if directory.exists() and any(
+            one.name not in (RESULTS, TMP) or not one.is_dir() for one in directory.iterdir()
+        ):
+            rule = "must be a new or empty directory, or that of an earlier attempt"
+            raise InputError.at(str(directory), "something else", rule, "choose another --out; nothing was changed")
+        for name in (RESULTS, TMP):
+            (directory / name).mkdir(parents=True, exist_ok=True)
+    remove_stale(directory / TMP)
+
+
+def _expected(costs_s: Sequence[float], every: int, workers: int, start_s: float) -> str:
+    """What is made, and about how long it takes where `workers` take one piece after the other, the longest first."""
+    seconds = start_s + makespan_s(sorted(costs_s, reverse=True), workers)
+    about = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(1.0, seconds):.0f} s"
+    there = f", {every - len(costs_s)} are there" if len(costs_s) < every else ""
+    return f"{len(costs_s)} of {every} pieces to make{there}: about {about} on {workers} core{'s' * (workers > 1)}"
+
+
+@lru_cache
+def _version() -> str:
+    return version("holdfast")
+
+
+def _path(directory: Path, task: Task) -> Path:
+    digest = hashlib.sha256(f"{_version()} {task!r}".encode()).hexdigest()[:16]
+    return directory / RESULTS / f"{task.label}-{digest}.json"
+
+
+def _kept(directory: Path | None, task: Task) -> dict[str, Any] | None:
+    """What is kept of a piece; None where there is nothing, or something damaged, which is removed."""
+    if directory is None:
+        return None
+    path = _path(directory, task)
+    try:
+        content = json.loads(path.read_bytes())
+        if content["task"] == repr(task) and "result" in content:
+            return dict(content)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        pass
+    except OSError as error:
+        raise InputError.at(str(path), NO_VALUE, "cannot be read", (error.strerror or str(error)).lower()) from None
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    return None
+
+
+def _make(place: bytes | None, task: Task) -> dict[str, Any]:
+    """Make one piece and keep it; whoever was first is believed."""
+    directory = None if place is None else Path(os.fsdecode(place))
+    there = _kept(directory, task)  # by another driver
+    if there is not None:
+        return there
+    began, began_cpu = time.monotonic(), time.process_time()
+    result = json.loads(json.dumps(task.run(), allow_nan=False))  # the same, kept or not
+    content = {"task": repr(task), "result": result, "cpu_s": round(time.process_time() - began_cpu, 3)}
+    if directory is not None:
+        with disk_errors(directory):
+            write_once(_path(directory, task), json.dumps(content).encode(), directory / TMP)
+    return content | {_TOOK_S: time.monotonic() - began}
+
+
+def _on_processes(
+    make: Callable[[Task], dict[str, Any]],
+    todo: Sequence[tuple[int, Task]],
+    workers: int,
+    ended: Callable[[int, dict[str, Any]], None],
+    look: Callable[[], None],
+) -> None:
+    """Make the pieces, in this order; `ended` gets the number and content of each, `look` is called now and then."""
+    if workers <= 1:
+        for number, task in todo:
+            look()
+            ended(number, make(task))
+        return
+    with submitted(make, [(task,) for _, task in todo], workers) as arrived:
+        for done in arrived:
+            for place, content in done:
+                ended(todo[place][0], content)
+            look()

@@ -1,0 +1,1 @@
+"""Sweeps: every design point times every replication, stored, resumed and compared."""
