@@ -26,7 +26,7 @@ DOCUMENTS = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", *(ROOT / "docs
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#:]+)\)")
 _HOLDFAST = Path(sys.executable).parent / "holdfast"
-_ELSEWHERE = {".venv/bin/holdfast reproduce --quick --workers 2": "tests/scenarios/test_reproduce.py"}
+_ELSEWHERE = {".venv/bin/holdfast reproduce --quick --workers 2": "tests/scenarios/studies/reproduce/test_reproduce.py"}
 """Commands that take long, and where they are executed and looked at closely."""
 
 

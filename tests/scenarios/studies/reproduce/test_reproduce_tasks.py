@@ -1,0 +1,215 @@
+"""Pieces of a study: made once, by whatever engine, and kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from other_processes import marked, processes, until
+
+from models.errors import InputError, WorkerLost
+from scenarios.runs.execute import COMPILING
+from scenarios.studies.reproduce import tasks
+from scenarios.studies.reproduce.checkpoint_assisted import Year
+from scenarios.studies.reproduce.flight_rates import Airline
+from scenarios.studies.reproduce.query_workloads import Variant
+from scenarios.studies.reproduce.selective_replication import Points
+from scenarios.studies.reproduce.tasks import RESULTS, TMP, Desk, check_directory
+
+
+@dataclass(frozen=True)
+class Square:
+    """A piece that says in a file that it was made."""
+
+    number: int
+    log: str
+    gate: str = ""
+    cost_s: float = 1.0
+
+    @property
+    def label(self) -> str:
+        return f"square-{self.number}"
+
+    def run(self) -> Any:
+        until(lambda: not self.gate or Path(self.gate).exists())
+        with Path(self.log).open("a", encoding="utf-8") as file:
+            file.write(f"{self.number}\n")
+        return {"square": self.number**2, "pair": (self.number, 0.5)}
+
+
+@dataclass(frozen=True)
+class Killed(Square):
+    def run(self) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def squares(folder: Path, count: int = 6, gate: str = "", free: int = 0) -> list[Square]:
+    """Pieces of which all but the first `free` wait for a file, the gate."""
+    return [Square(number, str(folder / "log"), gate if number >= free else "") for number in range(count)]
+
+
+def results(count: int = 6) -> list[Any]:
+    return [{"square": number**2, "pair": [number, 0.5]} for number in range(count)]
+
+
+def made(folder: Path) -> list[int]:
+    return sorted(int(line) for line in (folder / "log").read_text().split())
+
+
+def desk(folder: Path, **changes: Any) -> Desk:
+    check_directory(folder / "out")
+    return Desk(folder / "out", **changes)
+
+
+def test_without_a_directory_nothing_is_kept_and_the_results_are_the_same(tmp_path: Path) -> None:
+    assert Desk().make("", squares(tmp_path)) == results()
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_what_is_kept_is_not_made_again(tmp_path: Path) -> None:
+    assert desk(tmp_path).make("", squares(tmp_path, 4)) == results(4)
+    assert desk(tmp_path, workers=2).make("", squares(tmp_path)) == results()
+    assert desk(tmp_path).make("", squares(tmp_path)) == results()
+    assert made(tmp_path) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.spark
+def test_spark_makes_what_is_missing_and_the_same(tmp_path: Path, spark: Any) -> None:
+    years = [Year(Airline(16, copies=1), ("even",), seed) for seed in range(3)]
+    (first,) = desk(tmp_path).make("", years[:1])
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / RESULTS).iterdir()}
+    found = desk(tmp_path, engine="spark").make("", years)
+    assert found == [first, *Desk().make("", years[1:])]
+    assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
+    assert len([*(tmp_path / "out" / RESULTS).iterdir()]) == 3
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b"{}", b'{"task": "another", "result": 1}', b"\xff"])
+def test_what_is_damaged_is_made_again(tmp_path: Path, damage: bytes) -> None:
+    desk(tmp_path).make("", squares(tmp_path))
+    (path,) = (tmp_path / "out" / RESULTS).glob("square-3-*.json")
+    path.write_bytes(damage)
+    assert desk(tmp_path).make("", squares(tmp_path)) == results()
+    assert made(tmp_path) == [0, 1, 2, 3, 3, 4, 5]
+    assert json.loads(path.read_bytes())["result"] == results()[3]
+
+
+def test_another_piece_is_another_file(tmp_path: Path) -> None:
+    desk(tmp_path).make("", [Square(1, str(tmp_path / "log"))])
+    desk(tmp_path).make("", [Square(1, str(tmp_path / "log"), str(tmp_path))])
+    assert made(tmp_path) == [1, 1]
+    assert len([*(tmp_path / "out" / RESULTS).iterdir()]) == 2
+
+
+def test_who_waits_hears_how_long_and_how_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    told: dict[tuple[str, float | None], None] = {}
+    lefts: list[float] = []
+
+    def prepare(report: Any) -> None:
+        report(0.5)
+
+    def talk(text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
+        told[text, share] = None
+        lefts.extend([] if left_s is None else [left_s])
+
+    monkeypatch.setattr(tasks, "machine_pace", lambda: 3.0)
+    desk(tmp_path).make("", squares(tmp_path, 2))
+    ready = desk(tmp_path, workers=2, say=said.append, talk=talk)
+    ready.make("squares", squares(tmp_path), prepare)
+    ready.make("squares", squares(tmp_path), prepare)
+    # Two pieces of 1 s on each core, three times as long here, after the start of two processes.
+    assert said == ["4 of 6 pieces to make, 2 are there: about 8 s on 2 cores"]
+    shares = [share for text, share in told if text == "squares"]
+    assert next(iter(told)) == (COMPILING, 0.5)
+    assert shares == [share for share in (0.0, 0.25, 0.5, 0.75, 1.0) if share or 0.0 in shares]
+    assert lefts[-1] == 0.0
+
+
+def test_the_longest_are_made_first_and_results_stay_in_order(tmp_path: Path) -> None:
+    pieces = [Square(number, str(tmp_path / "log"), cost_s=cost) for number, cost in enumerate((1.0, 3.0, 2.0, 3.0))]
+    assert Desk().make("", pieces) == results(4)
+    assert (tmp_path / "log").read_text().split() == ["1", "3", "2", "0"]
+
+
+def test_a_piece_that_takes_long_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_LONG_S", 0.0)
+    told: list[str] = []
+    one = desk(tmp_path, talk=lambda text, share, left_s=None, now="": told.append(now))
+    one.make("", squares(tmp_path, 2))
+    assert told == ["square-0 for 0 s", "square-1 for 0 s", "square-1 for 0 s", ""]
+
+
+def test_a_piece_of_another_cut_is_not_taken(tmp_path: Path) -> None:
+    """Whatever its file is called: it says what it is about."""
+    whole, part = (Points(Variant(), 3, asked) for asked in ((("product", 0), ("product", 50)), (("product", 0),)))
+    ready = desk(tmp_path)
+    ready.make("", [whole])
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "out" / RESULTS).iterdir()}
+    (found,) = ready.make("", [part])
+    assert [(policy, spare) for policy, spare, _ in found["points"]] == [("product", 0)]
+    now = {path.name: path.read_bytes() for path in (tmp_path / "out" / RESULTS).iterdir()}
+    assert len(now) == 2
+    assert kept.items() <= now.items()
+
+
+def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    (tmp_path / "file").write_text("")
+    for name in ("mine", "file"):
+        with pytest.raises(InputError, match="must be a"):
+            check_directory(tmp_path / name)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+    check_directory(tmp_path / "new" / "deep")
+    check_directory(tmp_path / "new" / "deep")
+    assert sorted(path.name for path in (tmp_path / "new" / "deep").iterdir()) == [RESULTS, TMP]
+
+
+def test_a_disk_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    ready = desk(tmp_path, workers=2)
+    (tmp_path / "out" / TMP).rmdir()
+    (tmp_path / "out" / TMP).write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        ready.make("", squares(tmp_path))
+
+
+def test_a_worker_that_was_killed_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(WorkerLost, match="try fewer workers"):
+        desk(tmp_path, workers=2).make("", [Killed(number, "") for number in range(2)])
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_reproduce_tasks import desk, squares
+if __name__ == "__main__":
+    desk(Path({folder!r}), workers=2).make("", squares(Path({folder!r}), 8, {gate!r}, free=3))
+"""
+
+
+def test_a_driver_that_was_killed_takes_its_workers_along_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    gate = str(tmp_path / "gate")
+    program = PROGRAM.format(tests=str(Path(__file__).parents[2]), folder=str(tmp_path), gate=gate)
+    environment = marked(tmp_path) | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    (tmp_path / "program.py").write_text(program)
+    driver = subprocess.Popen([sys.executable, str(tmp_path / "program.py")], env=environment)
+    done = tmp_path / "out" / RESULTS
+    until(lambda: len([*done.glob("*.json")]) == 3)
+    assert len(processes(tmp_path)) >= 3
+    driver.kill()
+    driver.wait()
+    until(lambda: not processes(tmp_path))  # nobody goes on alone
+    kept = {path.name: path.stat().st_mtime_ns for path in done.glob("*.json")}
+    assert len(kept) == 3
+    Path(gate).touch()
+    assert desk(tmp_path).make("", squares(tmp_path, 8, gate, free=3)) == results(8)
+    assert all((done / name).stat().st_mtime_ns == when for name, when in kept.items())
