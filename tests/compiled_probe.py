@@ -104,7 +104,7 @@ def in_a_new_process(packages: Path, *options: str, **environment: str) -> dict[
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
-    assert found["package"] == str(packages / "sim" / "compiled")
+    assert found["package"] == str(packages / "sim" / "kernel")
     return found
 
 

@@ -73,7 +73,7 @@ def installed_in(target: Path, wheel: zipfile.ZipFile) -> Path:
 def compiled_once(packages: Path, *options: str) -> dict[str, Any]:
     """What the second of two processes answers, for which nothing was left to compile; the first found nothing."""
     first = in_a_new_process(packages, *options, HOME="/nowhere")
-    assert Path(first["directory"]).parent == packages / "sim" / "compiled" / "__pycache__"
+    assert Path(first["directory"]).parent == packages / "sim" / "kernel" / "__pycache__"
     assert first["hits"] == 0
     assert first["misses"] > 0
     before = written(packages)
@@ -94,7 +94,7 @@ def test_an_installed_wheel_keeps_compiled_code_beside_itself(installed: Path) -
 def test_an_installed_wheel_simulates_with_compiled_code_of_the_same_sources(installed: Path, tmp_path: Path) -> None:
     packages, here = shutil.copytree(installed, tmp_path / "packages"), in_this_checkout()
     kept = Path(here["directory"])
-    target = packages / "sim" / "compiled" / "__pycache__" / kept.name
+    target = packages / "sim" / "kernel" / "__pycache__" / kept.name
     shutil.copytree(kept, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.tmp.*"))
     before = written(packages)
     found = in_a_new_process(packages, HOME="/nowhere")

@@ -81,7 +81,8 @@ print(json.dumps(found))
 @pytest.fixture(scope="module")
 def digests_by_hash_seed() -> list[dict[str, list[str]]]:
     """Plane -> digests, of two processes with a hash seed each."""
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(Path(__file__).parent)])
+    here = Path(__file__).parent
+    path = os.pathsep.join(map(str, (ROOT, ROOT / "tests", here, here / "kernel")))
     return [
         json.loads(
             subprocess.run(

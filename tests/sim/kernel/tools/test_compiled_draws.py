@@ -247,7 +247,7 @@ def test_logarithm_and_exponential_are_those_of_the_interpreter() -> None:
 
 IN_A_PROCESS = """
 import numpy as np
-from sim.kernel import draws as twins
+from sim.kernel.tools import draws as twins
 from models.scenario.job import Operator
 laws = {"distribution": "gamma", "mean": 1.0, "shape": 2.5}, {"distribution": "lognormal", "mean": 1.0, "cv": 2.0}
 for law in laws:
