@@ -40,7 +40,7 @@ from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.checkpoint_allocation.units import LARGEST_PRICE, are_prices, units_of
 from optimizer.common.arguments import checked_limits
 from optimizer.common.granularity import no_value_between
-from optimizer.verify.checkpoints import constraint_violations
+from optimizer.verify.constraints import constraint_violations
 
 __all__ = ["METHODS", "solve"]
 

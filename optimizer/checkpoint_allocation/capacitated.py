@@ -21,7 +21,7 @@ from optimizer.checkpoint_allocation.column_generation.search import LARGEST_PAI
 from optimizer.checkpoint_allocation.infeasibility.irreducible_set import is_divisible
 from optimizer.checkpoint_allocation.lagrangian.heuristic import Priced, priced_search
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound, pairs_left
-from optimizer.verify.checkpoints import constraint_violations
+from optimizer.verify.constraints import constraint_violations
 
 MIXED_INTEGER_PAIRS = 5_000  # J * N, or pairs that are left, up to which a proof by a program is attempted
 _QUICK_WORK = 0.05  # of the search when more follows; none where that is a program

@@ -33,7 +33,7 @@ from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound
 from optimizer.checkpoint_allocation.reoptimise.search import Former, few_moves
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.verify.better_assignment import better_assignment
-from optimizer.verify.checkpoints import constraint_violations
+from optimizer.verify.constraints import constraint_violations
 
 _FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the search finds nothing feasible
 _SENSITIVE_PAIRS = 2_000_000

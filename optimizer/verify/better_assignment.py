@@ -17,6 +17,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.common.enumeration import MOST_STEPS, Tried, exact_integers
+from optimizer.verify.constraints import constraint_violations
 
 _ASCENTS = 200  # steps of the ascent to good prices
 _HALVED_AFTER = 10  # steps without a better bound, until steps are halved
@@ -152,8 +153,6 @@ class _Search:
 
     def run(self, most: int) -> Tried:
         """Return the best assignment that costs less than the goal."""
-        from optimizer.verify.checkpoints import constraint_violations  # noqa: PLC0415 - that module asks this one
-
         problem, n = self._problem, self._problem.n_nodes
         weights, upper = problem.weights.tolist(), (problem.upper * (1 + 1e-9)).tolist()  # sums in another order differ
         room = sum(upper)

@@ -13,29 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from models import display
-from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.solution import OPTIMAL_GAP, Solution, Status
 from optimizer.verify.better_assignment import better_assignment
 from optimizer.verify.bounds import Proof, proof_of_bound, why_no_assignment
 from optimizer.verify.cheap_assignments import allowed_costs, cheap_assignments, improved
+from optimizer.verify.constraints import MOST_LISTED, Violation, constraint_violations, is_outside
 
 VALUE_TOLERANCE = 1e-9  # relative to the recomputed value: how far a claimed objective may be off
 _GAP_TOLERANCE = 1e-6  # relative: how far a claimed gap may be from that of the claimed objective and bound
 _GAP_ROUNDING = 1e-15  # absolute: what rounding makes of a gap of 0
 _REPAIRED_PAIRS = 5_000_000  # J * N up to which cheap assignments are looked for
-_MOST_LISTED = 20  # violations of one kind that are spelled out
-
-
-@dataclass(frozen=True)
-class Violation:
-    """One rule that an answer breaks: which kind, and a sentence with the numbers."""
-
-    kind: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.text}"
 
 
 @dataclass(frozen=True)
@@ -89,7 +78,7 @@ def verify_checkpoints(
     objective = None
     if plan.assignment is not None:
         found += constraint_violations(problem, plan.assignment)
-        if plan.assignment.shape == (problem.n_checkpoints,) and not _outside(problem, plan.assignment).any():
+        if plan.assignment.shape == (problem.n_checkpoints,) and not is_outside(problem, plan.assignment).any():
             objective = problem.objective(plan.assignment)
     broken = bool(found)
     found += _claim_violations(problem, plan, objective, broken=broken)
@@ -115,64 +104,6 @@ def verify_checkpoints(
         () if refuted or reason else tuple(_not_checked(plan, proof, proven=proven)),
         tuple(example.assignment.tolist()) if example is not None and refuted else None,
     )
-
-
-def constraint_violations(problem: CheckpointAllocation, assignment: IntArray) -> list[Violation]:
-    """Every constraint that an assignment breaks; the list is empty for a feasible one."""
-    if assignment.shape != (problem.n_checkpoints,):
-        text = f"has shape {assignment.shape}, must have one node for each checkpoint: {problem.n_checkpoints}"
-        return [Violation("shape", text)]
-    outside = _outside(problem, assignment)
-    found = [
-        Violation("unassigned", f"checkpoint {j} is on no node")
-        if assignment[j] == -1
-        else Violation("range", f"checkpoint {j} is on node {assignment[j]}, nodes are 0 .. {problem.n_nodes - 1}")
-        for j in np.flatnonzero(outside)[:_MOST_LISTED].tolist()
-    ]
-    inside = np.where(outside, -1, assignment)
-    found += _pair_violations(problem, inside)
-    found += _load_violations(problem, inside)
-    moves = problem.moves(assignment)
-    if problem.max_moves is not None and moves > problem.max_moves:
-        found.append(Violation("max_moves", f"{moves} checkpoints move, at most {problem.max_moves} may"))
-    return found
-
-
-def _outside(problem: CheckpointAllocation, assignment: IntArray) -> BoolArray:
-    return (assignment < 0) | (assignment >= problem.n_nodes)
-
-
-def _pair_violations(problem: CheckpointAllocation, assignment: IntArray) -> list[Violation]:
-    j, n = problem.forbidden[:, 0], problem.forbidden[:, 1]
-    wrong = np.unique(j[assignment[j] == n])[:_MOST_LISTED].tolist()
-    found = [Violation("forbidden", f"checkpoint {c} must not be on node {assignment[c]}") for c in wrong]
-    a, b = problem.apart[:, 0], problem.apart[:, 1]
-    together = np.flatnonzero((assignment[a] == assignment[b]) & (assignment[a] >= 0))[:_MOST_LISTED]
-    return found + [
-        Violation("apart", f"checkpoints {a[k]} and {b[k]} are both on node {assignment[a[k]]}") for k in together
-    ]
-
-
-def _load_violations(problem: CheckpointAllocation, assignment: IntArray) -> list[Violation]:
-    found = [
-        Violation(
-            "capacity",
-            f"node {over.node} stores {display.number(over.load, 12)}, "
-            f"its capacity is {display.number(over.capacity, 12)}",
-        )
-        for over in problem.overloads(assignment)[:_MOST_LISTED]
-    ]
-    if problem.capacity_min is None:
-        return found
-    loads = problem.node_loads(assignment)
-    return found + [
-        Violation(
-            "capacity_min",
-            f"node {n} stores {display.number(loads[n], 12)}, "
-            f"at least {display.number(problem.capacity_min[n], 12)} is asked",
-        )
-        for n in np.flatnonzero(loads < problem.lower)[:_MOST_LISTED].tolist()
-    ]
 
 
 def _claim_violations(
@@ -230,7 +161,7 @@ def _length_violations(problem: CheckpointAllocation, plan: CheckpointPlan) -> l
 def _node_load_violations(loads: FloatArray, said: FloatArray) -> list[Violation]:
     if said.shape != loads.shape:
         return [Violation("claim", f"says loads of {len(said)} nodes, there are {len(loads)}")]
-    wrong = np.flatnonzero(~(np.abs(said - loads) <= VALUE_TOLERANCE * loads))[:_MOST_LISTED]
+    wrong = np.flatnonzero(~(np.abs(said - loads) <= VALUE_TOLERANCE * loads))[:MOST_LISTED]
     return [
         Violation(
             "claim", f"says node {n} stores {display.number(said[n], 12)}, recomputed {display.number(loads[n], 12)}"

@@ -8,7 +8,8 @@ from typing import Any
 
 from models import display
 from models.planning.solution import OPTIMAL_GAP, Solution, Status
-from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, Violation, and_so, gap_claims
+from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, and_so, gap_claims
+from optimizer.verify.constraints import Violation
 
 _SHOWN = 20  # entries of a counterexample that are spelled out
 

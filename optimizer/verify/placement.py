@@ -18,7 +18,8 @@ from optimizer.common.enumeration import Tried
 from optimizer.placement.all_tried import placement_within
 from optimizer.placement.bounds import Bound, Possible, colour_bound, host_bound, impossible
 from optimizer.placement.first_fit import best_fit, first_fit
-from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, Violation, and_so, gap_claims
+from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, and_so, gap_claims
+from optimizer.verify.constraints import Violation
 
 _MOST_LISTED = 20
 

@@ -30,8 +30,9 @@ from models.planning.selection import OperatorSelection, QueryPlan, QuerySelecti
 from models.planning.solution import Solution
 from optimizer.common.enumeration import MOST_ORDERED, colouring, first_of_all_orders, first_of_some_orders
 from optimizer.edge_colouring import busiest, coloured
-from optimizer.verify.checkpoints import Verdict, Violation
+from optimizer.verify.checkpoints import Verdict
 from optimizer.verify.claims import Better, Evidence, Recomputed, as_answer, slack, verdict_of
+from optimizer.verify.constraints import Violation
 from optimizer.verify.placement import verify_placement
 from optimizer.verify.selection import recomputed_queries, recomputed_selection
 

@@ -21,7 +21,8 @@ from optimizer.replicas.bounds import Bounds, bounds_of, most_cost
 from optimizer.replicas.exhaustive import ExactPoint, exact_front
 from optimizer.replicas.heuristic import most_levels
 from optimizer.replicas.program import cost_program_of, program_of
-from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, Violation, and_so, gap_claims
+from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, and_so, gap_claims
+from optimizer.verify.constraints import Violation
 
 _MOST_STATES = 200_000
 _MOST_SUBSETS = 12  # operators of which all sets are tried

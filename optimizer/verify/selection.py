@@ -15,8 +15,8 @@ import numpy as np
 from models.checked_arrays import BoolArray, IntArray
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan, fits
 from optimizer.common.enumeration import Tried, better_levels, better_queries
-from optimizer.verify.checkpoints import Violation
 from optimizer.verify.claims import Better, Evidence, Recomputed, as_answer, slack
+from optimizer.verify.constraints import Violation
 from optimizer.verify.knapsack_core import better_by_core, filled_levels, price_bound, price_of_capacity, rounded_up
 
 _MOST_LISTED = 20

@@ -25,7 +25,8 @@ from models.planning.migration_steps import MigrationSteps, StepsPlan
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
 from models.planning.solution import Solution, Status
-from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, Violation
+from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict
+from optimizer.verify.constraints import Violation
 
 Figures = Mapping[str, Callable[[], Any]]
 

@@ -22,7 +22,7 @@ from optimizer.common.enumeration import Tried, better_levels, better_queries, c
 from optimizer.placement.all_tried import placement_within
 from optimizer.replicas.bounds import bounds_of, most_cost
 from optimizer.verify.better_assignment import better_assignment, good_prices
-from optimizer.verify.checkpoints import constraint_violations
+from optimizer.verify.constraints import constraint_violations
 from optimizer.verify.knapsack_core import better_by_core, filled_levels, price_bound, price_of_capacity
 from optimizer.verify.replicas import least_of_subsets
 from optimizer.verify.selection import filled_queries

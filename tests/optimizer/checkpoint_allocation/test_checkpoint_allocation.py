@@ -20,7 +20,8 @@ from optimizer.checkpoint_allocation import METHODS, capacitated, flow, solve
 from optimizer.checkpoint_allocation.lagrangian import heuristic, separable
 from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
 from optimizer.checkpoint_allocation.mixed_integer import Known, branch_and_bound
-from optimizer.verify.checkpoints import constraint_violations, verify_checkpoints
+from optimizer.verify.checkpoints import verify_checkpoints
+from optimizer.verify.constraints import constraint_violations
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=150)
 

@@ -12,7 +12,8 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import core_flow, flow, solve
 from optimizer.checkpoint_allocation.candidates import _best
-from optimizer.verify.checkpoints import constraint_violations, verify_checkpoints
+from optimizer.verify.checkpoints import verify_checkpoints
+from optimizer.verify.constraints import constraint_violations
 
 
 def counting_problem(seed, largest=60, widest=12):

@@ -11,7 +11,7 @@ from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_
 from optimizer.checkpoint_allocation.lagrangian.heuristic import priced_search
 from optimizer.checkpoint_allocation.linear_core import dived, relaxed
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.verify.checkpoints import constraint_violations
+from optimizer.verify.constraints import constraint_violations
 
 
 def with_heavy(seed: int, j: int = 300, n: int = 10, **given: object) -> CheckpointAllocation:

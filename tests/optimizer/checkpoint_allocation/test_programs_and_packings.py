@@ -14,7 +14,8 @@ from models.planning.solution import Status
 from optimizer.checkpoint_allocation import capacitated, solve
 from optimizer.checkpoint_allocation.column_generation.search import PackedSearch
 from optimizer.checkpoint_allocation.lagrangian.bound import node_prices
-from optimizer.verify.checkpoints import constraint_violations, verify_checkpoints
+from optimizer.verify.checkpoints import verify_checkpoints
+from optimizer.verify.constraints import constraint_violations
 
 
 def alike(seed, nodes, items, room=1.1):

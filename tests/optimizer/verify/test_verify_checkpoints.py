@@ -9,7 +9,8 @@ import pytest
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
-from optimizer.verify.checkpoints import constraint_violations, verify_checkpoints
+from optimizer.verify.checkpoints import verify_checkpoints
+from optimizer.verify.constraints import constraint_violations
 
 
 @pytest.fixture(name="problem")

@@ -21,7 +21,8 @@ from optimizer.checkpoint_allocation.column_generation.multipliers import Part, 
 from optimizer.checkpoint_allocation.column_generation.search import packed_search
 from optimizer.checkpoint_allocation.column_generation.work import Work
 from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
-from optimizer.verify.checkpoints import constraint_violations, verify_checkpoints
+from optimizer.verify.checkpoints import verify_checkpoints
+from optimizer.verify.constraints import constraint_violations
 from scenarios.planning.files import plan_to_dict, read_plan, write_plan
 
 EVERY = settings(derandomize=True, deadline=None, max_examples=40)

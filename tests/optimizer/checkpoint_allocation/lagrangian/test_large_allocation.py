@@ -17,7 +17,8 @@ from optimizer.checkpoint_allocation.lagrangian import heuristic
 from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
 from optimizer.checkpoint_allocation.lagrangian.heuristic import priced_search
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange, _apart, _joined
-from optimizer.verify.checkpoints import constraint_violations, verify_checkpoints
+from optimizer.verify.checkpoints import verify_checkpoints
+from optimizer.verify.constraints import constraint_violations
 
 
 def tight_problem(seed, j=None, n=None, slack=1.2):

@@ -11,7 +11,7 @@ from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 from optimizer.checkpoint_allocation.local_search.neighbourhoods import Effort, search
-from optimizer.verify.checkpoints import constraint_violations
+from optimizer.verify.constraints import constraint_violations
 
 
 def ring(n: int) -> CheckpointAllocation:

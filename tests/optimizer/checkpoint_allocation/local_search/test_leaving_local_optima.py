@@ -15,7 +15,7 @@ from optimizer.checkpoint_allocation.local_search.ejection_chains import Chains,
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 from optimizer.checkpoint_allocation.local_search.forced_moves import forced
 from optimizer.checkpoint_allocation.local_search.iterated import disturbed
-from optimizer.verify.checkpoints import constraint_violations
+from optimizer.verify.constraints import constraint_violations
 
 
 def drawn(seed: int, **given: object) -> CheckpointAllocation:

@@ -18,7 +18,7 @@ from optimizer.checkpoint_allocation.reoptimise.greedy_moves import saving_moves
 from optimizer.checkpoint_allocation.reoptimise.move_prices import best_prices, moves_of
 from optimizer.checkpoint_allocation.reoptimise.moves_again import FEW, MANY, chosen_again
 from optimizer.checkpoint_allocation.reoptimise.search import Former, few_moves
-from optimizer.verify.checkpoints import constraint_violations
+from optimizer.verify.constraints import constraint_violations
 
 
 def drawn(seed: int, checkpoints: int = 60, *, whole: bool = False) -> CheckpointAllocation:

@@ -13,7 +13,8 @@ from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.lagrangian.bound import price_bound
 from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound
-from optimizer.verify.checkpoints import constraint_violations, verify_checkpoints
+from optimizer.verify.checkpoints import verify_checkpoints
+from optimizer.verify.constraints import constraint_violations
 
 
 def drawn(seed: int) -> CheckpointAllocation:
