@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
     from models.planning.solution import Status
     from models.records.profile import Profile
-    from models.scenario.description import Scenario
     from models.scenario.reading import scenario_from, scenario_with
     from models.scenario.rules import not_simulated, warnings
+    from models.scenario.scenario import Scenario
     from models.steady_state.estimate import estimate
     from models.steady_state.load import expected_load
     from optimizer.checkpoint_allocation import solve as plan_checkpoints
@@ -48,7 +48,7 @@ _HOMES = {
     "MissingTool": "models.errors",
     "Profile": "models.records.profile",
     "RunResult": "scenarios.runs.run",
-    "Scenario": "models.scenario.description",
+    "Scenario": "models.scenario.scenario",
     "Status": "models.planning.solution",
     "SweepResult": "scenarios.sweeps.sweep",
     "availability": "scenarios.reliability.availability:answer",

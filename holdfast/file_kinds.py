@@ -29,7 +29,7 @@ _TABLES = (".toml", ".json")
 _ARRAYS = (".json", ".toml", ".npz")
 KINDS = {
     "scenario": FileKind(
-        "models.scenario.description", "Scenario", ("run", "sweep", "study", "show", "validate"), (".toml",)
+        "models.scenario.scenario", "Scenario", ("run", "sweep", "study", "show", "validate"), (".toml",)
     ),
     "availability": FileKind("models.reliability.description", "Availability", ("availability",), _TABLES),
     "dynamics": FileKind("models.fleet.description", "Dynamics", ("dynamics",), _TABLES),

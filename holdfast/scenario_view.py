@@ -8,9 +8,9 @@ from typing import Any
 
 from holdfast import terminal
 from models import display, units
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.scenario.rules import warnings
+from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
 from models.steady_state.estimate import estimate
 from models.steady_state.latency import CriticalPath, critical_path

@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from models import units
-from models.scenario.description import Scenario
 from models.scenario.file_keys import dimension_of, entry_of, fields_of, models_in
+from models.scenario.scenario import Scenario
 
 
 def scenario_schema() -> dict[str, Any]:

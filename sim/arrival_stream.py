@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from models.distributions import BatchSize, DeterministicGaps
-from models.scenario.description import Scenario
 from models.scenario.inputs import RateSeries
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys, SourceWorkload, UniformKeys
 from sim.arrivals import gap_sampler, rate_curve
 from sim.draws import cumulative_weights, generator

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.distributions import BatchSize, DeterministicGaps, ErlangGaps, GammaGaps, LogNormalGaps, UniformGaps
-from models.scenario.description import Scenario
 from models.scenario.inputs import RateSeries
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ConstantRate, ProfileKeys, RampRate, SourceWorkload, StepRate
 from sim.draws import cumulative_weights, generator
 

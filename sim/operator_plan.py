@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from models.scenario.description import Scenario
 from models.scenario.job import Operator
 from models.scenario.key_groups import groups_of_keys
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys
 from models.topology.layout import output_bytes, topological
 from models.units import to_ns

@@ -14,9 +14,9 @@ import numpy as np
 
 from models.records.histogram import BINS
 from models.records.tables import FOLDED, NEVER, TABLES, bucket_ns, table
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.scenario.recording import Detail
+from models.scenario.scenario import Scenario
 from models.steady_state.estimate import recorded_steps
 from models.units import to_ns
 from sim.kernel.tools import histograms

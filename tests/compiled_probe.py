@@ -43,7 +43,7 @@ def answer(job: dict[str, Any], cached: bool = True) -> dict[str, Any]:
 
     from numba.core.dispatcher import Dispatcher  # noqa: PLC0415
 
-    from models.scenario.description import Scenario  # noqa: PLC0415
+    from models.scenario.scenario import Scenario  # noqa: PLC0415
     from sim.engine import simulate  # noqa: PLC0415
 
     shares: list[float] = []

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from models.scenario.description import Scenario
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys
 
 

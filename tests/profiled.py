@@ -6,8 +6,8 @@ import numpy as np
 
 from models.correlation import pearson
 from models.records.profile import Profile
-from models.scenario.description import Scenario
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 
 GROUPS, BINS = 4, 40
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.records.tables import TABLES, RunRecords, table
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 
 S = 10**9
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.runs.timelines import Series, fullest_queues, held_back, lags
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 
 
 @dataclass(frozen=True)

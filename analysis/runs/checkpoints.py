@@ -17,7 +17,7 @@ import numpy as np
 from analysis.runs.timelines import Series
 from analysis.statistics import NS_PER_S, seconds
 from models.records.tables import NEVER, RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns
 
 Rows = dict[str, np.ndarray]

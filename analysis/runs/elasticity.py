@@ -12,7 +12,7 @@ from analysis.runs.timelines import Series
 from analysis.statistics import seconds
 from models import display
 from models.records.tables import NEVER, RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.topology import layout
 from models.units import cost_of
 

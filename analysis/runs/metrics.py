@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis.runs.summary import summarise
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 
 Metrics = dict[str, float | None]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models.records.tables import NEVER, RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.topology import layout
 
 Placement = dict[tuple[str, int], str]

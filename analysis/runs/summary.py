@@ -33,7 +33,7 @@ from analysis.runs.replicas import broken, replicas
 from analysis.statistics import Times, count_of, mean_of, times_s
 from models.records.histogram import QUANTILE_ERROR, Ints, exact_sum
 from models.records.tables import NEVER, RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
 
 WAIT_SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}

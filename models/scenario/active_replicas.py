@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from models.scenario.description import Scenario
+from models.scenario.description import ScenarioDescription
 from models.scenario.fault_tolerance import ActiveReplica
 from models.topology import layout
 
@@ -22,7 +22,7 @@ class PlannedReplica:
     renew: bool
 
 
-def groups_of(scenario: Scenario, replica: ActiveReplica) -> tuple[int, ...]:
+def groups_of(scenario: ScenarioDescription, replica: ActiveReplica) -> tuple[int, ...]:
     """The key groups, or tasks, that an entry is about, rising; those that do not exist are left out."""
     operator = scenario.operators[replica.operator]
     if replica.key_groups is not None:
@@ -33,7 +33,7 @@ def groups_of(scenario: Scenario, replica: ActiveReplica) -> tuple[int, ...]:
     return tuple(k for k in range(operator.groups) if layout.task_of_group(k, operator.parallelism) in named)
 
 
-def replicated_groups(scenario: Scenario) -> dict[str, int]:
+def replicated_groups(scenario: ScenarioDescription) -> dict[str, int]:
     """Operator -> how many of its key groups or tasks have a replica, for those that have any."""
     found: dict[str, set[int]] = {}
     for replica in scenario.fault_tolerance.replicas.values():
@@ -41,7 +41,7 @@ def replicated_groups(scenario: Scenario) -> dict[str, int]:
     return {operator: len(groups) for operator, groups in found.items() if groups}
 
 
-def planned_replicas(scenario: Scenario) -> list[PlannedReplica]:
+def planned_replicas(scenario: ScenarioDescription) -> list[PlannedReplica]:
     """All replicas at the start of a run of a valid scenario, by operator and key group."""
     placed, made = layout.placement(scenario), list[PlannedReplica]()
     for name, replica in scenario.fault_tolerance.replicas.items():

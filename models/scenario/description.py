@@ -1,8 +1,8 @@
-"""The scenario: everything one file asks, as one frozen value."""
+"""What a scenario is made of: everything one file asks, as one frozen value."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -14,15 +14,10 @@ from models.scenario.recording import Recording
 from models.scenario.workload import SourceWorkload
 from models.schema_types import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, Seed, frozen
 
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from models.scenario.inputs import RunInputs
-
 FORMAT: Final = 1
 
 
-class Scenario(Description):
+class ScenarioDescription(Description):
     """Job, workload, cluster, fault tolerance and events of one question, and how often it is answered.
 
     Shapes are checked when the value is made; whether names that refer to each other fit is checked by
@@ -94,15 +89,3 @@ class Scenario(Description):
         """Whether a host can die in the run, or be taken for dead."""
         named = self.failures is not None or any(isinstance(event, HostFailure) for event in self.events.values())
         return named or self.detector.errs or any(group.failures is not None for group in self.hosts.values())
-
-    def graph(
-        self, of: Literal["operators", "tasks", "placement"] = "operators", inputs: RunInputs | None = None
-    ) -> nx.DiGraph[str]:
-        """Return the job as a networkx graph, to analyse and draw: its operators, its tasks, or tasks on hosts.
-
-        Attributes are in SI units with the unit in the name (`models.topology.job_graph`); rates count recorded series
-        where `inputs` has them. Each call makes a new graph.
-        """
-        from models.topology.job_graph import graph_of  # noqa: PLC0415 - which knows scenarios
-
-        return graph_of(self, of, inputs)

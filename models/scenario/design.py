@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from models.scenario.description import Scenario
 from models.scenario.reading import scenario_with
+from models.scenario.scenario import Scenario
 from models.schema_types import FrozenMap
 
 

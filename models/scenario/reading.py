@@ -16,8 +16,9 @@ from pydantic import ValidationError
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.scenario import rules
-from models.scenario.description import FORMAT, Scenario
+from models.scenario.description import FORMAT
 from models.scenario.file_keys import children_at, is_free_map
+from models.scenario.scenario import Scenario
 from models.scenario.writing import raw_of
 from models.schema_types import FROM_FILE
 from models.validation_messages import Step, faults_of, nearest, path_text

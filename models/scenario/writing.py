@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from models import units
-from models.scenario.description import Scenario
 from models.scenario.fault_tolerance import PlanFile
 from models.scenario.file_keys import dimension_of, entry_of, fields_of, tag_of_model
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ConstantRate
 
 

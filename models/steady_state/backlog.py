@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from models.steady_state.flow import copies
 from models.steady_state.load import Load, expected_load
 from models.topology import layout

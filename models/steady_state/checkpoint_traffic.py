@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.scenario.job import FixedState, PerKeyState
+from models.scenario.scenario import Scenario
 from models.steady_state.flow import copies
 from models.steady_state.load import Load, layout_of_groups
 from models.topology import layout

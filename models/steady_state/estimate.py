@@ -10,11 +10,11 @@ from models.errors import InputFault, raise_if_any
 from models.records.tables import bucket_ns
 from models.scenario.active_replicas import replicated_groups
 from models.scenario.cluster import ExponentialFailures
-from models.scenario.description import Scenario
 from models.scenario.inputs import RateSeries, RunInputs
 from models.scenario.job import WindowState
 from models.scenario.recording import Detail
 from models.scenario.rules.int64_limits import whole_time_faults
+from models.scenario.scenario import Scenario
 from models.steady_state.backlog import backlog, queues_only, served_shares
 from models.steady_state.flow import Flow, flows
 from models.steady_state.watermarks import watermarks

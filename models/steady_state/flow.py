@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.scenario.description import Scenario
+from models.scenario.description import ScenarioDescription
 from models.scenario.inputs import RunInputs
 from models.scenario.workload import ConstantRate, ProfileRate, RampRate, StepRate
 from models.topology import layout
@@ -45,7 +45,7 @@ class Flow:
         return self.rate_in.peak_per_s / self.rate_in.mean_per_s if self.rate_in.mean_per_s else 1.0
 
 
-def flows(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, Flow]:
+def flows(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> dict[str, Flow]:
     """Operator -> rates, in an order in which inputs come first; assumes a valid scenario."""
     found: dict[str, Flow] = {}
     for name in layout.topological(scenario):
@@ -71,7 +71,7 @@ def flows(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, Flow
     return found
 
 
-def pairs(scenario: Scenario, name: str, comes: list[Rate]) -> Rate:
+def pairs(scenario: ScenarioDescription, name: str, comes: list[Rate]) -> Rate:
     """Pairs of tuples with equal keys in one window, in a second, if all keys are equally likely."""
     window = scenario.operators[name].window
     assert window is not None
@@ -82,7 +82,7 @@ def pairs(scenario: Scenario, name: str, comes: list[Rate]) -> Rate:
     return Rate(mean, peak)
 
 
-def results(scenario: Scenario, name: str, rate_in: Rate) -> Rate:
+def results(scenario: ScenarioDescription, name: str, rate_in: Rate) -> Rate:
     """Keys in windows that end, in a second: at most all keys in each window, or each tuple alone in each of its own.
 
     A bound for both, which is met where tuples of a key are many in a window or few.
@@ -94,7 +94,7 @@ def results(scenario: Scenario, name: str, rate_in: Rate) -> Rate:
     return Rate(min(every, alone.mean_per_s), min(every, alone.peak_per_s))
 
 
-def copies(scenario: Scenario, upstream: str, name: str, inputs: RunInputs | None = None) -> float:
+def copies(scenario: ScenarioDescription, upstream: str, name: str, inputs: RunInputs | None = None) -> float:
     """Tuples an operator gets for each that leaves its upstream; a stream's share not given counts as 1."""
     operator = scenario.operators[name]
     taken = operator.takes.get(upstream, 1.0)
@@ -103,7 +103,7 @@ def copies(scenario: Scenario, upstream: str, name: str, inputs: RunInputs | Non
     return taken * (operator.groups if operator.inputs[upstream] == "broadcast" else 1)
 
 
-def source_rate(scenario: Scenario, source: str, inputs: RunInputs | None = None) -> Rate:
+def source_rate(scenario: ScenarioDescription, source: str, inputs: RunInputs | None = None) -> Rate:
     """Mean over the run and peak of a source's rate; a series that is not given counts as its stated mean."""
     rate, until = scenario.workload[source].rate, scenario.duration_s
     series = inputs.rates.get(source) if inputs else None

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.scenario.description import Scenario
+from models.scenario.description import ScenarioDescription
 from models.steady_state import queueing
 from models.steady_state.load import Load, shares_by_host, speeds
 from models.topology import layout
@@ -80,7 +80,7 @@ class CriticalPath:
         return any(step.rough for step in self.steps)
 
 
-def critical_path(scenario: Scenario, load: Load) -> CriticalPath:
+def critical_path(scenario: ScenarioDescription, load: Load) -> CriticalPath:
     """Return the path that takes longest in a valid scenario with this load.
 
     For the choice of the path a tuple waits the whole run at an operator that is overloaded.
@@ -107,7 +107,7 @@ def critical_path(scenario: Scenario, load: Load) -> CriticalPath:
 class MeanTimes:
     """Mean times of a tuple by operator and by stream, in a valid scenario with this load."""
 
-    def __init__(self, scenario: Scenario, load: Load) -> None:
+    def __init__(self, scenario: ScenarioDescription, load: Load) -> None:
         self.scenario, self.load = scenario, load
         self.placed, self.hosts = layout.placement(scenario), layout.hosts(scenario)
         self._service_s = {  # by task, on the host where it is placed

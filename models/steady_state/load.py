@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.scenario.description import Scenario
+from models.scenario.description import ScenarioDescription
 from models.scenario.inputs import RunInputs
 from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState
 from models.scenario.key_groups import group_shares
@@ -61,7 +61,7 @@ class Load:
     assumptions: tuple[str, ...]
 
 
-def expected_load(scenario: Scenario, inputs: RunInputs | None = None) -> Load:
+def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> Load:
     """The load of operators, tasks, hosts and links by tuples alone; assumes a valid scenario."""
     rates = flows(scenario, inputs)
     shares = task_shares(scenario, rates, inputs)
@@ -77,7 +77,7 @@ def expected_load(scenario: Scenario, inputs: RunInputs | None = None) -> Load:
 
 
 def task_shares(
-    scenario: Scenario, rates: Mapping[str, Flow], inputs: RunInputs | None = None
+    scenario: ScenarioDescription, rates: Mapping[str, Flow], inputs: RunInputs | None = None
 ) -> dict[str, np.ndarray]:
     """Operator -> share of its input that each task gets, (parallelism,), sum 1."""
     mixtures = _key_mixtures(scenario, rates, inputs)
@@ -107,7 +107,9 @@ def layout_of_groups(groups: int, parallelism: int) -> np.ndarray:
     return np.asarray(layout.task_of_group(np.arange(groups), parallelism))  # type: ignore[arg-type]
 
 
-def _key_mixtures(scenario: Scenario, rates: Mapping[str, Flow], inputs: RunInputs | None) -> dict[str, Mixture]:
+def _key_mixtures(
+    scenario: ScenarioDescription, rates: Mapping[str, Flow], inputs: RunInputs | None
+) -> dict[str, Mixture]:
     """Operator -> key laws of its output, weighted by where the tuples come from."""
     mixtures: dict[str, Mixture] = {}
     for name in layout.topological(scenario):
@@ -144,7 +146,7 @@ def _of_profile(source: str, groups: int, inputs: RunInputs | None) -> np.ndarra
     return np.asarray(weights / weights.sum())
 
 
-def speeds(scenario: Scenario, name: str, placed: Mapping[str, str]) -> np.ndarray:
+def speeds(scenario: ScenarioDescription, name: str, placed: Mapping[str, str]) -> np.ndarray:
     """Return the speed of the host of each task of an operator without what others take on average, (parallelism,)."""
     count = scenario.operators[name].parallelism
     of_task = (placed[layout.task_name(name, index)].rpartition("-")[0] for index in range(count))
@@ -153,7 +155,7 @@ def speeds(scenario: Scenario, name: str, placed: Mapping[str, str]) -> np.ndarr
     return np.array([group.speed * (1 - share) for group, share in zip(groups, taken, strict=True)])
 
 
-def _state_bytes(scenario: Scenario, name: str, flow: Flow) -> float:
+def _state_bytes(scenario: ScenarioDescription, name: str, flow: Flow) -> float:
     """State at the end of a run; for state per key a bound: every key that there is has been seen."""
     operator = scenario.operators[name]
     state, tuples = operator.state, flow.rate_in.mean_per_s * scenario.duration_s
@@ -169,7 +171,7 @@ def _state_bytes(scenario: Scenario, name: str, flow: Flow) -> float:
 
 
 def _hosts(
-    scenario: Scenario,
+    scenario: ScenarioDescription,
     operators: Mapping[str, OperatorLoad],
     placed: Mapping[str, str],
     inputs: RunInputs | None,
@@ -204,7 +206,7 @@ def _hosts(
 
 
 def _traffic(
-    scenario: Scenario,
+    scenario: ScenarioDescription,
     operators: Mapping[str, OperatorLoad],
     placed: Mapping[str, str],
     inputs: RunInputs | None,
@@ -242,7 +244,7 @@ def shares_by_host(name: str, shares: np.ndarray, placed: Mapping[str, str]) -> 
     return found
 
 
-def _assumptions(scenario: Scenario, inputs: RunInputs | None) -> tuple[str, ...]:
+def _assumptions(scenario: ScenarioDescription, inputs: RunInputs | None) -> tuple[str, ...]:
     found = []
     for name, workload in scenario.workload.items():
         if inputs is not None and name in inputs.rates:

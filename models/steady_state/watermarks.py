@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.topology.layout import dataflow, topological
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from models.errors import InputError
 from models.scenario.active_replicas import planned_replicas
-from models.scenario.description import Scenario
+from models.scenario.description import ScenarioDescription
 from models.scenario.inputs import RunInputs
 from models.steady_state.flow import copies
 from models.steady_state.latency import MeanTimes
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MOST_EDGES = 1_000_000  # of a graph
 
 
-def graph_of(scenario: Scenario, of: str = "operators", inputs: RunInputs | None = None) -> Graph:
+def graph_of(scenario: ScenarioDescription, of: str = "operators", inputs: RunInputs | None = None) -> Graph:
     """Return a graph of a valid scenario: of its "operators", its "tasks" or its "placement".
 
     Raises InputError for another name, and for a graph of more than a million edges.
@@ -45,7 +45,7 @@ def refuse_kind(of: str) -> None:
         raise InputError.at("of", of, "is no graph of a job", nearest(of, GRAPHS))
 
 
-def operator_graph(scenario: Scenario, inputs: RunInputs | None = None) -> Graph:
+def operator_graph(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> Graph:
     """Return the operators, and an edge from each to those that read it, in file order."""
     import networkx as nx  # noqa: PLC0415
 
@@ -90,7 +90,7 @@ def operator_graph(scenario: Scenario, inputs: RunInputs | None = None) -> Graph
     return graph
 
 
-def task_graph(scenario: Scenario, inputs: RunInputs | None = None) -> Graph:
+def task_graph(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> Graph:
     """Return the tasks, and an edge from each to all that it may send to: one of a reader by forward, else all."""
     import networkx as nx  # noqa: PLC0415
 
@@ -121,7 +121,7 @@ def task_graph(scenario: Scenario, inputs: RunInputs | None = None) -> Graph:
     return graph
 
 
-def placement_graph(scenario: Scenario, inputs: RunInputs | None = None) -> Graph:
+def placement_graph(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> Graph:
     """Return tasks, hosts and groups of hosts: a task points to its host, a host to its group.
 
     Nodes are "task:count-0", "host:worker-0", "group:worker", since a task and a host may have the same name. A task
@@ -160,7 +160,7 @@ def placement_graph(scenario: Scenario, inputs: RunInputs | None = None) -> Grap
     return graph
 
 
-GRAPHS: Mapping[str, Callable[[Scenario, RunInputs | None], Graph]] = {
+GRAPHS: Mapping[str, Callable[[ScenarioDescription, RunInputs | None], Graph]] = {
     "operators": operator_graph,
     "tasks": task_graph,
     "placement": placement_graph,
@@ -178,7 +178,7 @@ def _share(taken: float | str, inputs: RunInputs | None) -> float | None:
     return taken
 
 
-def _generations(scenario: Scenario) -> dict[str, int]:
+def _generations(scenario: ScenarioDescription) -> dict[str, int]:
     """Return operator -> steps from the sources, on the longest way."""
     import networkx as nx  # noqa: PLC0415
 
@@ -186,7 +186,7 @@ def _generations(scenario: Scenario) -> dict[str, int]:
     return {name: number for number, generation in found for name in generation}
 
 
-def _refuse_edges(scenario: Scenario) -> None:
+def _refuse_edges(scenario: ScenarioDescription) -> None:
     edges = sum(
         operator.parallelism * (1 if partitioning == "forward" else scenario.operators[upstream].parallelism)
         for operator in scenario.operators.values()

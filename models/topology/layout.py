@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from models.scenario.cluster import HostGroup
-from models.scenario.description import Scenario
+from models.scenario.description import ScenarioDescription
 from models.scenario.job import Operator
 from models.scenario.workload import ProfileKeys
 
@@ -28,26 +28,26 @@ def host_name(group: str, index: int) -> str:
     return f"{group}-{index}"
 
 
-def hosts(scenario: Scenario) -> dict[str, HostGroup]:
+def hosts(scenario: ScenarioDescription) -> dict[str, HostGroup]:
     """Every host by name with its group's description, in file order."""
     return {host_name(name, index): group for name, group in scenario.hosts.items() for index in range(group.count)}
 
 
-def spare_hosts(scenario: Scenario) -> tuple[str, ...]:
+def spare_hosts(scenario: ScenarioDescription) -> tuple[str, ...]:
     """Hosts that are not in use at the start, in file order: the last ones of their groups."""
     return tuple(
         host_name(name, index) for name, group in scenario.hosts.items() for index in range(group.used, group.count)
     )
 
 
-def tasks(scenario: Scenario) -> Iterator[tuple[str, int]]:
+def tasks(scenario: ScenarioDescription) -> Iterator[tuple[str, int]]:
     """Every (operator, task index), in file order."""
     for name, operator in scenario.operators.items():
         for index in range(operator.parallelism):
             yield name, index
 
 
-def placement(scenario: Scenario) -> dict[str, str]:
+def placement(scenario: ScenarioDescription) -> dict[str, str]:
     """Task name -> host name at the start of a run.
 
     Round robin over the hosts of the operator's host group where `placement.operators` names one, else in file
@@ -75,7 +75,7 @@ def task_of_group(key_group: int, parallelism: int) -> int:
     return key_group % parallelism
 
 
-def dataflow(scenario: Scenario) -> nx.DiGraph[str]:
+def dataflow(scenario: ScenarioDescription) -> nx.DiGraph[str]:
     """Return the graph of the operators, which nobody can change: nodes and readers of each in file order.
 
     Inputs that there are not are left out.
@@ -83,7 +83,7 @@ def dataflow(scenario: Scenario) -> nx.DiGraph[str]:
     return _dataflow(_Operators(scenario.operators))
 
 
-def topological(scenario: Scenario) -> tuple[str, ...]:
+def topological(scenario: ScenarioDescription) -> tuple[str, ...]:
     """Return the operators so that inputs come before those that read them; raises ValueError on a cycle.
 
     One generation after the other, by steps away from the sources, each in file order.
@@ -94,7 +94,7 @@ def topological(scenario: Scenario) -> tuple[str, ...]:
     return order
 
 
-def has_order(scenario: Scenario) -> bool:
+def has_order(scenario: ScenarioDescription) -> bool:
     """Return whether inputs can come before those that read them: no operator is on a cycle."""
     return _topological(_Operators(scenario.operators)) is not None
 
@@ -136,7 +136,7 @@ def _topological(operators: _Operators) -> tuple[str, ...] | None:
     return tuple(name for generation in generations for name in sorted(generation, key=place.__getitem__))
 
 
-def output_bytes(scenario: Scenario) -> dict[str, float]:
+def output_bytes(scenario: ScenarioDescription) -> dict[str, float]:
     """Operator -> bytes of one tuple that leaves it.
 
     A source's tuples are as its workload says, an operator's as its `output` says; without `output` they are as
@@ -154,7 +154,7 @@ def output_bytes(scenario: Scenario) -> dict[str, float]:
     return size
 
 
-def keys_seen(scenario: Scenario, name: str) -> float:
+def keys_seen(scenario: ScenarioDescription, name: str) -> float:
     """How many keys can reach an operator: those of the largest law, since all laws number keys alike."""
     import networkx as nx  # noqa: PLC0415
 

@@ -14,7 +14,7 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from models.scenario.active_replicas import planned_replicas
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.topology import layout
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.scenario.description import Scenario
 from models.scenario.fault_tolerance import PlanFile
 from models.scenario.reading import scenario_with_settings
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileRate, SeriesRate
 from models.scenario.writing import raw_of
 from models.schema_types import FrozenMap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 
 
 def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:

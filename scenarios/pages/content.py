@@ -11,10 +11,10 @@ from typing import Any
 from analysis.report import text
 from analysis.report.content import Edge, Fact, KeyGroupLoad, OperatorBox, ReportContent, Topology
 from models import display
-from models.scenario.description import Scenario
 from models.scenario.events import HostFailure, Migrate, Rescale
 from models.scenario.fault_tolerance import Detector
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
 from models.steady_state.flow import copies, flows
 from models.topology import layout

@@ -10,7 +10,7 @@ import numpy as np
 from analysis.report.content import Lines
 from analysis.report.parts import Cost, CostRow
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.topology import layout
 
 _NS, _HOUR = 1e9, 3600.0

@@ -23,7 +23,7 @@ from analysis.runs.timelines import (
 )
 from models.records.histogram import merge
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 
 _NS = 1e9
 _SECOND_NS = 1_000_000_000

@@ -13,7 +13,7 @@ from analysis.runs.elasticity import host_utilisation
 from analysis.runs.placements import first_placement, last_placement
 from analysis.statistics import Mean, ratio_mean
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.topology import layout
 
 _NS = 1e9

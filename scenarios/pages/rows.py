@@ -10,7 +10,7 @@ from analysis.report.content import Decision, Guarantee, Migration, OperatorRow,
 from analysis.runs.move_kinds import move_kinds
 from models import display
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 
 _ABOUT = {
     " is to move to ": "moves",

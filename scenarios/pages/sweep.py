@@ -8,7 +8,7 @@ from pathlib import Path
 from analysis.report import render_report
 from analysis.report.content import Fact, ReportContent
 from models.errors import InputError
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from scenarios.files.write_once import write_text
 from scenarios.pages.content import versions
 from scenarios.pages.designs import DesignRuns, designs

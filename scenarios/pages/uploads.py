@@ -8,7 +8,7 @@ from typing import Any
 from analysis.report.content import CheckpointCounts, Lines, RecordDelay, Uploads
 from analysis.runs.checkpoints import delay_series
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
 from scenarios.pages.lines import interval_ns
 

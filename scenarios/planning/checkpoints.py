@@ -16,8 +16,8 @@ from models.planning.checkpoint_allocation import CheckpointAllocation, Checkpoi
 from models.planning.checkpoint_correlation import allocation_from_correlation
 from models.planning.solution import Status
 from models.records.profile import Profile
-from models.scenario.description import Scenario
 from models.scenario.fault_tolerance import PlanFile
+from models.scenario.scenario import Scenario
 from models.topology import layout
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.ties import level_ties

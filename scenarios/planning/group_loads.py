@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from models.errors import InputError
 from models.records.profile import Profile
-from models.scenario.description import Scenario
 from models.scenario.key_groups import crc32_group
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ConstantRate, ProfileKeys, ProfileRate, UniformKeys
 from models.topology import layout
 from models.validation_messages import path_text

@@ -9,9 +9,9 @@ from typing import Any
 
 from models.errors import NO_VALUE, InputError, InputFault, named, raise_if_any
 from models.planning.replicas.problem import KIND, checked_instances
-from models.scenario.description import Scenario
 from models.scenario.fault_tolerance import ActiveReplica, ReplicaPlan
 from models.scenario.rules import faults, not_simulated
+from models.scenario.scenario import Scenario
 from models.schema_types import FrozenMap
 from models.topology import layout
 from models.validation_messages import Step, nearest, nearest_if_shown, path_text

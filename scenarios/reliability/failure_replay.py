@@ -8,8 +8,8 @@ from pathlib import Path
 from analysis.failure_logs.records import iso_us
 from models.errors import NO_VALUE, InputError, InputFault, named, raise_if_any
 from models.reliability.failure_log import STILL_DOWN, US, FailureLog
-from models.scenario.description import Scenario
 from models.scenario.events import Event, FailureReplay, HostFailure
+from models.scenario.scenario import Scenario
 from models.schema_types import FrozenMap
 from models.topology import layout
 from models.validation_messages import nearest_if_shown, path_text

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from scenarios.runs.workers import submitted
 from sim.engine import prepare, simulate
 

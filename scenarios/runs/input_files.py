@@ -12,8 +12,8 @@ import numpy as np
 from models import display
 from models.errors import InputError, InputFault, header_hint, named, raise_if_any
 from models.records.profile import Profile
-from models.scenario.description import Scenario
 from models.scenario.inputs import RateSeries
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys, ProfileRate, SeriesRate
 from models.topology.layout import topological
 from scenarios.files.profiles import read_profile

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from models.errors import raise_if_any
 from models.records.profile import Profile
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.scenario.rules import faults, not_simulated
+from models.scenario.scenario import Scenario
 from models.steady_state.estimate import check_limits, estimate
 from scenarios.queries.replica_plan import filled
 from scenarios.runs.input_files import check_key_groups, profiles_of, rates_of, shares_of

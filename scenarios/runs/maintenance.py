@@ -10,9 +10,9 @@ from analysis.expected_usable import EXPECTED, expected_allocation
 from models.correlation import pearson
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.checkpoint_correlation import allocation_from_correlation
-from models.scenario.description import Scenario
 from models.scenario.fault_tolerance import Maintenance
 from models.scenario.maintenance import FreshAllocation, LoadHistory
+from models.scenario.scenario import Scenario
 from optimizer.checkpoint_allocation.ties import level_ties
 from scenarios.planning.checkpoints import solve_by
 

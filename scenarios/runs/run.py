@@ -10,7 +10,7 @@ from typing import Any
 from analysis.runs.metrics import Metrics, metrics_of
 from analysis.runs.summary import summarise
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from scenarios.runs.execute import Job, Progress, execute
 from scenarios.runs.inputs import checked
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from models.errors import InputError, raise_if_any
 from models.records.profile import Profile
-from models.scenario.description import Scenario
 from models.scenario.design import DesignPoint, number_of_points
 from models.scenario.fault_tolerance import Allocation
 from models.scenario.rules import faults, not_simulated
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileRate
 from models.schema_types import FrozenMap
 from models.steady_state.estimate import check_limits, estimate

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from models.errors import NO_VALUE, InputError
 from models.records.profile import Profile
-from models.scenario.description import Scenario
 from models.scenario.design import DesignPoint, design_points, number_of_points
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 from models.scenario.writing import raw_of
 from models.steady_state.estimate import estimate
 from scenarios.files.scenario import LoadedScenario, named_files

@@ -14,9 +14,9 @@ from analysis.runs.metrics import metrics_of
 from analysis.runs.summary import summarise
 from models import display
 from models.errors import InputError, raise_if_any
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.scenario.rules import faults, not_simulated
+from models.scenario.scenario import Scenario
 from models.schema_types import FrozenMap
 from models.steady_state.estimate import check_limits, estimate
 from scenarios.files.scenario import named_files

@@ -9,8 +9,8 @@ from functools import cached_property
 import networkx as nx
 
 from models.scenario.cluster import HostGroup
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
 from models.topology import layout
 from models.units import to_ns

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from models import display
+from models.fleet.description import Manager as Rules
 from models.fleet.promises import keeps
-from sim.fleet.reconfiguration import Deployment
-
-if TYPE_CHECKING:
-    from sim.fleet.manager import Manager
+from sim.fleet.host_loads import HostLoads
+from sim.fleet.reconfiguration import Admission, Deployment, Reconfiguration
 
 _TIE = 1e-9
 _TRIED = 4  # hosts nearest to the query that are tried for a replica, and as many of the least loaded
@@ -21,11 +19,13 @@ _TRIED = 4  # hosts nearest to the query that are tried for a replica, and as ma
 class Admitting:
     """The arrival of one query."""
 
-    def __init__(self, manager: Manager, query: int) -> None:
-        self.query, self.rules, self.books = query, manager.rules, manager.books
-        self.system, self.capacity = manager.system, manager.capacity
-        self.admission, self.changes = manager.admission, manager.changes
-        self.manager, self.shares, self.plan = manager, manager.at_most(), Deployment()
+    def __init__(
+        self, query: int, rules: Rules, hosts: HostLoads, changes: Reconfiguration, admission: Admission
+    ) -> None:
+        self.query, self.rules, self.books = query, rules, changes.books
+        self.system, self.capacity = changes.books.system, hosts.capacity
+        self.admission, self.changes = admission, changes
+        self.hosts, self.shares, self.plan = hosts, hosts.at_most(), Deployment()
         self.taken: dict[int, str] = {}  # hosts that are not in use yet, and why they will be
 
     def admit(self, missing: list[int]) -> bool:
@@ -76,7 +76,7 @@ class Admitting:
         """Of the hosts where it fits the one with most of the query; a spare one; else the least loaded."""
         load = self._load(op, 1.0, 0)
         fits = self.shares + load / self.capacity <= self.rules.high + _TIE
-        up = [host for host in range(len(self.capacity)) if self.manager.is_up(host) or host in self.taken]
+        up = [host for host in range(len(self.capacity)) if self.hosts.is_up(host) or host in self.taken]
         near = self._near()
         room = [host for host in up if fits[host]]
         if room:
@@ -150,7 +150,7 @@ class Admitting:
         """Hosts where a replica fits: those with most of the query, and the least loaded ones."""
         fits = self.shares + load / self.capacity <= self.rules.high + _TIE
         near = self._near()
-        hosts = [*self.manager.by_share(self.shares), *self.taken]
+        hosts = [*self.hosts.by_share(self.shares), *self.taken]
         room = [host for host in dict.fromkeys(hosts) if fits[host] and host not in placed]
         nearest = sorted(room, key=lambda host: (-near[host], host))[:_TRIED]
         return list(dict.fromkeys([*nearest, *room[:_TRIED]]))

@@ -20,6 +20,7 @@ from models.fleet.description import Manager as Rules
 from sim.draws import code_of, uniform
 from sim.fleet.actions import Add, Change, Move, Remove, Split
 from sim.fleet.admitting import Admitting
+from sim.fleet.host_loads import HostLoads
 from sim.fleet.importance import importance, largest_load
 from sim.fleet.placement import Part
 from sim.fleet.reconfiguration import Admission, Reconfiguration
@@ -34,7 +35,7 @@ class Manager:
     def __init__(self, rules: Rules, changes: Reconfiguration, admission: Admission, replication: int) -> None:
         self.rules, self.changes, self.admission = rules, changes, admission
         self.books, self.system = changes.books, changes.books.system
-        self.capacity = self.system.capacity
+        self.capacity, self._hosts = self.system.capacity, HostLoads(changes)
         self._largest = 0.0
         self._stuck: set[int] = set()  # of these there is a row already
         self._middle = (rules.low + rules.high) / 2
@@ -42,8 +43,8 @@ class Manager:
 
     def look(self) -> None:
         """One round of decisions."""
-        shares, self._largest = self._will_be(), largest_load(self.books)
-        over = [host for host in reversed(self.by_share(shares)) if shares[host] > self.rules.high + _TIE]
+        shares, self._largest = self._hosts.will_be(), largest_load(self.books)
+        over = [host for host in reversed(self._hosts.by_share(shares)) if shares[host] > self.rules.high + _TIE]
         self._stuck = {host for host in over if not self._relieve(host)}
         if over or self.books.pending:
             return
@@ -52,40 +53,16 @@ class Manager:
         if self.rules.spare == "replicas":
             self._scale_in()
 
-    # -- what the load is
-
-    def is_up(self, host: int) -> bool:
-        """Whether instances can come to the host now."""
-        return self.changes.service.up[host] and self.books.in_use[host] and host not in self.books.draining
-
-    def _will_be(self) -> FloatArray:
-        """Shares of capacity once all is over that is under way, (n_hosts,)."""
-        found: FloatArray = (self.books.expected() - self.books.leaving()) / self.capacity
-        return found
-
-    def at_most(self) -> FloatArray:
-        """Shares of capacity at the worst moment of what is under way, (n_hosts,)."""
-        found: FloatArray = self.books.expected() / self.capacity
-        return found
-
-    def by_share(self, shares: FloatArray) -> list[int]:
-        """The hosts that are up, least loaded first, of equal ones by number."""
-        up = np.array(self.changes.service.up) & np.array(self.books.in_use)
-        up[list(self.books.draining)] = False
-        order = np.argsort(np.round(shares, 9), kind="stable")
-        found: list[int] = order[up[order]].tolist()
-        return found
-
     def _is_over(self, host: int) -> bool:
-        return bool(self._will_be()[host] > self.rules.high + _TIE)
+        return bool(self._hosts.will_be()[host] > self.rules.high + _TIE)
 
     def _targets(self, part: Part, load: float, limit: float) -> list[int]:
         """The hosts on which another instance of the part fits, least loaded first."""
-        shares = self.at_most()
+        shares = self._hosts.at_most()
         fits = shares + load / self.capacity <= limit + _TIE
         if not fits.any():
             return []
-        return [host for host in self.by_share(shares) if fits[host] and host not in part.hosts]
+        return [host for host in self._hosts.by_share(shares) if fits[host] and host not in part.hosts]
 
     # -- a host is overloaded
 
@@ -93,7 +70,7 @@ class Manager:
         """Whether the host will not be overloaded any more."""
         tried: set[tuple[str, int]] = set()
         while self._is_over(host):
-            why = f"{self.system.hosts[host]} at {display.share(self._will_be()[host])} of its CPU"
+            why = f"{self.system.hosts[host]} at {display.share(self._hosts.will_be()[host])} of its CPU"
             why += f", above {display.share(self.rules.high)}"
             if not (
                 self._move_one(host, why, tried)
@@ -115,7 +92,7 @@ class Manager:
 
     def _move_one(self, host: int, why: str, tried: set[tuple[str, int]]) -> bool:
         """The smallest instance that is enough by itself, else the largest of the others."""
-        excess = float(self._will_be()[host] - self.rules.high) * float(self.capacity[host])
+        excess = float(self._hosts.will_be()[host] - self.rules.high) * float(self.capacity[host])
 
         def preference(one: tuple[Part, int, float]) -> tuple[bool, float, int]:
             enough = one[2] >= excess - _TIE
@@ -240,8 +217,8 @@ class Manager:
         """Give back the least loaded host below `low` that can be emptied without filling another above the middle."""
         if self.books.pending or sum(self.books.in_use) < 2:
             return False
-        shares = self._will_be()
-        for host in self.by_share(shares):
+        shares = self._hosts.will_be()
+        for host in self._hosts.by_share(shares):
             if shares[host] >= self.rules.low:
                 break
             plan = self._emptied(host)
@@ -253,7 +230,7 @@ class Manager:
 
     def _emptied(self, host: int) -> list[Change] | None:
         """What takes all instances off the host: replicas are given up where hosts come first, all else moves."""
-        books, plan, shares = self.books, list[Change](), self.at_most()
+        books, plan, shares = self.books, list[Change](), self._hosts.at_most()
         limit = self._middle
         instances = self._movable(host)
         for part, slot, load in sorted(instances, key=lambda one: (-one[2], one[0].number)):
@@ -275,10 +252,10 @@ class Manager:
             yield Remove(part.number, host)
         near = self._neighbours(part.op)
         fits = shares + load / self.capacity <= limit + _TIE
-        hosts = [one for one in self.by_share(shares) if fits[one] and one != host and one not in part.hosts]
+        hosts = [one for one in self._hosts.by_share(shares) if fits[one] and one != host and one not in part.hosts]
         for target in sorted(hosts, key=lambda one: (-near[one], one))[:_MOST_TARGETS]:
             yield Move(part.number, host, target)
 
     def admit(self, query: int, missing: list[int]) -> bool:
         """Whether the query that arrives is there now."""
-        return Admitting(self, query).admit(missing)
+        return Admitting(query, self.rules, self._hosts, self.changes, self.admission).admit(missing)

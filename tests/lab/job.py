@@ -7,8 +7,8 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from sim.control.cluster import RunPlan
 
 KEYS = 6

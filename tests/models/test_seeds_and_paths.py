@@ -9,8 +9,8 @@ from models.errors import InputError
 from models.fleet.rules import shaped_from
 from models.queries.description import Templates
 from models.reliability.description import availability_from
-from models.scenario.description import Scenario
 from models.scenario.reading import scenario_with
+from models.scenario.scenario import Scenario
 from models.seeds import MOST_SEED, SEED_RULE, seed_faults
 from optimizer.common.arguments import checked_limits, solver_seed
 from scenarios.files.library import resolve

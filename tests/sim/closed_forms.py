@@ -19,7 +19,7 @@ from scipy import stats
 from small_jobs import NS, simulate
 
 from models.records.tables import NEVER, RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ConstantRate
 from models.steady_state.queueing import SteadyState
 from sim.control.assembly import PlaneFactory

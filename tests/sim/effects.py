@@ -12,7 +12,7 @@ from reference.unit import Unit
 from reference.world import World
 
 from models.records.tables import NEVER, RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim.data_plane import REMOTE
 
 

@@ -9,7 +9,7 @@ from moves_beside import joins_that_move
 from moving_jobs import HOSTS
 from small_jobs import scenario
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 
 PROTOCOLS = ("direct", "cpa", "cpal", "cpal_caught_up", "lazy_move")
 

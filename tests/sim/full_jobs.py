@@ -16,7 +16,7 @@ from elastic_jobs import PROTOCOLS
 from moves_beside import WINDOWS
 from small_jobs import scenario
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.topology import layout
 
 HOSTS = 5  # of the group h, in use; those of the group io come after them

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.assembly import Control

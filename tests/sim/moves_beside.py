@@ -8,7 +8,7 @@ from typing import Any
 from moving_jobs import moving_keys
 from small_jobs import scenario
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 
 BESIDE = ("remote", "buffers", "links", "cores", "windows", "all")
 

@@ -13,8 +13,8 @@ from small_jobs import scenario
 from uneven_clock import UnevenClock
 
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ConstantRate, StepRate
 from models.units import to_ns
 from sim.clock import Clock

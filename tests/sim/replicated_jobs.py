@@ -10,7 +10,7 @@ from moving_jobs import HOSTS, MS, Crash, Outcome, moving_keys
 from moving_jobs import run as run_moving
 from small_jobs import scenario
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.topology import layout
 from sim.control.assembly import PlaneFactory
 

@@ -6,8 +6,8 @@ from random import Random
 from typing import Any
 
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.assembly import Control, PlaneFactory

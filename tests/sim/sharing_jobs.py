@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.units import to_ns
 from sim import engine
 from sim.clock import Process

@@ -15,10 +15,10 @@ from reference.unit import Unit, Visit
 from reference.world import World
 
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.scenario.rules import faults
 from models.scenario.rules.support import not_simulated
+from models.scenario.scenario import Scenario
 from sim import engine
 from sim.control.assembly import Control, PlaneFactory
 from sim.draws import source_id

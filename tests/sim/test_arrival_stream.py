@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_jobs import NS, queue
 
-from models.scenario.description import Scenario
 from models.scenario.inputs import RateSeries
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys
 from sim.arrival_stream import BirthStream
 from sim.arrival_stream import _renewal_points as in_parts

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 from small_jobs import NS, queue
 
-from models.scenario.description import Scenario
 from models.scenario.inputs import RateSeries
+from models.scenario.scenario import Scenario
 from sim.arrivals import RateCurve, births, rate_curve
 
 LEVEL = 0.001

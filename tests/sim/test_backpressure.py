@@ -20,7 +20,7 @@ from test_planes import METHODS, differences
 from test_recovery import GUARANTEES, check_job
 
 from models.records.tables import NEVER
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim.control.assembly import PlaneFactory
 from sim.kernel.event_loop.plane import CompiledPlane
 

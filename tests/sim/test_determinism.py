@@ -16,7 +16,7 @@ import pytest
 from reference.world import World
 from small_jobs import applied, digest, drain, random_job, rows_of, scenario, simulate
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim import engine
 from sim.kernel.event_loop.plane import CompiledPlane
 

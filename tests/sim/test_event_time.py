@@ -26,7 +26,7 @@ from small_jobs import NS, build, idle, random_joins, random_windows, scenario, 
 from test_planes import on_both
 
 from analysis.runs.summary import summarise
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim.draws import source_id
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.operator_plan import OperatorPlan

@@ -27,7 +27,7 @@ from small_jobs import (
 from test_event_time import is_complete
 from test_planes import differences, on_both
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim.kernel.event_loop.plane import CompiledPlane
 
 METHODS: list[dict[str, Any]] = [{}, {"guarantee": "at-most-once"}, {"method": "none"}]

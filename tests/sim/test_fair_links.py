@@ -20,7 +20,7 @@ from small_jobs import NS, random_job, rows_of, simulate, storm, with_buffers, w
 from test_planes import METHODS, differences, on_both
 from test_recovery import GUARANTEES, check_job
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim.clock import LINK, Clock
 from sim.control.assembly import PlaneFactory
 from sim.kernel.event_loop.plane import CompiledPlane

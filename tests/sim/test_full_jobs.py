@@ -19,8 +19,8 @@ from seeds import SEED, fresh
 from test_planes import differences
 
 from models.records.tables import SCAN
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from scenarios.runs.maintenance import planner_of
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lattices import coincidences, lattice_job
 from test_planes import METHODS, on_both
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim.engine import simulate
 
 

@@ -16,7 +16,7 @@ from reference.world import World
 from small_jobs import random_job, storm
 
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 

@@ -18,7 +18,7 @@ from small_jobs import queue, random_job, scenario, storm
 from test_planes import METHODS, differences, on_both
 
 from models.records.tables import NEVER, RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.event_loop.sharing import span_for, times_fraction, work_in

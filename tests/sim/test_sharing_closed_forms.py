@@ -12,7 +12,7 @@ from closed_forms import EXPONENTIAL, LENGTHS, MILLION, REPLICATIONS, inside
 from small_jobs import queue, scenario
 
 from analysis.runs.summary import summarise
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.steady_state.queueing import SteadyState, mg1_priority, mm1, processor_sharing_s
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane

@@ -10,7 +10,7 @@ from reference.world import World
 from small_jobs import scenario
 
 from models.errors import InputError
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.steady_state.estimate import SECONDS_PER_WATERMARK, check_limits, estimate
 from models.steady_state.watermarks import watermarks
 from sim.engine import simulate

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from itertools import chain
 
 from models.errors import InputFault
-from models.scenario.description import Scenario
 from models.scenario.rules import cluster, dataflow, fault_tolerance, replicas, times
 from models.scenario.rules.advice import Advice, causes_of_backlog, warnings
 from models.scenario.rules.support import not_simulated
+from models.scenario.scenario import Scenario
 
 __all__ = ["Advice", "causes_of_backlog", "faults", "not_simulated", "warnings"]
 

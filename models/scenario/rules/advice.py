@@ -10,9 +10,9 @@ from itertools import chain
 from models import display, units
 from models.reliability.times import mostly_down
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
-from models.scenario.description import Scenario
 from models.scenario.events import HostFailure
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import Bottleneck, bottlenecks
 from models.steady_state.load import Load, expected_load
 from models.topology.layout import host_name, placement, spare_hosts, task_name

@@ -7,9 +7,9 @@ from itertools import islice
 
 from models import display, units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.description import Scenario
 from models.scenario.job import Operator
 from models.scenario.rules.names import broken_in, unknown_name, whole
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileRate
 from models.topology import layout
 from models.validation_messages import path_text

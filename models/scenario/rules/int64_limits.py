@@ -14,9 +14,9 @@ from models import display, units
 from models.distributions import BatchSize, Deterministic, TimeDistribution, Uniform
 from models.errors import InputFault
 from models.scenario.cluster import ExponentialFailures, HostGroup, ScheduledFailures
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.scenario.job import FixedState, PerKeyState
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ConstantRate
 from models.schema_types import FrozenMap
 from models.steady_state.flow import Flow, copies, flows

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from models.errors import NO_VALUE, InputFault
-from models.scenario.description import Scenario
 from models.scenario.events import PROTOCOLS, Migrate, Rescale
 from models.scenario.job import Operator
+from models.scenario.scenario import Scenario
 from models.topology import layout
 from models.validation_messages import path_text
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from models import units
 from models.distributions import Uniform
 from models.errors import InputFault
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys, ProfileRate, StepRate
 from models.validation_messages import path_text
 

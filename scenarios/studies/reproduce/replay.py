@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 from sim.engine import prepare, simulate
 
 TUPLE_BYTES, LINK, DISK = 150, 50e6, 30e6

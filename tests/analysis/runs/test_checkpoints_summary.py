@@ -11,9 +11,9 @@ import pytest
 from analysis.runs.checkpoints import checkpoints, delay_series
 from analysis.runs.metrics import metrics_of
 from analysis.runs.summary import summarise
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 from sim.engine import simulate
 
 

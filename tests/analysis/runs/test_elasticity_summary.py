@@ -11,7 +11,7 @@ from analysis.report import render_report
 from analysis.report.content import Decision, Lines, Migration, ReportContent
 from analysis.runs.elasticity import changes_of_hosts, elasticity, host_utilisation, hosts_in_use, rescales
 from analysis.runs.summary import summarise
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 
 LOOKS: list[tuple[object, ...]] = [
     # at, overloaded, groups, useable, assisted, direct, drained, unplaced

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from models.errors import InputError
-from models.scenario.description import Scenario
 from models.scenario.reading import scenario_from, scenario_with, scenario_with_settings, split_path
+from models.scenario.scenario import Scenario
 from models.scenario.workload import ConstantRate
 from models.scenario.writing import raw_of
 from models.schema_types import FrozenMap

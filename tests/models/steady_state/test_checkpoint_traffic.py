@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.scenario.description import Scenario
 from models.scenario.reading import scenario_from
 from models.scenario.rules import warnings
+from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import Bottleneck, bottlenecks, link_sharing
 from models.steady_state.load import expected_load
 

@@ -9,8 +9,8 @@ import networkx as nx
 import plain_graphs
 import pytest
 
-from models.scenario.description import Scenario
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 from models.steady_state import queueing
 from models.steady_state.latency import CriticalPath, MeanTimes, critical_path
 from models.steady_state.load import expected_load

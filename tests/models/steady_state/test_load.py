@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from models.errors import InputError
-from models.scenario.description import Scenario
 from models.scenario.inputs import RateSeries, RunInputs
 from models.scenario.key_groups import crc32_group, group_shares, groups_of_keys
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 from models.scenario.workload import UniformKeys, ZipfKeys
 from models.steady_state.estimate import (
     BYTES_PER_STEP,

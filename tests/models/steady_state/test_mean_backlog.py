@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.steady_state.backlog import backlog
 
 

@@ -8,7 +8,7 @@ import pytest
 from small_runs import small_scenario
 
 from models.errors import InputError
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.steady_state.estimate import SECONDS_PER_EVENT, SECONDS_PER_PLANNED, Estimate, check_limits, estimate
 
 

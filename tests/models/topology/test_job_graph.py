@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 from models.errors import InputError
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.steady_state.flow import flows
 from models.steady_state.latency import critical_path
 from models.steady_state.load import expected_load

@@ -6,7 +6,7 @@ import networkx as nx
 import plain_graphs
 import pytest
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.steady_state import watermarks
 from models.topology import layout
 

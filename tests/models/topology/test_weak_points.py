@@ -12,8 +12,8 @@ import plain_graphs
 import pytest
 
 from models.scenario.active_replicas import planned_replicas
-from models.scenario.description import Scenario
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 from models.topology import layout, weak_points
 
 ROOT = Path(__file__).parents[3]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import InputError
-from models.scenario.description import Scenario
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 from scenarios.files.scenario import missing_files, read_scenario, scenario_text, write_scenario
 
 TEXT = """\

@@ -19,9 +19,9 @@ from analysis.report.parts import Change
 from analysis.report.sections import sections_of
 from analysis.runs.metrics import metrics_of
 from holdfast.sweep_tables import sweep_tables
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 from scenarios.files.library import resolve
 from scenarios.files.scenario import LoadedScenario, read_scenario
 from scenarios.pages.content import run_content

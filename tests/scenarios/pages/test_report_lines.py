@@ -9,8 +9,8 @@ import pytest
 
 from analysis.report.content import ReportContent
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from scenarios.pages import lines
 from scenarios.pages.content import run_content
 from scenarios.runs.run import RunResult, run

@@ -10,9 +10,9 @@ from profiled import BINS, GROUPS, raw_scenario, scenario, small_profile
 
 from models.correlation import pearson
 from models.errors import InputError
-from models.scenario.description import Scenario
 from models.scenario.key_groups import crc32_group
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 from scenarios.planning.checkpoints import METHODS, compare_allocations
 from scenarios.planning.group_loads import group_loads
 

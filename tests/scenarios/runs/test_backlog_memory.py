@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.steady_state.estimate import estimate
 
 MEASURE = """
 import json, sys
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim.engine import simulate
 
 for raw in json.loads(sys.argv[1]):

@@ -19,8 +19,8 @@ from holdfast.study_tables import designs_tables, gains_table
 from models.correlation import pearson
 from models.errors import InputError
 from models.records.profile import Profile
-from models.scenario.description import Scenario
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 from scenarios.files.profiles import read_profile, write_profile
 from scenarios.files.scenario import LoadedScenario, read_scenario
 from scenarios.pages.content import study_content

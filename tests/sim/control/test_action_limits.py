@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from small_jobs import queue
 
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.data_plane import CONTROL, DataPlane, Timed

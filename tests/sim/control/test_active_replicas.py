@@ -18,7 +18,7 @@ from test_planes import differences
 
 from analysis.runs.replicas import broken
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim.clock import Clock, Process
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.recovery import Loss

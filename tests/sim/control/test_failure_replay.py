@@ -14,8 +14,8 @@ from test_sharing import same_rows
 
 from holdfast.cli import main
 from models.errors import InputError
-from models.scenario.description import Scenario
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 from scenarios.files.scenario import LoadedScenario, moved, named_files, scenario_text
 from scenarios.reliability.failure_logs import read_failures, write_failures
 from scenarios.reliability.failure_replay import replayed

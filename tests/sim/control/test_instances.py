@@ -9,8 +9,8 @@ from reference.world import World
 from test_planes import differences
 
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.engine import records

@@ -14,7 +14,7 @@ from reference.world import World
 from small_jobs import NS, digest, queue, random_job, scenario, storm
 
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim.engine import build, records
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.scan.plane import ScanPlane

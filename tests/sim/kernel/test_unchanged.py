@@ -21,7 +21,7 @@ from seeds import sample
 from small_jobs import random_job, simulate, storm
 
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from scenarios.files.scenario import read_scenario
 from scenarios.runs.inputs import inputs_of
 from sim.control.assembly import PlaneFactory

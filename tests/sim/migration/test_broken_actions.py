@@ -18,8 +18,8 @@ from small_jobs import random_job, storm
 from test_actions import on_both
 from test_planes import differences
 
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from models.units import to_ns
 from sim.clock import ARRIVAL, SERVICE, SETTLED, Clock, Process
 from sim.control.assembly import Control

@@ -6,7 +6,7 @@ from typing import Any
 
 from small_jobs import scenario, simulate
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 
 MS = 1_000_000
 

@@ -14,7 +14,7 @@ from reference.world import World
 from test_planes import differences
 
 from models.records.tables import NEVER
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.migration.protocols import PROTOCOLS
 

@@ -18,8 +18,8 @@ from test_migrations_beside import check
 from test_planes import differences
 from test_windows_that_move import delivered, ran, wrong
 
-from models.scenario.description import Scenario
 from models.scenario.events import Elasticity
+from models.scenario.scenario import Scenario
 from sim.control.assembly import Control
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.migration.protocols import PROTOCOLS

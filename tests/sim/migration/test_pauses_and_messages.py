@@ -10,8 +10,8 @@ from reference.world import World
 from small_jobs import rows_of, scenario
 
 from models.records.tables import RunRecords
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from models.units import to_ns
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan

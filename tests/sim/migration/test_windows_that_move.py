@@ -24,7 +24,7 @@ from test_event_time_recovery import timers, windows
 from test_planes import METHODS
 from uneven_clock import UnevenClock
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from models.units import to_ns
 from sim.migration.context import Context
 from sim.migration.protocols import PROTOCOLS

@@ -19,8 +19,8 @@ from test_planes import differences
 from uneven_clock import UnevenClock
 
 from models.records.tables import NEVER, RunRecords
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.data_plane import Statistic

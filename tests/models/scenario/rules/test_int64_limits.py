@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from models.errors import InputError
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
 from models.scenario.rules.int64_limits import whole_time_faults
+from models.scenario.scenario import Scenario
 from models.steady_state.estimate import check_limits, estimate
 from scenarios.files.library import names, path_of
 from scenarios.files.scenario import read_scenario

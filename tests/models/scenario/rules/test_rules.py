@@ -9,8 +9,8 @@ import pytest
 
 from models.errors import InputError
 from models.scenario import rules
-from models.scenario.description import Scenario
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 
 SERVICE = {"distribution": "exponential", "mean": "1 ms"}
 RAW: dict[str, Any] = {

@@ -16,8 +16,8 @@ from small_jobs import random_job, scenario, storm, with_buffers, with_fair_link
 from test_planes import differences
 
 from models.records.tables import NEVER, RunRecords
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
 from sim.data_plane import Key

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from small_jobs import NS, built, queue, rows_of, simulate
 
-from models.scenario.description import Scenario
+from models.scenario.scenario import Scenario
 from sim.draws import source_id
 
 

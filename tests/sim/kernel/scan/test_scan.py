@@ -18,8 +18,8 @@ from small_jobs import queue, random_job
 from test_planes import differences
 
 from models.records.tables import EVENT_LOOP, SCAN, RunRecords
-from models.scenario.description import Scenario
 from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
 from models.units import to_ns
 from sim import recording
 from sim.control.cluster import Cluster, RunPlan

@@ -1,0 +1,27 @@
+"""The scenario: a description, and what can be asked of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from models.scenario.description import ScenarioDescription
+from models.topology.job_graph import graph_of
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from models.scenario.inputs import RunInputs
+
+
+class Scenario(ScenarioDescription):
+    """Job, workload, cluster, fault tolerance and events of one question, and how often it is answered."""
+
+    def graph(
+        self, of: Literal["operators", "tasks", "placement"] = "operators", inputs: RunInputs | None = None
+    ) -> nx.DiGraph[str]:
+        """Return the job as a networkx graph, to analyse and draw: its operators, its tasks, or tasks on hosts.
+
+        Attributes are in SI units with the unit in the name (`models.topology.job_graph`); rates count recorded series
+        where `inputs` has them. Each call makes a new graph.
+        """
+        return graph_of(self, of, inputs)
