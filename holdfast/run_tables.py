@@ -174,14 +174,14 @@ def rescales_table(summary: Mapping[str, Any]) -> Table:
 def elasticity_table(summary: Mapping[str, Any]) -> Table:
     """What the adaptation manager did, and how far checkpoints were of use."""
     one = summary["elasticity"]
-    counts = (f"{one[key]:,}" for key in ("looks", "assisted", "direct", "drained", "unplaced"))
+    counts = (f"{one[key]:,}" for key in ("checks", "assisted", "direct", "drained", "unplaced"))
     row = (
         *counts,
         display.share(one["useable_share"]),
         display.share(one["assisted_share"]),
         display.duration(summary["hosts"]["total_s"]),
     )
-    columns = ("looks", "assisted", "direct", "drained", "unplaced", "useable", "assisted share", "hosts in use")
+    columns = ("checks", "assisted", "direct", "drained", "unplaced", "useable", "assisted share", "hosts in use")
     return table("Moves by themselves", columns, [row], text_columns=0)
 
 

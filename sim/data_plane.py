@@ -1,9 +1,9 @@
 """The data plane: all that happens to single tuples, behind one interface.
 
-The control plane (failures, detection, recovery, the laws of checkpoints) sees operators, hosts, tasks and units as
-numbers: task t and unit u as in `sim.control.cluster.Cluster`, host h and operator o in file order. It acts on tuples
-only by the verbs below, each at the current instant of the clock. Two planes speak it and give equal rows: the compiled
-one (`sim.kernel`), and one event at a time in the tests, which is its specification (docs/simulator.md).
+The control plane (failures, detection, recovery, the laws of checkpoints) sees operators, hosts, tasks and partitions
+as numbers: task t and partition p as in `sim.control.cluster.Cluster`, host h and operator o in file order. It acts on
+tuples only by the verbs below, each at the current instant of the clock. Two planes speak it and give equal rows: the
+compiled one (`sim.kernel`), and one event at a time in the tests, which is its specification (docs/simulator.md).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Timed(NamedTuple):
 
 
 class Statistic(NamedTuple):
-    """What a unit has done at all its tasks since the start of the run, and its size now (0 where it is not live)."""
+    """What a partition has done at all its tasks since the start of the run, and its size now (0 if not live)."""
 
-    unit: int
+    partition: int
     tuples: int  # that came for it from upstream, without those that were sent again
     served: int  # services of tuples that ended
     cpu_ns: int  # work of these, and of writing snapshots
@@ -48,7 +48,7 @@ class Statistic(NamedTuple):
     def since(self, before: Statistic) -> Statistic:
         """What it has done since then."""
         return Statistic(
-            self.unit,
+            self.partition,
             self.tuples - before.tuples,
             self.served - before.served,
             self.cpu_ns - before.cpu_ns,
@@ -80,11 +80,11 @@ class Listener(Protocol):
     def aligned(self, token: int, task: int) -> None:
         """The same for a barrier, which has come over all its channels."""
 
-    def stored(self, unit: int) -> None:
-        """The checkpoint of this unit that was announced is stored."""
+    def stored(self, partition: int) -> None:
+        """The checkpoint of this partition that was announced is stored."""
 
-    def holder(self, unit: int) -> int:
-        """Who is to hold the checkpoint of this unit, whose planned holder cannot: a host, or NO_HOST."""
+    def holder(self, partition: int) -> int:
+        """Who is to hold the checkpoint of this partition, whose planned holder cannot: a host, or NO_HOST."""
 
 
 class DataPlane(Protocol):
@@ -102,7 +102,7 @@ class DataPlane(Protocol):
         Then control may have set new timers: look for the limit again.
         """
 
-    # -- tasks and units
+    # -- tasks and partitions
 
     def add_task(self, task: int) -> None:
         """A new, empty task, which the cluster knows already."""
@@ -110,31 +110,31 @@ class DataPlane(Protocol):
     def crash(self, host: int) -> None:
         """The host dies: its tasks with their queues and services, what it had not sent, the checkpoints it holds.
 
-        The cluster still says which tasks and units are there, and the host counts as dead already. The tuples
-        that end here are among the rows of `dropped`: task by task (in service, front, queue), then what units
+        The cluster still says which tasks and partitions are there, and the host counts as dead already. The tuples
+        that end here are among the rows of `dropped`: task by task (in service, front, queue), then what partitions
         held, then its link in the order of sending.
         """
 
-    def assign(self, unit: int, task: int) -> None:
-        """Tuples for the unit go to this task from now on, which holds them; a new incarnation begins.
+    def assign(self, partition: int, task: int) -> None:
+        """Tuples for the partition go to this task from now on, which holds them; a new incarnation begins.
 
         Replayed tuples are counted from zero.
         """
 
-    def install(self, unit: int) -> int:
-        """The state of the stored checkpoint, or none, becomes that of the unit.
+    def install(self, partition: int) -> int:
+        """The state of the stored checkpoint, or none, becomes that of the partition.
 
         Returns how many tuples are missing from it that upstream may have forgotten.
         """
 
-    def open(self, unit: int) -> None:
-        """The unit is live: tuples for it are processed at their turn."""
+    def open(self, partition: int) -> None:
+        """The partition is live: tuples for it are processed at their turn."""
 
-    def release(self, unit: int) -> None:
-        """What the unit held goes in front of the queue of its task, in order."""
+    def release(self, partition: int) -> None:
+        """What the partition held goes in front of the queue of its task, in order."""
 
-    def resume(self, unit: int) -> None:
-        """A source unit emits what was born before now and waits, a timer for the instants before now."""
+    def resume(self, partition: int) -> None:
+        """A source partition emits what was born before now and waits, a timer for the instants before now."""
 
     def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
         """Send all that `sender` keeps for `receiver` again, as one message: (tuples, bytes).
@@ -151,8 +151,8 @@ class DataPlane(Protocol):
         A service in progress goes on at the new pace. The share that it has already is no change.
         """
 
-    def close_books(self, unit: int) -> tuple[int, int]:
-        """`replayed` of the unit now; from here on its replayed tuples are not counted."""
+    def close_books(self, partition: int) -> tuple[int, int]:
+        """`replayed` of the partition now; from here on its replayed tuples are not counted."""
 
     # -- what protocols need
     #
@@ -168,26 +168,26 @@ class DataPlane(Protocol):
     def unpause(self, task: int) -> None:
         """The pause is over now; sources emit what was born meanwhile."""
 
-    def hold(self, task: int, unit: int | None, origin: int | None) -> None:
-        """Tuples for the unit from that task (None: all) go to a side list; asked at their turn, at no cost."""
+    def hold(self, task: int, partition: int | None, origin: int | None) -> None:
+        """Tuples for the partition from that task (None: all) go to a side list; asked at their turn, at no cost."""
 
-    def unhold(self, task: int, unit: int | None) -> None:
-        """End the rules for just this unit (None: all rules); what none holds any more goes in front, in order."""
+    def unhold(self, task: int, partition: int | None) -> None:
+        """End the rules for just this partition (None: all rules); what none holds any more goes in front, in order."""
 
-    def mute(self, unit: int, muted: bool) -> None:
-        """Whether the unit, as services end from now on, applies what comes and keeps outputs, but sends none."""
+    def mute(self, partition: int, muted: bool) -> None:
+        """Whether the partition, as services end from now on, applies what comes and keeps outputs, but sends none."""
 
-    # A key group may be at two tasks for a time: a further *instance* is a unit with a number, task and state of its
-    # own. All verbs take it for a unit; the one that is the owner stands for the group.
+    # A key group may be at two tasks for a time: a further *instance* is a partition with a number, task and state of
+    # its own. All verbs take it for a partition; the one that is the owner stands for the group.
 
-    def add_instance(self, instance: int, unit: int, task: int) -> None:
-        """One more instance of the unit's group, which the cluster knows already: not live, without a state.
+    def add_instance(self, instance: int, partition: int, task: int) -> None:
+        """One more instance of the partition's group, which the cluster knows already: not live, without a state.
 
         It holds what arrives until `open` and `release`. Raises ValueError for a source, or where no host may fail.
         """
 
-    def route(self, sender: int, unit: int, targets: Sequence[int]) -> None:
-        """Outputs of this task for the unit's group go to these instances (two at most) from now on.
+    def route(self, sender: int, partition: int, targets: Sequence[int]) -> None:
+        """Outputs of this task for the partition's group go to these instances (two at most) from now on.
 
         The owner gets them where none is named. What is under way goes where it was sent to; each output is kept for
         those that it is sent to, under one id. Raises ValueError for more targets.
@@ -197,54 +197,54 @@ class DataPlane(Protocol):
         """The instance is the owner: it is sent what no table sends elsewhere, and checkpoints and ledger are its."""
 
     def copy_kept(self, sender: int, receiver: int, other: int) -> None:
-        """What the unit `sender` keeps for one instance it keeps for another one, too, behind what that has."""
+        """What the partition `sender` keeps for one instance it keeps for another one, too, behind what that has."""
 
-    def adopt(self, instance: int, unit: int) -> None:
-        """The stored checkpoint of the unit, if there is one, is that of a new instance, too, and its state.
+    def adopt(self, instance: int, partition: int) -> None:
+        """The stored checkpoint of the partition, if there is one, is that of a new instance, too, and its state.
 
         Raises ValueError if the instance is live or has a state.
         """
 
-    def checkpoint(self, unit: int, holder: int) -> bool:
-        """Take a checkpoint of the unit now, for a live host that is not its own, or REMOTE; whether it was taken.
+    def checkpoint(self, partition: int, holder: int) -> bool:
+        """Take a checkpoint of the partition now, for a live host that is not its own, or REMOTE; whether it was taken.
 
-        Not of a unit that is not live or whose last one is not stored yet, of a source or a sink.
+        Not of a partition that is not live or whose last one is not stored yet, of a source or a sink.
         """
 
-    def trim(self, unit: int, count: int) -> None:
-        """All that keep outputs for the unit forget, in order, those among its first `count` applied tuples."""
+    def trim(self, partition: int, count: int) -> None:
+        """All that keep outputs for the partition forget, in order, those among its first `count` applied tuples."""
 
-    def hand_down(self, instance: int, heir: int) -> bool:
+    def hand_down(self, instance: int, successor: int) -> bool:
         """The state of an instance becomes the stored checkpoint of another, held by its host; whether it did.
 
-        Not where the heir has taken a checkpoint of its own meanwhile.
+        Not where the successor has taken a checkpoint of its own meanwhile.
         """
 
-    def freeze(self, unit: int, frozen: bool) -> None:
-        """Whether no checkpoint of the unit is taken or stored any more, also none that is under way."""
+    def freeze(self, partition: int, frozen: bool) -> None:
+        """Whether no checkpoint of the partition is taken or stored any more, also none that is under way."""
 
-    def plan_holder(self, unit: int, host: int) -> None:
-        """The host, or NO_HOST, is the planned holder of the unit from now on, as the cluster says already."""
+    def plan_holder(self, partition: int, host: int) -> None:
+        """The host, or NO_HOST, is the planned holder of the partition from now on, as the cluster says already."""
 
-    def announce(self, unit: int) -> None:
-        """`Listener.stored` is told when the next checkpoint of the unit is stored."""
+    def announce(self, partition: int) -> None:
+        """`Listener.stored` is told when the next checkpoint of the partition is stored."""
 
-    def measure(self, unit: int, from_ns: int) -> None:
-        """Time from now on what arrives at the unit from an instant on and is answered: from arrival to end of service.
+    def measure(self, partition: int, from_ns: int) -> None:
+        """Time from now on what arrives at the partition from an instant on, from arrival to end of service.
 
-        Not what is sent again, which was answered before, nor while the unit is muted. The longest is kept.
+        Not what is sent again, which was answered before, nor while the partition is muted. The longest is kept.
         """
 
-    def measure_until_calm(self, unit: int) -> None:
+    def measure_until_calm(self, partition: int) -> None:
         """The measuring ends with the first tuple from now on that is served as it arrives."""
 
-    def longest_ns(self, unit: int) -> int:
-        """The longest time that was measured for the unit since `measure`, or NEVER."""
+    def longest_ns(self, partition: int) -> int:
+        """The longest time that was measured for the partition since `measure`, or NEVER."""
 
-    def retire(self, unit: int) -> None:
+    def retire(self, partition: int) -> None:
         """The instance is over: it keeps nothing, and what is on its way to it is dropped; its stored checkpoint stays.
 
-        Nothing is kept for it any more but by senders that are down, which have to send it to the heir.
+        Nothing is kept for it any more but by senders that are down, which have to send it to the successor.
         """
 
     def send(
@@ -280,20 +280,20 @@ class DataPlane(Protocol):
 
     # -- questions
 
-    def replayed(self, unit: int) -> tuple[int, int]:
+    def replayed(self, partition: int) -> tuple[int, int]:
         """(replayed tuples that are not processed yet, when the last was processed or NEVER), since `assign`."""
 
-    def holder(self, unit: int) -> int | None:
+    def holder(self, partition: int) -> int | None:
         """The host that holds the stored checkpoint, REMOTE, or None without one."""
 
-    def checkpoint_bytes(self, unit: int) -> int:
+    def checkpoint_bytes(self, partition: int) -> int:
         """Size of all that a restore reads: state and kept outputs; 0 without a checkpoint."""
 
-    def senders(self, unit: int) -> list[int]:
-        """Units that keep outputs for this one, rising."""
+    def senders(self, partition: int) -> list[int]:
+        """Partitions that keep outputs for this one, rising."""
 
-    def receivers(self, unit: int) -> list[int]:
-        """Units that this one keeps outputs for, rising."""
+    def receivers(self, partition: int) -> list[int]:
+        """Partitions that this one keeps outputs for, rising."""
 
     def empty(self, task: int) -> bool:
         """Whether nothing waits at the task and nothing is served."""
@@ -316,8 +316,8 @@ class DataPlane(Protocol):
     def fetch_ns(self, size_bytes: int) -> int:
         """When so many bytes that are asked of the remote store now have arrived; holds its link."""
 
-    def start_checkpoints(self, units: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
-        """Take a checkpoint of unit k at `offsets_ns[k]` after each multiple of the interval, from the first on.
+    def start_checkpoints(self, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        """Take a checkpoint of partition k at `offsets_ns[k]` after each multiple of the interval, from the first on.
 
         A control action at its instant, set at the one before it. The whole life of a checkpoint is the plane's:
         the snapshot, writing it, its way to the holder, and that upstream forgets.
@@ -337,12 +337,12 @@ class DataPlane(Protocol):
         """
 
     def lag(self) -> Rows:
-        """(operator, tuples that are born before now and not emitted) for each source unit."""
+        """(operator, tuples that are born before now and not emitted) for each source partition."""
 
     def statistics(self) -> list[Statistic]:
-        """What each unit but those of sources has done so far, in order of their numbers, also where it is over.
+        """What each partition but those of sources has done so far, in order of their numbers, also where it is over.
 
-        Counted only where `Scenario.counts`; else, and on the plane of the scan, it raises ValueError.
+        Counted only where `Scenario.counts_load`; else, and on the plane of the scan, it raises ValueError.
         """
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:

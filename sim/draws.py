@@ -56,9 +56,9 @@ def child_id(parent: int, operator_code: int, index: int) -> int:
     return mix((parent ^ operator_code) + (index + 1) * _GOLDEN & _MASK)
 
 
-def window_id(window_code: int, unit: int, key: int, window: int) -> int:
-    """Id of a key in a window of a unit, from which the outputs get theirs as from that of a tuple."""
-    return child_id(child_id(window_code, unit, key), window_code, window)
+def window_id(window_code: int, partition: int, key: int, window: int) -> int:
+    """Id of a key in a window of a partition, from which the outputs get theirs as from that of a tuple."""
+    return child_id(child_id(window_code, partition, key), window_code, window)
 
 
 def pair_id(join_code: int, one: int, other: int) -> int:

@@ -92,7 +92,7 @@ def records(control: Control, duration_ns: int) -> RunRecords:
     recorder.rows["migrations"] = [*control.migrations.rows()]
     recorder.rows["replicas"] = [*control.replicas.rows()]
     recorder.rows["rescales"] = [*control.rescaling.rows()]
-    recorder.look("links", duration_ns, plane.links())
+    recorder.sample("links", duration_ns, plane.links())
     tables = plane.tables()
     recorder.rows["maintenance"] = [*control.maintenance.rows(tables["checkpoints"])]
     recorder.rows["hosts_in_use"] = [*control.elasticity.spares.rows(duration_ns)]

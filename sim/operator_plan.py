@@ -15,7 +15,7 @@ from models.units import to_ns
 from sim.draws import child_id, code_of, count_sampler, key_sampler, mix, pair_id, time_sampler, uniform, window_id
 from sim.windowing import Windows
 
-# (tuple id, key, index of the sending unit) -> units downstream
+# (tuple id, key, index of the sending partition) -> partitions downstream
 Targets = Callable[[int, int, int], tuple[int, ...]]
 
 
@@ -38,7 +38,7 @@ class Edge:
     copy_code: int | None = None  # of a broadcast
 
     def id_for(self, tuple_id: int, receiver: int) -> int:
-        """The id that a tuple has at the receiving unit of this index."""
+        """The id that a tuple has at the receiving partition of this index."""
         return tuple_id if self.copy_code is None else child_id(tuple_id, self.copy_code, receiver)
 
 
@@ -72,17 +72,17 @@ class OperatorPlan:
     def is_sink(self) -> bool:
         return self.description.kind == "sink"
 
-    def results(self, unit: int, key: int, window: int) -> list[tuple[int, int]]:
+    def results(self, partition: int, key: int, window: int) -> list[tuple[int, int]]:
         """(id, key) of what this operator makes of a key in a window."""
-        return self.outputs(window_id(self.window_code, unit, key, window), key)
+        return self.outputs(window_id(self.window_code, partition, key, window), key)
 
     def pairs(self, one: int, other: int, key: int) -> list[tuple[int, int]]:
         """(id, key) of what this operator makes of two tuples with this key."""
         return self.outputs(pair_id(self.window_code, one, other), key)
 
-    def tick(self, unit: int, number: int) -> tuple[int, int]:
+    def tick(self, partition: int, number: int) -> tuple[int, int]:
         """(id, key) of the output of its timer with this number."""
-        made = window_id(self.timer_code, unit, 0, number)
+        made = window_id(self.timer_code, partition, 0, number)
         return made, 0 if self.output_key is None else self.output_key(made)
 
     def outputs(self, tuple_id: int, key: int) -> list[tuple[int, int]]:
@@ -148,7 +148,9 @@ def _mark_event_time(plans: list[OperatorPlan]) -> None:
 
 def _thinned(targets: Targets, share: float, stream_code: int) -> Targets:
     """Only a share of the tuples goes over the edge; which ones is a function of the tuple."""
-    return lambda tuple_id, key, unit: targets(tuple_id, key, unit) if uniform(tuple_id, stream_code) < share else ()
+    return lambda tuple_id, key, partition: (
+        targets(tuple_id, key, partition) if uniform(tuple_id, stream_code) < share else ()
+    )
 
 
 def _key_domains(scenario: Scenario) -> dict[str, tuple[int, bool]]:
@@ -168,21 +170,21 @@ def _key_domains(scenario: Scenario) -> dict[str, tuple[int, bool]]:
 
 
 def _targets(down: Operator, partitioning: str, edge_code: int, domain: tuple[int, bool]) -> Targets:
-    """How an edge picks units downstream: a function of the tuple, never of a counter: replay repeats it."""
-    units = down.groups
+    """How an edge picks partitions downstream: a function of the tuple, never of a counter: replay repeats it."""
+    partitions = down.groups
     if partitioning == "broadcast":
-        everyone = tuple(range(units))
-        return lambda _id, _key, _unit: everyone
+        everyone = tuple(range(partitions))
+        return lambda _id, _key, _partition: everyone
     if partitioning == "forward":
-        ones = [(unit,) for unit in range(units)]
-        return lambda _id, _key, unit: ones[unit % units]
+        ones = [(partition,) for partition in range(partitions)]
+        return lambda _id, _key, partition: ones[partition % partitions]
     if partitioning == "shuffle":
-        ones = [(unit,) for unit in range(units)]
-        return lambda tuple_id, _key, _unit: ones[mix(tuple_id ^ edge_code) % units]
+        ones = [(partition,) for partition in range(partitions)]
+        return lambda tuple_id, _key, _partition: ones[mix(tuple_id ^ edge_code) % partitions]
     count, grouped = domain
     if grouped:
-        ones = [(unit,) for unit in range(units)]
-        return lambda _id, key, _unit: ones[key]
-    ones = [(unit,) for unit in range(units)]
-    groups = groups_of_keys(count, units)
-    return lambda _id, key, _unit: ones[groups[key]]
+        ones = [(partition,) for partition in range(partitions)]
+        return lambda _id, key, _partition: ones[key]
+    ones = [(partition,) for partition in range(partitions)]
+    groups = groups_of_keys(count, partitions)
+    return lambda _id, key, _partition: ones[groups[key]]

@@ -36,7 +36,7 @@ from analysis.report.parts import (
     Curve,
     Design,
     Interval,
-    Looks,
+    LoadChecks,
     Moved,
     MoveKind,
     PlacedGroup,
@@ -108,7 +108,9 @@ def full(name: str = "count") -> ReportContent:
             Migration("g", "direct", "empty", name, 20.0, None, None, None, 0, kind="direct"),
         ),
         move_kinds=(MoveKind("assisted", name, name, 1, 0, Interval(0.5, 0.4, 0.6), 0.5, 0.5, 1.0, 3),),
-        looks=Looks(at[:2], *(np.array([4, 2]), np.array([1, 2]), np.array([1, 0]), np.array([0, 1]), np.zeros(2))),
+        load_checks=LoadChecks(
+            at[:2], *(np.array([4, 2]), np.array([1, 2]), np.array([1, 0]), np.array([0, 1]), np.zeros(2))
+        ),
         moved=Moved(
             (
                 PlacedHost(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from analysis.report.parts import Chart, ClaimRow, Cost, Curve, Design, Grid, Looks, Moved, MoveKind
+from analysis.report.parts import Chart, ClaimRow, Cost, Curve, Design, Grid, LoadChecks, Moved, MoveKind
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ class ReportContent:
     hosts: Lines | None = None  # [%] of the CPU of each host that is used
     migrations: tuple[Migration, ...] = ()
     move_kinds: tuple[MoveKind, ...] = ()
-    looks: Looks | None = None
+    load_checks: LoadChecks | None = None
     moved: Moved | None = None
     designs: tuple[Design, ...] = ()
     tails: tuple[Curve, ...] = ()

@@ -9,7 +9,7 @@ import numpy as np
 from analysis.report import text
 from analysis.report.content import Migration
 from analysis.report.figure import Figure, Spec, header, plain_list
-from analysis.report.parts import Looks
+from analysis.report.parts import LoadChecks
 from analysis.report.scales import is_wide, log_ticks, time_unit
 
 _MOST_MARKS = 500  # of one protocol and kind
@@ -97,7 +97,7 @@ def _spread(moves: Sequence[Migration]) -> list[Migration]:
     return [ordered[k] for k in np.linspace(0, len(ordered) - 1, _MOST_MARKS).astype(int).tolist()]
 
 
-def looks(given: Looks) -> Figure | None:
+def load_checks(given: LoadChecks) -> Figure | None:
     """Key groups at risk, how many of their checkpoints were useable, and the moves; None where none was at risk."""
     if not np.any(given.at_risk) and not np.any(given.drained):
         return None
@@ -136,8 +136,8 @@ def looks(given: Looks) -> Figure | None:
     columns = (given.at_risk, given.useable, given.assisted, given.direct, given.drained)
     heads = ("at [s]", "at risk", "useable", "assisted", "direct", "drained")
     rows = tuple((text.number(float(at[k]), 6), *(str(int(column[k])) for column in columns)) for k in range(len(at)))
-    caption = _looks_caption(given) + (" The moves are in the numbers below." if crowded else "")
-    return Figure("looks", "Useable checkpoints over time", caption, data, layout, 360, heads, rows)
+    caption = _load_checks_caption(given) + (" The moves are in the numbers below." if crowded else "")
+    return Figure("checks", "Useable checkpoints over time", caption, data, layout, 360, heads, rows)
 
 
 def _asked(at: np.ndarray, name: str, count: np.ndarray, symbol: str, colour: str) -> Spec:
@@ -153,13 +153,13 @@ def _asked(at: np.ndarray, name: str, count: np.ndarray, symbol: str, colour: st
     }
 
 
-def _looks_caption(given: Looks) -> str:
+def _load_checks_caption(given: LoadChecks) -> str:
     risk, useable = int(np.sum(given.at_risk)), int(np.sum(given.useable))
-    each = f" Each point is the sum of {given.together} looks." if given.together > 1 else ""
+    each = f" Each point is the sum of {given.together} checks." if given.together > 1 else ""
     said = f"Replication {given.replication}."
     if not risk:
-        return f"No host was overloaded when the manager looked. {said}{each}"
+        return f"No host was overloaded when the manager checked. {said}{each}"
     return (
-        f"{risk:,} times a key group was on an overloaded host when the manager looked; in "
+        f"{risk:,} times a key group was on an overloaded host when the manager checked; in "
         f"{text.share(useable / risk)} of these it would have fitted where its checkpoint is. {said}{each}"
     )

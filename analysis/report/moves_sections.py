@@ -34,16 +34,16 @@ def migrations(content: ReportContent) -> Section | None:
     )
 
 
-def looks(content: ReportContent) -> Section | None:
-    """Which checkpoints would have helped, each time that the load was looked at."""
-    drawn = moves.looks(content.looks) if content.looks else None
+def load_checks(content: ReportContent) -> Section | None:
+    """Which checkpoints would have helped, each time the load was checked."""
+    drawn = moves.load_checks(content.load_checks) if content.load_checks else None
     if drawn is None:
         return None
     words = (
         "A checkpoint is useable if its key group is on an overloaded host and would fit where the checkpoint is. "
         "The closer the two areas, the more moves can be assisted."
     )
-    return Section("looks", "Checkpoints that could help", "Useable", words, figures=(drawn,))
+    return Section("checks", "Checkpoints that could help", "Useable", words, figures=(drawn,))
 
 
 def placement(content: ReportContent) -> Section | None:

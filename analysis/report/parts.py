@@ -86,8 +86,8 @@ class MoveKind:
 
 
 @dataclass(frozen=True)
-class Looks:
-    """What the adaptation manager found each time it looked (n,), or the sums over `together` looks in one.
+class LoadChecks:
+    """What the adaptation manager found each time it checked the load (n,), or the sums over `together` checks in one.
 
     at_risk: key groups on overloaded hosts; useable: of them, those that fit where their checkpoint is; assisted,
     direct, drained: moves that were asked for.
@@ -114,7 +114,7 @@ class PlacedGroup:
 
 @dataclass(frozen=True)
 class PlacedHost:
-    """A host before and after; loads are shares of its CPU, None where nobody looked."""
+    """A host before and after; loads are shares of its CPU, None where nobody checked."""
 
     name: str
     before: tuple[PlacedGroup, ...]

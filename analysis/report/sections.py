@@ -7,7 +7,7 @@ from dataclasses import replace
 from analysis.report import ccdf, designs, event_marks, figures, lines, tables, text
 from analysis.report.claims_sections import charts, claims, grids
 from analysis.report.content import ReportContent
-from analysis.report.moves_sections import cost, decisions, looks, migrations, placement
+from analysis.report.moves_sections import cost, decisions, load_checks, migrations, placement
 from analysis.report.parts import Curve, Design
 from analysis.report.section import Section
 from analysis.report.topology import draw
@@ -40,7 +40,7 @@ def sections_of(content: ReportContent) -> list[Section]:
         _tail(content),
         _flow(content),
         migrations(content),
-        looks(content),
+        load_checks(content),
         placement(content),
         _replicas(content),
         uploads(content),

@@ -21,10 +21,10 @@ from analysis.report.parts import Cost, Design, Interval, MoveKind
 from models import display
 
 MEANING = {
-    "detection": "from the failure until the detector notices it",
+    "detection": "from the failure until the detector suspects the host",
     "restoring": "until the state of the last key group is installed at its new task",
     "replay": "until the last replayed tuple is processed or recognised as a duplicate",
-    "catching up": "until every task, from those that took over down to the sinks, has come to rest in turn",
+    "catching up": "until every task, from those that took over down to the sinks, has caught up in turn",
 }
 MOVING = {
     "pause": "for how long the key group was not processed, or not answered for: the latency of the protocol",

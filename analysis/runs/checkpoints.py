@@ -1,7 +1,7 @@
 """Counts of late and skipped checkpoints, and what they cost, from the rows of a run.
 
 The checkpoint of a key group or task is due at every multiple of the interval (later by its share of it where they are
-staggered). It is skipped while the one before is under way: a unit has at most one at a time. It is late if it was
+staggered). It is skipped while the one before is under way: a partition has at most one at a time. It is late if it was
 completed after the next one was due. All counts are of the whole run; a checkpoint that was never completed was lost
 with a host or in a move, or was under way at the end of the run.
 """
@@ -26,10 +26,10 @@ Rows = dict[str, np.ndarray]
 def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str, object] | None:
     """Return counts, the longest time without a completed checkpoint, ages at failures and delays; None without any.
 
-    `longest_between_s` is the longest time between two completed checkpoints of one unit, where begin and end of the
-    run count as completed. `age_at_failure_s` is how old the newest completed checkpoint of each recovered unit was
-    when its host died, or how long the run had lasted if there was none: what was processed since is replayed.
-    `upload_s` is the time from a snapshot until it is stored.
+    `longest_between_s` is the longest time between two completed checkpoints of one partition, where begin and end of
+    the run count as completed. `age_at_failure_s` is how old the newest completed checkpoint of each recovered
+    partition was when its host died, or how long the run had lasted if there was none: what was processed since is
+    replayed. `upload_s` is the time from a snapshot until it is stored.
     """
     if scenario.fault_tolerance.method != "checkpoint":
         return None
@@ -86,7 +86,7 @@ def _skipped(scenario: Scenario, one: RunRecords) -> np.ndarray:
 
 
 def _offsets(scenario: Scenario, one: RunRecords) -> np.ndarray:
-    """Return how long after each multiple of the interval the unit of each checkpoint is due [ns]."""
+    """Return how long after each multiple of the interval the partition of each checkpoint is due [ns]."""
     table, described = one.tables["checkpoints"], [scenario.operators[name] for name in one.operators]
     groups = np.array([0 if operator.kind == "source" else operator.groups for operator in described], np.int64)
     first = np.cumsum(groups) - groups
@@ -97,13 +97,13 @@ def _offsets(scenario: Scenario, one: RunRecords) -> np.ndarray:
 def _under_way_until(one: RunRecords) -> np.ndarray:
     """Return the last instant [ns] at which each checkpoint was under way.
 
-    One that was not completed ended with its owner, or before the next one of its unit, or goes on at the end.
+    One that was not completed ended with its owner, or before the next one of its partition, or goes on at the end.
     """
     table, failures = one.tables["checkpoints"], one.tables["failures"]
     taken, stored = table["taken_ns"], table["stored_ns"]
     order = np.lexsort((taken, table["key_group"], table["operator"]))
     following = np.full(taken.shape, one.duration_ns, np.int64)
-    same = _same_unit(table, order)
+    same = _same_partition(table, order)
     following[order[:-1][same]] = taken[order[1:][same]]
     end = np.where(stored == NEVER, following - 1, stored)
     for host, failed in zip(failures["host"].tolist(), failures["failed_ns"].tolist(), strict=True):
@@ -112,25 +112,25 @@ def _under_way_until(one: RunRecords) -> np.ndarray:
     return end
 
 
-def _same_unit(table: Any, order: np.ndarray) -> np.ndarray:
-    """Return whether each row in that order is followed by one of the same unit, (n - 1,)."""
+def _same_partition(table: Any, order: np.ndarray) -> np.ndarray:
+    """Return whether each row in that order is followed by one of the same partition, (n - 1,)."""
     operator, group = table["operator"][order], table["key_group"][order]
     return np.asarray((operator[1:] == operator[:-1]) & (group[1:] == group[:-1]))
 
 
 def _longest_between(scenario: Scenario, one: RunRecords) -> dict[int, int]:
-    """Return the longest time [ns] without a completed checkpoint of a unit of each saved operator, by its index."""
+    """Return the longest time [ns] without a completed checkpoint of a partition, by saved operator."""
     table, found = one.tables["checkpoints"], {}
     for index, name in enumerate(one.operators):
         operator = scenario.operators[name]
         if operator.kind in ("source", "sink"):
             continue
         own = (table["operator"] == index) & (table["stored_ns"] != NEVER)
-        units = np.arange(operator.groups)
-        unit = np.concatenate((units, table["key_group"][own], units))
-        at_ns = np.concatenate((0 * units, table["stored_ns"][own], 0 * units + one.duration_ns))
-        order = np.lexsort((at_ns, unit))
-        same = unit[order[1:]] == unit[order[:-1]]
+        partitions = np.arange(operator.groups)
+        partition = np.concatenate((partitions, table["key_group"][own], partitions))
+        at_ns = np.concatenate((0 * partitions, table["stored_ns"][own], 0 * partitions + one.duration_ns))
+        order = np.lexsort((at_ns, partition))
+        same = partition[order[1:]] == partition[order[:-1]]
         found[index] = int(np.diff(at_ns[order])[same].max())
     return found
 
@@ -164,7 +164,7 @@ def _chosen(rows: Rows, which: np.ndarray) -> Rows:
 
 
 def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
-    """Return how old [ns] the newest completed checkpoint of each recovered unit was when its host died.
+    """Return how old [ns] the newest completed checkpoint of each recovered partition was when its host died.
 
     State that a move left with its origin is a checkpoint, too, of the instant at which the group was paused; with a
     remote store it leaves none.
@@ -173,9 +173,9 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
     saves = [*_saves(one.tables["checkpoints"], "taken_ns", "stored_ns", "holder")]
     if scenario.fault_tolerance.store == "nodes":
         saves += _saves(one.tables["migrations"], "paused_ns", "completed_ns", "origin")
-    by_unit: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-    for unit, *save in sorted(saves):
-        by_unit.setdefault(unit, []).append((save[0], save[1], save[2]))
+    by_partition: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    for partition, *save in sorted(saves):
+        by_partition.setdefault(partition, []).append((save[0], save[1], save[2]))
     died: dict[int, list[int]] = {}
     for host, failed in zip(
         one.tables["failures"]["host"].tolist(), one.tables["failures"]["failed_ns"].tolist(), strict=True
@@ -184,7 +184,7 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
     columns = (recovered[name].tolist() for name in ("operator", "key_group", "failed_ns", "detected_ns"))
     ages = []
     for operator, group, failed, detected in zip(*columns, strict=True):
-        known = [save for save in by_unit.get((operator, group), ()) if save[0] <= detected]
+        known = [save for save in by_partition.get((operator, group), ()) if save[0] <= detected]
         stored, taken, holder = known[-1] if known else (0, 0, -1)
         lost = any(stored <= at <= detected for at in died.get(holder, ()))
         ages.append(failed - (0 if lost else taken))
@@ -192,7 +192,7 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
 
 
 def _saves(table: Any, taken: str, stored: str, holder: str) -> list[tuple[tuple[int, int], int, int, int]]:
-    """Return (unit, stored [ns], taken [ns], holder) of what came to be stored."""
+    """Return (partition, stored [ns], taken [ns], holder) of what came to be stored."""
     done = table[stored] != NEVER
     columns = [table[name][done].tolist() for name in ("operator", "key_group", stored, taken, holder)]
     return [((operator, group), *rest) for operator, group, *rest in zip(*columns, strict=True)]

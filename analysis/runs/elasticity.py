@@ -20,21 +20,21 @@ _NS = 1e9
 
 
 def elasticity(records: Sequence[RunRecords]) -> dict[str, object] | None:
-    """What the adaptation manager did, all replications together; None where nobody looked.
+    """What the adaptation manager did, all replications together; None where nobody checked.
 
     `useable_share`: of the key groups on overloaded hosts, how many would have fitted on the host that holds their
-    checkpoint, over all looks; `assisted_share`: of the moves off overloaded hosts, how many went there. Both None
+    checkpoint, over all checks; `assisted_share`: of the moves off overloaded hosts, how many went there. Both None
     where there was none.
     """
     names = ("overloaded", "groups", "useable", "assisted", "direct", "drained", "unplaced")
     rows = [one.tables["adaptations"] for one in records]
-    looks = sum(len(table["at_ns"]) for table in rows)
-    if not looks:
+    checks = sum(len(table["at_ns"]) for table in rows)
+    if not checks:
         return None
     total = {name: sum(int(table[name].sum()) for table in rows) for name in names}
     moves = total["assisted"] + total["direct"]
     return {
-        "looks": looks,
+        "checks": checks,
         **total,
         "useable_share": total["useable"] / total["groups"] if total["groups"] else None,
         "assisted_share": total["assisted"] / moves if moves else None,
@@ -104,7 +104,7 @@ def hosts_in_use(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str,
 
 
 def host_utilisation(scenario: Scenario, one: RunRecords) -> Series:
-    """Share of each host's CPU (n_hosts, n_looks) that its services and others used in the period before each look.
+    """Share of each host's CPU (n_hosts, n_checks) that its services and others used in the period before each check.
 
     Without the hosts on which nothing ever was done.
     """

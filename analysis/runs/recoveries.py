@@ -19,7 +19,7 @@ def recoveries(records: Sequence[RunRecords]) -> list[dict[str, object]]:
     None.
 
     `detect_s` = detected - failed, `restore_s` = last restored - detected, `replay_s` = last replayed - last
-    restored, `catch_up_s` = from then until the last task downstream of the recovered ones has settled, each at
+    restored, `catch_up_s` = from then until the last task downstream of the recovered ones has caught up, each at
     least 0; `total_s` is their sum. A phase that ended for some key groups only has not ended. A host that had
     nothing on it is recovered when its failure is detected. `key_groups` counts what was lost with the host. `cause` is
     crash, or suspicion where the host lived and was fenced.
@@ -45,7 +45,7 @@ def _rows(table: _Table, at: int, host: int) -> dict[str, np.ndarray]:
 def _phases(failed: int, failure: _Table, rows: _Table) -> dict[str, object]:
     groups = len(rows["failed_ns"])
     detected = _last(failure["detected_ns"])
-    if groups < failure["lost_units"].sum():
+    if groups < failure["lost_partitions"].sum():
         ends = [detected, None, None, None]  # nobody has taken over some of what was lost
     elif not groups:
         ends = [detected] * 4  # nothing was lost
@@ -66,7 +66,7 @@ def _phases(failed: int, failure: _Table, rows: _Table) -> dict[str, object]:
         },
         "total_s": None if total is None else seconds(total),
         "cause": "suspicion" if (failure["cause"] == "suspicion").all() else "crash",
-        "key_groups": int(failure["lost_units"].sum()),
+        "key_groups": int(failure["lost_partitions"].sum()),
         "replayed": int(rows["replayed"].sum()),
         "bytes": int(rows["bytes"].sum()),
     }

@@ -72,7 +72,7 @@ def _pause_s(row: dict[str, Any]) -> float | None:
 def _in_step_ns(one: RunRecords) -> int:
     """Time [ns] in which replicas were in step, of all together, each until the first of the two hosts died.
 
-    When that was the tables of failures and outages say, also of what nobody had noticed before the end.
+    When that was the tables of failures and outages say, also of what nobody had detected before the end.
     """
     table, total = one.tables["replicas"], 0
     died, gone = one.tables["failures"], one.tables["outages"]
@@ -91,7 +91,7 @@ def broken(records: Sequence[RunRecords]) -> dict[str, object] | None:
     """How long some key group or task had no live owner; None where no host failed.
 
     From the failure of a host until what was on it is restored, or taken over, by somebody who lives: that something
-    is broken is not noticed at once. Times in which several are broken count once. `share` is of the whole time of all
+    is broken is not detected at once. Times in which several are broken count once. `share` is of the whole time of all
     replications.
     """
     if not any(len(one.tables["failures"]["host"]) for one in records):

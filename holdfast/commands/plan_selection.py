@@ -112,7 +112,9 @@ def interval(
     restart_s: Annotated[float | None, typer.Option(help="From a failure until work goes on [s]; else 0")] = None,
     complete_s: Annotated[float | None, typer.Option(help="Until a checkpoint can be used [s]; else its pause")] = None,
     utilisation: Annotated[float | None, typer.Option(help="Of a stream, before the failure: below 1")] = None,
-    recovery_target_s: Annotated[float | None, typer.Option(help="Time until a failure is worked off [s]")] = None,
+    recovery_target_s: Annotated[
+        float | None, typer.Option(help="Time until the job has caught up after a failure [s]")
+    ] = None,
     rate_per_s: Annotated[float | None, typer.Option(help="Records per second, for the replay")] = None,
     json: Json = False,
     out: Out = None,

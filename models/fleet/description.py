@@ -149,7 +149,7 @@ class Downtime(Description):
 
 
 class Standby(exact.Standby):
-    """The first instance of each operator serves: somebody has to notice that it does not, and take over."""
+    """The first instance of each operator serves: its failure has to be detected before another takes over."""
 
     load: Share = 1.0
     """Load of a replica as a share of that of its primary: 1 for active ones, which process all there is."""
@@ -168,7 +168,7 @@ class Manager(Description):
     """Who moves, splits, replicates, and takes and gives back hosts."""
 
     period_s: PositiveSeconds = Field(default=600.0, alias="period")
-    """Time between two looks at the load."""
+    """Time between two checks of the load."""
     high: Share = 0.9
     """A host above this share of its capacity is overloaded; none is filled above it."""
     low: Share = 0.3

@@ -9,9 +9,9 @@ too, a second of work takes on average
 Young (1974) minimises its first terms, Daly's first order takes the restart for failure-free, his higher order has a
 correction; the exact minimum has tau / M = 1 + W0(-exp(-1 - delta / M)) with Lambert's W.
 
-Streams go on coming. `recovery_s` is the time until a failure is worked off: down for D, rolled back by up to L = T + C
-(the interval T = tau + delta and the time C until a checkpoint is complete), at utilisation rho, when checkpoints leave
-a share u = tau / T of the time for work:
+Streams go on coming. `recovery_s` is the time until the job has caught up after a failure: down for D, rolled back by
+up to L = T + C (the interval T = tau + delta and the time C until a checkpoint is complete), at utilisation rho, when
+checkpoints leave a share u = tau / T of the time for work:
 
     recovery(T) = D + rho (L + D) / (u - rho)
 
@@ -195,7 +195,7 @@ def useful_within(problem: CheckpointInterval, least_s: float, most_s: float) ->
 
 
 def recovery_s(problem: CheckpointInterval, interval_s: float, rolled_back_s: float) -> float:
-    """Time from a failure until all is worked off [s]; infinite where the work left never catches up."""
+    """Time from a failure until the job has caught up [s]; infinite where it never does."""
     rho = problem.utilisation or 0.0
     spare = (interval_s - problem.checkpoint_s) / interval_s - rho
     if spare <= 0:

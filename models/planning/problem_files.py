@@ -176,6 +176,6 @@ class IntervalFile(Description):
     utilisation: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = None
     """Of a stream, before the failure."""
     recovery_target_s: PositiveTime | None = None
-    """The time in which a failure is to be worked off [s]."""
+    """The time in which the job is to catch up after a failure [s]."""
     rate_per_s: Time | None = None
     """Records of a stream per second, for what is replayed."""

@@ -67,7 +67,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ),
     ),
     "samples": (
-        _time("at_ns", "when it was looked at, before the events of that instant"),
+        _time("at_ns", "when it was sampled, before the events of that instant"),
         _TASK,
         _HOST,
         Column("queue", "int64", "tuples", "in the queue or held back, without those in service"),
@@ -80,19 +80,19 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("buffered", "int64", "tuples", "kept in the output buffers for replay"),
     ),
     "lag": (
-        _time("at_ns", "when it was looked at"),
+        _time("at_ns", "when it was sampled"),
         _OPERATOR,
         Column("lag", "int64", "tuples", "born at the source and not yet emitted"),
     ),
     "buffers": (
-        _time("at_ns", "when it was looked at; no rows where no operator has a buffer"),
+        _time("at_ns", "when it was sampled; no rows where no operator has a buffer"),
         _TASK,
         Column("taken", "int64", "tuples", "in the queue and under way to it, 0 where the task has no buffer"),
         Column("unsent", "int64", "tuples", "outputs of the task that wait for room at their receivers"),
         _time("blocked_ns", "for how long outputs have waited so far"),
     ),
     "links": (
-        _time("at_ns", "when it was looked at, and the end of the run; rows of hosts where a tuple was delayed so far"),
+        _time("at_ns", "when it was sampled, and the end of the run; rows of hosts where a tuple was delayed so far"),
         _HOST,
         Column("carried", "int64", "tuples", "that left the link of the host so far, replayed ones included"),
         Column("delayed", "int64", "tuples", "of these, left later than without the checkpoints on the link"),
@@ -112,10 +112,10 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "failures": (
         _HOST,
         _time("failed_ns", "the host died"),
-        _time("detected_ns", "the detector noticed, -1 if not"),
+        _time("detected_ns", "the detector suspected it, -1 if not"),
         _time("repaired_ns", "the host was back, -1 if not"),
-        Column("lost_units", "int64", "", "key groups and tasks that were on it"),
-        _time("caught_up_ns", "every task from the recovered ones down to the sinks has settled, -1 if not"),
+        Column("lost_partitions", "int64", "", "key groups and tasks that were on it"),
+        _time("caught_up_ns", "every task from the recovered ones down to the sinks has caught up, -1 if not"),
         Column("cause", "str", "", "crash | suspicion (it lived, was silent for too long, and was fenced)"),
     ),
     "recoveries": (
@@ -127,7 +127,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("detected_ns", "the failure was noticed and recovery began"),
         _time("restored_ns", "state installed"),
         _time("replayed_ns", "last replayed tuple processed or recognised as a duplicate"),
-        _time("caught_up_ns", "its task settled: nothing to do, and nothing of the outage on its way to it"),
+        _time("caught_up_ns", "its task has caught up: nothing to do, and nothing of the outage on its way to it"),
         Column("replayed", "int64", "tuples", "sent again by upstream tasks"),
         Column("bytes", "int64", "B", "restored state and replayed tuples"),
     ),
@@ -178,7 +178,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("completed_ns", "the last of them had moved, -1 if one never did"),
     ),
     "statistics": (
-        _time("at_ns", "end of the period that is looked at"),
+        _time("at_ns", "end of the period"),
         _OPERATOR,
         _GROUP,
         _HOST,
@@ -189,7 +189,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("state_bytes", "int64", "B", "size of its state at the end of the period"),
     ),
     "adaptations": (
-        _time("at_ns", "when the load was looked at"),
+        _time("at_ns", "when the load was checked"),
         Column("overloaded", "int64", "", "hosts above the upper threshold"),
         Column("groups", "int64", "", "key groups on them"),
         Column("useable", "int64", "", "of these, how many fit on the host that holds their checkpoint"),

@@ -87,12 +87,12 @@ class Times(Description):
 
 
 class Standby(Description):
-    """The first instance of each operator serves and the others stand by: somebody has to notice."""
+    """The first instance of each operator serves and the others stand by: its failure has to be detected."""
 
     take_over_s: Seconds = Field(default=0.0, alias="take_over")
     """How long nobody serves after the first host failed."""
     coverage: Share = 1.0
-    """Probability that the failure is noticed and another instance takes over at all."""
+    """Probability that the failure is detected and another instance takes over at all."""
 
 
 class Upgrades(Description):

@@ -49,7 +49,7 @@ class ScenarioDescription(Description):
     fault_tolerance: FaultTolerance = FaultTolerance()
     """How state survives a failure."""
     detector: Detector = Detector()
-    """How a failure is noticed."""
+    """How a failure is detected."""
     elasticity: Elasticity = Elasticity()
     """When key groups move by themselves."""
     events: ReadOnlyMap[Event] = Field(default_factory=dict, validate_default=True)
@@ -79,13 +79,13 @@ class ScenarioDescription(Description):
         return bool(self.fault_tolerance.replicas) or self.fault_tolerance.replica_plan is not None
 
     @property
-    def counts(self) -> bool:
-        """Whether the load of each key group is looked at."""
+    def counts_load(self) -> bool:
+        """Whether the load of each key group is counted."""
         wanted = self.recording.statistics or self.fault_tolerance.maintenance is not None
         return wanted or self.elasticity.policy != "none"
 
     @property
     def may_fail(self) -> bool:
-        """Whether a host can die in the run, or be taken for dead."""
+        """Whether a host can die in the run, or be suspected."""
         named = self.failures is not None or any(isinstance(event, HostFailure) for event in self.events.values())
         return named or self.detector.errs or any(group.failures is not None for group in self.hosts.values())

@@ -90,15 +90,15 @@ class Elasticity(Description):
     low: float = Field(default=0.3, ge=0, lt=1, strict=True)
     """Utilisation below which a host may be left."""
     period_s: PositiveSeconds = Field(default=8.0, alias="period")
-    """Time between two looks at the load since the last one."""
+    """Time between two checks of the load since the last one."""
     begin_s: Seconds = Field(default=0.0, alias="begin")
-    """No decision is taken before; looks are from the start on."""
+    """No decision is taken before; checks are from the start on."""
     rest_s: Seconds = Field(default=16.0, alias="rest")
     """A key group that was moved is left alone for so long, and a host that was acquired is kept."""
     moves: Count = 4
-    """Key groups that may leave one host at one look."""
+    """Key groups that may leave one host at one check."""
     prefer: Literal["sufficient", "quarter", "useable"] = "sufficient"
-    """Which key groups are looked at first for one that fits where its checkpoint is, and so can move with its help:
+    """Which key groups are tried first for one that fits where its checkpoint is, and so can move with its help:
     the first one alone, the first quarter of those of the host, or all.
     """
     protocol: str = "direct"

@@ -1,4 +1,4 @@
-"""Fault tolerance: how state survives a failure, and how a failure is noticed."""
+"""Fault tolerance: how state survives a failure, and how a failure is detected."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Maintenance(Description):
 class ActiveReplica(Description):
     """Key groups or tasks of an operator that are processed on a second host, too, in silence.
 
-    When their own host dies the replica answers, as soon as that is noticed, and keeps its place from then on.
+    When their own host dies the replica answers, as soon as that is detected, and keeps its place from then on.
     """
 
     operator: str

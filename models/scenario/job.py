@@ -149,7 +149,7 @@ class Operator(Description):
 
     @property
     def groups(self) -> int:
-        """Number of units of state and recovery: key groups, or one for each task where nothing is keyed."""
+        """Number of partitions of state and recovery: key groups, or one for each task where nothing is keyed."""
         if not self.keyed:
             return self.parallelism
         return self.key_groups or self.parallelism

@@ -77,14 +77,14 @@ def _senders_of_records(scenario: Scenario) -> set[str]:
     return found
 
 
-def due_offsets_ns(scenario: Scenario, units: int) -> list[int]:
-    """Return how long after each multiple of the interval the checkpoint of each of so many units is due [ns]."""
+def due_offsets_ns(scenario: Scenario, partitions: int) -> list[int]:
+    """Return how long after each multiple of the interval the checkpoint of each of so many partitions is due [ns]."""
     interval_ns = due_every_ns(scenario)
-    return [k * interval_ns // units if scenario.fault_tolerance.staggered else 0 for k in range(units)]
+    return [k * interval_ns // partitions if scenario.fault_tolerance.staggered else 0 for k in range(partitions)]
 
 
 def due_every_ns(scenario: Scenario) -> int:
-    """Return the time between two checkpoints of a unit [ns]."""
+    """Return the time between two checkpoints of a partition [ns]."""
     return max(1, to_ns(scenario.fault_tolerance.interval_s))
 
 

@@ -32,7 +32,7 @@ SECONDS_PER_HEARTBEAT = 2e-6  # that is drawn
 SECONDS_PER_WATERMARK = 2e-7  # over a channel
 SECONDS_PER_PLANNED = 1e-4  # checkpoint, each time the allocation is compared with a fresh one
 BYTES_PER_STEP = 150.0
-BYTES_PER_LOGGED_STEP = 200.0  # where a host may fail: the ids of tuples of a unit, to know them again,
+BYTES_PER_LOGGED_STEP = 200.0  # where a host may fail: the ids of tuples of a partition, to know them again,
 LOGGED_INTERVALS = 8  # for so many intervals of checkpoints; with some that are not needed any more
 BYTES_PER_EVENT = 300.0
 MOST_SAMPLES = 1000
@@ -163,24 +163,24 @@ def _waiting_bytes(scenario: Scenario, inputs: RunInputs) -> float:
 
 
 def _control_rows(scenario: Scenario) -> float:
-    """Checkpoints, tasks looked at for samples (a thousand times at most), and units looked at in failures."""
+    """Checkpoints, tasks that are sampled (a thousand times at most), and partitions checked in failures."""
     tasks = sum(operator.parallelism for operator in scenario.operators.values())
     second = sum(replicated_groups(scenario).values())
     rows = tasks * min(scenario.duration_s, MOST_SAMPLES)
     if scenario.fault_tolerance.method == "checkpoint":
         groups = sum(operator.groups for operator in scenario.operators.values()) + second
         rows += groups * scenario.duration_s / scenario.fault_tolerance.interval_s
-    if scenario.counts:
-        units = sum(operator.groups for operator in scenario.operators.values())
-        rows += units * scenario.duration_s / scenario.elasticity.period_s
+    if scenario.counts_load:
+        partitions = sum(operator.groups for operator in scenario.operators.values())
+        rows += partitions * scenario.duration_s / scenario.elasticity.period_s
     rows += _comparisons(scenario)
-    looked_at = second + sum(operator.groups for operator in scenario.operators.values())
+    checked = second + sum(operator.groups for operator in scenario.operators.values())
     for group in scenario.hosts.values():
         if isinstance(group.failures, ExponentialFailures):
             cycles = scenario.duration_s / (group.failures.mtbf_s + group.failures.repair_s)
-            rows += group.count * cycles * (tasks + looked_at)
+            rows += group.count * cycles * (tasks + checked)
     hosts = sum(group.count for group in scenario.hosts.values())
-    return rows + hosts * scenario.detector.suspicions_per_s * scenario.duration_s * (tasks + looked_at)
+    return rows + hosts * scenario.detector.suspicions_per_s * scenario.duration_s * (tasks + checked)
 
 
 def _comparisons(scenario: Scenario) -> float:

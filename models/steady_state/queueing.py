@@ -192,7 +192,7 @@ def mm1_flushed(rate_per_s: float, service_s: float, mtbf_s: float, down_s: floa
     r^2 / s - (a + 1 / s + f) r + a = 0 with arrivals a, service s and failures f per second (Towsley and Tripathi 1991
     without priority). n tuples ahead survive to their service with probability (1 + f s)^-n. There is a steady state at
     any load. Of the law of the down times only the mean `down_s` matters. It is what happens to a task without fault
-    tolerance that starts again, empty, on another host as soon as its death is noticed.
+    tolerance that starts again, empty, on another host as soon as its death is detected.
 
     >>> round(mm1_flushed(70.0, 0.01, 1e9, 1.0).wait_s, 6) == round(mm1(70.0, 0.01).wait_s, 6)
     True

@@ -45,7 +45,8 @@ def failover_regions(scenario: Scenario) -> list[tuple[str, ...]]:
     """Return the tasks that Flink restarts together when one of them fails, region by region, in file order.
 
     They are the connected components over streams that are not kept in between: a stream by forward joins pairs of
-    tasks, any other all tasks of both operators. The simulator recovers units of state where Flink restarts a region.
+    tasks, any other all tasks of both operators. The simulator recovers partitions of state where Flink restarts a
+    region.
     """
     import networkx as nx  # noqa: PLC0415
 

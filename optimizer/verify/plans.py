@@ -144,7 +144,7 @@ def _interval(problem: CheckpointInterval, plan: IntervalPlan) -> Recomputed:
     recovery = worst_recovery_s(problem, interval) if rho is not None and interval > 0 else 0.0
     if problem.recovery_target_s is not None and not recovery <= problem.recovery_target_s * (1 + 1e-9):
         takes, asked = display.apart(recovery, problem.recovery_target_s)
-        text = f"a failure may take {takes} to be worked off, {asked} is asked"
+        text = f"catching up after a failure may take {takes}, {asked} is asked"
         found.append(Violation("recovery", text))
     found += _beside(problem, plan)
     found += _said("most_interval_s", plan.most_interval_s, allowed[1])

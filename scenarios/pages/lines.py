@@ -103,7 +103,7 @@ def blocked(scenario: Scenario, one: RunRecords) -> Lines | None:
 
 
 def hosts(scenario: Scenario, one: RunRecords) -> Lines | None:
-    """CPU in use of each host [%], in the period that begins at each time; None where nobody looked."""
+    """CPU in use of each host [%], in the period that begins at each time; None where nobody checked."""
     series = host_utilisation(scenario, one)
     if not series.at_ns.size:
         return None

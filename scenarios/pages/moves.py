@@ -8,7 +8,7 @@ from statistics import median
 import numpy as np
 
 from analysis.report.content import Migration
-from analysis.report.parts import Interval, Looks, Moved, MoveKind, PlacedGroup, PlacedHost
+from analysis.report.parts import Interval, LoadChecks, Moved, MoveKind, PlacedGroup, PlacedHost
 from analysis.runs.elasticity import host_utilisation
 from analysis.runs.placements import first_placement, last_placement
 from analysis.statistics import Mean, ratio_mean
@@ -18,7 +18,7 @@ from models.topology import layout
 
 _NS = 1e9
 _MOST_LOOKS = 240
-_PART = 0.1  # of all looks: the first and the last of them say how busy hosts were before and after
+_PART = 0.1  # of all checks: the first and the last of them say how busy hosts were before and after
 
 
 def move_kinds(moves: Sequence[Migration]) -> tuple[MoveKind, ...]:
@@ -54,8 +54,8 @@ def interval(given: Mean) -> Interval:
     return Interval(given.mean, *(given.ci95 or (None, None)))
 
 
-def looks(one: RunRecords) -> Looks | None:
-    """What the adaptation manager found, at most 240 points; None where it never looked."""
+def load_checks(one: RunRecords) -> LoadChecks | None:
+    """What the adaptation manager found, at most 240 points; None where it never checked."""
     table = one.tables["adaptations"]
     if not len(table["at_ns"]):
         return None
@@ -64,7 +64,7 @@ def looks(one: RunRecords) -> Looks | None:
     columns = ("groups", "useable", "assisted", "direct", "drained")
     risk, useable, assisted, direct, drained = (np.add.reduceat(table[name], begins) for name in columns)
     at_s = table["at_ns"][begins] / _NS
-    return Looks(at_s, risk, useable, assisted, direct, drained, together, one.replication)
+    return LoadChecks(at_s, risk, useable, assisted, direct, drained, together, one.replication)
 
 
 def moved(scenario: Scenario, one: RunRecords) -> Moved | None:
@@ -88,7 +88,7 @@ def moved(scenario: Scenario, one: RunRecords) -> Moved | None:
 
 
 def _loads(scenario: Scenario, one: RunRecords) -> tuple[dict[str, tuple[float, float]], float | None]:
-    """Host -> CPU in use, means of the first and of the last looks, and what time these looks cover [s]."""
+    """Host -> CPU in use, means of the first and of the last checks, and what time these checks cover [s]."""
     series = host_utilisation(scenario, one)
     if not series.at_ns.size:
         return {}, None

@@ -11,7 +11,7 @@ from sim.background_load import start_outside_load
 from sim.clock import Clock, Process
 from sim.control.checkpoint_hosts import Holders
 from sim.control.cluster import Cluster, RunPlan
-from sim.control.cluster_view import Beliefs
+from sim.control.cluster_view import ClusterView
 from sim.control.failures import Failures
 from sim.control.maintenance import Maintenance
 from sim.control.outages import Outages
@@ -32,12 +32,12 @@ _SECOND = 1_000_000_000
 class Control:
     """Clock, books and decisions of a run, and the listener of its data plane.
 
-    Hosts, operators, tasks and units are numbers here; of tuples only the plane knows.
+    Hosts, operators, tasks and partitions are numbers here; of tuples only the plane knows.
     """
 
     def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
         self.plan, self.clock, self.recorder, self.cluster = plan, clock or Clock(), Recorder(), Cluster(plan)
-        self.beliefs = Beliefs(self.cluster)
+        self.view = ClusterView(self.cluster)
         self._holders = Holders(self.clock, self.recorder, self.cluster)
         self._works: dict[int, Callable[[], None]] = {}  # token -> what is to be done after the work
         self._tokens = 0
@@ -52,7 +52,7 @@ class Control:
     def start(self) -> None:
         """Start the processes in the order in which they act where they meet at one instant.
 
-        Events and failures, then what others take of the CPUs, then checkpoints, then samples, then looks at the load,
+        Events and failures, then what others take of the CPUs, then checkpoints, then samples, then checks of the load,
         then maintenance of the allocation of checkpoints. Replicas are there before all of it.
         """
         self.replicas.start()
@@ -104,43 +104,43 @@ class Control:
     def aligned(self, token: int, task: int) -> None:
         """Nobody sends barriers yet."""
 
-    def stored(self, unit: int) -> None:
-        self.migrations.runtime.stored(unit)
+    def stored(self, partition: int) -> None:
+        self.migrations.runtime.stored(partition)
 
-    def holder(self, unit: int) -> int:
-        return self._holders.choose(unit)
+    def holder(self, partition: int) -> int:
+        return self._holders.choose(partition)
 
-    def plan_holder(self, unit: int, host: int | None) -> None:
-        """Plan where the periodic checkpoints of the unit go from now on; None: wherever the next one finds a host."""
-        self.cluster.planned_holder[unit] = host
-        self.plane.plan_holder(unit, NO_HOST if host is None else host)
+    def plan_holder(self, partition: int, host: int | None) -> None:
+        """Plan where periodic checkpoints of the partition go from now on; None: wherever the next one finds a host."""
+        self.cluster.planned_holder[partition] = host
+        self.plane.plan_holder(partition, NO_HOST if host is None else host)
 
-    def choose_holder(self, unit: int, besides: int) -> int:
+    def choose_holder(self, partition: int, besides: int) -> int:
         """The same, but not that host where there is another one."""
-        return self._holders.choose(unit, besides)
+        return self._holders.choose(partition, besides)
 
     # -- processes
 
     def _start_checkpoints(self) -> None:
         operators = self.plan.operators
-        units = [
-            unit
-            for unit, index in enumerate(self.cluster.unit_operator)
-            if not operators[index].is_source and self.cluster.counts(unit)
+        partitions = [
+            partition
+            for partition, index in enumerate(self.cluster.partition_operator)
+            if not operators[index].is_source and self.cluster.is_owner(partition)
         ]
         scenario = self.plan.scenario
-        self.plane.start_checkpoints(units, due_offsets_ns(scenario, len(units)), due_every_ns(scenario))
+        self.plane.start_checkpoints(partitions, due_offsets_ns(scenario, len(partitions)), due_every_ns(scenario))
 
     def _sample(self, every_ns: int) -> Process:
         """Queue lengths, work done, buffers and source lag at regular instants; reads only."""
-        clock, plane, look, bounded = self.clock, self.plane, self.recorder.look, self.plan.bounded
+        clock, plane, sample, bounded = self.clock, self.plane, self.recorder.sample, self.plan.bounded
         saves = self.plan.scenario.fault_tolerance.method == "checkpoint"
         while True:
             yield clock.timeout(every_ns)
             now = clock.now_ns()
-            look("samples", now, plane.samples())
-            look("lag", now, plane.lag())
+            sample("samples", now, plane.samples())
+            sample("lag", now, plane.lag())
             if bounded:
-                look("buffers", now, plane.buffers())
+                sample("buffers", now, plane.buffers())
             if saves:
-                look("links", now, plane.links())
+                sample("links", now, plane.links())

@@ -1,4 +1,4 @@
-"""When an outage is worked off: the order in which the tasks it touched come to rest."""
+"""When the tasks that an outage affected have caught up, in the order of the dataflow."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import networkx as nx
 
-from sim.clock import SETTLED
+from sim.clock import END_OF_INSTANT
 
 if TYPE_CHECKING:
     from sim.control.assembly import Control
 
 
-class Settling:
-    """The tasks that took units over, and every task downstream of them, until each has settled.
+class CatchUp:
+    """The tasks that took partitions over, and every task downstream of them, until each has caught up.
 
-    A task settles at the first moment at which it has nothing to do, after all tasks upstream of it have settled and
-    what they had sent until then has arrived: only then is no more of the outage on its way to it. A task
-    that dies before is replaced by those that take its units over, and where a unit moves to is awaited as well.
-    `ready` says of a task whether its units are restored and their replay is done; `settled` is told each task as it
-    settles, and `finished` is called after the last; `changed` is called when other tasks than before are awaited, but
-    for `replace` and `join`, whose callers know.
+    A task has caught up at the first moment at which it has nothing to do, after all tasks upstream of it have caught
+    up and what they had sent until then has arrived: only then is no more of the outage on its way to it. A task that
+    dies before is replaced by those that take its partitions over, and where a partition moves to is awaited as well.
+    `ready` says of a task whether its partitions are restored and their replay is done; `caught_up` is told each task
+    as it catches up, and `finished` is called after the last; `changed` is called when other tasks than before are
+    awaited, but for `replace` and `join`, whose callers know.
     """
 
     def __init__(
@@ -29,19 +29,19 @@ class Settling:
         control: Control,
         tasks: list[int],
         ready: Callable[[int], bool],
-        settled: Callable[[int], None],
+        caught_up: Callable[[int], None],
         finished: Callable[[], None],
         changed: Callable[[], None],
     ) -> None:
         self.clock, self.plane, self.cluster = control.clock, control.plane, control.cluster
-        self._ready, self._settled, self._finished, self._changed = ready, settled, finished, changed
+        self._ready, self._caught_up, self._finished, self._changed = ready, caught_up, finished, changed
         self._dataflow, self._fair = control.plan.dataflow, control.plan.fair
         operator_of, alive = self.cluster.task_operator, self.cluster.task_alive
-        touched = {operator_of[task] for task in tasks}
-        after = _downstream(self._dataflow, touched)
-        self._left: dict[int, dict[int, None]] = {}  # by operator: tasks that have not settled
+        affected = {operator_of[task] for task in tasks}
+        after = _downstream(self._dataflow, affected)
+        self._left: dict[int, dict[int, None]] = {}  # by operator: tasks that have not caught up
         for operator in range(len(self._dataflow)):
-            if operator in touched or operator in after:
+            if operator in affected or operator in after:
                 own = [task for task in tasks if operator_of[task] == operator]
                 others = [t for t, o in enumerate(operator_of) if o == operator and alive[t] and operator in after]
                 self._left[operator] = dict.fromkeys([*own, *others])
@@ -51,28 +51,28 @@ class Settling:
         self._open_gates()
 
     def awaited(self) -> list[int]:
-        """The tasks that have not settled and may do so as soon as they have nothing to do."""
+        """The tasks that have not caught up and may do so as soon as they have nothing to do."""
         return [task for tasks in self._left.values() for task in tasks if task in self._from_ns]
 
     def tasks(self) -> list[int]:
-        """The tasks that have not settled."""
+        """The tasks that have not caught up."""
         return [task for tasks in self._left.values() for task in tasks]
 
-    def look(self, task: int) -> None:
-        """Something ended at the task: it may have settled.
+    def check(self, task: int) -> None:
+        """Something ended at the task: it may have caught up.
 
         Not yet at the very instant at which the last from upstream arrives, which may still be to come.
         """
         if task in self._from_ns and self.clock.now_ns() > self._from_ns[task]:
-            self._check(task)
+            self._check_now(task)
 
-    def look_later(self, task: int) -> None:
-        """The task may have settled by the end of this instant."""
+    def check_later(self, task: int) -> None:
+        """The task may have caught up by the end of this instant."""
         if task in self._from_ns:
-            self._look_at(task, max(self.clock.now_ns(), self._from_ns[task]))
+            self._check_at(task, max(self.clock.now_ns(), self._from_ns[task]))
 
     def replace(self, dead: int, successors: list[int]) -> None:
-        """The units of a task that died are with other tasks now, if it had any: wait for these."""
+        """The partitions of a task that died are with other tasks now, if it had any: wait for these."""
         tasks = self._left.get(self.cluster.task_operator[dead], {})
         if dead in tasks:
             del tasks[dead]
@@ -82,7 +82,7 @@ class Settling:
                 self._one_less(tasks)
 
     def join(self, source: int, target: int) -> None:
-        """A unit has moved from one task to another: wait for both."""
+        """A partition has moved from one task to another: wait for both."""
         if source in self._left.get(self.cluster.task_operator[source], {}):
             self._add([target])
 
@@ -93,10 +93,10 @@ class Settling:
         if operator in self._open:
             self._await_arrivals(tasks)
 
-    def _look_at(self, task: int, at_ns: int) -> None:
-        self.clock.at(at_ns, SETTLED, lambda _: self._check(task))
+    def _check_at(self, task: int, at_ns: int) -> None:
+        self.clock.at(at_ns, END_OF_INSTANT, lambda _: self._check_now(task))
 
-    def _check(self, task: int) -> None:
+    def _check_now(self, task: int) -> None:
         tasks = self._left[self.cluster.task_operator[task]]
         if task not in tasks or self.clock.now_ns() < self._from_ns[task]:
             return
@@ -104,7 +104,7 @@ class Settling:
             return
         if self._fair and self._delayed(task):
             return
-        self._settled(task)
+        self._caught_up(task)
         del tasks[task]
         self._one_less(tasks)
         self._changed()
@@ -117,7 +117,7 @@ class Settling:
             self._open_gates()
 
     def _open_gates(self) -> None:
-        """Tasks whose upstream has settled may settle once what was sent to them has arrived."""
+        """Tasks whose upstream has caught up may do so once what was sent to them has arrived."""
         for operator, tasks in self._left.items():
             if operator not in self._open and not any(self._left[up] for up in self._upstream(operator)):
                 self._open.add(operator)
@@ -130,7 +130,7 @@ class Settling:
             self._from_ns[task] = now if last is None else max(now, last)
             if self._fair:
                 self._sent[task] = self.plane.sendings()
-            self._look_at(task, self._from_ns[task])
+            self._check_at(task, self._from_ns[task])
 
     def _delayed(self, task: int) -> bool:
         """Whether what is awaited is still on its way, since a link was shared with what was sent later."""
@@ -138,7 +138,7 @@ class Settling:
         if last is None:
             return False
         self._from_ns[task] = max(self.clock.now_ns(), last)
-        self._look_at(task, self._from_ns[task])
+        self._check_at(task, self._from_ns[task])
         return True
 
     def _upstream(self, operator: int) -> list[int]:

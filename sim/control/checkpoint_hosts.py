@@ -16,26 +16,28 @@ class Holders:
     def __init__(self, clock: Clock, recorder: Recorder, cluster: Cluster) -> None:
         self._clock, self._recorder, self._cluster = clock, recorder, cluster
         operators = cluster.plan.operators
-        self._units = [unit for unit, index in enumerate(cluster.unit_operator) if not operators[index].is_source]
+        self._partitions = [
+            partition for partition, index in enumerate(cluster.partition_operator) if not operators[index].is_source
+        ]
 
-    def choose(self, unit: int, besides: int | None = None) -> int:
-        """The host that is believed to live with the fewest planned checkpoints that is not the owner, or NO_HOST.
+    def choose(self, partition: int, besides: int | None = None) -> int:
+        """The host not suspected with the fewest planned checkpoints that is not the owner, or NO_HOST.
 
         Not `besides` either where there is another one.
         """
         cluster = self._cluster
-        owner, planned = cluster.task_host[cluster.unit_task[unit]], cluster.planned_holder
-        others = [host for host, alive in enumerate(cluster.believed_alive) if alive and host != owner]
-        others = [host for host in others if cluster.takes(host)] or others
+        owner, planned = cluster.task_host[cluster.partition_task[partition]], cluster.planned_holder
+        others = [host for host, alive in enumerate(cluster.trusted) if alive and host != owner]
+        others = [host for host in others if cluster.accepts_work(host)] or others
         others = [host for host in others if host != besides] or others
         if not others:
             return NO_HOST
-        held = Counter(planned[other] for other in self._units)
+        held = Counter(planned[other] for other in self._partitions)
         chosen = min(others, key=lambda host: (held[host], host))
         self._recorder.decision(
             self._clock.now_ns(),
-            f"checkpoints of {cluster.unit_name(unit)} go to {cluster.plan.host_names[chosen]}",
-            "none was planned" if planned[unit] is None else "the planned holder is dead or owns the group",
+            f"checkpoints of {cluster.partition_name(partition)} go to {cluster.plan.host_names[chosen]}",
+            "none was planned" if planned[partition] is None else "the planned holder is dead or owns the group",
         )
-        planned[unit] = chosen
+        planned[partition] = chosen
         return chosen

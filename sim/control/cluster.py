@@ -1,4 +1,4 @@
-"""Who is where: hosts, tasks and units of a run as numbers, kept by the control plane."""
+"""Who is where: hosts, tasks and partitions of a run as numbers, kept by the control plane."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class RunPlan:
     replays: bool
     duplicate_ns: int
     may_fail: bool  # whether a host can die, or a key group move or have a replica: then ids are kept
-    first_unit: tuple[int, ...]  # per operator: number of its unit 0; one entry more than operators
+    first_partition: tuple[int, ...]  # per operator: number of its partition 0; one entry more than operators
     bounded: bool  # whether a queue has a bound
-    counts: bool  # whether the load of each key group is counted
+    counts_load: bool  # whether the load of each key group is counted
     fair: bool  # whether links are shared evenly
 
     @cached_property
@@ -68,9 +68,9 @@ class RunPlan:
             duplicate_ns=to_ns(tolerance.duplicate_s),
             replays=checkpointed and tolerance.guarantee != "at-most-once",
             may_fail=scenario.may_fail or scenario.migrates or scenario.has_replicas,
-            first_unit=tuple(first),
+            first_partition=tuple(first),
             fair=link_sharing(scenario).sharing == "fair",
-            counts=scenario.counts,
+            counts_load=scenario.counts_load,
             bounded=any(operator.buffer is not None for operator in scenario.operators.values()),
         )
 
@@ -79,12 +79,12 @@ NOWHERE = -1  # in place of the task of an instance that is over
 
 
 class Cluster:
-    """Hosts, tasks and units as they are now.
+    """Hosts, tasks and partitions as they are now.
 
-    Task t of the run is an operator's place on a host; tasks are numbered as they are started and never come back
-    once their host died. Unit u is what has state and is recovered as one: a key group, or a whole task where nothing
-    is keyed; units are numbered by operator and index, and behind them further instances of key groups as they are
-    made. `unit_task` is where tuples of a unit are sent.
+    Task t of the run is an operator's place on a host; tasks are numbered as they are started and never come back once
+    their host died. Partition p is what has state and is recovered as one: a key group, or a whole task where nothing
+    is keyed; partitions are numbered by operator and index, and behind them further instances of key groups as they are
+    made. `partition_task` is where tuples of a partition are sent.
     """
 
     def __init__(self, plan: RunPlan) -> None:
@@ -93,18 +93,18 @@ class Cluster:
         self.spare = [host for host, name in enumerate(plan.host_names) if name in spare]  # not in use; rising
         self.leaving: set[int] = set()  # hosts in use that are to be empty soon
         self.host_alive = [name not in spare for name in plan.host_names]
-        self.believed_alive = [*self.host_alive]  # by control: until the failure is noticed
+        self.trusted = [*self.host_alive]  # in use, and not suspected by control
         self.host_tasks: list[list[int]] = [[] for _ in plan.host_names]
         self.task_operator: list[int] = []
         self.task_host: list[int] = []
         self.task_alive: list[bool] = []
-        self.unit_operator = [o for o, op in enumerate(plan.operators) for _ in range(op.description.groups)]
-        self.unit_index = [k for op in plan.operators for k in range(op.description.groups)]
-        self.unit_task = [-1] * len(self.unit_operator)
+        self.partition_operator = [o for o, op in enumerate(plan.operators) for _ in range(op.description.groups)]
+        self.partition_index = [k for op in plan.operators for k in range(op.description.groups)]
+        self.partition_task = [-1] * len(self.partition_operator)
         self._last_task: dict[int, int] = {}  # of instances that are over
-        self.unit_live = [True] * len(self.unit_operator)
-        self._group = list(range(len(self.unit_operator)))  # planned unit of each instance
-        self._owner: dict[int, int] = {}  # group -> the instance that counts, where it is not the planned unit
+        self.partition_live = [True] * len(self.partition_operator)
+        self._group = list(range(len(self.partition_operator)))  # planned partition of each instance
+        self._owner: dict[int, int] = {}  # group -> the owner, where it is not the planned partition
         self.planned_holder: list[int | None] = self._holders(plan.inputs.holders)
         self._place(layout.placement(plan.scenario))
 
@@ -112,7 +112,7 @@ class Cluster:
         number = {name: index for index, name in enumerate(self.plan.host_names)}
         names = [
             holders.get((self.plan.operators[operator].name, index))
-            for operator, index in zip(self.unit_operator, self.unit_index, strict=True)
+            for operator, index in zip(self.partition_operator, self.partition_index, strict=True)
         ]
         return [None if name is None else number[name] for name in names]
 
@@ -124,7 +124,7 @@ class Cluster:
                 self.new_task(index, number[placement[layout.task_name(plan.name, k)]]) for k in range(parallelism)
             ]
             for k in range(plan.description.groups):
-                self.unit_task[self.plan.first_unit[index] + k] = placed[layout.task_of_group(k, parallelism)]
+                self.partition_task[self.plan.first_partition[index] + k] = placed[layout.task_of_group(k, parallelism)]
 
     def new_task(self, operator: int, host: int) -> int:
         """The number of a new task of the operator on that host."""
@@ -135,80 +135,80 @@ class Cluster:
         self.host_tasks[host].append(task)
         return task
 
-    def new_instance(self, unit: int, task: int) -> int:
-        """Return the number of one more instance of the unit's group, at that task and not live.
+    def new_instance(self, partition: int, task: int) -> int:
+        """Return the number of one more instance of the partition's group, at that task and not live.
 
         It has the planned holder of the owner: that of an instance that is over may be out of date.
         """
-        self.unit_operator.append(self.unit_operator[unit])
-        self.unit_index.append(self.unit_index[unit])
-        self.unit_task.append(task)
-        self.unit_live.append(False)
-        self._group.append(unit)
-        self.planned_holder.append(self.planned_holder[self.owner_of(self._group[unit])])
-        return len(self.unit_task) - 1
+        self.partition_operator.append(self.partition_operator[partition])
+        self.partition_index.append(self.partition_index[partition])
+        self.partition_task.append(task)
+        self.partition_live.append(False)
+        self._group.append(partition)
+        self.planned_holder.append(self.planned_holder[self.owner_of(self._group[partition])])
+        return len(self.partition_task) - 1
 
     def task_on(self, operator: int, host: int) -> int | None:
         """The operator's task on that host, or None."""
         return next((task for task in self.host_tasks[host] if self.task_operator[task] == operator), None)
 
     def owner_of(self, group: int) -> int:
-        """The instance of the group that counts."""
+        """Return the instance that owns the group."""
         return self._owner.get(group, group)
 
     def own(self, instance: int) -> None:
-        """The instance is the one that counts."""
+        """Make the instance the owner of its group."""
         self._owner[self._group[instance]] = instance
 
     def retire(self, instance: int) -> None:
         """The instance is over."""
         if not self.retired(instance):
-            self._last_task[instance] = self.unit_task[instance]
-        self.unit_task[instance] = NOWHERE
-        self.unit_live[instance] = False
+            self._last_task[instance] = self.partition_task[instance]
+        self.partition_task[instance] = NOWHERE
+        self.partition_live[instance] = False
 
     def retired(self, instance: int) -> bool:
         """Whether the instance is over."""
-        return self.unit_task[instance] == NOWHERE
+        return self.partition_task[instance] == NOWHERE
 
     def host_of(self, instance: int) -> int:
         """Return the host of the instance; of one that is over, its last."""
-        return self.task_host[self._last_task.get(instance, self.unit_task[instance])]
+        return self.task_host[self._last_task.get(instance, self.partition_task[instance])]
 
     def instances_of(self, group: int) -> list[int]:
         """All instances of a group there have been."""
         return [instance for instance, own in enumerate(self._group) if own == group]
 
     def group_of(self, instance: int) -> int:
-        """The planned unit of the group."""
+        """The planned partition of the group."""
         return self._group[instance]
 
-    def counts(self, instance: int) -> bool:
+    def is_owner(self, instance: int) -> bool:
         """Whether the instance is the owner of its group."""
         return self.owner_of(self._group[instance]) == instance
 
-    def heir_of(self, instance: int) -> int:
+    def successor_of(self, instance: int) -> int:
         """The instance, or if that is over the owner of its group."""
         return self.owner_of(self._group[instance]) if self.retired(instance) else instance
 
-    def takes(self, host: int) -> bool:
-        """Whether control would place anything there: it is believed to live, in use, and not about to be left."""
-        return self.believed_alive[host] and host not in self.leaving
+    def accepts_work(self, host: int) -> bool:
+        """Whether control would place anything there: it is in use, not suspected, and not about to be left."""
+        return self.trusted[host] and host not in self.leaving
 
-    def units_on(self, host: int) -> list[int]:
-        """The units whose task is on that host, rising, with all instances of key groups."""
+    def partitions_on(self, host: int) -> list[int]:
+        """The partitions whose task is on that host, rising, with all instances of key groups."""
         tasks = set(self.host_tasks[host])
-        return [unit for unit, task in enumerate(self.unit_task) if task in tasks]
+        return [partition for partition, task in enumerate(self.partition_task) if task in tasks]
 
     def lose_tasks(self, host: int) -> None:
-        """The host died: its tasks are over, and the units there are not live."""
-        for unit, task in enumerate(self.unit_task):
+        """The host died: its tasks are over, and the partitions there are not live."""
+        for partition, task in enumerate(self.partition_task):
             if task in self.host_tasks[host]:
-                self.unit_live[unit] = False
+                self.partition_live[partition] = False
         for task in self.host_tasks[host]:
             self.task_alive[task] = False
         self.host_tasks[host] = []
 
-    def unit_name(self, unit: int) -> str:
+    def partition_name(self, partition: int) -> str:
         """For decisions: OPERATOR[index]."""
-        return f"{self.plan.operators[self.unit_operator[unit]].name}[{self.unit_index[unit]}]"
+        return f"{self.plan.operators[self.partition_operator[partition]].name}[{self.partition_index[partition]}]"

@@ -1,4 +1,4 @@
-"""What the control plane takes for true: a host lives, and has what it had, until its failure is noticed."""
+"""What the control plane knows: a host is trusted, and has what it had, until its failure is detected."""
 
 from __future__ import annotations
 
@@ -8,71 +8,73 @@ from sim.control.cluster import Cluster
 
 
 @dataclass
-class Unnoticed:
+class UndetectedFailure:
     """What was on a host that is dead, and of which control does not know that yet."""
 
     tasks: set[int] = field(default_factory=set)
-    live: set[int] = field(default_factory=set)  # units that were live there
-    lost: list[int] = field(default_factory=list)  # all units that were there, or were sent there since
-    held: dict[int, int] = field(default_factory=dict)  # unit -> host, of the checkpoints that it held
+    live: set[int] = field(default_factory=set)  # partitions that were live there
+    lost: list[int] = field(default_factory=list)  # all partitions that were there, or were sent there since
+    held: dict[int, int] = field(default_factory=dict)  # partition -> host, of the checkpoints that it held
 
 
-class Beliefs:
-    """Hosts, tasks, units and holders as control believes they are; the truth is in `sim.control.cluster`."""
+class ClusterView:
+    """Hosts, tasks, partitions and holders as control sees them; the truth is in `sim.control.cluster`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._unnoticed: dict[int, Unnoticed] = {}  # by host
-        self.returning: set[int] = set()  # hosts whose failure is noticed because they come back
+        self._undetected: dict[int, UndetectedFailure] = {}  # by host
+        self.returning: set[int] = set()  # hosts whose failure is detected because they come back
 
     def died(self, host: int, held: dict[int, int]) -> list[int]:
-        """The host is about to be lost, with its tasks, units and the checkpoints it held; nobody knows.
+        """The host is about to be lost, with its tasks, partitions and the checkpoints it held; nobody knows.
 
-        Returns its units, among which are from now on those that are sent there although it is dead.
+        Returns its partitions, among which are from now on those that are sent there although it is dead.
         """
         cluster = self._cluster
-        gone = self._unnoticed.setdefault(host, Unnoticed())
-        units = cluster.units_on(host)
+        gone = self._undetected.setdefault(host, UndetectedFailure())
+        partitions = cluster.partitions_on(host)
         gone.tasks.update(cluster.host_tasks[host])
-        gone.live.update(unit for unit in units if cluster.unit_live[unit])
-        gone.lost += units
+        gone.live.update(partition for partition in partitions if cluster.partition_live[partition])
+        gone.lost += partitions
         gone.held |= held
         return gone.lost
 
-    def noticed(self, host: int) -> None:
+    def detected(self, host: int) -> None:
         """The failure of the host is known."""
-        self._cluster.believed_alive[host] = False
-        self._unnoticed.pop(host, None)
+        self._cluster.trusted[host] = False
+        self._undetected.pop(host, None)
 
     def back(self, host: int) -> None:
         """The host is known to be there."""
         self.returning.discard(host)
-        self._cluster.believed_alive[host] = True
+        self._cluster.trusted[host] = True
 
-    def host(self, host: int) -> bool:
-        """Whether the host is believed to live."""
-        return self._cluster.believed_alive[host]
+    def host_alive(self, host: int) -> bool:
+        """Return whether the host is trusted: in use, and not suspected."""
+        return self._cluster.trusted[host]
 
-    def task(self, task: int) -> bool:
-        """Whether the task is believed to live."""
-        return self._cluster.task_alive[task] or any(task in gone.tasks for gone in self._unnoticed.values())
+    def task_alive(self, task: int) -> bool:
+        """Return whether the task is alive, as far as control knows."""
+        return self._cluster.task_alive[task] or any(task in gone.tasks for gone in self._undetected.values())
 
     def tasks_on(self, host: int) -> list[int]:
-        """The tasks that are believed to be on the host, rising."""
-        gone = self._unnoticed.get(host)
+        """Return the tasks on the host as far as control knows, rising."""
+        gone = self._undetected.get(host)
         return sorted({*self._cluster.host_tasks[host], *(gone.tasks if gone else ())})
 
-    def units_on(self, host: int) -> list[int]:
-        """The units that are believed to be on the host, rising."""
-        gone = self._unnoticed.get(host)
-        return sorted({*self._cluster.units_on(host), *(gone.lost if gone else ())})
+    def partitions_on(self, host: int) -> list[int]:
+        """Return the partitions on the host as far as control knows, rising."""
+        gone = self._undetected.get(host)
+        return sorted({*self._cluster.partitions_on(host), *(gone.lost if gone else ())})
 
-    def unit(self, unit: int) -> bool:
-        """Whether the unit is believed to be live."""
-        return self._cluster.unit_live[unit] or any(unit in gone.live for gone in self._unnoticed.values())
+    def partition_live(self, partition: int) -> bool:
+        """Return whether the partition is live, as far as control knows."""
+        return self._cluster.partition_live[partition] or any(
+            partition in gone.live for gone in self._undetected.values()
+        )
 
-    def holder(self, unit: int, truth: int | None) -> int | None:
-        """Who is believed to hold the newest checkpoint of the unit."""
+    def holder(self, partition: int, truth: int | None) -> int | None:
+        """Return who holds the newest checkpoint of the partition, as far as control knows."""
         if truth is not None:
             return truth
-        return next((gone.held[unit] for gone in self._unnoticed.values() if unit in gone.held), None)
+        return next((gone.held[partition] for gone in self._undetected.values() if partition in gone.held), None)

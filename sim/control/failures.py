@@ -1,4 +1,4 @@
-"""When hosts die or are taken for dead, what is gone with them, and when a failure is noticed."""
+"""When hosts die or are suspected, what is gone with them, and when a failure is detected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from models.scenario.events import HostFailure
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.heartbeats import Heartbeats, Silence
-from sim.control.recovery import Loss
+from sim.control.recovery import LostPartition
 from sim.draws import at_least_one_ns, generator
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ CRASH, SUSPICION = "crash", "suspicion"
 
 
 class Failures:
-    """Lets hosts die and come back, and tells recovery what was lost once the failure is noticed.
+    """Lets hosts die and come back, and tells recovery what was lost once the failure is detected.
 
     Where heartbeats can be lost or late, a host that lives and was silent for too long is fenced: it is lost as if it
     had died at that instant, and back with its next heartbeat.
@@ -93,7 +93,7 @@ class Failures:
         else:
             detect_at = self._detection_ns(host, now)
             lost = self._lose(host)
-            row = self._row(host, sum(map(control.cluster.counts, lost)), CRASH)
+            row = self._row(host, sum(map(control.cluster.is_owner, lost)), CRASH)
             control.clock.process(self._after(host, lost, now, detect_at, back_at, row))
 
     def _row(self, host: int, lost: int, cause: str) -> int:
@@ -102,10 +102,10 @@ class Failures:
         return len(rows) - 1
 
     def _lose(self, host: int) -> list[int]:
-        """All that is on the host is gone, of which control knows nothing; its units, and what is sent to it later."""
+        """Lose all that is on the host, which control does not know; return its partitions, also those of later."""
         control, cluster = self.control, self.control.cluster
         self._silences.pop(host, None)
-        lost = control.beliefs.died(host, control.recovery.held_by(host))
+        lost = control.view.died(host, control.recovery.held_by(host))
         cluster.host_alive[host] = False
         self.lose_again(host)
         return lost
@@ -113,8 +113,8 @@ class Failures:
     def lose_again(self, host: int) -> None:
         """What is on a dead host is gone: what was there, or what was sent to it since."""
         control, cluster = self.control, self.control.cluster
-        for unit in cluster.units_on(host):
-            control.recovery.lost_again(unit)
+        for partition in cluster.partitions_on(host):
+            control.recovery.lost_again(partition)
         control.outages.lost(host)
         control.plane.crash(host)
         cluster.lose_tasks(host)
@@ -123,19 +123,19 @@ class Failures:
         """Detection and repair, whichever comes first; a host that comes back says so itself."""
         yield self.control.clock.sleep(detect_at if back_at is None else min(detect_at, back_at))
         if back_at == self.control.clock.now_ns():
-            self.control.beliefs.returning.add(host)
-        self._noticed(host, lost, failed, row)
+            self.control.view.returning.add(host)
+        self._detected(host, lost, failed, row)
         yield from self._repair(host, back_at, row)
 
-    def _noticed(self, host: int, lost: list[int], failed: int, row: int) -> None:
+    def _detected(self, host: int, lost: list[int], failed: int, row: int) -> None:
         """The failure is known: recover what was lost."""
         control, now = self.control, self.control.clock.now_ns()
         control.recorder.revise("failures", row, detected_ns=now)
         if not lost:
             control.recorder.revise("failures", row, caught_up_ns=now)
-        control.beliefs.noticed(host)
+        control.view.detected(host)
         control.migrations.host_died(host)
-        control.recovery.recover([Loss(unit, host, failed, row) for unit in lost])
+        control.recovery.recover([LostPartition(partition, host, failed, row) for partition in lost])
 
     def _repair(self, host: int, back_at: int | None, row: int) -> Process:
         """The host comes back by itself."""
@@ -151,7 +151,7 @@ class Failures:
         control, now = self.control, self.control.clock.now_ns()
         control.recorder.revise("failures", row, repaired_ns=now)
         control.cluster.host_alive[host] = True
-        control.beliefs.back(host)
+        control.view.back(host)
         control.recovery.host_is_back()
         control.migrations.begin_what_can()
         control.replicas.renew()
@@ -164,7 +164,7 @@ class Failures:
         """A host that was not in use is there, empty, and control knows it."""
         now = self.control.clock.now_ns()
         self.control.cluster.host_alive[host] = True
-        self.control.beliefs.back(host)
+        self.control.view.back(host)
         if self._beats:
             self._listen(host, now, now)
 
@@ -172,14 +172,14 @@ class Failures:
         """A host is not in use any more, and control knows it; what becomes of what is there is not for here."""
         self._silences.pop(host, None)
         self.control.cluster.host_alive[host] = False
-        self.control.cluster.believed_alive[host] = False
+        self.control.cluster.trusted[host] = False
 
     # -- the detector
 
     def _detection_ns(self, host: int, failed_ns: int) -> int:
         """The host counts as dead a time-out after the last heartbeat that arrives of those sent before the failure."""
         if self._beats:
-            return self._silences[host].noticed_ns(failed_ns)
+            return self._silences[host].detected_ns(failed_ns)
         detector = self.scenario.detector
         heartbeat_ns = max(1, to_ns(detector.heartbeat_s))
         last = (failed_ns - 1) // heartbeat_ns * heartbeat_ns if failed_ns > 0 else 0
@@ -193,14 +193,14 @@ class Failures:
         """Fence the host when it is silent for too long, unless it dies before."""
         clock = self.control.clock
         while self._silences.get(host) is silence:
-            strike = silence.look()
+            strike = silence.check()
             yield clock.sleep(max(clock.now_ns(), silence.known_ns if strike is None else strike))
             if strike is not None and self._silences.get(host) is silence:
                 now = clock.now_ns()
                 self.fence(host, self._beats[host].first_after(now))
 
     def fence(self, host: int, back_at: int) -> None:
-        """A host that lives is taken for dead, and stopped; it is back at an instant, unless it dies before."""
+        """A host that lives is suspected, and stopped; it is back at an instant, unless it dies before."""
         control, now = self.control, self.control.clock.now_ns()
         if not control.cluster.host_alive[host]:
             return
@@ -208,10 +208,10 @@ class Failures:
         silent = f"it was silent for {display.duration(self.scenario.detector.timeout_s)}"
         control.recorder.decision(now, f"{name} is fenced", silent)
         lost = self._lose(host)
-        row = self._row(host, sum(map(control.cluster.counts, lost)), SUSPICION)
+        row = self._row(host, sum(map(control.cluster.is_owner, lost)), SUSPICION)
         self._fenced[host] = row
         control.clock.process(self._return(host, now, back_at, row))
-        self._noticed(host, lost, now, row)
+        self._detected(host, lost, now, row)
 
     def _return(self, host: int, fenced_ns: int, back_at: int, row: int) -> Process:
         """A heartbeat of a fenced host arrives."""

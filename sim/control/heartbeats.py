@@ -1,6 +1,6 @@
 """The heartbeats of one host as they arrive, where some are lost or late, and the silences between them.
 
-No event for each heartbeat: they are drawn a block at a time, and looked through for the next time-out.
+No event for each heartbeat: they are drawn a block at a time, and searched for the next time-out.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class Silence:
 
     @property
     def known_ns(self) -> int:
-        """Up to when it has looked."""
+        """Return up to when it has checked."""
         return self._next * self._beats.interval_ns
 
-    def look(self) -> int | None:
+    def check(self) -> int | None:
         """When the time-out strikes, if it does among the next heartbeats; else `known_ns` has moved on."""
         self._begin, self._heard_before, self._late_before = self._next, self._heard, self._late
         self._next += self._beats.block
@@ -74,7 +74,7 @@ class Silence:
         self._heard = int(heard[-1])
         return strike
 
-    def noticed_ns(self, failed_ns: int) -> int:
+    def detected_ns(self, failed_ns: int) -> int:
         """When the time-out strikes if the host sends nothing from `failed_ns` on, which is in the last block."""
         end = max(self._begin, (failed_ns - 1) // self._beats.interval_ns + 1)
         arrived = np.sort(np.concatenate((self._late_before, self._beats.arrivals(self._begin, end))))

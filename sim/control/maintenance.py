@@ -1,6 +1,6 @@
 """Maintenance of the allocation of checkpoints in a run: when it is compared with a fresh one, and what moves then.
 
-Control knows what its statistics have shown and whom it believes to live; the fresh allocation comes from the planner
+Control knows what its statistics have shown and which hosts it suspects; the fresh allocation comes from the planner
 that the run was given. A checkpoint moves as its key group's checkpoints travel anyhow: from then on they are sent to
 the new holder, the first one whole and over the owner's link, and the one before stays until that is stored.
 """
@@ -41,10 +41,10 @@ class _Round:
 
 @dataclass(frozen=True)
 class _Sent:
-    """Checkpoints of a planned unit are to go to a host from an instant on, because of a round."""
+    """Checkpoints of a planned partition are to go to a host from an instant on, because of a round."""
 
     round: int
-    unit: int
+    partition: int
     host: int
     at_ns: int
 
@@ -57,11 +57,13 @@ class Maintenance:
         self.rules = control.plan.scenario.fault_tolerance.maintenance
         self._rounds: list[_Round] = []
         self._sent: list[_Sent] = []
-        self._units = [
-            unit
+        self._partitions = [
+            partition
             for operator in self.plan.operators
             if operator.description.keyed and not operator.is_sink
-            for unit in range(self.plan.first_unit[operator.index], self.plan.first_unit[operator.index + 1])
+            for partition in range(
+                self.plan.first_partition[operator.index], self.plan.first_partition[operator.index + 1]
+            )
         ]
 
     def start(self) -> None:
@@ -77,7 +79,7 @@ class Maintenance:
         clock, at_ns = self.control.clock, max(1, to_ns(self.rules.begin_s))
         while True:
             yield clock.sleep(at_ns)
-            yield clock.sleep(at_ns)  # once more: a look at the load at this instant comes first
+            yield clock.sleep(at_ns)  # once more: a check of the load at this instant comes first
             self._maintain(planner, self.rules.theta)
             at_ns += max(1, to_ns(self.rules.every_s))
 
@@ -87,7 +89,7 @@ class Maintenance:
         counts = self._counts()
         members = self._members()
         if len(counts) < _FEWEST or not members.any():
-            why = f"{len(counts)} looks at the load are too few" if len(counts) < _FEWEST else "no key group is at rest"
+            why = f"{len(counts)} load checks are too few" if len(counts) < _FEWEST else "no key group is at rest"
             self._say("the allocation of checkpoints is not compared", why)
             return
         history = self._history(counts)
@@ -100,7 +102,7 @@ class Maintenance:
         found = compare(fresh.cost[rows], current[rows], fresh.assignment[rows], theta)
         self._rounds.append(_Round(self.control.clock.now_ns(), len(rows), len(counts), found))
         for move in found.moves:
-            self._move(self._units[int(rows[move.checkpoint])], move, found)
+            self._move(self._partitions[int(rows[move.checkpoint])], move, found)
 
     def _counts(self) -> list[Count]:
         """The periods of statistics that count."""
@@ -113,8 +115,8 @@ class Maintenance:
 
     def _members(self) -> BoolArray:
         """Which key groups take part: at rest, live as far as is known, and with a holder that goes on to be one."""
-        bound, beliefs, owner_of = self.control.migrations.bound_for(), self.control.beliefs, self.cluster.owner_of
-        rest = [unit not in bound and beliefs.unit(owner_of(unit)) for unit in self._units]
+        bound, view, owner_of = self.control.migrations.bound_for(), self.control.view, self.cluster.owner_of
+        rest = [partition not in bound and view.partition_live(owner_of(partition)) for partition in self._partitions]
         found: BoolArray = np.array(rest, np.bool_) & (self._current() != NOWHERE)
         return found
 
@@ -122,17 +124,20 @@ class Maintenance:
         """Where each key group is, or goes to."""
         cluster, bound = self.cluster, self.control.migrations.bound_for()
         return np.array(
-            [bound.get(unit, cluster.task_host[cluster.unit_task[cluster.owner_of(unit)]]) for unit in self._units],
+            [
+                bound.get(partition, cluster.task_host[cluster.partition_task[cluster.owner_of(partition)]])
+                for partition in self._partitions
+            ],
             np.int64,
         )
 
     def _current(self) -> IntArray:
         """The host that each key group's checkpoints go to, or NOWHERE if that will have to change anyhow."""
         cluster, hosts = self.cluster, self._hosts().tolist()
-        planned = [cluster.planned_holder[cluster.owner_of(unit)] for unit in self._units]
+        planned = [cluster.planned_holder[cluster.owner_of(partition)] for partition in self._partitions]
         return np.array(
             [
-                holder if holder is not None and holder != host and cluster.takes(holder) else NOWHERE
+                holder if holder is not None and holder != host and cluster.accepts_work(holder) else NOWHERE
                 for holder, host in zip(planned, hosts, strict=True)
             ],
             np.int64,
@@ -144,19 +149,21 @@ class Maintenance:
         found = np.zeros(len(self.plan.host_names), np.bool_)
         for host, name in enumerate(self.plan.host_names):
             named = name.rpartition("-")[0] in groups if groups else bool((hosts == host).any())
-            found[host] = named and self.cluster.takes(host)
+            found[host] = named and self.cluster.accepts_work(host)
         return found
 
     def _history(self, counts: list[Count]) -> LoadHistory:
         statistics, hosts = self.control.elasticity.statistics, self._hosts()
         tuples = np.column_stack([count.tuples for count in counts])
-        window_s = (counts[0].until_ns - counts[0].since_ns) / _NS  # looks are periodic
+        window_s = (counts[0].until_ns - counts[0].since_ns) / _NS  # checks are periodic
         work_s = statistics.work_s()
         capacity = np.array([host.cores * host.speed for host in self.plan.host_groups])
         others = np.array([statistics.outside(host, counts[0].since_ns) for host in range(len(capacity))])
-        operators, at = self.plan.operators, self._units
+        operators, at = self.plan.operators, self._partitions
         return LoadHistory(
-            names=tuple((operators[self.cluster.unit_operator[u]].name, self.cluster.unit_index[u]) for u in at),
+            names=tuple(
+                (operators[self.cluster.partition_operator[u]].name, self.cluster.partition_index[u]) for u in at
+            ),
             tuples=tuples[at],
             work_s=work_s[at],
             window_s=window_s,
@@ -167,24 +174,24 @@ class Maintenance:
         )
 
     def _fixed(self, load: FloatArray) -> FloatArray:
-        """Load on each host of what is no key group, (n_hosts,), from the load of all planned units."""
-        found, keyed = np.zeros(len(self.plan.host_names)), set(self._units)
-        for unit, own in enumerate(load.tolist()):
-            task = self.cluster.unit_task[unit]
-            if unit not in keyed and task != NOWHERE:
+        """Load on each host of what is no key group, (n_hosts,), from the load of all planned partitions."""
+        found, keyed = np.zeros(len(self.plan.host_names)), set(self._partitions)
+        for partition, own in enumerate(load.tolist()):
+            task = self.cluster.partition_task[partition]
+            if partition not in keyed and task != NOWHERE:
                 found[self.cluster.task_host[task]] += own
         return found
 
-    def _move(self, unit: int, move: Relocation, found: Comparison) -> None:
+    def _move(self, partition: int, move: Relocation, found: Comparison) -> None:
         """From now on checkpoints go to the new holder."""
         cluster, names, now = self.cluster, self.plan.host_names, self.control.clock.now_ns()
-        owner = cluster.owner_of(unit)
+        owner = cluster.owner_of(partition)
         self.control.plan_holder(owner, move.target)
-        self._sent.append(_Sent(len(self._rounds) - 1, unit, move.target, now))
+        self._sent.append(_Sent(len(self._rounds) - 1, partition, move.target, now))
         current, fresh = (display.number(one, 6) for one in (found.current, found.fresh))
         scores = f"the score is {current}, that of a fresh allocation {fresh}"
         self._say(
-            f"{cluster.unit_name(unit)} stores its checkpoints on {names[move.target]}",
+            f"{cluster.partition_name(partition)} stores its checkpoints on {names[move.target]}",
             f"{scores}; {display.number(move.gain, 6)} better than on {names[move.origin]}",
         )
 
@@ -197,17 +204,17 @@ class Maintenance:
         """One row for each comparison, with what the checkpoints that moved cost; from the rows of all checkpoints."""
         stored, sent = [0] * len(self._rounds), [0] * len(self._rounds)
         own = _by_group(checkpoints) if self._sent else {}
-        until: dict[int, int] = {}  # unit -> when its checkpoints were sent elsewhere again
+        until: dict[int, int] = {}  # partition -> when its checkpoints were sent elsewhere again
         for one in reversed(self._sent):
-            name = (self.cluster.unit_operator[one.unit], self.cluster.unit_index[one.unit])
+            name = (self.cluster.partition_operator[one.partition], self.cluster.partition_index[one.partition])
             for row in own.get(name, ()):
                 taken = int(checkpoints["taken_ns"][row])
-                if one.at_ns <= taken < until.get(one.unit, taken + 1) and checkpoints["holder"][row] == one.host:
+                if one.at_ns <= taken < until.get(one.partition, taken + 1) and checkpoints["holder"][row] == one.host:
                     sent[one.round] += int(checkpoints["bytes"][row])
                     if checkpoints["stored_ns"][row] != NEVER:
                         stored[one.round] += 1
                         break
-            until[one.unit] = one.at_ns
+            until[one.partition] = one.at_ns
         for number, made in enumerate(self._rounds):
             found, moved = made.found, len(made.found.moves)
             scores = (found.current, found.fresh, found.difference, found.left)

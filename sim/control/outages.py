@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Outages:
     """Keeps the times from the death of a group's host until whoever is its owner then is live.
 
-    What control believes has no part in it: a group that is given to a host that is dead, too, has nobody still.
+    The view of control has no part in it: a group that is given to a host that is dead, too, has nobody still.
     """
 
     def __init__(self, control: Control) -> None:
@@ -22,19 +22,19 @@ class Outages:
         self._over: list[tuple[int, int, int]] = []  # group, from, until
 
     def lost(self, host: int) -> None:
-        """The host died, and has not lost its units yet."""
-        for unit in self.cluster.units_on(host):
-            if self.cluster.unit_live[unit] and self.cluster.counts(unit):
-                self._since.setdefault(self.cluster.group_of(unit), self.clock.now_ns())
+        """The host died, and has not lost its partitions yet."""
+        for partition in self.cluster.partitions_on(host):
+            if self.cluster.partition_live[partition] and self.cluster.is_owner(partition):
+                self._since.setdefault(self.cluster.group_of(partition), self.clock.now_ns())
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Somebody has become live, or the owner."""
-        for group in [group for group in self._since if self.cluster.unit_live[self.cluster.owner_of(group)]]:
+        for group in [group for group in self._since if self.cluster.partition_live[self.cluster.owner_of(group)]]:
             self._over.append((group, self._since.pop(group), self.clock.now_ns()))
 
     def rows(self) -> list[tuple[int, ...]]:
         """One row for each of them, in the order of their begin."""
         found = [*self._over, *((group, since, NEVER) for group, since in self._since.items())]
-        operator, index = self.cluster.unit_operator, self.cluster.unit_index
+        operator, index = self.cluster.partition_operator, self.cluster.partition_index
         found.sort(key=lambda one: (one[1], one[0]))
         return [(operator[group], index[group], since, until) for group, since, until in found]

@@ -22,8 +22,8 @@ class Recorder:
         self._blocks: dict[str, list[tuple[int, np.ndarray]]] = {}  # in place of rows of a table
         self.rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES if name not in _OF_THE_PLANE}
 
-    def look(self, name: str, now_ns: int, rows: Rows) -> None:
-        """What was seen at an instant: rows of a table without their first column."""
+    def sample(self, name: str, now_ns: int, rows: Rows) -> None:
+        """Add what was sampled at an instant: rows of a table without their first column."""
         if isinstance(rows, np.ndarray):
             self._blocks.setdefault(name, []).append((now_ns, rows))
         else:

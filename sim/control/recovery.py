@@ -1,7 +1,8 @@
-"""Recovery of units: restore from the checkpoint, replay from upstream, catch up.
+"""Recovery of partitions: restore from the checkpoint, replay from upstream, catch up.
 
-A unit has caught up when its task has settled (`sim/control/catch_up.py`), and a failure when the last task downstream
-of the recovered units has. What is replayed to a unit after that belongs to the recovery of the upstream unit.
+A partition has caught up when its task has (`sim/control/catch_up.py`), and a failure when the last task downstream of
+the recovered partitions has. What is replayed to a partition after that belongs to the recovery of the upstream
+partition.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from models.records.tables import NEVER
 from sim.clock import MESSAGE, channel
-from sim.control.catch_up import Settling
+from sim.control.catch_up import CatchUp
 from sim.control.cluster import NOWHERE
 from sim.data_plane import REMOTE
 
@@ -21,24 +22,24 @@ if TYPE_CHECKING:
 _NS = 1_000_000_000
 
 
-class Loss(NamedTuple):
-    """A unit that was on a host when it failed."""
+class LostPartition(NamedTuple):
+    """A partition that was on a host when it failed."""
 
-    unit: int
+    partition: int
     host: int
     failed_ns: int
     failure: int  # row in the table of failures
 
 
 @dataclass(eq=False)
-class Entry:
-    """The recovery of one unit, as far as it has come.
+class PartitionRecovery:
+    """The recovery of one partition, as far as it has come.
 
     `pending` and `processed_ns` of replayed tuples are with the plane as long as the recovery is not over.
     """
 
     host: int
-    unit: int
+    partition: int
     task: int
     failure: int  # row in the table of failures
     failed_ns: int
@@ -56,92 +57,98 @@ class Entry:
 
 
 class Recovery:
-    """Brings the units of dead hosts back elsewhere."""
+    """Brings the partitions of dead hosts back elsewhere."""
 
     def __init__(self, control: Control) -> None:
         self.control, self.cluster = control, control.cluster
         self.clock, self.recorder, self.plan = control.clock, control.recorder, control.plan
-        self.entries: list[Entry] = []
-        self._open: dict[int, Entry] = {}  # unit -> recovery that is not over
-        self._settling: list[Settling] = []
-        self._orphans: list[Loss] = []  # while no host is alive
+        self.recoveries: list[PartitionRecovery] = []
+        self._open: dict[int, PartitionRecovery] = {}  # partition -> recovery that is not over
+        self._catch_ups: list[CatchUp] = []
+        self._orphans: list[LostPartition] = []  # while no host is alive
 
-    def recover(self, losses: list[Loss]) -> None:
-        """Assign each unit to a live host, ask live upstream units for replay, then start to restore.
+    def recover(self, losses: list[LostPartition]) -> None:
+        """Assign each partition to a live host, ask live upstream partitions for replay, then start to restore.
 
-        An upstream unit that is down itself replays when it is live again. All are assigned before one goes on:
+        An upstream partition that is down itself replays when it is live again. All are assigned before one goes on:
         what a source has waiting must not be sent to a task that is dead.
         """
         down = [loss for loss in losses if self._is_lost(loss)]
-        before = {loss.unit: self.cluster.unit_task[loss.unit] for loss in down}
-        self.control.migrations.touched(losses)
-        instead = [(loss, self._heir(loss)) for loss in down if not self.cluster.counts(loss.unit)]
+        before = {loss.partition: self.cluster.partition_task[loss.partition] for loss in down}
+        self.control.migrations.cancel_affected(losses)
+        instead = [(loss, self._successor(loss)) for loss in down if not self.cluster.is_owner(loss.partition)]
         self.control.replicas.unfinished(instead)
-        instead += self.control.replicas.touched(losses)
+        instead += self.control.replicas.fail_over(losses)
         taken = [self._taken_over(*one) for one in instead]
         losses = [loss for loss in losses if self._is_lost(loss)]
-        begun = [entry for entry in map(self._assign, losses) if entry]
-        for host in sorted({self.cluster.task_host[entry.task] for entry in begun}):
-            if not self.cluster.host_alive[host]:  # nobody has noticed: the units are lost once more
-                self.control.beliefs.died(host, {})
+        begun = [recovery for recovery in map(self._assign, losses) if recovery]
+        for host in sorted({self.cluster.task_host[recovery.task] for recovery in begun}):
+            if not self.cluster.host_alive[host]:  # not detected yet: the partitions are lost once more
+                self.control.view.died(host, {})
                 self.control.failures.lose_again(host)
-        successors = [(before[entry.unit], entry.task) for entry in begun]
-        successors += [(before[loss.unit], entry.task) for (loss, _), entry in zip(instead, taken, strict=True)]
-        self._hand_over(successors)
+        successors = [(before[recovery.partition], recovery.task) for recovery in begun]
+        successors += [
+            (before[loss.partition], recovery.task) for (loss, _), recovery in zip(instead, taken, strict=True)
+        ]
+        self._redirect(successors)
         if begun or taken:
             self._watch([*begun, *taken])
-        for entry in begun:
-            for sender in self.control.plane.senders(entry.unit):
-                if self.cluster.unit_live[sender] and not self.control.replicas.silent(sender):
-                    self._replay(sender, entry.unit)
-        for entry in begun:
-            if self._open.get(entry.unit) is entry:
-                self._restore(entry)
+        for recovery in begun:
+            for sender in self.control.plane.senders(recovery.partition):
+                if self.cluster.partition_live[sender] and not self.control.replicas.silent(sender):
+                    self._replay(sender, recovery.partition)
+        for recovery in begun:
+            if self._open.get(recovery.partition) is recovery:
+                self._restore(recovery)
         self.control.replicas.renew()
 
-    def _is_lost(self, loss: Loss) -> bool:
-        """Whether the unit is the owner of its group, and gone."""
-        return self.cluster.counts(loss.unit) and not self.cluster.unit_live[loss.unit]
+    def _is_lost(self, loss: LostPartition) -> bool:
+        """Whether the partition is the owner of its group, and gone."""
+        return self.cluster.is_owner(loss.partition) and not self.cluster.partition_live[loss.partition]
 
-    def _heir(self, loss: Loss) -> int:
-        """Who goes on in place of the unit: a replica or move that was under way and had a state already."""
-        return self.cluster.owner_of(self.cluster.group_of(loss.unit))
+    def _successor(self, loss: LostPartition) -> int:
+        """Who goes on in place of the partition: a replica or move that was under way and had a state already."""
+        return self.cluster.owner_of(self.cluster.group_of(loss.partition))
 
-    def _taken_over(self, loss: Loss, replica: int) -> Entry:
-        """Another instance of a unit goes on in its place: there is nothing to restore, unless it is dead itself."""
+    def _taken_over(self, loss: LostPartition, replica: int) -> PartitionRecovery:
+        """Another instance of a partition takes over: there is nothing to restore, unless it is dead itself."""
         now = self.clock.now_ns()
-        entry = Entry(loss.host, replica, self.cluster.unit_task[replica], loss.failure, loss.failed_ns, now)
-        entry.restored_ns = now if self.cluster.unit_live[replica] else NEVER
-        self.entries.append(entry)
-        self._open[replica] = entry
-        return entry
+        recovery = PartitionRecovery(
+            loss.host, replica, self.cluster.partition_task[replica], loss.failure, loss.failed_ns, now
+        )
+        recovery.restored_ns = now if self.cluster.partition_live[replica] else NEVER
+        self.recoveries.append(recovery)
+        self._open[replica] = recovery
+        return recovery
 
     @property
     def busy(self) -> bool:
         """Whether a recovery is not over."""
-        return bool(self._open or self._settling or self._orphans)
+        return bool(self._open or self._catch_ups or self._orphans)
 
     def host_is_back(self) -> None:
-        """A repaired host can take units for which no host was alive."""
-        can = [loss for loss in self._orphans if self._target(loss.unit)[0] is not None]
+        """A repaired host can take partitions for which no host was alive."""
+        can = [loss for loss in self._orphans if self._target(loss.partition)[0] is not None]
         self._orphans = [loss for loss in self._orphans if loss not in can]
         self.recover(can)
 
-    def _assign(self, loss: Loss) -> Entry | None:
-        now, unit = self.clock.now_ns(), loss.unit
-        target, why = self._target(unit)
+    def _assign(self, loss: LostPartition) -> PartitionRecovery | None:
+        now, partition = self.clock.now_ns(), loss.partition
+        target, why = self._target(partition)
         if target is None:
-            self.recorder.decision(now, f"{self.cluster.unit_name(unit)} stays down", why)
+            self.recorder.decision(now, f"{self.cluster.partition_name(partition)} stays down", why)
             self._orphans.append(loss)
             return None
-        self.recorder.decision(now, f"{self.cluster.unit_name(unit)} resumes on {self.plan.host_names[target]}", why)
-        task = self._task_on(self.cluster.unit_operator[unit], target)
-        self.cluster.unit_task[unit] = task
-        self.control.plane.assign(unit, task)
-        entry = Entry(loss.host, unit, task, loss.failure, loss.failed_ns, now)
-        self.entries.append(entry)
-        self._open[unit] = entry
-        return entry
+        self.recorder.decision(
+            now, f"{self.cluster.partition_name(partition)} resumes on {self.plan.host_names[target]}", why
+        )
+        task = self._task_on(self.cluster.partition_operator[partition], target)
+        self.cluster.partition_task[partition] = task
+        self.control.plane.assign(partition, task)
+        recovery = PartitionRecovery(loss.host, partition, task, loss.failure, loss.failed_ns, now)
+        self.recoveries.append(recovery)
+        self._open[partition] = recovery
+        return recovery
 
     def _task_on(self, operator: int, host: int) -> int:
         """The operator's task on that host; a new one where there is none."""
@@ -152,212 +159,216 @@ class Recovery:
             self.control.replicas.task_added(task)
         return task
 
-    def _watch(self, begun: list[Entry]) -> None:
-        """Note when the tasks of these recoveries settle, and when the last task downstream of them does."""
+    def _watch(self, begun: list[PartitionRecovery]) -> None:
+        """Note when the tasks of these recoveries have caught up, and when the last task downstream of them has."""
 
         def ready(task: int) -> bool:
             if self.control.migrations.is_taking(task):
                 return False
-            entries = [entry for entry in self._open.values() if entry.task == task]
+            recoveries = [recovery for recovery in self._open.values() if recovery.task == task]
             return all(
-                entry.restored_ns != NEVER and not self.control.plane.replayed(entry.unit)[0] for entry in entries
+                recovery.restored_ns != NEVER and not self.control.plane.replayed(recovery.partition)[0]
+                for recovery in recoveries
             )
 
-        def settled(task: int) -> None:
-            for entry in begun:
-                if self.cluster.unit_task[self.cluster.heir_of(entry.unit)] == task and entry.caught_up_ns == NEVER:
-                    self._caught_up(entry)
+        def caught_up(task: int) -> None:
+            for recovery in begun:
+                if (
+                    self.cluster.partition_task[self.cluster.successor_of(recovery.partition)] == task
+                    and recovery.caught_up_ns == NEVER
+                ):
+                    self._caught_up(recovery)
 
         def finished() -> None:
-            self._settling.remove(settling)
+            self._catch_ups.remove(catch_up)
             self._note_caught_up(begun)
 
-        tasks = list(dict.fromkeys(entry.task for entry in begun))
-        settling = Settling(self.control, tasks, ready, settled, finished, self._watch_tasks)
-        self._settling.append(settling)
+        tasks = list(dict.fromkeys(recovery.task for recovery in begun))
+        catch_up = CatchUp(self.control, tasks, ready, caught_up, finished, self._watch_tasks)
+        self._catch_ups.append(catch_up)
         self._watch_tasks()
 
     def _watch_tasks(self) -> None:
         """Ask the plane for the tasks that any outage waits for."""
-        self.control.plane.watch(dict.fromkeys(task for settling in self._settling for task in settling.awaited()))
+        self.control.plane.watch(dict.fromkeys(task for catch_up in self._catch_ups for task in catch_up.awaited()))
 
-    def _hand_over(self, taken_over: list[tuple[int, int]]) -> None:
-        """What earlier outages wait for at a task that died is to be done where its units are now.
+    def _redirect(self, taken_over: list[tuple[int, int]]) -> None:
+        """Redirect the catch-ups of earlier outages from tasks that died to where their partitions are now.
 
-        `taken_over` are pairs of such a task and one that took a unit over. At a task without units that died there is
-        nothing to wait for; where they stay down there is.
+        `taken_over` are pairs of such a task and one that took a partition over. At a task without partitions that died
+        there is nothing to wait for; where they stay down there is.
         """
-        if not self._settling:
+        if not self._catch_ups:
             return
         successors: dict[int, list[int]] = {}
         for dead, task in taken_over:
             successors.setdefault(dead, []).append(task)
-        homes = {task for unit, task in enumerate(self.cluster.unit_task) if self.cluster.counts(unit)}
-        for settling in list(self._settling):
+        homes = {task for partition, task in enumerate(self.cluster.partition_task) if self.cluster.is_owner(partition)}
+        for catch_up in list(self._catch_ups):
             for dead, tasks in successors.items():
-                settling.replace(dead, list(dict.fromkeys(tasks)))
-            for task in settling.tasks():
-                if task not in homes and not self.control.beliefs.task(task):
-                    settling.replace(task, [])
+                catch_up.replace(dead, list(dict.fromkeys(tasks)))
+            for task in catch_up.tasks():
+                if task not in homes and not self.control.view.task_alive(task):
+                    catch_up.replace(task, [])
         self._watch_tasks()
 
     def moved(self, source: int, target: int) -> None:
         """A key group has moved from one task to another, with what is left to do for it."""
-        for settling in self._settling:
-            settling.join(source, target)
-        if self._settling:
+        for catch_up in self._catch_ups:
+            catch_up.join(source, target)
+        if self._catch_ups:
             self._watch_tasks()
 
     def has_taken(self, task: int) -> None:
         """A move to the task is over, for which the outages that wait for the task may have waited."""
-        for settling in self._settling:
-            settling.look_later(task)
+        for catch_up in self._catch_ups:
+            catch_up.check_later(task)
 
-    def _caught_up(self, entry: Entry) -> None:
+    def _caught_up(self, recovery: PartitionRecovery) -> None:
         """The recovery is over; where the group was lost again meanwhile, its last recovery says how it ended."""
-        group = self.cluster.group_of(entry.unit)
-        last = next(other for other in reversed(self.entries) if self.cluster.group_of(other.unit) == group)
-        if self._open.get(last.unit) is last:
-            last.note(*self.control.plane.replayed(last.unit))
-        entry.restored_ns = max(entry.restored_ns, last.restored_ns)
-        entry.replayed_ns = max(entry.replayed_ns, last.replayed_ns)
-        entry.caught_up_ns = self.clock.now_ns()
-        if self._open.get(entry.unit) is entry:
-            self._close(entry.unit)
+        group = self.cluster.group_of(recovery.partition)
+        last = next(other for other in reversed(self.recoveries) if self.cluster.group_of(other.partition) == group)
+        if self._open.get(last.partition) is last:
+            last.note(*self.control.plane.replayed(last.partition))
+        recovery.restored_ns = max(recovery.restored_ns, last.restored_ns)
+        recovery.replayed_ns = max(recovery.replayed_ns, last.replayed_ns)
+        recovery.caught_up_ns = self.clock.now_ns()
+        if self._open.get(recovery.partition) is recovery:
+            self._close(recovery.partition)
 
-    def _close(self, unit: int) -> None:
-        """What the plane still says of the recovery of the unit, if it has one that is not over."""
-        entry = self._open.pop(unit, None)
-        if entry:
-            entry.note(*self.control.plane.close_books(unit))
+    def _close(self, partition: int) -> None:
+        """What the plane still says of the recovery of the partition, if it has one that is not over."""
+        recovery = self._open.pop(partition, None)
+        if recovery:
+            recovery.note(*self.control.plane.close_books(partition))
 
-    def _note_caught_up(self, begun: list[Entry]) -> None:
+    def _note_caught_up(self, begun: list[PartitionRecovery]) -> None:
         """Write the end into the rows of the failures that have nothing left open or lost again."""
-        for failure in sorted({entry.failure for entry in begun}):
-            own = [entry for entry in self.entries if entry.failure == failure]
+        for failure in sorted({recovery.failure for recovery in begun}):
+            own = [recovery for recovery in self.recoveries if recovery.failure == failure]
             waits = any(loss.failure == failure for loss in self._orphans)
-            if not waits and all(entry.caught_up_ns != NEVER for entry in own):
+            if not waits and all(recovery.caught_up_ns != NEVER for recovery in own):
                 self.recorder.revise("failures", failure, caught_up_ns=self.clock.now_ns())
 
     def held_by(self, host: int) -> dict[int, int]:
-        """The units whose newest checkpoint the host holds."""
-        units = range(len(self.cluster.unit_task))
-        return {unit: host for unit in units if self.control.plane.holder(unit) == host}
+        """The partitions whose newest checkpoint the host holds."""
+        partitions = range(len(self.cluster.partition_task))
+        return {partition: host for partition in partitions if self.control.plane.holder(partition) == host}
 
-    def _target(self, unit: int) -> tuple[int | None, str]:
-        holder = self.control.beliefs.holder(unit, self.control.plane.holder(unit))
+    def _target(self, partition: int) -> tuple[int | None, str]:
+        holder = self.control.view.holder(partition, self.control.plane.holder(partition))
         if holder is not None and holder != REMOTE:
             return holder, "it holds the checkpoint"
         if self.plan.scenario.fault_tolerance.restart == "own-hosts":
-            homes = [host for host in self.control.replicas.homes(unit) if self.control.beliefs.host(host)]
+            homes = [host for host in self.control.replicas.homes(partition) if self.control.view.host_alive(host)]
             return (homes[0], "it is one of its own hosts") if homes else (None, "none of its own hosts is alive")
-        units = [0] * len(self.cluster.believed_alive)
-        for task in self.cluster.unit_task:
+        partitions = [0] * len(self.cluster.trusted)
+        for task in self.cluster.partition_task:
             if task != NOWHERE:
-                units[self.cluster.task_host[task]] += 1
-        live = [host for host, alive in enumerate(self.cluster.believed_alive) if alive]
-        live = [host for host in live if self.cluster.takes(host)] or live
-        least = min(live, key=lambda host: (units[host], host), default=None)
+                partitions[self.cluster.task_host[task]] += 1
+        live = [host for host, alive in enumerate(self.cluster.trusted) if alive]
+        live = [host for host in live if self.cluster.accepts_work(host)] or live
+        least = min(live, key=lambda host: (partitions[host], host), default=None)
         return least, "it has the fewest key groups and tasks of the live hosts" if live else "no host is alive"
 
-    def _restore(self, entry: Entry) -> None:
+    def _restore(self, recovery: PartitionRecovery) -> None:
         """Fetch the checkpoint where it is not on the host already, then install it."""
         plane, now = self.control.plane, self.clock.now_ns()
-        size = plane.checkpoint_bytes(entry.unit)
-        entry.bytes += size
-        if plane.holder(entry.unit) != REMOTE:
-            self._install(entry, size)
+        size = plane.checkpoint_bytes(recovery.partition)
+        recovery.bytes += size
+        if plane.holder(recovery.partition) != REMOTE:
+            self._install(recovery, size)
             return
         self.recorder.restore(now, size)
-        rank = channel(MESSAGE, entry.task, entry.task)
-        self.clock.at(plane.fetch_ns(size), rank, lambda _: self._fetched(entry, size))
+        rank = channel(MESSAGE, recovery.task, recovery.task)
+        self.clock.at(plane.fetch_ns(size), rank, lambda _: self._fetched(recovery, size))
 
-    def _fetched(self, entry: Entry, size: int) -> None:
-        if self._open.get(entry.unit) is entry:
-            self._install(entry, size)
+    def _fetched(self, recovery: PartitionRecovery, size: int) -> None:
+        if self._open.get(recovery.partition) is recovery:
+            self._install(recovery, size)
 
-    def _install(self, entry: Entry, size: int) -> None:
-        operator = self.plan.operators[self.cluster.unit_operator[entry.unit]]
+    def _install(self, recovery: PartitionRecovery, size: int) -> None:
+        operator = self.plan.operators[self.cluster.partition_operator[recovery.partition]]
         rate = operator.description.deserialise_bytes_per_s
         if rate is None or size == 0 or operator.service_ns is None:
-            self._installed(entry)
+            self._installed(recovery)
             return
-        self.control.work(entry.task, max(1, round(size * _NS / rate)), lambda: self._installed(entry))
+        self.control.work(recovery.task, max(1, round(size * _NS / rate)), lambda: self._installed(recovery))
 
-    def _installed(self, entry: Entry) -> None:
-        """The unit is live again: it sends what it still keeps, then goes on with what was held."""
-        unit, now, plane = entry.unit, self.clock.now_ns(), self.control.plane
-        operator = self.plan.operators[self.cluster.unit_operator[unit]]
+    def _installed(self, recovery: PartitionRecovery) -> None:
+        """The partition is live again: it sends what it still keeps, then goes on with what was held."""
+        partition, now, plane = recovery.partition, self.clock.now_ns(), self.control.plane
+        operator = self.plan.operators[self.cluster.partition_operator[partition]]
         if not (operator.is_source or operator.is_sink):  # what a sink delivered is outside
-            missing = plane.install(unit)
+            missing = plane.install(partition)
             if missing:
                 self.recorder.decision(
                     now,
-                    f"state of {self.cluster.unit_name(unit)} is lost",
+                    f"state of {self.cluster.partition_name(partition)} is lost",
                     f"no checkpoint has {missing} tuples that upstream let go",
                 )
-        self.cluster.unit_live[unit] = True
-        self.control.outages.look()
-        plane.open(unit)
-        entry.restored_ns = now
-        for receiver in plane.receivers(unit):
-            heir = self.cluster.heir_of(receiver)
-            if heir != receiver:  # a key group that has moved since the checkpoint
-                plane.copy_kept(unit, receiver, heir)
+        self.cluster.partition_live[partition] = True
+        self.control.outages.check()
+        plane.open(partition)
+        recovery.restored_ns = now
+        for receiver in plane.receivers(partition):
+            successor = self.cluster.successor_of(receiver)
+            if successor != receiver:  # a key group that has moved since the checkpoint
+                plane.copy_kept(partition, receiver, successor)
                 plane.retire(receiver)
-        self._keep_for_replicas(unit)
-        for receiver in plane.receivers(unit):
-            self._replay(unit, receiver)
-        plane.release(unit)
+        self._keep_for_replicas(partition)
+        for receiver in plane.receivers(partition):
+            self._replay(partition, receiver)
+        plane.release(partition)
         if operator.is_source or operator.timer_ns:
-            plane.resume(unit)
-        self.notice_empty(entry.task)
+            plane.resume(partition)
+        self.notice_empty(recovery.task)
         self.control.migrations.begin_what_can()
 
-    def _keep_for_replicas(self, unit: int) -> None:
+    def _keep_for_replicas(self, partition: int) -> None:
         """What a checkpoint keeps for an owner whose replica came later is kept for the replica, too."""
         plane = self.control.plane
-        receivers = plane.receivers(unit)
+        receivers = plane.receivers(partition)
         for receiver in receivers:
             replica = self.control.replicas.beside(receiver)
             if replica is not None and replica not in receivers:
-                plane.copy_kept(unit, receiver, replica)
+                plane.copy_kept(partition, receiver, replica)
 
     def _replay(self, sender: int, receiver: int) -> None:
-        if not self.control.beliefs.task(self.cluster.unit_task[receiver]):
+        if not self.control.view.task_alive(self.cluster.partition_task[receiver]):
             return  # it will be sent again when the receiver has been assigned
         rows, size = self.control.plane.replay(sender, receiver)
-        entry = self._open.get(receiver)
-        if entry:
-            entry.replayed += rows
-            entry.bytes += size
+        recovery = self._open.get(receiver)
+        if recovery:
+            recovery.replayed += rows
+            recovery.bytes += size
 
     def notice_empty(self, task: int) -> None:
-        """A task may have settled."""
-        for settling in list(self._settling):
-            settling.look(task)
+        """A task may have caught up."""
+        for catch_up in list(self._catch_ups):
+            catch_up.check(task)
 
-    def lost_again(self, unit: int) -> None:
-        """The unit was lost before it had caught up: its row stays in the books as far as it came."""
-        self._close(unit)
+    def lost_again(self, partition: int) -> None:
+        """The partition was lost before it had caught up: its row stays in the books as far as it came."""
+        self._close(partition)
 
     def rows(self) -> list[tuple[int, ...]]:
         """The rows of all recoveries, as far as they have come."""
-        for unit, entry in self._open.items():
-            entry.note(*self.control.plane.replayed(unit))
+        for partition, recovery in self._open.items():
+            recovery.note(*self.control.plane.replayed(partition))
         return [
             (
-                entry.host,
-                self.cluster.unit_operator[entry.unit],
-                self.cluster.unit_index[entry.unit],
-                self.cluster.task_host[entry.task],
-                entry.failed_ns,
-                entry.detected_ns,
-                entry.restored_ns,
-                NEVER if entry.pending and entry.caught_up_ns == NEVER else entry.replayed_ns,
-                entry.caught_up_ns,
-                entry.replayed,
-                entry.bytes,
+                recovery.host,
+                self.cluster.partition_operator[recovery.partition],
+                self.cluster.partition_index[recovery.partition],
+                self.cluster.task_host[recovery.task],
+                recovery.failed_ns,
+                recovery.detected_ns,
+                recovery.restored_ns,
+                NEVER if recovery.pending and recovery.caught_up_ns == NEVER else recovery.replayed_ns,
+                recovery.caught_up_ns,
+                recovery.replayed,
+                recovery.bytes,
             )
-            for entry in self.entries
+            for recovery in self.recoveries
         ]

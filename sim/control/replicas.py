@@ -17,13 +17,13 @@ from models.scenario.active_replicas import PlannedReplica, planned_replicas
 from models.units import to_ns
 from sim.clock import Process
 from sim.data_plane import NO_HOST, REMOTE
-from sim.migration.context import Run
+from sim.migration.context import MigrationRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sim.control.assembly import Control
-    from sim.control.recovery import Loss
+    from sim.control.recovery import LostPartition
 
 REPLICATE = "replicate"
 START, RENEWED = "start", "renewed"
@@ -35,7 +35,7 @@ class Replica:
     """One replica, from the request on; it is in step with the owner from `from_ns` to `until_ns`."""
 
     group: int
-    unit: int
+    partition: int
     host: int
     why: str
     requested_ns: int
@@ -54,7 +54,7 @@ class Replicas:
         self.control, self.cluster = control, control.cluster
         plan = control.plan
         number = {name: host for host, name in enumerate(plan.host_names)}
-        first = {op.name: unit for op, unit in zip(plan.operators, plan.first_unit, strict=False)}
+        first = {op.name: partition for op, partition in zip(plan.operators, plan.first_partition, strict=False)}
         self._planned: dict[int, PlannedReplica] = {}
         self._hosts: dict[int, list[int]] = {}  # group -> where a replica may be, best first
         for one in planned_replicas(plan.scenario) if plan.scenario.has_replicas else []:
@@ -62,7 +62,7 @@ class Replicas:
             self._planned[group] = one
             names = dict.fromkeys((*one.spares, one.host, one.primary))
             self._hosts[group] = [number[name] for name in names]
-        self._first_host = [self.cluster.task_host[task] for task in self.cluster.unit_task]
+        self._first_host = [self.cluster.task_host[task] for task in self.cluster.partition_task]
         self._standing: dict[int, Replica] = {}  # group -> its replica that is in step
         self.all: list[Replica] = []
 
@@ -77,28 +77,28 @@ class Replicas:
             self.control.clock.process(self._save())
 
     def _begin(self, group: int, host: int) -> None:
-        control, cluster, operator = self.control, self.cluster, self.cluster.unit_operator[group]
+        control, cluster, operator = self.control, self.cluster, self.cluster.partition_operator[group]
         task = cluster.task_on(operator, host)
         if task is None:
             task = cluster.new_task(operator, host)
             control.plane.add_task(task)
             self.task_added(task)
-        unit = cluster.new_instance(group, task)
-        control.plane.add_instance(unit, group, task)
-        control.plane.mute(unit, True)
-        made = Replica(group, unit, host, START, 0, from_ns=0)
+        partition = cluster.new_instance(group, task)
+        control.plane.add_instance(partition, group, task)
+        control.plane.mute(partition, True)
+        made = Replica(group, partition, host, START, 0, from_ns=0)
         self.all.append(made)
         self._standing[group] = made
         for sender in self._tasks_above(group):
             self._send_to_both(sender, group)
-        control.migrations.runtime.open(unit)
+        control.migrations.runtime.open(partition)
 
     def _tasks_above(self, group: int) -> list[int]:
         above = self.control.migrations.upstream(group)
         return [task for task, its in enumerate(self.cluster.task_operator) if its in above]
 
     def _send_to_both(self, task: int, group: int) -> None:
-        both = (self.cluster.owner_of(group), self._standing[group].unit)
+        both = (self.cluster.owner_of(group), self._standing[group].partition)
         self.control.migrations.runtime.route(task, group, both)
 
     def task_added(self, task: int) -> None:
@@ -110,55 +110,59 @@ class Replicas:
 
     # -- what others ask
 
-    def silent(self, unit: int) -> bool:
-        """Whether the unit is a replica that is in step: what it keeps its owner sends."""
-        replica = self._standing.get(self.cluster.group_of(unit))
-        return replica is not None and replica.unit == unit
+    def silent(self, partition: int) -> bool:
+        """Whether the partition is a replica that is in step: what it keeps its owner sends."""
+        replica = self._standing.get(self.cluster.group_of(partition))
+        return replica is not None and replica.partition == partition
 
-    def homes(self, unit: int) -> list[int]:
+    def homes(self, partition: int) -> list[int]:
         """The hosts that the group was given: its own at the start, then those of replicas."""
-        group = self.cluster.group_of(unit)
+        group = self.cluster.group_of(partition)
         return [*dict.fromkeys((self._first_host[group], *self._hosts.get(group, ())))]
 
-    def beside(self, unit: int) -> int | None:
-        """The replica in step of the unit, if that is the owner of its group."""
-        replica = self._standing.get(self.cluster.group_of(unit))
-        return replica.unit if replica is not None and self.cluster.counts(unit) else None
+    def beside(self, partition: int) -> int | None:
+        """The replica in step of the partition, if that is the owner of its group."""
+        replica = self._standing.get(self.cluster.group_of(partition))
+        return replica.partition if replica is not None and self.cluster.is_owner(partition) else None
 
     # -- crashes
 
-    def touched(self, losses: Sequence[Loss]) -> list[tuple[Loss, int]]:
-        """These units are lost, which is noticed now: (loss, replica) of those whose replica takes over."""
+    def fail_over(self, losses: Sequence[LostPartition]) -> list[tuple[LostPartition, int]]:
+        """These partitions are lost, which is detected now: (loss, replica) of those whose replica takes over."""
         for loss in losses:
-            replica = self._standing.get(self.cluster.group_of(loss.unit))
-            if replica is not None and replica.unit == loss.unit:
+            replica = self._standing.get(self.cluster.group_of(loss.partition))
+            if replica is not None and replica.partition == loss.partition:
                 self._end(replica, LOST, loss.failed_ns)
-                self._give_up(replica.group, replica.unit)
+                self._give_up(replica.group, replica.partition)
                 self._decide(replica, "loses its replica on", "the host of the replica died")
         taken = []
         for loss in losses:
-            replica = self._standing.get(self.cluster.group_of(loss.unit))
-            if replica is not None and self.cluster.counts(loss.unit) and not self.cluster.unit_live[loss.unit]:
-                taken.append((loss, replica.unit))
+            replica = self._standing.get(self.cluster.group_of(loss.partition))
+            if (
+                replica is not None
+                and self.cluster.is_owner(loss.partition)
+                and not self.cluster.partition_live[loss.partition]
+            ):
+                taken.append((loss, replica.partition))
         for loss, _ in taken:
-            self._take_over(self._standing[self.cluster.group_of(loss.unit)], loss)
+            self._take_over(self._standing[self.cluster.group_of(loss.partition)], loss)
         return taken
 
-    def _take_over(self, replica: Replica, loss: Loss) -> None:
+    def _take_over(self, replica: Replica, loss: LostPartition) -> None:
         """The replica is the owner, and sends what it has kept; downstream drops what it has from the one before.
 
-        Where its own host is dead, too, that is noticed later: then it is recovered as any owner is. Then it was lost.
+        Where its own host is dead, too, that is detected later: then it is recovered as any owner is. Then it was lost.
         """
         runtime = self.control.migrations.runtime
-        if self.cluster.unit_live[replica.unit]:
+        if self.cluster.partition_live[replica.partition]:
             self._end(replica, TOOK_OVER, loss.failed_ns)
         else:
             self._end(replica, LOST, self._died_ns(replica.host))
-        runtime.own(replica.unit)
-        self._give_up(replica.group, loss.unit)
-        self.control.plane.mute(replica.unit, False)
-        if self.cluster.unit_live[replica.unit]:
-            runtime.resend(replica.unit)
+        runtime.own(replica.partition)
+        self._give_up(replica.group, loss.partition)
+        self.control.plane.mute(replica.partition, False)
+        if self.cluster.partition_live[replica.partition]:
+            runtime.resend(replica.partition)
         self._decide(replica, "is taken over by its replica on", "the host of the owner died")
 
     def _end(self, replica: Replica, end: str, failed_ns: int) -> None:
@@ -170,13 +174,13 @@ class Replicas:
         """When the host, which is dead, died."""
         return max(int(row[1]) for row in self.control.recorder.rows["failures"] if row[0] == host)
 
-    def _give_up(self, group: int, unit: int) -> None:
+    def _give_up(self, group: int, partition: int) -> None:
         """Upstream sends to the owner alone; the other instance is over."""
         self.control.migrations.runtime.unroute(group)
-        self.control.migrations.runtime.retire(unit)
+        self.control.migrations.runtime.retire(partition)
 
     def _decide(self, replica: Replica, what: str, why: str) -> None:
-        name, host = self.cluster.unit_name(replica.group), self.control.plan.host_names[replica.host]
+        name, host = self.cluster.partition_name(replica.group), self.control.plan.host_names[replica.host]
         self.control.recorder.decision(self.control.clock.now_ns(), f"{name} {what} {host}", why)
 
     # -- checkpoints
@@ -194,20 +198,20 @@ class Replicas:
                 replica = self._standing.get(group)
                 holder = self._holder(replica) if replica else NO_HOST
                 if replica and holder != NO_HOST:
-                    self.control.plane.checkpoint(replica.unit, holder)
+                    self.control.plane.checkpoint(replica.partition, holder)
             begin += interval_ns
 
     def _holder(self, replica: Replica) -> int:
         """The planned holder; another host where that is one of the two, or is dead."""
         if self.control.plan.scenario.fault_tolerance.store == "remote":
             return REMOTE
-        cluster, unit = self.cluster, replica.unit
-        owner = cluster.task_host[cluster.unit_task[cluster.owner_of(replica.group)]]
-        planned = cluster.planned_holder[unit]
-        if planned is None or planned in (replica.host, owner) or not self.control.beliefs.host(planned):
-            planned = self.control.choose_holder(unit, owner)
+        cluster, partition = self.cluster, replica.partition
+        owner = cluster.task_host[cluster.partition_task[cluster.owner_of(replica.group)]]
+        planned = cluster.planned_holder[partition]
+        if planned is None or planned in (replica.host, owner) or not self.control.view.host_alive(planned):
+            planned = self.control.choose_holder(partition, owner)
         if planned != NO_HOST:
-            self.control.plane.plan_holder(unit, planned)
+            self.control.plane.plan_holder(partition, planned)
         return planned
 
     # -- anew
@@ -216,9 +220,9 @@ class Replicas:
         """The best host for a replica of a group that has none, or None if there is no host for it now."""
         if group in self._standing or not self._planned[group].renew:
             return None
-        owner = self.cluster.unit_task[self.cluster.owner_of(group)]
+        owner = self.cluster.partition_task[self.cluster.owner_of(group)]
         own = self.cluster.task_host[owner]
-        can = [host for host in self._hosts[group] if host != own and self.control.beliefs.host(host)]
+        can = [host for host in self._hosts[group] if host != own and self.control.view.host_alive(host)]
         return can[0] if can else None
 
     def renew(self) -> None:
@@ -230,12 +234,12 @@ class Replicas:
             if host is not None and group not in under_way:
                 migrations.request(group, host, REPLICATE, "replica")
 
-    def begun(self, run: Run) -> None:
+    def begun(self, run: MigrationRun) -> None:
         """A replica is being made."""
         move = run.move
         self.all.append(Replica(move.group, move.new, self.cluster.task_host[move.target], RENEWED, run.requested_ns))
 
-    def made(self, run: Run) -> None:
+    def made(self, run: MigrationRun) -> None:
         """The replica is in step."""
         replica = self._of(run)
         replica.from_ns = run.completed_ns if run.completed_ns is not None else NEVER
@@ -246,7 +250,7 @@ class Replicas:
                 self._send_to_both(task, replica.group)
         self._decide(replica, "has a new replica on", "it is in step")
 
-    def called_off(self, run: Run, takes_over: bool) -> None:
+    def called_off(self, run: MigrationRun, takes_over: bool) -> None:
         """A crash came before the replica was in step; whether it goes on in place of the owner all the same."""
         replica = self._of(run)
         replica.until_ns, replica.end = self.control.clock.now_ns(), TOOK_OVER if takes_over else CALLED_OFF
@@ -254,15 +258,15 @@ class Replicas:
         why = "a host that has a part in making it died"
         self._decide(replica, "is taken over by its unfinished replica on" if takes_over else "gets no replica on", why)
 
-    def unfinished(self, instead: Sequence[tuple[Loss, int]]) -> None:
+    def unfinished(self, instead: Sequence[tuple[LostPartition, int]]) -> None:
         """These go on in place of what is lost: how long nobody did is known with those that were to be replicas."""
-        heirs = {unit: loss.failed_ns for loss, unit in instead}
+        failed_ns = {partition: loss.failed_ns for loss, partition in instead}
         for one in self.all:
-            if one.unit in heirs and one.end == TOOK_OVER:
-                one.failed_ns = heirs[one.unit]
+            if one.partition in failed_ns and one.end == TOOK_OVER:
+                one.failed_ns = failed_ns[one.partition]
 
-    def _of(self, run: Run) -> Replica:
-        return next(one for one in reversed(self.all) if one.unit == run.move.new)
+    def _of(self, run: MigrationRun) -> Replica:
+        return next(one for one in reversed(self.all) if one.partition == run.move.new)
 
     # -- records
 
@@ -271,8 +275,8 @@ class Replicas:
         cluster = self.cluster
         return [
             (
-                cluster.unit_operator[one.group],
-                cluster.unit_index[one.group],
+                cluster.partition_operator[one.group],
+                cluster.partition_index[one.group],
                 one.host,
                 one.why,
                 one.requested_ns,

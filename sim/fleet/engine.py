@@ -1,4 +1,4 @@
-"""One replication: hosts that fail, queries that come and go, rates that change, and a manager that looks.
+"""One replication: hosts that fail, queries that come and go, rates that change, and a manager that checks the loads.
 
 A static system can do without events (`sim.fleet.merging`); the rows are the same.
 """
@@ -20,7 +20,7 @@ from sim.fleet.merging import in_order, merged
 from sim.fleet.placement import Books
 from sim.fleet.reconfiguration import Admission, Deployment, Reconfiguration
 from sim.fleet.service import Service
-from sim.fleet.up_and_down_times import Spells
+from sim.fleet.up_and_down_times import RenewalTimes
 
 Method = Literal["auto", "events", "merged"]
 METHODS: tuple[Method, ...] = ("auto", "events", "merged")
@@ -74,15 +74,15 @@ class _Run:
         self._start_sources()
         self._start_queries()
         if self.manager is not None:
-            self.clock.process(self._looks(self.manager.rules))
+            self.clock.process(self._checks(self.manager.rules))
         self.clock.run(until=self.system.end_ns)
         self.service.close(self.system.end_ns)
         self.books.close(self.system.end_ns)
         self.service.rows["instances"] = self.books.rows
         return DynamicsRecords(self.replication, self.system.end_ns, "events", in_order(self.service.rows))
 
-    def _spells(self, mean_s: float, *name: object) -> Spells:
-        return Spells(Exponential(mean_s=mean_s), self.system.asked.seed, self.replication, *name)
+    def _renewal_times(self, mean_s: float, *name: object) -> RenewalTimes:
+        return RenewalTimes(Exponential(mean_s=mean_s), self.system.asked.seed, self.replication, *name)
 
     # -- sources
 
@@ -92,7 +92,7 @@ class _Run:
                 self.clock.process(self._step(index, to_ns(step.at_s), step.rate_per_s))
             if source.varies is not None:
                 law = LogNormal(mean_s=1.0, cv=source.varies.cv)
-                factors = Spells(law, self.system.asked.seed, self.replication, "source", name)
+                factors = RenewalTimes(law, self.system.asked.seed, self.replication, "source", name)
                 self.clock.process(self._varies(index, max(1, to_ns(source.varies.every_s)), factors))
 
     def _step(self, index: int, at_ns: int, rate: float) -> Process:
@@ -100,7 +100,7 @@ class _Run:
         self._steps[index] = (rate, self._steps[index][1])
         self._set_loads()
 
-    def _varies(self, index: int, every_ns: int, factors: Spells) -> Process:
+    def _varies(self, index: int, every_ns: int, factors: RenewalTimes) -> Process:
         number = 0
         while True:
             self._steps[index] = (self._steps[index][0], factors[number] / 1e9)
@@ -125,8 +125,8 @@ class _Run:
             always = asked.arrives_s == 0 and asked.leaves_s is None
             arrived = asked.arrives_s == 0 and self._arrives(query)
             if always and churn is not None:
-                stay = self._spells(churn.stay_s, "query", name, "stay")
-                away = self._spells(churn.away_s, "query", name, "away")
+                stay = self._renewal_times(churn.stay_s, "query", name, "stay")
+                away = self._renewal_times(churn.away_s, "query", name, "away")
                 self.clock.process(self._comes_and_goes(query, arrived, stay, away))
             elif not always:
                 leaves_ns = None if asked.leaves_s is None else to_ns(asked.leaves_s)
@@ -140,7 +140,7 @@ class _Run:
             yield self.clock.sleep(leaves_ns)
             self.admission.leave(query)
 
-    def _comes_and_goes(self, query: int, arrived: bool, stay: Spells, away: Spells) -> Process:
+    def _comes_and_goes(self, query: int, arrived: bool, stay: RenewalTimes, away: RenewalTimes) -> Process:
         """In turn; one that is refused tries again when it would be back."""
         number = 0
         while True:
@@ -159,11 +159,11 @@ class _Run:
 
     # -- the manager
 
-    def _looks(self, rules: Rules) -> Process:
+    def _checks(self, rules: Rules) -> Process:
         period_ns = max(1, to_ns(rules.period_s))
         assert self.manager is not None
         while True:
             if self.changes.touched:
                 self.changes.touched = False
-                self.manager.look()
+                self.manager.check()
             yield self.clock.sleep(self.clock.now_ns() + period_ns)

@@ -8,7 +8,7 @@ from models.fleet.system import Renewal, System
 from models.units import to_ns
 from sim.clock import ARRIVAL, Clock, Process
 from sim.fleet.service import Service
-from sim.fleet.up_and_down_times import Spells
+from sim.fleet.up_and_down_times import RenewalTimes
 
 
 class HostFailures:
@@ -18,7 +18,7 @@ class HostFailures:
         self.clock, self.system, self.service, self.replication = clock, system, service, replication
         self._free = system.asked.times.crews
         self._waiting: list[tuple[int, int]] = []  # (failed at, host)
-        self._crews_look = False
+        self._crews_due = False
         self._starts = [clock.event() for _ in system.hosts]  # of a repair, where crews are few
 
     def start(self) -> None:
@@ -29,7 +29,7 @@ class HostFailures:
                 self.clock.process(self._once(host, down_ns, up_ns))
             return
         for host, law in enumerate(system.own):
-            up, down = self._spells(law, "host", system.hosts[host])
+            up, down = self._up_and_down_times(law, "host", system.hosts[host])
             if times.day_s is not None:
                 self.clock.process(self._days(host, up, to_ns(times.day_s)))
             elif times.crews is not None:
@@ -37,12 +37,12 @@ class HostFailures:
             else:
                 self.clock.process(self._in_turn((host,), up, down))
         for index, (group, law) in enumerate(zip(system.groups, system.shocks, strict=True)):
-            self.clock.process(self._in_turn(group, *self._spells(law, "domain", index)))
+            self.clock.process(self._in_turn(group, *self._up_and_down_times(law, "domain", index)))
 
-    def _spells(self, law: Renewal, *name: object) -> tuple[Spells | None, Spells | None]:
+    def _up_and_down_times(self, law: Renewal, *name: object) -> tuple[RenewalTimes | None, RenewalTimes | None]:
         seed, replication = self.system.asked.seed, self.replication
-        up = None if law.up is None else Spells(law.up, seed, replication, *name, "up")
-        return up, None if law.down is None else Spells(law.down, seed, replication, *name, "down")
+        up = None if law.up is None else RenewalTimes(law.up, seed, replication, *name, "up")
+        return up, None if law.down is None else RenewalTimes(law.down, seed, replication, *name, "down")
 
     def _once(self, host: int, down: int, up: int) -> Process:
         yield self.clock.sleep(down)
@@ -50,7 +50,7 @@ class HostFailures:
         yield self.clock.sleep(up)
         self.service.back(host)
 
-    def _in_turn(self, hosts: tuple[int, ...], up: Spells | None, down: Spells | None) -> Process:
+    def _in_turn(self, hosts: tuple[int, ...], up: RenewalTimes | None, down: RenewalTimes | None) -> Process:
         """Up and down in turn; with a crew of its own."""
         yield self.clock.sleep(self.clock.now_ns())
         if up is None or down is None:
@@ -70,7 +70,7 @@ class HostFailures:
         for host in hosts:
             self.service.down(host)
 
-    def _days(self, host: int, up: Spells | None, day_ns: int) -> Process:
+    def _days(self, host: int, up: RenewalTimes | None, day_ns: int) -> Process:
         """Down from its failure to the end of the day."""
         yield self.clock.sleep(self.clock.now_ns())
         day = 0
@@ -84,7 +84,7 @@ class HostFailures:
             if after < day_ns:
                 self.service.back(host)
 
-    def _repaired_by_crews(self, host: int, up: Spells | None, down: Spells | None) -> Process:
+    def _repaired_by_crews(self, host: int, up: RenewalTimes | None, down: RenewalTimes | None) -> Process:
         yield self.clock.sleep(self.clock.now_ns())
         if up is None or down is None:
             if down is not None:
@@ -107,12 +107,12 @@ class HostFailures:
 
     def _send_crews(self) -> None:
         """Once all failures and repairs of the instant are known: first failed first, then by number."""
-        if not self._crews_look:
-            self._crews_look = True
+        if not self._crews_due:
+            self._crews_due = True
             self.clock.at(self.clock.now_ns(), ARRIVAL, self._sent)
 
     def _sent(self, _: object) -> None:
-        self._crews_look = False
+        self._crews_due = False
         assert self._free is not None
         while self._free and self._waiting:
             _, host = heapq.heappop(self._waiting)

@@ -1,6 +1,6 @@
 """Decides what moves, is split, replicated or given back: thresholds on the load of hosts, importance of operators.
 
-It asks (`sim.fleet.reconfiguration`), and goes on with what is left when it is refused. In each look:
+It asks (`sim.fleet.reconfiguration`), and goes on with what is left when it is refused. In each check:
 
 1. A host above `high` is relieved: an instance moves where it fits; else a spare host is taken; else the largest part
    is split; else a replica is given up.
@@ -30,7 +30,7 @@ _MOST_TARGETS = 8  # that are tried for one instance before the next
 
 
 class Manager:
-    """One look after the other; what it knows is the books, and which hosts are up."""
+    """One check after the other; what it knows is the books, and which hosts are up."""
 
     def __init__(self, rules: Rules, changes: Reconfiguration, admission: Admission, replication: int) -> None:
         self.rules, self.changes, self.admission = rules, changes, admission
@@ -41,7 +41,7 @@ class Manager:
         self._middle = (rules.low + rules.high) / 2
         self._draw = code_of(self.system.asked.seed, replication, "dynamics", "importance")
 
-    def look(self) -> None:
+    def check(self) -> None:
         """One round of decisions."""
         shares, self._largest = self._hosts.will_be(), largest_load(self.books)
         over = [host for host in reversed(self._hosts.by_share(shares)) if shares[host] > self.rules.high + _TIE]

@@ -13,7 +13,7 @@ import numpy as np
 from models.checked_arrays import IntArray
 from models.fleet.system import Renewal, System
 from models.units import to_ns
-from sim.fleet.up_and_down_times import Coverage, Spells, late_ns
+from sim.fleet.up_and_down_times import Coverage, RenewalTimes, late_ns
 
 Pair = tuple[int, int]
 
@@ -56,16 +56,19 @@ def host_downtimes(system: System, replication: int) -> list[IntArray]:
     if system.recorded is not None:
         return _recorded(system, end_ns)
     seed, times = system.asked.seed, system.asked.times
-    spells = [_spells(law, seed, replication, "host", name) for law, name in zip(system.own, system.hosts, strict=True)]
+    up_and_down_times = [
+        _up_and_down_times(law, seed, replication, "host", name)
+        for law, name in zip(system.own, system.hosts, strict=True)
+    ]
     if times.day_s is not None:
-        own = [flat(_by_day(up, to_ns(times.day_s), end_ns), end_ns) for up, _ in spells]
+        own = [flat(_by_day(up, to_ns(times.day_s), end_ns), end_ns) for up, _ in up_and_down_times]
     elif times.crews is not None:
-        own = [flat(pairs, end_ns) for pairs in _with_crews(spells, times.crews, end_ns)]
+        own = [flat(pairs, end_ns) for pairs in _with_crews(up_and_down_times, times.crews, end_ns)]
     else:
-        own = [flat(_renewals(up, down, end_ns), end_ns) for up, down in spells]
+        own = [flat(_renewals(up, down, end_ns), end_ns) for up, down in up_and_down_times]
     parts = [[one] for one in own]
     for index, (group, law) in enumerate(zip(system.groups, system.shocks, strict=True)):
-        shock = flat(_renewals(*_spells(law, seed, replication, "domain", index), end_ns), end_ns)
+        shock = flat(_renewals(*_up_and_down_times(law, seed, replication, "domain", index), end_ns), end_ns)
         for host in group:
             parts[host].append(shock)
     return [union(one) for one in parts]
@@ -90,13 +93,15 @@ def _recorded(system: System, end_ns: int) -> list[IntArray]:
     return [flat(sorted(pairs), end_ns) for pairs in rows]
 
 
-def _spells(law: Renewal, seed: int, replication: int, *name: object) -> tuple[Spells | None, Spells | None]:
-    up = None if law.up is None else Spells(law.up, seed, replication, *name, "up")
-    down = None if law.down is None else Spells(law.down, seed, replication, *name, "down")
+def _up_and_down_times(
+    law: Renewal, seed: int, replication: int, *name: object
+) -> tuple[RenewalTimes | None, RenewalTimes | None]:
+    up = None if law.up is None else RenewalTimes(law.up, seed, replication, *name, "up")
+    down = None if law.down is None else RenewalTimes(law.down, seed, replication, *name, "down")
     return up, down
 
 
-def _renewals(up: Spells | None, down: Spells | None, end_ns: int) -> Iterable[Pair]:
+def _renewals(up: RenewalTimes | None, down: RenewalTimes | None, end_ns: int) -> Iterable[Pair]:
     if up is None or down is None:
         if down is not None:
             yield 0, end_ns  # always down
@@ -111,7 +116,7 @@ def _renewals(up: Spells | None, down: Spells | None, end_ns: int) -> Iterable[P
         number += 1
 
 
-def _by_day(up: Spells | None, day_ns: int, end_ns: int) -> Iterable[Pair]:
+def _by_day(up: RenewalTimes | None, day_ns: int, end_ns: int) -> Iterable[Pair]:
     """Down from the failure to the end of its day; the day after, all is new."""
     if up is None:
         return
@@ -121,24 +126,26 @@ def _by_day(up: Spells | None, day_ns: int, end_ns: int) -> Iterable[Pair]:
             yield day * day_ns + after, (day + 1) * day_ns
 
 
-def _with_crews(spells: Sequence[tuple[Spells | None, Spells | None]], crews: int, end_ns: int) -> list[list[Pair]]:
+def _with_crews(
+    up_and_down_times: Sequence[tuple[RenewalTimes | None, RenewalTimes | None]], crews: int, end_ns: int
+) -> list[list[Pair]]:
     """Repairs by few crews, who take the host that failed first, of these the one of lowest number."""
-    found: list[list[Pair]] = [[] for _ in spells]
-    number = [0] * len(spells)
+    found: list[list[Pair]] = [[] for _ in up_and_down_times]
+    number = [0] * len(up_and_down_times)
     fails: list[Pair] = []  # (instant, host)
     ends: list[Pair] = []
     waiting: list[Pair] = []
-    failed_at = [0] * len(spells)
+    failed_at = [0] * len(up_and_down_times)
     free = crews
 
     def starts(host: int, now: int) -> None:
-        up, down = spells[host]
+        up, down = up_and_down_times[host]
         if up is not None and down is not None:
             heapq.heappush(fails, (now + up[number[host]], host))
         elif down is not None:
             found[host].append((0, end_ns))
 
-    for host in range(len(spells)):
+    for host in range(len(up_and_down_times)):
         starts(host, 0)
     while fails or ends:
         now = min(queue[0][0] for queue in (fails, ends) if queue)
@@ -156,7 +163,7 @@ def _with_crews(spells: Sequence[tuple[Spells | None, Spells | None]], crews: in
             heapq.heappush(waiting, (now, host))
         while free and waiting:
             _, host = heapq.heappop(waiting)
-            down = spells[host][1]
+            down = up_and_down_times[host][1]
             assert down is not None
             heapq.heappush(ends, (now + down[number[host]], host))
             free -= 1

@@ -25,7 +25,7 @@ class Reconfiguration:
         self.clock, self.service, self.books = clock, service, service.books
         self.guard, self.guarded = Guard(service.books), guarded
         self._move_ns = max(1, to_ns(move_s))
-        self.touched = True  # something changed since the manager last looked
+        self.touched = True  # something changed since the last check of the manager
         self._judged: dict[tuple[Change, ...], Refusal | None] = {}  # of the placement as it is
         service.host_changed.append(self._host_changed)
         self._told: set[tuple[Change, ...]] = set()  # refused, with a row that says so

@@ -1,7 +1,7 @@
-"""Which hosts are up, which instance of each part serves, and which queries are broken; looked at once an instant.
+"""Which hosts are up, which instance of each part serves, and which queries are broken; checked once an instant.
 
 A part is served by its first instance whose host is up. While the host of its primary is down and nobody has taken
-over, nobody serves. All of an instant's failures, repairs and changes have happened when this looks.
+over, nobody serves. All of an instant's failures, repairs and changes have happened when this checks.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from models.fleet.records import TABLES, Row
 from models.fleet.system import System
-from sim.clock import SETTLED, Clock
+from sim.clock import END_OF_INSTANT, Clock
 from sim.fleet.placement import NOBODY, Books, Part
 from sim.fleet.up_and_down_times import Coverage, late_ns
 
@@ -29,43 +29,43 @@ class Service:
         self._down_at = [0] * n
         self._late = [False] * n
         self._standby = _take_over(self.system, replication)
-        self._hosts: set[int] = set()  # to look at
+        self._hosts: set[int] = set()  # to check
         self._parts: set[int] = set()
         self._queries: set[int] = set()
         self._broken: dict[int, int] = {}  # query -> since when
         self._overloaded: dict[int, int] = {}
         self._placed: set[int] = set()  # queries that are placed otherwise now
         self._standing: dict[int, tuple[int, float]] = {}  # query -> since when P(broken) is what
-        self._loads = True  # to look at
-        self._looking = False
+        self._loads = True  # to check
+        self._check_scheduled = False
 
     # -- what happens
 
     def down(self, host: int) -> None:
         """One more thing keeps the host down."""
         self._causes[host] += 1
-        self._look_at(self._hosts, host)
+        self._check_later(self._hosts, host)
 
     def back(self, host: int) -> None:
         """One thing less does."""
         self._causes[host] -= 1
-        self._look_at(self._hosts, host)
+        self._check_later(self._hosts, host)
 
     def changed(self, part: Part) -> None:
         """The instances of the part are others now."""
-        self._look_at(self._parts, part.number)
+        self._check_later(self._parts, part.number)
         self._placed.update(self.books.users.get(part.op, ()))
         self.loads_changed()
 
     def query_changed(self, query: int) -> None:
         """The query has come, or parts of it have."""
         self._placed.add(query)
-        self._look_at(self._queries, query)
+        self._check_later(self._queries, query)
 
     def loads_changed(self) -> None:
         """Loads are others now."""
         self._loads = True
-        self._look()
+        self._schedule_check()
 
     def query_left(self, query: int) -> None:
         """The query has gone."""
@@ -77,19 +77,19 @@ class Service:
         if since is not None and since < now:
             self.rows["outages"].append((self.system.queries[query], since, now))
 
-    def _look_at(self, marked: set[int], number: int) -> None:
+    def _check_later(self, marked: set[int], number: int) -> None:
         marked.add(number)
-        self._look()
+        self._schedule_check()
 
-    def _look(self) -> None:
-        if not self._looking:
-            self._looking = True
-            self.clock.at(self.clock.now_ns(), SETTLED, self._settle)
+    def _schedule_check(self) -> None:
+        if not self._check_scheduled:
+            self._check_scheduled = True
+            self.clock.at(self.clock.now_ns(), END_OF_INSTANT, self._settle)
 
-    # -- the look at the end of an instant
+    # -- the check at the end of an instant
 
     def _settle(self, _: object) -> None:
-        self._looking = False
+        self._check_scheduled = False
         for host in sorted(self._hosts):
             self._settle_host(host)
         for number in sorted(self._parts):
@@ -126,9 +126,9 @@ class Service:
             return
         late, covered = self._standby
         number = self._outage[host]
-        noticed = covered[host][number]
-        self._late[host] = late > 0 or not noticed
-        if noticed and late > 0:
+        detected = covered[host][number]
+        self._late[host] = late > 0 or not detected
+        if detected and late > 0:
             self.clock.at(self.clock.now_ns() + late, 1, lambda _: self._taken_over(host, number + 1))
 
     def _taken_over(self, host: int, outage: int) -> None:
@@ -137,7 +137,7 @@ class Service:
             self._late[host] = False
             for number, part in self.books.parts.items():
                 if part.hosts[0] == host:
-                    self._look_at(self._parts, number)
+                    self._check_later(self._parts, number)
 
     def _settle_part(self, part: Part) -> None:
         now, primary = self.clock.now_ns(), part.hosts[0]

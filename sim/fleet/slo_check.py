@@ -1,6 +1,6 @@
 """Refuses what would take a query below the availability that it was promised.
 
-Promises are about placements: P(broken) is exact for every placement that can come about. A change is looked at when
+Promises are about placements: P(broken) is exact for every placement that can come about. A change is checked when
 it is asked for, alone and together with all that is under way, and once more when it is about to come about, since
 what was under way then may have ended otherwise.
 """

@@ -11,7 +11,7 @@ from sim.draws import code_of, delays_ns, numbered, uniforms
 _BLOCK = 64
 
 
-class Spells:
+class RenewalTimes:
     """The 0th, 1st, ... time [ns] of one kind that one element takes; drawn in blocks, asked for one by one."""
 
     def __init__(self, law: TimeDistribution, seed: int, replication: int, *name: object) -> None:
@@ -27,7 +27,7 @@ class Spells:
 
 
 class Coverage:
-    """Whether the k-th failure of a host is noticed."""
+    """Whether the k-th failure of a host is detected."""
 
     def __init__(self, share: float, seed: int, replication: int, host: str) -> None:
         self._share, self._code = share, code_of(seed, replication, "dynamics", host, "coverage")
@@ -42,5 +42,5 @@ class Coverage:
 
 
 def late_ns(take_over_s: float) -> int:
-    """How long nobody serves after a failure that is noticed [ns]."""
+    """How long nobody serves after a failure that is detected [ns]."""
     return to_ns(take_over_s)

@@ -79,7 +79,7 @@ def _against_the_scan(plan: RunPlan) -> Iterator[str]:
         yield f"there are events: {next(iter(scenario.events))}"
     if plan.may_fail:
         yield "there are active replicas" if scenario.has_replicas else "hosts may fail"
-    if plan.counts:
+    if plan.counts_load:
         yield "the load of each key group is counted"
     for operator in plan.operators:
         described = operator.description

@@ -10,22 +10,31 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from sim.data_plane import REMOTE
 
 if TYPE_CHECKING:
-    from sim.migration.runtime import Runtime
+    from sim.migration.runtime import ProtocolRuntime
 
-COMPLETE = frozenset({"owns", "holds"})  # the facts that make a move complete
+
+class Fact(Enum):
+    """What has come true at a task; a move is complete when all of them are."""
+
+    OWNS = "owns"  # the target has processed what waited for the move
+    HOLDS = "holds"  # the state of the source is the checkpoint of the target
+
+
+COMPLETE = frozenset(Fact)
 
 
 @dataclass(frozen=True)
 class Move:
     """A key group goes from one task to another.
 
-    `group` is its planned unit, `old` and `new` are the instances at `source` and `target`; `upstream` are the tasks
-    that sent to it when the move began.
+    `group` is its planned partition, `old` and `new` are the instances at `source` and `target`; `upstream` are the
+    tasks that sent to it when the move began.
     """
 
     group: int
@@ -74,7 +83,7 @@ class Protocol(ABC):
 
 
 @dataclass
-class Run:
+class MigrationRun:
     """One execution of a protocol, and what became of it."""
 
     number: int
@@ -92,7 +101,7 @@ class Run:
     stored: bool = False  # a checkpoint that was announced is stored
     loading: bool = False  # the target is fetching the checkpoint from the remote store
     loaded: bool = False  # the checkpoint is in the memory of the target
-    behind: list[Message] = field(default_factory=list)  # what the target says to itself meanwhile
+    deferred: list[Message] = field(default_factory=list)  # what the target says to itself meanwhile
     local: dict[int, Protocol] = field(default_factory=dict)  # by task
     paused_ns: int | None = None
     resumed_ns: int | None = None
@@ -100,8 +109,8 @@ class Run:
     worst_ns: int | None = None  # once it is final
     replayed: int = 0
     bytes: int = 0
-    facts: set[str] = field(default_factory=set)  # that are true
-    told: set[str] = field(default_factory=set)  # of which the coordinator has heard
+    facts: set[Fact] = field(default_factory=set)  # that are true
+    told: set[Fact] = field(default_factory=set)  # of which the coordinator has heard
     cause: str = "event"  # who asked for it
 
     def at(self, task: int) -> Protocol:
@@ -114,7 +123,7 @@ class Run:
 class Context:
     """The verbs of one task in one run."""
 
-    def __init__(self, runtime: Runtime, run: Run, me: int) -> None:
+    def __init__(self, runtime: ProtocolRuntime, run: MigrationRun, me: int) -> None:
         self._runtime, self._run, self.me = runtime, run, me
         self._plane, self._cluster = runtime.control.plane, runtime.control.cluster
 
@@ -124,13 +133,13 @@ class Context:
         """A message behind all that left this task for the other; with `turn` it waits its turn in the queue."""
         self._runtime.send(Message(self._run.number, kind, self.me, to, note), turn)
 
-    def behind(self, kind: str, note: object = None) -> None:
+    def after_backlog(self, kind: str, note: object = None) -> None:
         """A message to itself behind all that is in front of its queue now, or is held for a state that is fetched."""
         message = Message(self._run.number, kind, self.me, self.me, note)
         if self._run.loading:
-            self._run.behind.append(message)
+            self._run.deferred.append(message)
         else:
-            self._runtime.behind(message)
+            self._runtime.after_backlog(message)
 
     def timer(self, delay_ns: int, kind: str, note: object = None) -> None:
         """A message to itself after a time, at once on arrival; gone with the task or with the run."""
@@ -149,8 +158,8 @@ class Context:
             self._run.replayed += rows
             self._run.bytes += size
 
-    def _own_senders(self, unit: int) -> list[int]:
-        return [sender for sender in self._plane.senders(unit) if self._cluster.unit_task[sender] == self.me]
+    def _own_senders(self, partition: int) -> list[int]:
+        return [sender for sender in self._plane.senders(partition) if self._cluster.partition_task[sender] == self.me]
 
     def route(self, *instances: int) -> None:
         """Outputs for the group that depart from now on go to these instances."""
@@ -160,7 +169,7 @@ class Context:
 
     def has_state(self) -> bool:
         """Whether the new instance is live."""
-        return self._cluster.unit_live[self._run.move.new]
+        return self._cluster.partition_live[self._run.move.new]
 
     def install(self, muted: bool = False) -> None:
         """The newest checkpoint becomes the state of the new instance; `muted`: which goes on silently.
@@ -184,8 +193,8 @@ class Context:
         if not muted and self._has_event_time:
             self._runtime.resend(move.new)
         self._run.loading = False
-        while self._run.behind:
-            self._runtime.behind(self._run.behind.pop(0))
+        while self._run.deferred:
+            self._runtime.after_backlog(self._run.deferred.pop(0))
         if self._run.handing_down:
             self._hand_down()
 
@@ -230,7 +239,7 @@ class Context:
             self._plane.hand_down(move.old, move.new)
         self._runtime.retire(move.old)
         self._runtime.control.recovery.moved(move.source, move.target)
-        self.done("holds")
+        self.done(Fact.HOLDS)
 
     # -- checkpoints, at the coordinator
 
@@ -296,6 +305,6 @@ class Context:
         """What had waited for the move has been processed; the last time counts."""
         self._run.resumed_ns = self._runtime.control.clock.now_ns()
 
-    def done(self, what: str) -> None:
+    def done(self, what: Fact) -> None:
         """A fact for the coordinator, which hears of it a latency later."""
         self._runtime.fact(self._run, what)

@@ -12,21 +12,21 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.replicas import REPLICATE
 from sim.data_plane import REMOTE
-from sim.migration.context import COMPLETE, Move, Protocol, Run
+from sim.migration.context import COMPLETE, Fact, MigrationRun, Move, Protocol
 from sim.migration.protocols import PROTOCOLS
 from sim.migration.protocols.replicate import Replicate
-from sim.migration.runtime import Runtime
+from sim.migration.runtime import ProtocolRuntime
 
 if TYPE_CHECKING:
     from sim.control.assembly import Control
-    from sim.control.recovery import Loss
+    from sim.control.recovery import LostPartition
 
 
 @dataclass(frozen=True)
 class Request:
     """Somebody wants a key group to be elsewhere."""
 
-    group: int  # planned unit
+    group: int  # planned partition
     host: int
     protocol: str
     requested_ns: int
@@ -34,19 +34,19 @@ class Request:
 
 
 class Migrations:
-    """Starts the runs of protocols, and ends those that a crash has touched.
+    """Starts the runs of protocols, and ends those that a crash affects.
 
-    A move that loses its source, its target, or somebody upstream is called off when the failure is noticed: the group
+    A move that loses its source, its target, or somebody upstream is called off when the failure is detected: the group
     stays where its state is, upstream sends again what either instance may lack, and duplicates are dropped.
     """
 
     def __init__(self, control: Control) -> None:
         self.control, self.cluster = control, control.cluster
         self.protocols: dict[str, type[Protocol]] = {**PROTOCOLS, REPLICATE: Replicate}
-        self.runtime = Runtime(control, self._done)
-        self.open: dict[int, Run] = {}  # group -> its run
+        self.runtime = ProtocolRuntime(control, self._done)
+        self.open: dict[int, MigrationRun] = {}  # group -> its run
         self._waiting: list[Request] = []
-        self.ended: Callable[[Run], None] = lambda _: None  # told of each move that is over
+        self.ended: Callable[[MigrationRun], None] = lambda _: None  # told of each move that is over
 
     def start(self) -> None:
         """Start the events of the scenario."""
@@ -58,7 +58,7 @@ class Migrations:
         yield self.control.clock.sleep(to_ns(event.at_s))
         plan = self.control.plan
         operator = [operator.name for operator in plan.operators].index(event.operator)
-        group = plan.first_unit[operator] + event.key_group
+        group = plan.first_partition[operator] + event.key_group
         self.request(group, plan.host_names.index(event.host), event.protocol)
 
     # -- requests
@@ -83,7 +83,7 @@ class Migrations:
             self._refuse(request.group, request.host, reason)
             return
         control, cluster, old = self.control, self.cluster, self.cluster.owner_of(request.group)
-        operator = cluster.unit_operator[old]
+        operator = cluster.partition_operator[old]
         target = cluster.task_on(operator, request.host)
         if target is None:
             target = cluster.new_task(operator, request.host)
@@ -94,9 +94,9 @@ class Migrations:
         control.plan_holder(new, cluster.planned_holder[new])
         upstream = self.upstream(request.group)
         tasks = tuple(
-            task for task, its in enumerate(cluster.task_operator) if its in upstream and control.beliefs.task(task)
+            task for task, its in enumerate(cluster.task_operator) if its in upstream and control.view.task_alive(task)
         )
-        name, source, host_name = request.protocol, cluster.unit_task[old], control.plan.host_names[request.host]
+        name, source, host_name = request.protocol, cluster.partition_task[old], control.plan.host_names[request.host]
         if self.protocols[name].needs_checkpoint and self._holder(old) not in (request.host, REMOTE):
             name = "direct"
             self._decide(request.group, "starts by direct", f"{host_name} does not hold its newest checkpoint")
@@ -107,14 +107,14 @@ class Migrations:
         if name == REPLICATE:
             control.replicas.begun(run)
 
-    def _holder(self, unit: int) -> int | None:
-        return self.control.beliefs.holder(unit, self.control.plane.holder(unit))
+    def _holder(self, partition: int) -> int | None:
+        return self.control.view.holder(partition, self.control.plane.holder(partition))
 
     def _against(self, request: Request) -> str | None:
         cluster, old = self.cluster, self.cluster.owner_of(request.group)
-        if not self.control.beliefs.host(request.host):
+        if not self.control.view.host_alive(request.host):
             return "that host is not in use" if request.host in cluster.spare else "that host is down"
-        if cluster.task_host[cluster.unit_task[old]] == request.host:
+        if cluster.task_host[cluster.partition_task[old]] == request.host:
             return "it is there already"
         return None
 
@@ -122,17 +122,17 @@ class Migrations:
         self._decide(group, f"does not move to {self.control.plan.host_names[host]}", why)
 
     def _decide(self, group: int, what: str, why: str) -> None:
-        name = self.cluster.unit_name(group)
+        name = self.cluster.partition_name(group)
         self.control.recorder.decision(self.control.clock.now_ns(), f"{name} {what}", why)
 
     # -- what comes back
 
-    def _done(self, run: Run, what: str) -> None:
+    def _done(self, run: MigrationRun, what: Fact) -> None:
         run.told.add(what)
         if not run.over and run.told >= COMPLETE:
             self._end(run)
 
-    def _end(self, run: Run) -> None:
+    def _end(self, run: MigrationRun) -> None:
         run.over = True
         del self.open[run.move.group]
         if run.name == REPLICATE:
@@ -144,29 +144,35 @@ class Migrations:
         self.control.recovery.has_taken(run.move.target)
         self.begin_what_can()
 
-    def _keep_both(self, run: Run) -> None:
+    def _keep_both(self, run: MigrationRun) -> None:
         """The new instance is a replica from now on; checkpoints of the old one go where they went before."""
         self._plan_as_before(run)
         self.control.plane.freeze(run.move.old, False)
         self.control.replicas.made(run)
 
-    def _plan_as_before(self, run: Run) -> None:
+    def _plan_as_before(self, run: MigrationRun) -> None:
         if run.directed:
             self.control.plan_holder(run.move.old, run.planned_before)
 
-    def _senders_now(self, run: Run) -> list[int]:
+    def _senders_now(self, run: MigrationRun) -> list[int]:
         return [task for task in run.move.upstream if self.cluster.task_alive[task]]
 
     def _is_down(self, group: int) -> bool:
-        """Whether the group, or a unit that may send to it, is known to have no state now."""
+        """Whether the group, or a partition that may send to it, is known to have no state now."""
         cluster, upstream = self.cluster, self.upstream(group)
-        units = [unit for unit, its in enumerate(cluster.unit_operator) if its in upstream and cluster.counts(unit)]
-        return not all(self.control.beliefs.unit(unit) for unit in [cluster.owner_of(group), *units])
+        partitions = [
+            partition
+            for partition, its in enumerate(cluster.partition_operator)
+            if its in upstream and cluster.is_owner(partition)
+        ]
+        return not all(
+            self.control.view.partition_live(partition) for partition in [cluster.owner_of(group), *partitions]
+        )
 
     def _answers(self, host: int) -> bool:
         """Whether the host does not keep control waiting: it lives, or is known not to."""
-        beliefs = self.control.beliefs
-        return self.cluster.host_alive[host] or not (beliefs.host(host) or host in beliefs.returning)
+        view = self.control.view
+        return self.cluster.host_alive[host] or not (view.host_alive(host) or host in view.returning)
 
     def begin_what_can(self) -> None:
         """Begin what waits and need not wait any longer, in the order of the requests."""
@@ -196,7 +202,7 @@ class Migrations:
 
     def _meet(self, group: int, other: int) -> bool:
         """Whether these are one group, or one sends to the other."""
-        one, two = self.cluster.unit_operator[group], self.cluster.unit_operator[other]
+        one, two = self.cluster.partition_operator[group], self.cluster.partition_operator[other]
         return group == other or one in self.upstream(other) or two in self.upstream(group)
 
     def is_taking(self, task: int) -> bool:
@@ -206,29 +212,30 @@ class Migrations:
     # -- crashes
 
     def host_died(self, host: int) -> None:
-        """The failure is noticed: what former owners there had sent may not have left; the heirs send it again."""
+        """The failure is detected: what former owners there sent may not have left; the successors send it again."""
         cluster = self.cluster
         for run in self.runtime.runs:
             gone = cluster.task_host[run.move.source] == host and not cluster.task_alive[run.move.source]
             if gone and run.completed_ns is not None and not run.resent:
                 run.resent = True
-                heir = cluster.owner_of(run.move.group)
-                if cluster.unit_live[heir]:
-                    self.runtime.resend(heir)
+                successor = cluster.owner_of(run.move.group)
+                if cluster.partition_live[successor]:
+                    self.runtime.resend(successor)
 
-    def touched(self, losses: Sequence[Loss]) -> None:
-        """These units are about to be recovered: moves of them, or with them upstream, are called off.
+    def cancel_affected(self, losses: Sequence[LostPartition]) -> None:
+        """These partitions are about to be recovered: moves of them, or with them upstream, are called off.
 
-        A move waits for units upstream that have no state, so the task of each that is lost was asked for its part.
+        A move waits for partitions upstream that have no state, so the task of each that is lost was asked for its
+        part.
         """
-        lost = {self.cluster.unit_operator[loss.unit] for loss in losses}
+        lost = {self.cluster.partition_operator[loss.partition] for loss in losses}
         for run in list(self.open.values()):
             if run.completed_ns is not None and run.name != REPLICATE:
                 continue  # what says so is on its way
-            operator = self.control.plan.operators[self.cluster.unit_operator[run.move.group]]
+            operator = self.control.plan.operators[self.cluster.partition_operator[run.move.group]]
             run.resend = run.resend or any(edge.down.index in lost for edge in operator.edges)
             tasks = (run.move.source, run.move.target, *run.move.upstream)
-            if not all(self.control.beliefs.task(task) for task in tasks):
+            if not all(self.control.view.task_alive(task) for task in tasks):
                 self._call_off(run)
         if self._waiting:
             self.control.clock.process(self._later())
@@ -240,16 +247,16 @@ class Migrations:
 
     def upstream(self, group: int) -> set[int]:
         """The operators that send to the group."""
-        return set(self.control.plan.dataflow.predecessors(self.cluster.unit_operator[group]))
+        return set(self.control.plan.dataflow.predecessors(self.cluster.partition_operator[group]))
 
-    def _call_off(self, run: Run) -> None:
+    def _call_off(self, run: MigrationRun) -> None:
         """Stay with the old instance if it lives; else go on with the new one if that has a state.
 
         Until the old one has handed its state down nothing that is kept for the new one is let go.
         """
         move, cluster, plane = run.move, self.cluster, self.control.plane
-        over, live = cluster.retired(move.old), cluster.unit_live
-        new_only = self.control.beliefs.unit(move.new) and not self.control.beliefs.unit(move.old)
+        over, live = cluster.retired(move.old), cluster.partition_live
+        new_only = self.control.view.partition_live(move.new) and not self.control.view.partition_live(move.old)
         stays, other = (move.new, move.old) if over or new_only else (move.old, move.new)
         if run.name == REPLICATE:
             self.control.replicas.called_off(run, stays == move.new)
@@ -280,7 +287,7 @@ class Migrations:
 
     def _go_on(self, move: Move) -> None:
         """The new instance answers; what it processed in silence it sends now."""
-        plane, live = self.control.plane, self.cluster.unit_live
+        plane, live = self.control.plane, self.cluster.partition_live
         plane.mute(move.new, False)
         if not live[move.new]:
             if self.cluster.task_alive[move.target]:
@@ -303,9 +310,9 @@ class Migrations:
         waiting = [
             (
                 request.protocol,
-                cluster.unit_operator[request.group],
-                cluster.unit_index[request.group],
-                cluster.task_host[cluster.unit_task[cluster.owner_of(request.group)]],
+                cluster.partition_operator[request.group],
+                cluster.partition_index[request.group],
+                cluster.task_host[cluster.partition_task[cluster.owner_of(request.group)]],
                 request.host,
                 request.requested_ns,
                 *[NEVER] * 3,
@@ -320,8 +327,8 @@ class Migrations:
         runs = [
             (
                 run.name,
-                cluster.unit_operator[run.move.group],
-                cluster.unit_index[run.move.group],
+                cluster.partition_operator[run.move.group],
+                cluster.partition_index[run.move.group],
                 cluster.task_host[run.move.source],
                 cluster.task_host[run.move.target],
                 run.requested_ns,

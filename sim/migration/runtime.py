@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sim.clock import MESSAGE, Process, channel
 from sim.data_plane import CONTROL, REMOTE
-from sim.migration.context import COMPLETE, Context, Message, Move, Protocol, Run
+from sim.migration.context import COMPLETE, Context, Fact, Message, MigrationRun, Move, Protocol
 
 if TYPE_CHECKING:
     from sim.control.assembly import Control
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 _NS = 1_000_000_000
 
 
-class Runtime:
+class ProtocolRuntime:
     """Carries messages to the handlers of their run, and fences what is out of date.
 
     What is said to the coordinator takes the latency, and holds no link.
     """
 
-    def __init__(self, control: Control, done: Callable[[Run, str], None]) -> None:
+    def __init__(self, control: Control, done: Callable[[MigrationRun, Fact], None]) -> None:
         self.control, self.done = control, done
-        self.runs: list[Run] = []
+        self.runs: list[MigrationRun] = []
         self._sent: dict[int, Message] = {}
         self._routes: dict[tuple[int, int], tuple[int, ...]] = {}  # (task, group) -> instances
 
-    def start(self, name: str, protocol: type[Protocol], move: Move, requested_ns: int) -> Run:
+    def start(self, name: str, protocol: type[Protocol], move: Move, requested_ns: int) -> MigrationRun:
         """A new run, at whose coordinator the protocol begins."""
-        run = Run(len(self.runs), name, protocol, move, requested_ns)
+        run = MigrationRun(len(self.runs), name, protocol, move, requested_ns)
         for before in self.runs:
             if before.move.new == move.old and before.worst_ns is None:
                 before.worst_ns = self.worst_ns(before)
@@ -39,7 +39,7 @@ class Runtime:
         run.at(CONTROL).start(Context(self, run, CONTROL))
         return run
 
-    def worst_ns(self, run: Run) -> int:
+    def worst_ns(self, run: MigrationRun) -> int:
         """The longest time of a tuple of the group from its arrival at either instance until it was answered.
 
         Of those that arrive from the begin of the run on, until after its completion one does not wait.
@@ -48,7 +48,7 @@ class Runtime:
             return run.worst_ns
         return max(self.control.plane.longest_ns(instance) for instance in (run.move.old, run.move.new))
 
-    def fact(self, run: Run, what: str) -> None:
+    def fact(self, run: MigrationRun, what: Fact) -> None:
         """Something is true at a task; with the last of the facts the run is complete."""
         run.facts.add(what)
         if run.facts >= COMPLETE and run.completed_ns is None:
@@ -75,7 +75,7 @@ class Runtime:
         self._sent[token] = message
         self.control.plane.send(message.sender, message.to, token, turn)
 
-    def behind(self, message: Message) -> None:
+    def after_backlog(self, message: Message) -> None:
         """A message of a task to itself, in front of its queue."""
         if self.control.plan.operators[self.control.cluster.task_operator[message.to]].service_ns is None:
             self.deliver(message)  # whatever was in front is done already
@@ -91,7 +91,7 @@ class Runtime:
         if message.to == CONTROL or self.control.cluster.task_alive[message.to]:
             self.deliver(message)
 
-    def load(self, run: Run, then: Callable[[], None]) -> None:
+    def load(self, run: MigrationRun, then: Callable[[], None]) -> None:
         """Have the target read the stored checkpoint, which comes from the remote store if it is there; then go on."""
         control, move, plane = self.control, run.move, self.control.plane
         size = plane.checkpoint_bytes(move.old)
@@ -102,7 +102,7 @@ class Runtime:
         rank = channel(MESSAGE, move.target, move.target)
         control.clock.at(plane.fetch_ns(size), rank, lambda _: self._read(run, size, then))
 
-    def _read(self, run: Run, size: int, then: Callable[[], None]) -> None:
+    def _read(self, run: MigrationRun, size: int, then: Callable[[], None]) -> None:
         """Occupy the target, unless it is dead or the run is over, for as long as it takes."""
         control, target = self.control, run.move.target
         rate = control.plan.operators[control.cluster.task_operator[target]].description.deserialise_bytes_per_s
@@ -113,7 +113,7 @@ class Runtime:
         else:
             control.work(target, max(1, round(size * _NS / rate)), lambda: self._loaded(run, then))
 
-    def _loaded(self, run: Run, then: Callable[[], None]) -> None:
+    def _loaded(self, run: MigrationRun, then: Callable[[], None]) -> None:
         if not run.over:
             run.loaded = True
             then()
@@ -128,13 +128,13 @@ class Runtime:
         if not run.over:
             getattr(run.at(message.to), f"on_{message.kind}")(Context(self, run, message.to), message)
 
-    def stored(self, unit: int) -> None:
-        """The plane says that an announced checkpoint of the unit is stored; its holder tells the coordinator."""
+    def stored(self, partition: int) -> None:
+        """The plane says that an announced checkpoint of the partition is stored; its holder tells the coordinator."""
         for run in self.runs:
-            if not run.over and run.move.old == unit:
+            if not run.over and run.move.old == partition:
                 self._later(lambda run=run: self._stored(run))  # type: ignore[misc]
 
-    def _stored(self, run: Run) -> None:
+    def _stored(self, run: MigrationRun) -> None:
         run.stored = True
         self.deliver(Message(run.number, "stored", CONTROL, CONTROL))
 
@@ -157,32 +157,32 @@ class Runtime:
         again (`host_died`, `Migrations._call_off`, `Replicas._take_over`).
         """
         cluster, plane = self.control.cluster, self.control.plane
-        cluster.unit_live[instance] = True
-        self.control.outages.look()
+        cluster.partition_live[instance] = True
+        self.control.outages.check()
         plane.open(instance)
         plane.release(instance)
         for receiver in plane.receivers(instance):
             group = cluster.group_of(receiver)
-            targets = self._routes.get((cluster.unit_task[instance], group)) or (cluster.owner_of(group),)
+            targets = self._routes.get((cluster.partition_task[instance], group)) or (cluster.owner_of(group),)
             for target in targets:
                 if target != receiver and not cluster.retired(target):
                     plane.copy_kept(instance, receiver, target)
 
     def has_event_time(self, group: int) -> bool:
         """Whether watermarks come to the group, or go from it."""
-        return self.control.plan.operators[self.control.cluster.unit_operator[group]].timed
+        return self.control.plan.operators[self.control.cluster.partition_operator[group]].timed
 
-    def resend(self, unit: int) -> None:
-        """Downstream gets once more what the unit keeps; who has it drops it."""
+    def resend(self, partition: int) -> None:
+        """Downstream gets once more what the partition keeps; who has it drops it."""
         cluster, plane = self.control.cluster, self.control.plane
-        for receiver in plane.receivers(unit):
-            if not cluster.retired(receiver) and self.control.beliefs.task(cluster.unit_task[receiver]):
-                plane.replay(unit, receiver)
+        for receiver in plane.receivers(partition):
+            if not cluster.retired(receiver) and self.control.view.task_alive(cluster.partition_task[receiver]):
+                plane.replay(partition, receiver)
 
     def own(self, instance: int) -> None:
         """The instance is the owner of its group."""
         self.control.cluster.own(instance)
-        self.control.outages.look()
+        self.control.outages.check()
         self.control.plane.own(instance)
 
     def retire(self, instance: int) -> None:

@@ -23,14 +23,14 @@ class Host:
     """A host as the manager sees it.
 
     `capacity` is cores times speed, `outside` the share of the CPU that others take, `fixed` the load of what cannot
-    move; `member` says whether its key groups are looked at, `takes` whether any may come.
+    move; `member` says whether its load is checked, `accepts_work` whether any may come.
     """
 
     capacity: float
     outside: float = 0.0
     fixed: float = 0.0
     member: bool = True
-    takes: bool = True
+    accepts_work: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Round:
-    """What one look leads to.
+    """What one check leads to.
 
     `groups` are those on overloaded hosts before any move, `useable` of these would fit on the host of their
     checkpoint; `unplaced` are hosts that stay overloaded because none of their rested groups fits anywhere.
@@ -96,7 +96,11 @@ class _Books:
     def fits(self, group: Group, host: int) -> bool:
         """Whether the host is not above the limit with the group."""
         one = self.hosts[host]
-        return one.takes and host != group.host and self.share[host] + group.load / one.capacity <= self.limit + _TIE
+        return (
+            one.accepts_work
+            and host != group.host
+            and self.share[host] + group.load / one.capacity <= self.limit + _TIE
+        )
 
     def helper(self, group: Group) -> int | None:
         """A host on which the group fits and where its checkpoint is; of all hosts the least loaded one."""
@@ -105,7 +109,7 @@ class _Books:
 
     def least(self, group: Group) -> int | None:
         """The least loaded host that the group could go to, whether it fits there or not."""
-        others = [host for host, one in enumerate(self.hosts) if one.takes and host != group.host]
+        others = [host for host, one in enumerate(self.hosts) if one.accepts_work and host != group.host]
         return min(others, key=lambda host: _rank(self.share, host), default=None)
 
     def move(self, group: Group, target: int, assisted: bool) -> Proposal:
@@ -190,7 +194,7 @@ def _best(books: _Books, host: int, rested: Sequence[Group], rules: Rules) -> Pr
     """The first move in the order of preference, done; None where nothing fits."""
     excess = (books.share[host] - rules.high) * books.hosts[host].capacity
     ordered = sorted(rested, key=lambda group: _preference(group, excess))
-    for group in ordered[: _looked_at(books, host, rules.prefer)]:
+    for group in ordered[: _tried_first(books, host, rules.prefer)]:
         helper = books.helper(group)
         if helper is not None:
             return books.move(group, helper, True)
@@ -203,7 +207,7 @@ def _preference(group: Group, excess: float) -> tuple[bool, float, int]:
     return (not enough, group.load if enough else -group.load, group.number)
 
 
-def _looked_at(books: _Books, host: int, prefer: Prefer) -> int:
+def _tried_first(books: _Books, host: int, prefer: Prefer) -> int:
     """How many groups are asked first whether they fit where their checkpoint is."""
     here = sum(group.host == host for group in books.groups.values())
     return {"sufficient": 1, "quarter": -(-here // 4), "useable": here}[prefer]

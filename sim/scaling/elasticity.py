@@ -1,4 +1,4 @@
-"""The adaptation manager as a process: it looks at the load each period, and has key groups move and hosts come and go.
+"""The adaptation manager as a process: it checks the load each period, and has key groups move and hosts come and go.
 
 What it decides on given loads is `sim.scaling.adaptation`, which knows nothing of the run.
 """
@@ -14,7 +14,7 @@ from sim.clock import Process
 from sim.control.cluster import NOWHERE
 from sim.control.statistics import Statistics
 from sim.data_plane import REMOTE
-from sim.migration.context import Run
+from sim.migration.context import MigrationRun
 from sim.scaling import adaptation
 from sim.scaling.adaptation import ANYWHERE, Group, Host, Proposal, Round, Rules
 from sim.scaling.spare_hosts import SpareHosts
@@ -27,7 +27,7 @@ _FEWEST = 2  # hosts that stay: one owns a key group, another holds its checkpoi
 
 
 class Elasticity:
-    """Looks, decides, asks for moves, and writes down why."""
+    """Checks the load, decides, asks for moves, and writes down why."""
 
     def __init__(self, control: Control) -> None:
         self.control, self.cluster, self.plan = control, control.cluster, control.plan
@@ -43,14 +43,14 @@ class Elasticity:
     def start(self) -> None:
         """Start the process, where somebody asks for it."""
         self.control.migrations.ended = self._ended
-        if self.plan.counts:
-            self.control.clock.process(self._looks())
+        if self.plan.counts_load:
+            self.control.clock.process(self._checks())
 
-    def _looks(self) -> Process:
+    def _checks(self) -> Process:
         clock, period_ns = self.control.clock, max(1, to_ns(self.rules.period_s))
         while True:
             yield clock.sleep(clock.now_ns() + period_ns)
-            self.statistics.look()
+            self.statistics.sample()
             if self.rules.policy != "none" and clock.now_ns() >= to_ns(self.rules.begin_s):
                 self.adapt()
 
@@ -89,7 +89,7 @@ class Elasticity:
         cluster = self.cluster
         fixed = [0.0] * len(cluster.host_alive)
         for group, load in loads.items():
-            task = cluster.unit_task[cluster.owner_of(group)]
+            task = cluster.partition_task[cluster.owner_of(group)]
             if not self._can_move(group) and task != NOWHERE:
                 fixed[cluster.task_host[task]] += load
         return [
@@ -97,28 +97,28 @@ class Elasticity:
                 capacity=described.cores * described.speed,
                 outside=self.statistics.outside(host),
                 fixed=fixed[host],
-                member=self._members[host] and cluster.believed_alive[host] and host not in cluster.leaving,
-                takes=self._members[host] and cluster.takes(host),
+                member=self._members[host] and cluster.trusted[host] and host not in cluster.leaving,
+                accepts_work=self._members[host] and cluster.accepts_work(host),
             )
             for host, described in enumerate(self.plan.host_groups)
         ]
 
     def _groups(self, loads: Mapping[int, float]) -> list[Group]:
         """All key groups that can move; one on its way is where it goes to."""
-        cluster, beliefs, bound = self.cluster, self.control.beliefs, self.control.migrations.bound_for()
+        cluster, view, bound = self.cluster, self.control.view, self.control.migrations.bound_for()
         found = []
         for group, load in loads.items():
             if self._can_move(group):
                 owner = cluster.owner_of(group)
-                here = cluster.task_host[cluster.unit_task[owner]]
-                rested = group not in bound and beliefs.unit(owner) and self._has_rested(group)
-                held = beliefs.holder(owner, self.control.plane.holder(owner))
+                here = cluster.task_host[cluster.partition_task[owner]]
+                rested = group not in bound and view.partition_live(owner) and self._has_rested(group)
+                held = view.holder(owner, self.control.plane.holder(owner))
                 held = ANYWHERE if held == REMOTE else held
                 found.append(Group(group, bound.get(group, here), load, held, rested))
         return found
 
     def _can_move(self, group: int) -> bool:
-        return self.plan.operators[self.cluster.unit_operator[group]].description.movable
+        return self.plan.operators[self.cluster.partition_operator[group]].description.movable
 
     def _has_rested(self, group: int) -> bool:
         since = self._moved_ns.get(group)
@@ -126,7 +126,7 @@ class Elasticity:
 
     def _request(self, move: Proposal, cause: str, why: str) -> None:
         control, now = self.control, self.control.clock.now_ns()
-        name, target = self.cluster.unit_name(move.group), self._name(move.target)
+        name, target = self.cluster.partition_name(move.group), self._name(move.target)
         to = f"the least loaded host, at {_percent(move.target_share)}"
         if move.assisted:
             to = f"{to}, which can fetch its checkpoint" if self._remote else "its checkpoint is there"
@@ -135,16 +135,16 @@ class Elasticity:
         assisted = move.assisted or self.rules.protocol == "lazy_move"
         control.migrations.request(move.group, move.target, self.rules.protocol if assisted else "direct", cause)
 
-    def _ended(self, run: Run) -> None:
+    def _ended(self, run: MigrationRun) -> None:
         """A move is over: the checkpoint stays with the host that had the group, if that stays."""
         if run.cause not in (BALANCE, DRAIN) or run.completed_ns is None or self._remote:
             return
-        unit, host = run.move.new, self.cluster.task_host[run.move.source]
-        if self.cluster.takes(host):
-            self._plan_holder(unit, host)
-        elif not self._is_planned(unit):
-            self.control.holder(unit)
-            self._plan_holder(unit, self.cluster.planned_holder[unit])
+        partition, host = run.move.new, self.cluster.task_host[run.move.source]
+        if self.cluster.accepts_work(host):
+            self._plan_holder(partition, host)
+        elif not self._is_planned(partition):
+            self.control.holder(partition)
+            self._plan_holder(partition, self.cluster.planned_holder[partition])
 
     # -- hosts that come
 
@@ -182,7 +182,7 @@ class Elasticity:
         """Go on with the host that is being left; else begin to leave one if nothing is overloaded. Moves asked for."""
         cluster = self.cluster
         for host in sorted(cluster.leaving):
-            if not cluster.believed_alive[host]:
+            if not cluster.trusted[host]:
                 cluster.leaving.discard(host)  # it died
             elif self.spares.can_release(host):
                 self.spares.release(host, "it is empty")
@@ -190,7 +190,7 @@ class Elasticity:
                 return self._go_on_leaving(host, hosts, groups)
         if not self.rules.scale_in or not calm or self.spares.coming is not None:
             return 0
-        staying = [host for host, alive in enumerate(cluster.believed_alive) if alive]
+        staying = [host for host, alive in enumerate(cluster.trusted) if alive]
         candidates = [host for host in staying if self._may_leave(host, groups)]
         found = adaptation.drain(hosts, groups, candidates, limits) if len(staying) > _FEWEST else None
         if found is None:
@@ -208,8 +208,10 @@ class Elasticity:
         cluster, now = self.cluster, self.control.clock.now_ns()
         since = self.spares.usable_since.get(host)
         young = since is not None and now < since + to_ns(self.rules.rest_s)
-        movable = all(self._can_move(cluster.group_of(unit)) for unit in self.control.beliefs.units_on(host))
-        return self._members[host] and cluster.takes(host) and movable and not young
+        movable = all(
+            self._can_move(cluster.group_of(partition)) for partition in self.control.view.partitions_on(host)
+        )
+        return self._members[host] and cluster.accepts_work(host) and movable and not young
 
     def _go_on_leaving(self, host: int, hosts: Sequence[Host], groups: Sequence[Group]) -> int:
         """What is still there, or has come there by a recovery, is asked to go."""
@@ -227,28 +229,28 @@ class Elasticity:
         """Key groups and checkpoints go elsewhere."""
         for move in moves:
             self._request(move, DRAIN, f"{self._name(host)} is to be left")
-        for unit in range(len(self.cluster.unit_task)):
-            if self._needs_a_holder(unit, host):
-                self.control.holder(unit)
-                self._plan_holder(unit, self.cluster.planned_holder[unit])
+        for partition in range(len(self.cluster.partition_task)):
+            if self._needs_a_holder(partition, host):
+                self.control.holder(partition)
+                self._plan_holder(partition, self.cluster.planned_holder[partition])
 
-    def _needs_a_holder(self, unit: int, leaving: int) -> bool:
-        """Whether checkpoints of the unit are, or would go, to the host that is being left."""
-        operator = self.plan.operators[self.cluster.unit_operator[unit]]
-        if self._remote or not self.cluster.counts(unit) or operator.is_source or operator.is_sink:
+    def _needs_a_holder(self, partition: int, leaving: int) -> bool:
+        """Whether checkpoints of the partition are, or would go, to the host that is being left."""
+        operator = self.plan.operators[self.cluster.partition_operator[partition]]
+        if self._remote or not self.cluster.is_owner(partition) or operator.is_source or operator.is_sink:
             return False
-        here = leaving in (self.cluster.planned_holder[unit], self.control.plane.holder(unit))
-        return here and not self._is_planned(unit)
+        here = leaving in (self.cluster.planned_holder[partition], self.control.plane.holder(partition))
+        return here and not self._is_planned(partition)
 
-    def _is_planned(self, unit: int) -> bool:
-        """Whether the planned holder can hold the checkpoints of the unit."""
-        planned, task = self.cluster.planned_holder[unit], self.cluster.unit_task[unit]
+    def _is_planned(self, partition: int) -> bool:
+        """Whether the planned holder can hold the checkpoints of the partition."""
+        planned, task = self.cluster.planned_holder[partition], self.cluster.partition_task[partition]
         elsewhere = task == NOWHERE or self.cluster.task_host[task] != planned
-        return planned is not None and elsewhere and self.cluster.takes(planned)
+        return planned is not None and elsewhere and self.cluster.accepts_work(planned)
 
-    def _plan_holder(self, unit: int, host: int | None) -> None:
+    def _plan_holder(self, partition: int, host: int | None) -> None:
         if host is not None:
-            self.control.plan_holder(unit, host)
+            self.control.plan_holder(partition, host)
 
     @property
     def _remote(self) -> bool:

@@ -53,11 +53,11 @@ class Rescaling:
         """Key group k belongs to task k modulo the new number; those that are elsewhere are asked to move, at once."""
         before = len(self._seats[operator])
         self._seats[operator] = self._new_seats(operator, parallelism)
-        bound, first = self.control.migrations.bound_for(), self.plan.first_unit[operator]
+        bound, first = self.control.migrations.bound_for(), self.plan.first_partition[operator]
         moves = {}
         for k in range(self.plan.operators[operator].description.groups):
             group, goal = first + k, self._seats[operator][layout.task_of_group(k, parallelism)]
-            here = self.cluster.task_host[self.cluster.unit_task[self.cluster.owner_of(group)]]
+            here = self.cluster.task_host[self.cluster.partition_task[self.cluster.owner_of(group)]]
             if bound.get(group, here) != goal:
                 moves[group] = goal
         now, name = self.control.clock.now_ns(), self.plan.operators[operator].name
@@ -75,13 +75,13 @@ class Rescaling:
         cluster, seats = self.cluster, list[int]()
         for k in range(parallelism):
             old = self._seats[operator][k] if k < len(self._seats[operator]) else None
-            if old is not None and cluster.takes(old):
+            if old is not None and cluster.accepts_work(old):
                 seats.append(old)
                 continue
             others = self._seats[operator][k + 1 : parallelism]  # that will stay
-            choice = [host for host in range(len(cluster.host_alive)) if cluster.takes(host)] or [old or 0]
+            choice = [host for host in range(len(cluster.host_alive)) if cluster.accepts_work(host)] or [old or 0]
             taken = [*seats, *others]
-            on = self.control.beliefs.tasks_on
+            on = self.control.view.tasks_on
             seats.append(min(choice, key=lambda host: (taken.count(host), len(on(host)), host)))
         return seats
 

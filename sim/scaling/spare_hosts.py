@@ -43,13 +43,17 @@ class SpareHosts:
         self.control.recovery.host_is_back()
 
     def can_release(self, host: int) -> bool:
-        """Whether nothing is left there: no unit, no checkpoint, nothing to do, and no move or recovery under way."""
+        """Whether nothing is left there: no partition, checkpoint or work, and no move or recovery under way."""
         cluster, plane, migrations = self.cluster, self.control.plane, self.control.migrations
-        if not cluster.host_alive[host] or cluster.units_on(host) or self.control.recovery.busy:
+        if not cluster.host_alive[host] or cluster.partitions_on(host) or self.control.recovery.busy:
             return False
         parts = [(run.move.source, run.move.target, *run.move.upstream) for run in migrations.open.values()]
         moving = any(cluster.task_host[task] == host for tasks in parts for task in tasks)
-        held = any(plane.holder(unit) == host for unit in range(len(cluster.unit_task)) if cluster.counts(unit))
+        held = any(
+            plane.holder(partition) == host
+            for partition in range(len(cluster.partition_task))
+            if cluster.is_owner(partition)
+        )
         return not moving and not held and all(map(plane.empty, cluster.host_tasks[host]))
 
     def release(self, host: int, why: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lab.breaking import around
 from lab.laboratory import Laboratory
-from sim.migration.context import Context, Message
+from sim.migration.context import Context, Fact, Message
 
 
 @around("cpa", "retire before hand-down")
@@ -33,7 +33,7 @@ def hands_down_early(lab: Laboratory) -> None:
     def early(message: Message) -> None:
         run = runtime.runs[message.run]
         deliver(message)
-        if run.handing_down and not run.over and "holds" not in run.facts:
+        if run.handing_down and not run.over and Fact.HOLDS not in run.facts:
             run.handing_down = False
             Context(runtime, run, message.to)._hand_down()
 
@@ -43,7 +43,7 @@ def hands_down_early(lab: Laboratory) -> None:
 @around("cpa", "a checkpoint is stored after the conversion")
 def stores_after_conversion(lab: Laboratory) -> None:
     freeze = lab.plane.freeze
-    lab.plane.freeze = lambda unit, frozen: None if frozen else freeze(unit, frozen)  # type: ignore[method-assign]
+    lab.plane.freeze = lambda partition, frozen: None if frozen else freeze(partition, frozen)  # type: ignore[method-assign]
 
 
 @around("cpa", "the checkpoint that was under way is stored during the move")
@@ -51,8 +51,8 @@ def stores_what_is_under_way(lab: Laboratory) -> None:
     """No new checkpoint is begun, but that one trims what the target has to be sent."""
     plane = lab.plane
 
-    def freeze(unit: int, frozen: bool) -> None:
-        plane.instances()[unit].saving = frozen
+    def freeze(partition: int, frozen: bool) -> None:
+        plane.instances()[partition].saving = frozen
 
     plane.freeze = freeze  # type: ignore[method-assign]
 
@@ -63,7 +63,7 @@ def accepts_old_incarnation(lab: Laboratory) -> None:
     stored = saver._stored
 
     def wrongly(transfer: Any) -> None:
-        object.__setattr__(transfer, "incarnation", transfer.unit.incarnation)
+        object.__setattr__(transfer, "incarnation", transfer.partition.incarnation)
         stored(transfer)
 
     saver._stored = wrongly  # type: ignore[method-assign]
@@ -73,7 +73,7 @@ def accepts_old_incarnation(lab: Laboratory) -> None:
 def trims_too_much(lab: Laboratory) -> None:
     saver = lab.plane.saver
     later = saver._trim_later
-    saver._trim_later = lambda unit, count: later(unit, len(unit.applied))  # type: ignore[method-assign]
+    saver._trim_later = lambda partition, count: later(partition, len(partition.applied))  # type: ignore[method-assign]
 
 
 @around("cpa", "downstream keeps duplicates")
@@ -107,10 +107,10 @@ def reaches_a_newborn(lab: Laboratory) -> None:
             arrives(message, task)
             return
         operator = cluster.task_operator[task.index]
-        heirs = [t for t, o in enumerate(cluster.task_operator) if o == operator and cluster.task_alive[t]]
+        successors = [t for t, o in enumerate(cluster.task_operator) if o == operator and cluster.task_alive[t]]
         said = runtime._sent.pop(message.token, None)
-        if heirs and said is not None:
-            deliver(said._replace(to=heirs[-1]))
+        if successors and said is not None:
+            deliver(said._replace(to=successors[-1]))
 
     lab.plane._message_arrives = comes  # type: ignore[method-assign]
 
@@ -151,14 +151,14 @@ def nothing_copied_back(lab: Laboratory) -> None:
 @around("cpa", "a move that is called off leaves its group frozen")
 def stays_frozen(lab: Laboratory) -> None:
     freeze = lab.plane.freeze
-    lab.plane.freeze = lambda unit, frozen: freeze(unit, True)  # type: ignore[method-assign]
+    lab.plane.freeze = lambda partition, frozen: freeze(partition, True)  # type: ignore[method-assign]
 
 
 @around("cpal", "what was processed in silence is sent by nobody")
 def stays_silent(lab: Laboratory) -> None:
     def go_on(move: Any) -> None:
         lab.plane.mute(move.new, False)
-        if not lab.cluster.unit_live[move.new] and lab.cluster.task_alive[move.target]:
+        if not lab.cluster.partition_live[move.new] and lab.cluster.task_alive[move.target]:
             lab.migrations._warm(move)
 
     lab.migrations._go_on = go_on  # type: ignore[method-assign]
@@ -167,7 +167,7 @@ def stays_silent(lab: Laboratory) -> None:
 @around("cpal", "the only state is given up when a move is called off")
 def gives_up_the_state(lab: Laboratory) -> None:
     """The group stays with the old instance, although that is dead and only the new one has a state."""
-    live, call_off = lab.cluster.unit_live, lab.migrations._call_off
+    live, call_off = lab.cluster.partition_live, lab.migrations._call_off
 
     def wrongly(run: Any) -> None:
         before = live[run.move.new]
@@ -199,9 +199,9 @@ def begins_while_down(lab: Laboratory) -> None:
 def forgets_for_the_dead(lab: Laboratory) -> None:
     retire = lab.plane.retire
 
-    def forgets(unit: int) -> None:
-        retire(unit)
-        old = lab.plane.instances()[unit]
+    def forgets(partition: int) -> None:
+        retire(partition)
+        old = lab.plane.instances()[partition]
         for sender in old.senders:
             sender.kept.pop(old, None)
             if sender.checkpoint:
@@ -213,32 +213,32 @@ def forgets_for_the_dead(lab: Laboratory) -> None:
 
 @around("cpa", "who is restored sends to instances that are over")
 def sends_to_what_is_over(lab: Laboratory) -> None:
-    lab.cluster.heir_of = lambda instance: instance  # type: ignore[method-assign]
+    lab.cluster.successor_of = lambda instance: instance  # type: ignore[method-assign]
 
 
 @around("cpa", "a move does not wait until those upstream are restored")
 def begins_while_upstream_is_down(lab: Laboratory) -> None:
     migrations, cluster = lab.migrations, lab.cluster
-    migrations._is_down = lambda group: not lab.beliefs.unit(cluster.owner_of(group))  # type: ignore[method-assign]
+    migrations._is_down = lambda group: not lab.view.partition_live(cluster.owner_of(group))  # type: ignore[method-assign]
 
 
 @around("direct", "a move asks only those upstream that really live")
 def asks_who_lives(lab: Laboratory) -> None:
-    begin, beliefs, alive = lab.migrations._begin, lab.beliefs, lab.cluster.task_alive
+    begin, view, alive = lab.migrations._begin, lab.view, lab.cluster.task_alive
 
     def begins(request: Any) -> None:
-        believed = beliefs.task
-        beliefs.task = lambda task: alive[task]  # type: ignore[method-assign]
+        right = view.task_alive
+        view.task_alive = lambda task: alive[task]  # type: ignore[method-assign]
         begin(request)
-        beliefs.task = believed  # type: ignore[method-assign]
+        view.task_alive = right  # type: ignore[method-assign]
 
     lab.migrations._begin = begins  # type: ignore[method-assign]
 
 
 @around("direct", "control knows at once which tasks and holders are dead")
 def knows_at_once(lab: Laboratory) -> None:
-    lab.beliefs.task = lambda task: lab.cluster.task_alive[task]  # type: ignore[method-assign]
-    lab.beliefs.holder = lambda unit, truth: truth  # type: ignore[method-assign]
+    lab.view.task_alive = lambda task: lab.cluster.task_alive[task]  # type: ignore[method-assign]
+    lab.view.holder = lambda partition, truth: truth  # type: ignore[method-assign]
 
 
 @around("lazy_move", "checkpoints go to the target of a move that was called off")
@@ -253,12 +253,12 @@ def leaves_the_holder(lab: Laboratory) -> None:
 
 
 @around("direct", "a second move inherits the holder of the first")
-def inherits_from_the_planned_unit(lab: Laboratory) -> None:
+def inherits_from_the_planned_partition(lab: Laboratory) -> None:
     cluster, new_instance = lab.cluster, lab.cluster.new_instance
 
-    def made(unit: int, task: int) -> int:
-        instance = new_instance(unit, task)
-        cluster.planned_holder[instance] = cluster.planned_holder[unit]
+    def made(partition: int, task: int) -> int:
+        instance = new_instance(partition, task)
+        cluster.planned_holder[instance] = cluster.planned_holder[partition]
         return instance
 
     cluster.new_instance = made  # type: ignore[method-assign]
@@ -268,13 +268,13 @@ def inherits_from_the_planned_unit(lab: Laboratory) -> None:
 def forgets_what_was_trimmed(lab: Laboratory) -> None:
     adopt, retire = lab.plane.adopt, lab.plane.retire
 
-    def adopts(instance: int, unit: int) -> None:
-        adopt(instance, unit)
+    def adopts(instance: int, partition: int) -> None:
+        adopt(instance, partition)
         lab.plane.instances()[instance].trimmed = 0
 
-    def retires(unit: int) -> None:
+    def retires(partition: int) -> None:
         before = [one.trimmed for one in lab.plane.instances()]
-        retire(unit)
+        retire(partition)
         for one, trimmed in zip(lab.plane.instances(), before, strict=True):
             one.trimmed = trimmed
 

@@ -24,10 +24,10 @@ class InstalledAtEach(CPA):
     def on_to_state(self, ctx: Context, message: Message) -> None:
         if ctx.has_state():
             ctx._plane.retire(self.move.new)  # what there is is forgotten
-            unit = ctx._plane._numbered[self.move.new]
-            unit.retired = False
+            partition = ctx._plane._numbered[self.move.new]
+            partition.retired = False
         ctx.install()
-        ctx.behind("replayed", note=message.sender)
+        ctx.after_backlog("replayed", note=message.sender)
 
 
 @protocol("cpa", "the source converts at the first to_checkpoint")
@@ -43,7 +43,7 @@ class EmptyState(CPA):
     def on_to_state(self, ctx: Context, message: Message) -> None:
         if not ctx.has_state():
             ctx._runtime.open(self.move.new)
-        ctx.behind("replayed", note=message.sender)
+        ctx.after_backlog("replayed", note=message.sender)
 
 
 @protocol("cpa", "the redirect comes before the buffer")
@@ -89,7 +89,7 @@ class NothingHeld(CPAL):
         ctx.pauses()
         if self.all_in("sync_group", message.sender, self.move.upstream):
             ctx.unmute()
-            ctx.behind("caught_up")
+            ctx.after_backlog("caught_up")
 
 
 @protocol("cpal", "buffered tuples are dropped")
@@ -100,7 +100,7 @@ class HeldDropped(CPAL):
             ctx.unmute()
             ctx._plane.tasks[ctx.me].side.clear()
             ctx.release()
-            ctx.behind("caught_up")
+            ctx.after_backlog("caught_up")
 
 
 @protocol("cpal", "buffered tuples are held for ever")
@@ -109,7 +109,7 @@ class HeldForEver(CPAL):
         ctx.hold(message.sender)
         if self.all_in("sync_group", message.sender, self.move.upstream):
             ctx.unmute()
-            ctx.behind("caught_up")
+            ctx.after_backlog("caught_up")
 
 
 @protocol("cpal", "not muted")
@@ -117,7 +117,7 @@ class NotMuted(CPAL):
     def on_to_state(self, ctx: Context, message: Message) -> None:
         if not ctx.has_state():
             ctx.install()
-        ctx.behind("replayed", note=message.sender)
+        ctx.after_backlog("replayed", note=message.sender)
 
 
 @protocol("cpal", "never unmuted")
@@ -126,7 +126,7 @@ class NeverUnmuted(CPAL):
         ctx.hold(message.sender)
         if self.all_in("sync_group", message.sender, self.move.upstream):
             ctx.release()
-            ctx.behind("caught_up")
+            ctx.after_backlog("caught_up")
 
 
 @protocol("cpal", "one sync_group suffices")
@@ -134,7 +134,7 @@ class OneSyncGroupSuffices(CPAL):
     def on_sync_group(self, ctx: Context, message: Message) -> None:
         if self.first("sync_group"):
             ctx.unmute()
-            ctx.behind("caught_up")
+            ctx.after_backlog("caught_up")
         self.all_in("sync_group", message.sender, self.move.upstream)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sim.data_plane import CONTROL
-from sim.migration.context import Message, Protocol, Run
+from sim.migration.context import Message, MigrationRun, Protocol
 
 ROLES = ("old owner", "new owner", "upstream", "downstream", "holder")
 BEGUN = "start"
@@ -18,11 +18,11 @@ def kinds_of(protocol: type[Protocol]) -> list[str]:
     return sorted(name.removeprefix("on_") for name in dir(protocol) if name.startswith("on_"))
 
 
-def roles_of(lab: Any, run: Run) -> dict[str, set[int]]:
+def roles_of(lab: Any, run: MigrationRun) -> dict[str, set[int]]:
     """The live hosts that have each role in a move."""
     cluster, move = lab.cluster, run.move
     host_of = cluster.task_host
-    operator = lab.plan.operators[cluster.unit_operator[move.group]]
+    operator = lab.plan.operators[cluster.partition_operator[move.group]]
     below = {edge.down.index for edge in operator.edges}
     holder = lab.plane.holder(move.old)
     return {
@@ -40,7 +40,7 @@ class Coverage:
     def __init__(self) -> None:
         self.met: Counter[tuple[str, ...]] = Counter()
         self._sent: dict[int, Message] = {}
-        self._works: dict[int, tuple[Run, str, int]] = {}
+        self._works: dict[int, tuple[MigrationRun, str, int]] = {}
         self._phase: dict[int, str] = {}  # of each run: what it was told last
 
     # -- watching one laboratory
@@ -49,15 +49,15 @@ class Coverage:
         """Look at what the runtime of a laboratory does; `acted` is called before each step of a protocol."""
         runtime = lab.migrations.runtime
         self._sent, self._works, self._phase = {}, {}, {}
-        send, behind, load, deliver, start = (
+        send, after_backlog, load, deliver, start = (
             runtime.send,
-            runtime.behind,
+            runtime.after_backlog,
             runtime.load,
             runtime.deliver,
             runtime.start,
         )
 
-        def starts(*arguments: Any) -> Run:
+        def starts(*arguments: Any) -> MigrationRun:
             acted()
             run = start(*arguments)
             self.met[run.name, "crash-free" if all(lab.cluster.host_alive) else "with a crash", "runs"] += 1
@@ -70,7 +70,7 @@ class Coverage:
             self.met[run.name, "sent by " + who, message.kind] += 1
             send(message, turn)
 
-        def works(run: Run, kind: str, task: int, do: Callable[[], None]) -> None:
+        def works(run: MigrationRun, kind: str, task: int, do: Callable[[], None]) -> None:
             before = lab._tokens
             self.met[run.name, "work", kind] += 1
             do()
@@ -86,8 +86,8 @@ class Coverage:
             deliver(message)
 
         runtime.start, runtime.send, runtime.deliver = starts, sends, delivers
-        runtime.behind = lambda message: works(
-            runtime.runs[message.run], message.kind, message.to, lambda: behind(message)
+        runtime.after_backlog = lambda message: works(
+            runtime.runs[message.run], message.kind, message.to, lambda: after_backlog(message)
         )
         runtime.load = lambda run, then: works(run, "loaded", run.move.target, lambda: load(run, then))
         heard = runtime.heard

@@ -127,7 +127,7 @@ class Exploring(Chooser):
         """First some tuples go through, then there is a checkpoint."""
         assert self.lab
         places = in_order(lanes)
-        sources = {("task", source.unit.task.index, 0) for source in self.lab.plane.sources}
+        sources = {("task", source.partition.task.index, 0) for source in self.lab.plane.sources}
         for place in places:
             if place in sources:
                 if self._born.get(place, 0) < self.warm:
@@ -201,6 +201,8 @@ def explore(
 
 def _end(lab: Laboratory) -> str:
     """The state in the end, as text."""
-    units = [(unit.number, unit.live, unit.retired, unit.applied) for unit in lab.plane.instances()]
-    sinks = [sorted(unit.applied) for unit in lab.plane.units[-1]]
-    return repr((units, sinks))
+    partitions = [
+        (partition.number, partition.live, partition.retired, partition.applied) for partition in lab.plane.instances()
+    ]
+    sinks = [sorted(partition.applied) for partition in lab.plane.partitions[-1]]
+    return repr((partitions, sinks))

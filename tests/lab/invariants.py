@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from reference.ledger import ledger
-from reference.unit import Unit
+from reference.partition import Partition
 
 from lab.lineage import Path, lineage_of
 from lab.losses import Losses, stored
@@ -29,18 +29,18 @@ class Seen:
         said = [str(what) for _, what, _ in self.lab.recorder.rows["decisions"]]
         return {what.removeprefix("state of ").removesuffix(" is lost") for what in said if what.endswith("is lost")}
 
-    def lacks(self, unit: Unit) -> Counter[int]:
-        """What the unit has not applied of all that follows from the tuples of the sources."""
-        return self.lineage.inputs[unit.group.number] - Counter(unit.applied)
+    def lacks(self, partition: Partition) -> Counter[int]:
+        """What the partition has not applied of all that follows from the tuples of the sources."""
+        return self.lineage.inputs[partition.group.number] - Counter(partition.applied)
 
-    def owners(self) -> list[Unit]:
-        """The instance of each key group that counts."""
+    def owners(self) -> list[Partition]:
+        """Return the instance that owns each key group."""
         numbered, owner_of = self.world.instances(), self.lab.cluster.owner_of
         return [numbered[owner_of(group)] for group in self.lab.keyed_groups()]
 
-    def sinks(self) -> list[Unit]:
-        """The units of the sink."""
-        return self.world.units[-1]
+    def sinks(self) -> list[Partition]:
+        """The partitions of the sink."""
+        return self.world.partitions[-1]
 
 
 class Invariant(ABC):
@@ -61,9 +61,9 @@ class AppliedOnce(Invariant):
     def check(self, seen: Seen) -> list[str]:
         """At any time."""
         return [
-            f"{unit.name} has applied something twice"
-            for unit in (*seen.owners(), *seen.sinks())
-            if len(unit.applied) != len(unit.position)
+            f"{partition.name} has applied something twice"
+            for partition in (*seen.owners(), *seen.sinks())
+            if len(partition.applied) != len(partition.position)
         ]
 
 
@@ -79,15 +79,15 @@ class Covered(Invariant):
     def check(self, seen: Seen) -> list[str]:
         """At any time."""
         has = {owner.group.number: stored(owner) for owner in seen.owners()}
-        for unit in seen.world.instances():
-            for receiver, rows in unit.kept.items():
+        for partition in seen.world.instances():
+            for receiver, rows in partition.kept.items():
                 if receiver.group.number in has and not receiver.retired:
                     has[receiver.group.number].update([row.id for row in rows])
         for group, ids in seen.losses.missing().items():
             if group in has:
                 has[group] |= ids | seen.losses.exposed[group]
         missing = {group for group, tuple_id in self._emitted(seen) if tuple_id not in has[group]}
-        name = seen.lab.cluster.unit_name
+        name = seen.lab.cluster.partition_name
         return [f"{name(group)} is not covered by checkpoint and kept outputs" for group in sorted(missing)]
 
     @staticmethod
@@ -120,7 +120,7 @@ class OneOwner(Invariant):
         """At any time."""
         cluster = seen.lab.cluster
         return [
-            f"the owner of {cluster.unit_name(group)} is over"
+            f"the owner of {cluster.partition_name(group)} is over"
             for group in seen.lab.keyed_groups()
             if cluster.retired(cluster.owner_of(group))
         ]
@@ -150,11 +150,11 @@ class OneLives(Invariant):
         """At rest."""
         cluster, found = seen.lab.cluster, []
         for group in seen.lab.keyed_groups():
-            live = [unit for unit in cluster.instances_of(group) if cluster.unit_live[unit]]
+            live = [partition for partition in cluster.instances_of(group) if cluster.partition_live[partition]]
             if live != [cluster.owner_of(group)]:
-                found.append(f"{cluster.unit_name(group)}: {live} live, {cluster.owner_of(group)} is the owner")
+                found.append(f"{cluster.partition_name(group)}: {live} live, {cluster.owner_of(group)} is the owner")
             elif seen.world.instances()[live[0]].muted:
-                found.append(f"{cluster.unit_name(group)} stays silent")
+                found.append(f"{cluster.partition_name(group)} stays silent")
         return found
 
 
@@ -181,7 +181,7 @@ class NothingWaits(Invariant):
             for task in world.tasks
             if task.alive and not task.empty
         ]
-        found += [f"{unit.name} holds tuples for ever" for unit in seen.owners() if unit.held]
+        found += [f"{partition.name} holds tuples for ever" for partition in seen.owners() if partition.held]
         return found + (["tuples are under way for ever"] if world.wire else [])
 
 
@@ -193,14 +193,14 @@ class SameAsCalm(Invariant):
     def check(self, seen: Seen) -> list[str]:
         """At rest."""
         found, may_lack = [], seen.losses.missing()
-        for unit in (*seen.owners(), *seen.sinks()):
-            goal, lost = seen.lineage.inputs[unit.group.number], seen.lacks(unit)
-            unexcused = lost.keys() - may_lack.get(unit.group.number, set())
-            extra = Counter(unit.applied) - goal
+        for partition in (*seen.owners(), *seen.sinks()):
+            goal, lost = seen.lineage.inputs[partition.group.number], seen.lacks(partition)
+            unexcused = lost.keys() - may_lack.get(partition.group.number, set())
+            extra = Counter(partition.applied) - goal
             if unexcused:
-                found.append(f"{unit.name} lacks {len(unexcused)} of {goal.total()}")
+                found.append(f"{partition.name} lacks {len(unexcused)} of {goal.total()}")
             if extra:
-                found.append(f"{unit.name} has {extra.total()} too many")
+                found.append(f"{partition.name} has {extra.total()} too many")
         return found
 
 
@@ -231,8 +231,8 @@ class Ledger(Invariant):
     def check(self, seen: Seen) -> list[str]:
         """At rest."""
         lacks: Counter[int] = Counter()
-        for unit in (*seen.owners(), *seen.sinks()):
-            lacks[unit.operator.index] += len(seen.lacks(unit))
+        for partition in (*seen.owners(), *seen.sinks()):
+            lacks[partition.operator.index] += len(seen.lacks(partition))
         rows = ledger(seen.world)
         wrong = [f"the ledger says lost: {row}, not {lacks[row[0]]}" for row in rows if row[2] != lacks[row[0]]]
         return wrong[:1] + [f"the ledger says duplicated: {rows}" for row in rows if row[3]][:1]
@@ -251,12 +251,12 @@ class InOrder(Invariant):
         found, path = [], seen.lineage.path
         anew = seen.losses.bereft
         changed = anew | {run.move.group for run in seen.lab.migrations.runtime.runs}
-        for unit in (*seen.owners(), *seen.sinks()):
+        for partition in (*seen.owners(), *seen.sinks()):
             last: dict[Path, int] = {}
-            for tuple_id in () if unit.group.number in anew else unit.applied:
-                way, sequence = path.get((unit.group.number, tuple_id), ((), 0))
+            for tuple_id in () if partition.group.number in anew else partition.applied:
+                way, sequence = path.get((partition.group.number, tuple_id), ((), 0))
                 if sequence < last.get(way, -1) and changed.isdisjoint(way):
-                    found.append(f"{unit.name} applies tuples out of order")
+                    found.append(f"{partition.name} applies tuples out of order")
                     break
                 last[way] = sequence
         return found
@@ -286,7 +286,7 @@ class AnsweredOnce(Invariant):
         runs = seen.lab.migrations.runtime.runs
         if seen.crashes or any(run.name not in SILENT for run in runs):
             return []
-        moved = {seen.lab.cluster.unit_operator[run.move.group] for run in runs}
+        moved = {seen.lab.cluster.partition_operator[run.move.group] for run in runs}
         rows = seen.world.recorder.rows["dropped"]
         twice = [row for row in rows if row[5] == "duplicate" and row[0] not in moved]
         return ["something was answered twice"] if twice else []

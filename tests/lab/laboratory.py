@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from reference.checkpoint import CheckpointCoordinator
+from reference.partition import Message
 from reference.source import Source
-from reference.unit import Message
 from reference.world import World
 
 from lab.job import Job, keys_of, plan_of
@@ -17,7 +17,7 @@ from sim.clock import LINK
 from sim.control.assembly import Control
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.failures import Failures
-from sim.control.recovery import Entry, Recovery
+from sim.control.recovery import PartitionRecovery, Recovery
 from sim.data_plane import Listener
 
 
@@ -68,21 +68,21 @@ class LabWorld(World):
         self.saver = CheckpointCoordinator(self, [], [], 1)
 
     def _sources(self, operator: int) -> Iterator[Source]:
-        for unit, keys in zip(self.units[operator], keys_of(self.job), strict=True):
-            yield StepSource(self, unit, list(range(1, len(keys) + 1)), keys)
+        for partition, keys in zip(self.partitions[operator], keys_of(self.job), strict=True):
+            yield StepSource(self, partition, list(range(1, len(keys) + 1)), keys)
 
     def start_checkpoints(self, *_: Any) -> None:
         """Periodic checkpoints are faults of the schedule."""
 
-    def stored(self, unit: int) -> int:
+    def stored(self, partition: int) -> int:
         """How many checkpoints of the group were stored."""
-        operator, index = self.cluster.unit_operator[unit], self.cluster.unit_index[unit]
+        operator, index = self.cluster.partition_operator[partition], self.cluster.partition_index[partition]
         rows = self.recorder.rows["checkpoints"]
         return sum(row[0] == operator and row[1] == index and row[5] != NEVER for row in rows)
 
-    def save(self, unit: int) -> None:
+    def save(self, partition: int) -> None:
         """The periodic checkpoint of a group is due."""
-        owner = self._numbered[unit].owner
+        owner = self._numbered[partition].owner
         if owner.live and not owner.saving:
             self.saver.take(owner)
             self.tell()
@@ -93,9 +93,9 @@ class LabWorld(World):
 
 
 class TimelessRecovery(Recovery):
-    """Without the books of when an outage is worked off, which are a matter of time and decide nothing."""
+    """Without the record of catch-ups after outages, which is a matter of time and decides nothing."""
 
-    def _watch(self, begun: list[Entry]) -> None:
+    def _watch(self, begun: list[PartitionRecovery]) -> None:
         pass
 
 
@@ -116,12 +116,12 @@ class Laboratory(Control):
         self.failures = Failures(self)
 
     def keyed_groups(self) -> range:
-        """The planned units that are key groups."""
-        return range(self.plan.first_unit[1], self.plan.first_unit[1 + self.job.stages])
+        """The planned partitions that are key groups."""
+        return range(self.plan.first_partition[1], self.plan.first_partition[1 + self.job.stages])
 
-    def saved_units(self) -> Collection[int]:
-        """The planned units that take periodic checkpoints: the key groups, and the sink, which acknowledges."""
-        return range(self.plan.first_unit[1], self.plan.first_unit[-1])
+    def saved_partitions(self) -> Collection[int]:
+        """The planned partitions that take periodic checkpoints: the key groups, and the sink, which acknowledges."""
+        return range(self.plan.first_partition[1], self.plan.first_partition[-1])
 
     @property
     def moving(self) -> bool:

@@ -18,10 +18,10 @@ Path = tuple[int, ...]
 class Lineage:
     """What follows from the tuples of a job, by the functions of ids and keys alone."""
 
-    made: dict[tuple[int, int], list[tuple[int, int]]]  # (planned unit, input id) -> (receiving planned unit, id)
-    born: list[list[tuple[int, int]]]  # per source task and sequence: (receiving planned unit, id)
-    inputs: dict[int, Counter[int]]  # planned unit -> ids that it has to have in the end
-    path: dict[tuple[int, int], tuple[Path, int]]  # (planned unit, id) -> (units on its way, sequence at the source)
+    made: dict[tuple[int, int], list[tuple[int, int]]]  # (partition, input id) -> (receiver, id)
+    born: list[list[tuple[int, int]]]  # per source task and sequence: (receiving planned partition, id)
+    inputs: dict[int, Counter[int]]  # planned partition -> ids that it has to have in the end
+    path: dict[tuple[int, int], tuple[Path, int]]  # (partition, id) -> (partitions on its way, sequence)
 
 
 _KNOWN: dict[Job, Lineage] = {}
@@ -36,24 +36,24 @@ def lineage_of(job: Job, world: World) -> Lineage:
 
 def _worked_out(world: World) -> Lineage:
     made: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    inputs: dict[int, Counter[int]] = {unit.number: Counter() for unit in world.all_units()}
+    inputs: dict[int, Counter[int]] = {partition.number: Counter() for partition in world.all_partitions()}
     path: dict[tuple[int, int], tuple[Path, int]] = {}
     born = []
     for source in world.sources:
         rows = []
         for sequence, key in enumerate(source.keys):
-            first = _receivers(world, source.unit, source_id(source.code, sequence), key)
-            rows += [(unit.group.number, tuple_id) for unit, tuple_id, _ in first]
-            todo = [(unit, tuple_id, key, (source.unit.number,)) for unit, tuple_id, key in first]
+            first = _receivers(world, source.partition, source_id(source.code, sequence), key)
+            rows += [(partition.group.number, tuple_id) for partition, tuple_id, _ in first]
+            todo = [(partition, tuple_id, key, (source.partition.number,)) for partition, tuple_id, key in first]
             while todo:
-                unit, tuple_id, its_key, before = todo.pop()
-                number = unit.group.number
+                partition, tuple_id, its_key, before = todo.pop()
+                number = partition.group.number
                 inputs[number][tuple_id] += 1
                 path[number, tuple_id] = before, sequence
                 after = [
                     (down, child, child_key)
-                    for output, output_key in _made(unit.operator, tuple_id, its_key)
-                    for down, child, child_key in _receivers(world, unit, output, output_key)
+                    for output, output_key in _made(partition.operator, tuple_id, its_key)
+                    for down, child, child_key in _receivers(world, partition, output, output_key)
                 ]
                 made[number, tuple_id] = [(down.group.number, child) for down, child, _ in after]
                 todo += [(down, child, child_key, (*before, number)) for down, child, child_key in after]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reference.unit import Unit
+from reference.partition import Partition
 
 from lab.lineage import Lineage
 
@@ -27,25 +27,25 @@ class Losses:
         self.destroyed: dict[int, Ids] = {group: set() for group in lab.keyed_groups()}
         self.bereft: set[int] = set()  # groups without checkpoint and state, even where upstream keeps everything
         self._moved_by_crash: set[int] = set()  # groups that a crash has sent to the host of their checkpoint
-        self._trims: list[tuple[Unit, int, int]] = []  # (unit, count, incarnation) of those that are on their way
+        self._trims: list[tuple[Partition, int, int]] = []  # (partition, count, incarnation) under way
         self._crashes = 0
         self._watch_trims(lab.plane.saver)
 
     def _watch_trims(self, saver: Any) -> None:
         trim_later, trim = saver._trim_later, saver._trim
 
-        def later(unit: Unit, count: int) -> None:
-            if any(sender.kept.get(unit) for sender in unit.senders):
-                self._trims.append((unit, count, unit.incarnation))
-            trim_later(unit, count)
+        def later(partition: Partition, count: int) -> None:
+            if any(sender.kept.get(partition) for sender in partition.senders):
+                self._trims.append((partition, count, partition.incarnation))
+            trim_later(partition, count)
 
-        def arrives(unit: Unit, count: int, incarnation: int) -> None:
-            self._trims.remove((unit, count, incarnation))
-            trim(unit, count, incarnation)
+        def arrives(partition: Partition, count: int, incarnation: int) -> None:
+            self._trims.remove((partition, count, incarnation))
+            trim(partition, count, incarnation)
 
         saver._trim_later, saver._trim = later, arrives
 
-    def look(self) -> None:
+    def check(self) -> None:
         """A control point: what owners have stored meanwhile is safe."""
         for group in self.exposed:
             owner = self._owner(group)
@@ -59,14 +59,18 @@ class Losses:
 
         A first crash destroys nothing: no host holds the checkpoint of a group that it owns.
         """
-        self.look()
+        self.check()
         self._crashes += 1
         for group in self.exposed:
-            here = [unit for unit in self._instances(group) if unit.task.host.index == host]
-            lost = [unit for unit in self._instances(group) if unit.checkpoint and unit.checkpoint.holder == host]
-            for unit in lost:
-                self.exposed[group] |= stored(unit)
-            if not any(unit is self._owner(group) for unit in lost):
+            here = [partition for partition in self._instances(group) if partition.task.host.index == host]
+            lost = [
+                partition
+                for partition in self._instances(group)
+                if partition.checkpoint and partition.checkpoint.holder == host
+            ]
+            for partition in lost:
+                self.exposed[group] |= stored(partition)
+            if not any(partition is self._owner(group) for partition in lost):
                 self.exposed[group] -= stored(self._owner(group))
             if here:
                 self._moved_by_crash.add(group)
@@ -76,9 +80,9 @@ class Losses:
     def _destroy(self, group: int, host: int) -> None:
         """What is exposed and in no state that is left is destroyed, but for what upstream can send again."""
         left: Ids = set()
-        for unit in self._instances(group):
-            if lives(unit, host):
-                left.update(unit.applied)
+        for partition in self._instances(group):
+            if lives(partition, host):
+                left.update(partition.applied)
         gone = self.exposed[group] - left
         self.exposed[group] &= left
         if gone:
@@ -98,12 +102,12 @@ class Losses:
                         found.update([row.id for row in rows])
             else:
                 found |= self._restored(sender, group, host)
-        for unit, count, incarnation in self._trims:
-            if unit.group.number == group and incarnation == unit.incarnation:
-                found.difference_update(unit.applied[:count])
+        for partition, count, incarnation in self._trims:
+            if partition.group.number == group and incarnation == partition.incarnation:
+                found.difference_update(partition.applied[:count])
         return found
 
-    def _restored(self, sender: Unit, group: int, host: int) -> Ids:
+    def _restored(self, sender: Partition, group: int, host: int) -> Ids:
         """What a sender will have for the group that starts again from its checkpoint, if that is left."""
         checkpoint = sender.checkpoint if sender.checkpoint and sender.checkpoint.holder != host else None
         applied = set(checkpoint.applied[: checkpoint.count]) if checkpoint else set()
@@ -115,14 +119,14 @@ class Losses:
         return found
 
     def missing(self) -> dict[int, Ids]:
-        """Unit -> the ids that it may lack: what was destroyed, and what derives from that."""
+        """Partition -> the ids that it may lack: what was destroyed, and what derives from that."""
         found = self.derived()
         for group, ids in self.destroyed.items():
             found.setdefault(group, set()).update(ids)
         return found
 
     def derived(self) -> dict[int, Ids]:
-        """Unit -> the ids that nobody makes any more, since groups upstream have lost what they derive from."""
+        """Partition -> the ids that nobody makes any more, since groups upstream have lost what they derive from."""
         found: dict[int, Ids] = {}
         todo = [(group, tuple_id) for group, ids in self.destroyed.items() for tuple_id in ids]
         while todo:
@@ -132,39 +136,39 @@ class Losses:
                     todo.append((receiver, tuple_id))
         return found
 
-    def together(self) -> list[Unit]:
+    def together(self) -> list[Partition]:
         """Live owners on the host that holds their checkpoint, though no crash has brought them there."""
         owners = [self._owner(group) for group in self.exposed if group not in self._moved_by_crash]
         return [owner for owner in owners if owner.live and holds_its_own_checkpoint(owner)]
 
-    def _senders(self, host: int) -> list[Unit]:
+    def _senders(self, host: int) -> list[Partition]:
         """The sources, and of each key group the instance that goes on: the owner, or the one that lives."""
-        found = [source.unit for source in self._lab.plane.sources]
+        found = [source.partition for source in self._lab.plane.sources]
         for group in self.exposed:
-            live = [unit for unit in self._instances(group) if lives(unit, host)]
+            live = [partition for partition in self._instances(group) if lives(partition, host)]
             owner = self._owner(group)
             found.append(owner if owner in live or not live else live[0])
         return found
 
-    def _owner(self, group: int) -> Unit:
-        owner: Unit = self._lab.plane.instances()[self._lab.cluster.owner_of(group)]
+    def _owner(self, group: int) -> Partition:
+        owner: Partition = self._lab.plane.instances()[self._lab.cluster.owner_of(group)]
         return owner
 
-    def _instances(self, group: int) -> list[Unit]:
+    def _instances(self, group: int) -> list[Partition]:
         numbered = self._lab.plane.instances()
         return [numbered[one] for one in self._lab.cluster.instances_of(group) if not self._lab.cluster.retired(one)]
 
 
-def stored(unit: Unit) -> Ids:
-    """The ids in the stored checkpoint of the unit."""
-    return set(unit.checkpoint.applied[: unit.checkpoint.count]) if unit.checkpoint else set()
+def stored(partition: Partition) -> Ids:
+    """The ids in the stored checkpoint of the partition."""
+    return set(partition.checkpoint.applied[: partition.checkpoint.count]) if partition.checkpoint else set()
 
 
-def lives(unit: Unit, host: int) -> bool:
-    """Whether the unit has a state that the death of the host does not take."""
-    return unit.live and unit.task.host.index != host
+def lives(partition: Partition, host: int) -> bool:
+    """Whether the partition has a state that the death of the host does not take."""
+    return partition.live and partition.task.host.index != host
 
 
-def holds_its_own_checkpoint(unit: Unit) -> bool:
-    """Whether one crash would take both the unit and its checkpoint."""
-    return unit.checkpoint is not None and unit.checkpoint.holder == unit.task.host.index
+def holds_its_own_checkpoint(partition: Partition) -> bool:
+    """Whether one crash would take both the partition and its checkpoint."""
+    return partition.checkpoint is not None and partition.checkpoint.holder == partition.task.host.index

@@ -14,7 +14,7 @@ from lab.laboratory import Laboratory
 from lab.scheduler import Chooser, Listed, Noted, Seeded
 
 ROLES = ("old owner", "new owner", "upstream", "downstream", "holder", "any")
-REPAIRS = {"never": None, "before it is noticed": 1, "later": 10**15}
+REPAIRS = {"never": None, "before it is detected": 1, "later": 10**15}
 MOST_STEPS = 6000  # a schedule that takes more does not come to rest
 ROUNDS = 6  # of checkpoints, until moves that wait for one have ended
 
@@ -156,14 +156,14 @@ def run(
 
 
 class Runner:
-    """Puts the faults of a schedule among the steps of a laboratory, and looks at every control point."""
+    """Puts the faults of a schedule among the steps of a laboratory, and checks at every control point."""
 
     def __init__(self, schedule: Schedule, lab: Laboratory, tamper: Tamper | None, coverage: Coverage) -> None:
         self.schedule, self.lab, self.coverage = schedule, lab, coverage
         self.seen = Seen(lab, crashes=len(schedule.crashes))
         self.faults: dict[str, None] = {}
         self.acts = 0  # steps of protocols so far
-        self._looked = True
+        self._checked = True
         self._waiting: list[tuple[int, Callable[[], None]]] = []  # faults that wait for steps of protocols
         if tamper:
             tamper(lab)
@@ -181,7 +181,7 @@ class Runner:
             self._blame([f"raises {type(error).__name__}: {error}"])
         else:
             self._blame(self.seen.steps.told)
-            self.seen.losses.look()
+            self.seen.losses.check()
             for invariant in AT_REST:
                 self._blame(invariant.check(self.seen))
         return Result([*self.faults], lab.clock.now_ns(), sum(map(len, self.seen.losses.destroyed.values())))
@@ -209,19 +209,19 @@ class Runner:
     def _acted(self) -> None:
         """A protocol is about to do something."""
         self.acts += 1
-        self._looked = False
+        self._checked = False
         due = [do for acts, do in self._waiting if acts <= self.acts]
         self._waiting = [one for one in self._waiting if one[0] > self.acts]
         for do in due:
             do()
 
     def _enable_saves(self) -> None:
-        for unit in self.lab.saved_units():
-            self.lab.clock.add(("save", unit, 0), lambda _, unit=unit: self._save(unit))
+        for partition in self.lab.saved_partitions():
+            self.lab.clock.add(("save", partition, 0), lambda _, partition=partition: self._save(partition))
 
-    def _save(self, unit: int) -> None:
-        self._looked = False
-        self.lab.plane.save(unit)
+    def _save(self, partition: int) -> None:
+        self._checked = False
+        self.lab.plane.save(partition)
 
     def _move(self, number: int, ask: Ask, patience: int = 12) -> None:
         """Ask for the move; if the group has no checkpoint yet, rather later."""
@@ -232,7 +232,7 @@ class Runner:
         if patience and (holder is None or lab.plane.stored(group) < ask.after):
             lab.clock.add(("move", number, 0), lambda _: self._move(number, ask, patience - 1))
             return
-        self._looked = False
+        self._checked = False
         host = holder if ask.to_holder and holder is not None else ask.host % lab.job.hosts
         lab.migrations.request(group, host, self.schedule.protocol)
 
@@ -249,7 +249,7 @@ class Runner:
         if len(alive) < 3:
             return  # somebody has to go on
         host = hosts[crash.pick % len(hosts)]
-        self._looked = False
+        self._checked = False
         self.seen.losses.dies(host)
         self.coverage.dies(lab, host)
         lab.failures.fail(host, REPAIRS[crash.repair])
@@ -259,15 +259,15 @@ class Runner:
     def _steps(self, on: Callable[[], bool] = lambda: True) -> None:
         clock = self.lab.clock
         while on() and clock.take():
-            if not self._looked:
-                self._look()
+            if not self._checked:
+                self._check()
             if clock.now_ns() > MOST_STEPS:
                 raise RuntimeError("does not come to rest")
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """A control point: what must hold at any time."""
-        self._looked = True
-        self.seen.losses.look()
+        self._checked = True
+        self.seen.losses.check()
         for invariant in PREFIXES:
             self._blame(invariant.check(self.seen))
 

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from reference.unit import Checkpoint
+from reference.partition import Checkpoint
 
-from sim.migration.context import Move, Protocol, Run
+from sim.migration.context import MigrationRun, Move, Protocol
 
 
 class Steps:
@@ -25,44 +25,44 @@ class Steps:
         runtime.start, runtime.load, plane.adopt = self._starts, self._loads, self._adopts
         holders.choose = self._chooses
 
-    def _starts(self, name: str, protocol: type[Protocol], move: Move, requested_ns: int) -> Run:
+    def _starts(self, name: str, protocol: type[Protocol], move: Move, requested_ns: int) -> MigrationRun:
         """A move needs everyone upstream: all have a state, or control cannot know that they have not."""
         cluster, upstream = self._lab.cluster, self._lab.migrations.upstream(move.group)
-        unnoticed = {host for host, up in enumerate(cluster.believed_alive) if up and not cluster.host_alive[host]}
+        undetected = {host for host, up in enumerate(cluster.trusted) if up and not cluster.host_alive[host]}
         for group in self._lab.keyed_groups():
             owner = self._lab.plane.instances()[cluster.owner_of(group)]
-            restored = not owner.live and owner.task.host.index not in unnoticed
-            if restored and cluster.unit_operator[group] in upstream:
+            restored = not owner.live and owner.task.host.index not in undetected
+            if restored and cluster.partition_operator[group] in upstream:
                 self.told.append(f"a move begins while {owner.name}, which sends to the group, is being restored")
         for task, operator in enumerate(cluster.task_operator):
             asked = task in move.upstream or cluster.task_alive[task]
-            if operator in upstream and not asked and self._died_unnoticed(task, unnoticed):
-                self.told.append("control knows of a crash before that is noticed")
+            if operator in upstream and not asked and self._died_undetected(task, undetected):
+                self.told.append("control knows of a crash before that is detected")
         return self._start(name, protocol, move, requested_ns)  # type: ignore[no-any-return]
 
-    def _died_unnoticed(self, task: int, unnoticed: set[int]) -> bool:
+    def _died_undetected(self, task: int, undetected: set[int]) -> bool:
         """Whether the task was on its host when that died, and control does not know."""
-        gone = self._lab.beliefs._unnoticed
-        return any(task in gone[host].tasks for host in unnoticed if host in gone)
+        gone = self._lab.view._undetected
+        return any(task in gone[host].tasks for host in undetected if host in gone)
 
-    def _loads(self, run: Run, then: Callable[[], None]) -> None:
+    def _loads(self, run: MigrationRun, then: Callable[[], None]) -> None:
         def reads() -> None:
             self._read[run.move.new] = self._lab.plane.instances()[run.move.old].checkpoint
             then()
 
         self._load(run, reads)
 
-    def _adopts(self, instance: int, unit: int) -> None:
+    def _adopts(self, instance: int, partition: int) -> None:
         """A new instance starts from a checkpoint on its host, and where its host has read one, from that."""
         numbered = self._lab.plane.instances()
-        new, old = numbered[instance], numbered[unit]
+        new, old = numbered[instance], numbered[partition]
         if new.checkpoint is None and old.checkpoint and old.checkpoint.holder != new.task.host.index:
             self.told.append(f"{new.name} starts from a checkpoint that is on another host")
         if instance in self._read and self._read[instance] is not old.checkpoint:
             self.told.append(f"{new.name} starts from a checkpoint that its host has not read")
-        self._adopt(instance, unit)
+        self._adopt(instance, partition)
 
-    def _chooses(self, unit: int, besides: int | None = None) -> int:
-        chosen: int = self._choose(unit, besides)
-        self.chosen[self._lab.cluster.group_of(unit)].add(chosen)
+    def _chooses(self, partition: int, besides: int | None = None) -> int:
+        chosen: int = self._choose(partition, besides)
+        self.chosen[self._lab.cluster.group_of(partition)].add(chosen)
         return chosen

@@ -71,9 +71,9 @@ def test_the_oracle_agrees_with_a_run_without_faults(seed: int) -> None:
     while lab.clock.take():
         pass
     goal = lineage_of(job, lab.plane).inputs
-    has = {unit.number: Counter(unit.applied) for unit in lab.plane.all_units()}
+    has = {partition.number: Counter(partition.applied) for partition in lab.plane.all_partitions()}
     assert has == goal
-    assert sum(goal[lab.plan.first_unit[-2]].values()) == 2 * job.tuples
+    assert sum(goal[lab.plan.first_partition[-2]].values()) == 2 * job.tuples
 
 
 @every_protocol

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from models.records.tables import NEVER
 from reference.outbox import Letter
+from reference.partition import Message, Partition, Visit
 from reference.task import Task, Work
-from reference.unit import Message, Unit, Visit
 from sim.clock import ARRIVAL, PAUSES, Process, channel
 from sim.data_plane import CONTROL, Timed
 
@@ -33,11 +33,11 @@ class Actions:
     tasks: list[Task]
     hosts: list[Host]
     sources: list[Source]
-    _numbered: list[Unit]
+    _numbered: list[Partition]
     _sendings: int
 
     def __init__(self) -> None:
-        self._told: list[tuple[Task | Unit, Message | None]] = []  # None: the task is idle
+        self._told: list[tuple[Task | Partition, Message | None]] = []  # None: the task is idle
         self._telling = False
 
     # -- telling
@@ -51,9 +51,9 @@ class Actions:
         """The listener is told of a message that the task has in hand."""
         self._told.append((task, message))
 
-    def note_stored(self, unit: Unit) -> None:
-        """The listener is told that a checkpoint of the unit is stored."""
-        self._told.append((unit, None))
+    def note_stored(self, partition: Partition) -> None:
+        """The listener is told that a checkpoint of the partition is stored."""
+        self._told.append((partition, None))
 
     def tell(self) -> None:
         """The event or the verb is over: tell the listener what came up, one after the other.
@@ -65,7 +65,7 @@ class Actions:
         self._telling = True
         while self._told:
             task, message = self._told.pop(0)
-            if isinstance(task, Unit):
+            if isinstance(task, Partition):
                 self.listener.stored(task.number)
             elif message is None:
                 self.listener.idle(task.index)
@@ -106,39 +106,41 @@ class Actions:
     def _unpause(self, task: Task) -> None:
         task.paused_until_ns = 0
         for source in self.sources:
-            if source.unit.task is task and source.unit.live:
+            if source.partition.task is task and source.partition.live:
                 source.catch_up()
-        for unit in self._numbered if task.operator.timer_ns else ():
-            if unit.task is task and unit.live:
-                self.emit_ticks(unit, unit.due)
+        for partition in self._numbered if task.operator.timer_ns else ():
+            if partition.task is task and partition.live:
+                self.emit_ticks(partition, partition.due)
         task.go_on()
         self.notice(task)
 
     # -- rules that are asked at a tuple's turn
 
-    def hold(self, task: int, unit: int | None, origin: int | None) -> None:
-        """Tuples for the unit from that task (None: all) go to a side list."""
+    def hold(self, task: int, partition: int | None, origin: int | None) -> None:
+        """Tuples for the partition from that task (None: all) go to a side list."""
         if self.tasks[task].alive:
-            self.tasks[task].rules.append((unit, origin))
+            self.tasks[task].rules.append((partition, origin))
 
-    def unhold(self, task: int, unit: int | None) -> None:
-        """No more rules for the unit (None: none at all); what none holds any more goes in front."""
+    def unhold(self, task: int, partition: int | None) -> None:
+        """No more rules for the partition (None: none at all); what none holds any more goes in front."""
         holder = self.tasks[task]
         if not holder.alive:
             return
-        holder.rules = [rule for rule in holder.rules if unit is not None and rule[0] != unit]
-        free = [visit for visit in holder.side if unit in (None, visit.unit.number) and not holder.holds(visit)]
+        holder.rules = [rule for rule in holder.rules if partition is not None and rule[0] != partition]
+        free = [
+            visit for visit in holder.side if partition in (None, visit.partition.number) and not holder.holds(visit)
+        ]
         holder.side = [visit for visit in holder.side if visit not in free]
         self.note_freed(free)
         holder.put_in_front(free)
         self.notice(holder)
         self.tell()
 
-    def mute(self, unit: int, muted: bool) -> None:
-        """The unit applies what comes, but emits nothing."""
-        self._numbered[unit].muted = muted
+    def mute(self, partition: int, muted: bool) -> None:
+        """The partition applies what comes, but emits nothing."""
+        self._numbered[partition].muted = muted
         if not muted:
-            self._numbered[unit].live_at = self._sendings
+            self._numbered[partition].live_at = self._sendings
 
     # -- messages
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from models.records.tables import NEVER
+from reference.partition import Checkpoint, Partition
 from reference.task import Task, Work
-from reference.unit import Checkpoint, Unit
 from sim.clock import HOST_RECEIVER, MESSAGE, Process, channel
 from sim.data_plane import NO_HOST, REMOTE
 
@@ -23,7 +23,7 @@ _NS = 1_000_000_000
 class _Transfer:
     """A checkpoint on its way to its holder."""
 
-    unit: Unit
+    partition: Partition
     checkpoint: Checkpoint
     incarnation: int
     origin: Task
@@ -37,14 +37,14 @@ def _rank(transfer: _Transfer) -> int:
 
 
 class CheckpointCoordinator:
-    """Takes a checkpoint of every unit each interval, all at once or spread over the interval.
+    """Takes a checkpoint of every partition each interval, all at once or spread over the interval.
 
-    A unit whose last checkpoint is not stored yet is passed over: it would never be done if writing takes longer than
-    the interval.
+    A partition whose last checkpoint is not stored yet is passed over: it would never be done if writing takes longer
+    than the interval.
     """
 
-    def __init__(self, world: World, units: list[Unit], offsets_ns: Sequence[int], interval_ns: int) -> None:
-        self.world, self.units, self.offsets_ns, self.interval_ns = world, units, offsets_ns, interval_ns
+    def __init__(self, world: World, partitions: list[Partition], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        self.world, self.partitions, self.offsets_ns, self.interval_ns = world, partitions, offsets_ns, interval_ns
         self.description = world.plan.scenario.fault_tolerance
 
     def run(self) -> Process:
@@ -52,64 +52,68 @@ class CheckpointCoordinator:
         clock = self.world.clock
         begin = self.interval_ns
         while True:
-            for group, offset in zip(self.units, self.offsets_ns, strict=True):
+            for group, offset in zip(self.partitions, self.offsets_ns, strict=True):
                 if begin + offset > clock.now_ns():
                     yield clock.sleep(begin + offset)
-                unit = group.owner
-                if unit.live and not unit.saving:
-                    self.take(unit)
+                partition = group.owner
+                if partition.live and not partition.saving:
+                    self.take(partition)
                     self.world.tell()
             begin += self.interval_ns
 
-    def take(self, unit: Unit) -> None:
-        if unit.operator.is_sink:
-            self._trim_later(unit, len(unit.applied))  # what is delivered is outside: the sink only acknowledges
+    def take(self, partition: Partition) -> None:
+        if partition.operator.is_sink:
+            self._trim_later(partition, len(partition.applied))  # delivered is outside: the sink only acknowledges
             return
-        holder = self._holder(unit, unit.task.host)
+        holder = self._holder(partition, partition.task.host)
         if holder != NO_HOST:
-            self.take_for(unit, holder)
+            self.take_for(partition, holder)
 
-    def take_for(self, unit: Unit, holder: int) -> None:
-        """A snapshot of the unit now, for that holder."""
-        task, now = unit.task, self.world.clock.now_ns()
-        full = self.description.kind == "full" or unit.checkpoint is None or unit.checkpoint.holder != holder
-        size = unit.state_bytes() + unit.kept_bytes() if full else unit.changed_bytes() + unit.new_kept_bytes
-        checkpoint, incarnation = unit.snapshot(holder, self._life(holder)), unit.incarnation
-        unit.saving = True
+    def take_for(self, partition: Partition, holder: int) -> None:
+        """A snapshot of the partition now, for that holder."""
+        task, now = partition.task, self.world.clock.now_ns()
+        full = self.description.kind == "full" or partition.checkpoint is None or partition.checkpoint.holder != holder
+        size = (
+            partition.state_bytes() + partition.kept_bytes()
+            if full
+            else partition.changed_bytes() + partition.new_kept_bytes
+        )
+        checkpoint, incarnation = partition.snapshot(holder, self._life(holder)), partition.incarnation
+        partition.saving = True
         rows = self.world.recorder.rows["checkpoints"]
         row = len(rows)
-        rows.append((unit.operator.index, unit.index, task.host.index, holder, now, NEVER, size, full))
-        rate = unit.operator.description.serialise_bytes_per_s
+        rows.append((partition.operator.index, partition.index, task.host.index, holder, now, NEVER, size, full))
+        rate = partition.operator.description.serialise_bytes_per_s
         if rate is None:
-            self._ship(unit, checkpoint, incarnation, size, row)
+            self._ship(partition, checkpoint, incarnation, size, row)
         else:
             work = Work(
                 max(1, round(size * _NS / rate)),
                 task.host.ticket(),
-                lambda: self._ship(unit, checkpoint, incarnation, size, row),
-                unit,
+                lambda: self._ship(partition, checkpoint, incarnation, size, row),
+                partition,
             )
             task.put_in_front([work])
 
-    def _holder(self, unit: Unit, owner: Host) -> int:
+    def _holder(self, partition: Partition, owner: Host) -> int:
         """The planned holder, or where that is the owner or dead the last one; else control has to choose."""
         if self.description.store == "remote":
             return REMOTE
         cluster = self.world.cluster
-        planned = cluster.planned_holder[unit.number]
-        current = unit.checkpoint.holder if unit.checkpoint else planned
+        planned = cluster.planned_holder[partition.number]
+        current = partition.checkpoint.holder if partition.checkpoint else planned
         for candidate in (planned, current):
-            if candidate is not None and candidate != owner.index and cluster.believed_alive[candidate]:
+            if candidate is not None and candidate != owner.index and cluster.trusted[candidate]:
                 return candidate
-        return self.world.listener.holder(unit.number)
+        return self.world.listener.holder(partition.number)
 
-    def _ship(self, unit: Unit, checkpoint: Checkpoint, incarnation: int, size: int, row: int) -> None:
-        task, clock = unit.task, self.world.clock
+    def _ship(self, partition: Partition, checkpoint: Checkpoint, incarnation: int, size: int, row: int) -> None:
+        task, clock = partition.task, self.world.clock
         self.world.recorder.message(clock.now_ns(), "checkpoint", 1, size)
         arrive = self._at_remote if checkpoint.holder == REMOTE else self._stored
 
         def leaves(departure_ns: int) -> None:
-            transfer = _Transfer(unit, checkpoint, incarnation, task, departure_ns, size, row)
+            transfer = _Transfer(partition, checkpoint, incarnation, task, departure_ns, size, row)
             clock.at(departure_ns + self.world.plan.latency_ns, _rank(transfer), lambda _: arrive(transfer))
 
         ends = (task.index, HOST_RECEIVER + checkpoint.holder + 1)
@@ -133,40 +137,40 @@ class CheckpointCoordinator:
         clock.at(written, _rank(transfer), lambda _: self._stored(transfer))
 
     def _stored(self, transfer: _Transfer) -> None:
-        unit, checkpoint = transfer.unit, transfer.checkpoint
+        partition, checkpoint = transfer.partition, transfer.checkpoint
         if transfer.origin.died_by(transfer.departure_ns):
             return  # it never left the owner
-        if transfer.incarnation != unit.incarnation:
+        if transfer.incarnation != partition.incarnation:
             return  # of an incarnation that is over: it would trim what the new state does not contain
-        unit.saving = False
+        partition.saving = False
         if self._is_lost(checkpoint):
             return  # the holder died meanwhile: if it is back, then without what this one builds on
-        unit.checkpoint, unit.saved = checkpoint, True
+        partition.checkpoint, partition.saved = checkpoint, True
         rows = self.world.recorder.rows["checkpoints"]
         rows[transfer.row] = (*rows[transfer.row][:5], self.world.clock.now_ns(), *rows[transfer.row][6:])
-        self._trim_later(unit, checkpoint.count)
-        if unit.announced:
-            unit.announced = False
-            self.world.note_stored(unit)
+        self._trim_later(partition, checkpoint.count)
+        if partition.announced:
+            partition.announced = False
+            self.world.note_stored(partition)
             self.world.tell()
 
-    def _trim_later(self, unit: Unit, count: int) -> None:
+    def _trim_later(self, partition: Partition, count: int) -> None:
         """Tell every upstream task to forget what the stored checkpoint covers."""
         clock = self.world.clock
-        senders = [sender for sender in unit.senders if sender.kept.get(unit)]
+        senders = [sender for sender in partition.senders if sender.kept.get(partition)]
         if not senders:
             return
         self.world.recorder.message(clock.now_ns(), "trim", len({sender.task for sender in senders}), 0)
-        incarnation = unit.incarnation
-        rank = channel(MESSAGE, unit.task.index, unit.task.index)
-        clock.at(clock.now_ns() + self.world.plan.latency_ns, rank, lambda _: self._trim(unit, count, incarnation))
+        incarnation = partition.incarnation
+        rank = channel(MESSAGE, partition.task.index, partition.task.index)
+        clock.at(clock.now_ns() + self.world.plan.latency_ns, rank, lambda _: self._trim(partition, count, incarnation))
 
-    def _trim(self, unit: Unit, count: int, incarnation: int) -> None:
-        if incarnation == unit.incarnation:
-            self.trim_now(unit, count)
+    def _trim(self, partition: Partition, count: int, incarnation: int) -> None:
+        if incarnation == partition.incarnation:
+            self.trim_now(partition, count)
 
-    def trim_now(self, unit: Unit, count: int) -> None:
+    def trim_now(self, partition: Partition, count: int) -> None:
         """Upstream forgets what is among the first `count` applied tuples."""
-        for sender in unit.senders:
-            if sender.kept.get(unit):
-                sender.trim(unit, count)
+        for sender in partition.senders:
+            if sender.kept.get(partition):
+                sender.trim(partition, count)

@@ -16,9 +16,9 @@ from reference.outbox import Passing
 from sim.clock import ARRIVAL, TICKS, channel
 
 if TYPE_CHECKING:
+    from reference.partition import Checkpoint, Partition, Row
     from reference.source import Source
     from reference.task import Task
-    from reference.unit import Checkpoint, Row, Unit
     from reference.world import World
     from sim.operator_plan import Edge, OperatorPlan
 
@@ -26,56 +26,58 @@ if TYPE_CHECKING:
 class Watermarks:
     """Sends the watermarks of a run, and ends windows where they pass.
 
-    A task stands for the units that are live there. What a watermark promises holds for a unit that receives it, and
-    of a unit that is where it came from, if both were there when it was made: then all that the one had sent to the
-    other by then is in front of it, or in the checkpoint from which the receiver came back.
+    A task stands for the partitions that are live there. What a watermark promises holds for a partition that receives
+    it, and of a partition that is where it came from, if both were there when it was made: then all that the one had
+    sent to the other by then is in front of it, or in the checkpoint from which the receiver came back.
     """
 
     def __init__(self, world: World) -> None:
         self.world, self.clock = world, world.clock
         self.sent_ns: dict[Task, int] = {}
-        self.late: list[tuple[Unit, Row]] = []  # what came behind a watermark
-        for sender in world.all_units():
+        self.late: list[tuple[Partition, Row]] = []  # what came behind a watermark
+        for sender in world.all_partitions():
             for edge in sender.operator.edges:
                 if edge.down.timed:
                     for receiver in self._over(edge, sender):
                         receiver.time.of_sender[sender] = 0
         for source in world.sources:
-            if source.unit.operator.timed:
-                self._wait(source, source.unit.operator.watermark_ns)
+            if source.partition.operator.timed:
+                self._wait(source, source.partition.operator.watermark_ns)
 
-    def _over(self, edge: Edge, sender: Unit) -> list[Unit]:
-        receivers = self.world.units[edge.down.index]
+    def _over(self, edge: Edge, sender: Partition) -> list[Partition]:
+        receivers = self.world.partitions[edge.down.index]
         return [receivers[sender.index % len(receivers)]] if edge.partitioning == "forward" else receivers
 
-    def _units(self, task: Task) -> list[Unit]:
-        """The units there, and behind them further instances of key groups."""
+    def _partitions(self, task: Task) -> list[Partition]:
+        """The partitions there, and behind them further instances of key groups."""
         here = self.world.instances()
-        return [unit for unit in here if unit.task is task and not unit.retired]
+        return [partition for partition in here if partition.task is task and not partition.retired]
 
     # -- sending
 
     def _wait(self, source: Source, at_ns: int) -> None:
-        self.clock.at(at_ns, TICKS + source.unit.task.index, lambda _: self._tick(source, at_ns))
+        self.clock.at(at_ns, TICKS + source.partition.task.index, lambda _: self._tick(source, at_ns))
 
     def _tick(self, source: Source, now: int) -> None:
         """Everything that the sources there bear before now is sent, but for what waits, which holds event time back.
 
         A source that is down or paused says nothing.
         """
-        task = source.unit.task
-        if source.unit.live and not task.paused_until_ns:
-            here = [other for other in self.world.sources if other.unit.task is task and other.unit.live]
+        task = source.partition.task
+        if source.partition.live and not task.paused_until_ns:
+            here = [other for other in self.world.sources if other.partition.task is task and other.partition.live]
             self._rise(task, min(other.promise_ns(now) for other in here))
-        self._wait(source, now + source.unit.operator.watermark_ns)
+        self._wait(source, now + source.partition.operator.watermark_ns)
 
     def _receivers(self, task: Task) -> Iterator[Task]:
         """The tasks that get the watermarks of a task: all that it can send tuples to on the way to a window."""
         for edge in task.operator.edges:
             if edge.down.timed:
-                units = [unit for sender in self._units(task) for unit in self._over(edge, sender)]
+                partitions = [partition for sender in self._partitions(task) for partition in self._over(edge, sender)]
                 everywhere = [other for other in self.world.tasks if other.operator is edge.down]
-                goals = {unit.task for unit in units} if edge.partitioning == "forward" else set(everywhere)
+                goals = (
+                    {partition.task for partition in partitions} if edge.partitioning == "forward" else set(everywhere)
+                )
                 yield from [goal for goal in everywhere if goal in goals and goal.alive]
 
     def _rise(self, origin: Task, event_ns: int) -> None:
@@ -100,95 +102,97 @@ class Watermarks:
     # -- at its turn
 
     def turn(self, mark: Mark, task: Task) -> None:
-        """Event time rises at the units there; what it passes ends."""
-        units = [unit for unit in self._units(task) if unit.live]
-        for unit in units:
-            self._hear(unit, mark)
+        """Event time rises at the partitions there; what it passes ends."""
+        partitions = [partition for partition in self._partitions(task) if partition.live]
+        for partition in partitions:
+            self._hear(partition, mark)
         windows = task.operator.windows
         if windows is not None and task.operator.joins is None:
-            self._end_windows(task, units)
-            self._rise(task, min((windows.held_ns(unit.time.event_ns) for unit in units), default=0))
+            self._end_windows(task, partitions)
+            self._rise(task, min((windows.held_ns(partition.time.event_ns) for partition in partitions), default=0))
             return
         if windows is not None:
-            for unit in units:
-                sides = unit.time.sides
-                unit.time.sides = {at: sides[at] for at in sides if windows.end_ns(at[0]) > unit.time.event_ns}
-        self._rise(task, min((unit.time.event_ns for unit in units), default=0))
+            for partition in partitions:
+                sides = partition.time.sides
+                partition.time.sides = {
+                    at: sides[at] for at in sides if windows.end_ns(at[0]) > partition.time.event_ns
+                }
+        self._rise(task, min((partition.time.event_ns for partition in partitions), default=0))
 
-    def _hear(self, unit: Unit, mark: Mark) -> None:
-        """The event time of a unit is the least of what came from all units that send to it."""
-        time = unit.time
-        if mark.number >= unit.assigned_at and mark.begun > unit.freed_at and self._is_meant(unit, mark):
+    def _hear(self, partition: Partition, mark: Mark) -> None:
+        """The event time of a partition is the least of what came from all partitions that send to it."""
+        time = partition.time
+        if mark.number >= partition.assigned_at and mark.begun > partition.freed_at and self._is_meant(partition, mark):
             for sender, event_ns in time.of_sender.items():
                 if any(self._speaks(instance, mark) for instance in self.world.instances_of(sender)):
                     time.of_sender[sender] = max(event_ns, mark.event_ns)
             time.event_ns = max(time.event_ns, min(time.of_sender.values()))
 
-    def _is_meant(self, unit: Unit, mark: Mark) -> bool:
-        """Whether the task that the mark is from has sent the unit its tuples ever since the mark was made.
+    def _is_meant(self, partition: Partition, mark: Mark) -> bool:
+        """Whether the task that the mark is from has sent the partition its tuples ever since the mark was made.
 
         What a rule keeps aside was sent before the mark, and is not applied.
         """
-        group, origin = unit.group, mark.origin.index
-        if any(of in (None, unit.number) and task in (None, origin) for of, task in unit.task.rules):
+        group, origin = partition.group, mark.origin.index
+        if any(of in (None, partition.number) and task in (None, origin) for of, task in partition.task.rules):
             return False
         if origin in group.routes:
-            return unit in group.routes[origin] and mark.number >= group.routed_at[origin]
-        return group.owner is unit and mark.number >= unit.owned_at
+            return partition in group.routes[origin] and mark.number >= group.routed_at[origin]
+        return group.owner is partition and mark.number >= partition.owned_at
 
-    def _speaks(self, sender: Unit, mark: Mark) -> bool:
+    def _speaks(self, sender: Partition, mark: Mark) -> bool:
         """Whether the mark comes from where the instance is, and was made since it has sent all that it kept."""
         return sender.task is mark.origin and sender.live and not sender.muted and mark.number >= sender.live_at
 
-    def _end_windows(self, task: Task, units: list[Unit]) -> None:
+    def _end_windows(self, task: Task, partitions: list[Partition]) -> None:
         """By window, key group, and first tuple of a key."""
         operator, windows = task.operator, task.operator.windows
         assert windows is not None
 
-        def over(unit: Unit) -> list[int]:
-            return [window for window in unit.time.windows if windows.end_ns(window) <= unit.time.event_ns]
+        def over(partition: Partition) -> list[int]:
+            return [window for window in partition.time.windows if windows.end_ns(window) <= partition.time.event_ns]
 
-        for window in sorted({window for unit in units for window in over(unit)}):
-            for unit in units:
-                if window in over(unit):
-                    for key, newest_ns in unit.time.windows.pop(window).items():
-                        for child, child_key in operator.results(unit.index, key, window):
-                            self.world.emit(unit, child, newest_ns, child_key)
+        for window in sorted({window for partition in partitions for window in over(partition)}):
+            for partition in partitions:
+                if window in over(partition):
+                    for key, newest_ns in partition.time.windows.pop(window).items():
+                        for child, child_key in operator.results(partition.index, key, window):
+                            self.world.emit(partition, child, newest_ns, child_key)
 
-    def join(self, unit: Unit, row: Row, origin: OperatorPlan) -> None:
+    def join(self, partition: Partition, row: Row, origin: OperatorPlan) -> None:
         """The tuple meets those of the other input that are in its window already, in the order in which they came."""
-        operator, windows, time = unit.operator, unit.operator.windows, unit.time
+        operator, windows, time = partition.operator, partition.operator.windows, partition.time
         assert windows is not None
         window, side = windows.last(row.birth_ns), int(origin.index != operator.joins)
-        self._note_late(unit, row)
+        self._note_late(partition, row)
         if windows.end_ns(window) <= time.event_ns:
             return
         for other in time.sides.get((window, row.key, 1 - side), ()):
             for child, key in operator.pairs(row.id, other.id, row.key):
-                self.world.emit(unit, child, max(row.birth_ns, other.birth_ns), key)
+                self.world.emit(partition, child, max(row.birth_ns, other.birth_ns), key)
         time.sides.setdefault((window, row.key, side), []).append(row)
 
-    def enter(self, unit: Unit, row: Row) -> None:
+    def enter(self, partition: Partition, row: Row) -> None:
         """The tuple is in all windows around its event time; of each key a window knows the newest."""
-        windows, time = unit.operator.windows, unit.time
+        windows, time = partition.operator.windows, partition.time
         assert windows is not None
-        self._note_late(unit, row)
+        self._note_late(partition, row)
         first = max(windows.first(row.birth_ns), windows.first(time.event_ns))  # the first that has not ended
         for window in range(first, windows.last(row.birth_ns) + 1):
             newest = time.windows.setdefault(window, {})
             newest[row.key] = max(newest.get(row.key, 0), row.birth_ns)
 
-    def _note_late(self, unit: Unit, row: Row) -> None:
-        if row.birth_ns < unit.time.event_ns:
+    def _note_late(self, partition: Partition, row: Row) -> None:
+        if row.birth_ns < partition.time.event_ns:
             assert self.world.plan.may_fail, "a tuple came behind its watermark"
-            self.late.append((unit, row))
+            self.late.append((partition, row))
 
     # -- after a crash
 
-    def restore(self, unit: Unit, checkpoint: Checkpoint | None) -> None:
+    def restore(self, partition: Partition, checkpoint: Checkpoint | None) -> None:
         """Event time as in the stored checkpoint, or from the beginning."""
-        saved, windows = checkpoint.time if checkpoint else None, unit.operator.windows
-        time = unit.time = unit.time.restored(saved, self.world.plan.replays)
+        saved, windows = checkpoint.time if checkpoint else None, partition.operator.windows
+        time = partition.time = partition.time.restored(saved, self.world.plan.replays)
         if windows is not None:
             passed = time.event_ns
             time.windows = {n: newest for n, newest in time.windows.items() if windows.end_ns(n) > passed}

@@ -1,8 +1,8 @@
 """The books at the end of a run: was every tuple that the sources emitted applied and delivered once?
 
-The expected inputs of every unit follow from the sources' tuples by the same pure functions that the run uses
+The expected inputs of every partition follow from the sources' tuples by the same pure functions that the run uses
 (ids, selectivity, routing). A tuple that is not in the final state but still queued, held, in service, on a
-wire to a live task, or kept for a unit that is being recovered is neither lost nor expected yet; nor is
+wire to a live task, or kept for a partition that is being recovered is neither lost nor expected yet; nor is
 anything that would follow from it. Operators downstream of a window are not in the books: what these emit follows from
 watermarks as well. A timer is a source: what it emitted is known by its number.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from reference.unit import Unit, Visit
+from reference.partition import Partition, Visit
 from sim.draws import source_id
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Account:
-    """The books of one operator; a tuple is (index of the unit, tuple id)."""
+    """The books of one operator; a tuple is (index of the partition, tuple id)."""
 
     expected: int = 0
     lost: set[tuple[int, int]] = field(default_factory=set)
@@ -41,27 +41,27 @@ def ledger(world: World) -> list[tuple[int, int, int, int]]:
 def accounts(world: World) -> dict[int, Account]:
     """The account of each operator but the sources, by its index."""
     coming = _coming(world)
-    final = {unit: _final_ids(unit) for unit in _owners(world)}
+    final = {partition: _final_ids(partition) for partition in _owners(world)}
     books = {plan.index: Account() for plan in world.plan.operators if not plan.is_source and plan.reckoned}
     for begin in _begun(world):
         todo = _receivers(world, *begin)
         while todo:
-            unit, tuple_id, key = todo.pop()
-            if not unit.operator.reckoned:
+            partition, tuple_id, key = todo.pop()
+            if not partition.operator.reckoned:
                 continue
-            there = tuple_id in final[unit]
-            if not there and tuple_id in coming[unit]:
+            there = tuple_id in final[partition]
+            if not there and tuple_id in coming[partition]:
                 continue
-            operator = unit.operator
+            operator = partition.operator
             account = books[operator.index]
             account.expected += 1
             if not there:
-                account.lost.add((unit.index, tuple_id))
-            for child, child_key in _made(unit.operator, tuple_id, key):
-                todo += _receivers(world, unit, child, child_key)
-    for unit, ids in final.items():
-        if unit.operator.index in books:
-            books[unit.operator.index].duplicated += ids.total() - len(ids)
+                account.lost.add((partition.index, tuple_id))
+            for child, child_key in _made(partition.operator, tuple_id, key):
+                todo += _receivers(world, partition, child, child_key)
+    for partition, ids in final.items():
+        if partition.operator.index in books:
+            books[partition.operator.index].duplicated += ids.total() - len(ids)
     return books
 
 
@@ -70,71 +70,81 @@ def _made(operator: OperatorPlan, tuple_id: int, key: int) -> list[tuple[int, in
     return operator.outputs(tuple_id, key) if operator.edges and operator.windows is None else []
 
 
-def _begun(world: World) -> Iterator[tuple[Unit, int, int]]:
-    """(unit, id, key) of all that sources and timers emitted."""
+def _begun(world: World) -> Iterator[tuple[Partition, int, int]]:
+    """(partition, id, key) of all that sources and timers emitted."""
     for source in world.sources:
         for sequence in range(source.emitted):
-            yield source.unit, source_id(source.code, sequence), source.keys[sequence]
-    for unit in world.all_units():
-        for number in range(1, unit.time.ticks + 1):
-            yield unit, *unit.operator.tick(unit.index, number)
+            yield source.partition, source_id(source.code, sequence), source.keys[sequence]
+    for partition in world.all_partitions():
+        for number in range(1, partition.time.ticks + 1):
+            yield partition, *partition.operator.tick(partition.index, number)
 
 
-def _receivers(world: World, unit: Unit, tuple_id: int, key: int) -> list[tuple[Unit, int, int]]:
-    """(unit, id, key) of all that an output is sent to."""
+def _receivers(world: World, partition: Partition, tuple_id: int, key: int) -> list[tuple[Partition, int, int]]:
+    """(partition, id, key) of all that an output is sent to."""
     return [
-        (world.units[edge.down.index][target].owner, edge.id_for(tuple_id, target), key)
-        for edge in unit.operator.edges
-        for target in edge.targets(tuple_id, key, unit.index)
+        (world.partitions[edge.down.index][target].owner, edge.id_for(tuple_id, target), key)
+        for edge in partition.operator.edges
+        for target in edge.targets(tuple_id, key, partition.index)
     ]
 
 
-def _owners(world: World) -> list[Unit]:
-    """Of each group the instance that counts."""
-    return [unit.owner for unit in world.all_units()]
+def _owners(world: World) -> list[Partition]:
+    """Return the instance that owns each group."""
+    return [partition.owner for partition in world.all_partitions()]
 
 
-def _final_ids(unit: Unit) -> Counter[int]:
-    """Ids in the state, or in the checkpoint from which a unit that is down will come back."""
-    if unit.live or unit.operator.is_sink:
-        return Counter(unit.applied)
-    checkpoint = unit.checkpoint
+def _final_ids(partition: Partition) -> Counter[int]:
+    """Ids in the state, or in the checkpoint from which a partition that is down will come back."""
+    if partition.live or partition.operator.is_sink:
+        return Counter(partition.applied)
+    checkpoint = partition.checkpoint
     return Counter(checkpoint.applied[: checkpoint.count] if checkpoint else ())
 
 
-def _coming(world: World) -> defaultdict[Unit, set[int]]:
-    """Ids that are on their way to a unit, or will be sent to it again."""
-    coming: defaultdict[Unit, set[int]] = defaultdict(set)
+def _coming(world: World) -> defaultdict[Partition, set[int]]:
+    """Ids that are on their way to a partition, or will be sent to it again."""
+    coming: defaultdict[Partition, set[int]] = defaultdict(set)
     for visit, task in world.wire.items():
         if task.alive:
-            coming[visit.unit].add(visit.row.id)
+            coming[visit.partition].add(visit.row.id)
     for task in world.tasks:
         for item in (*task.front, *task.queue, *task.serving, *task.back, *task.side):
             if isinstance(item, Visit):
-                coming[item.unit].add(item.row.id)
+                coming[item.partition].add(item.row.id)
         for output in task.outbox.unsent:
             coming[output.receiver].add(output.row.id)
-    for unit in _owners(world):
-        coming[unit].update(visit.row.id for visit in unit.held)
-        if not unit.live:
-            _will_be_replayed(world, unit, coming)
-    for unit in world.instances():
-        if unit.group.owner is not unit and not unit.retired:  # what a group has on its way to its next place
-            coming[unit.group.owner].update(coming[unit], (visit.row.id for visit in unit.held))
-            coming[unit.group.owner].update(unit.applied if unit.live or unit.operator.is_sink else ())
+    for partition in _owners(world):
+        coming[partition].update(visit.row.id for visit in partition.held)
+        if not partition.live:
+            _will_be_replayed(world, partition, coming)
+    for partition in world.instances():
+        if partition.group.owner is not partition and not partition.retired:  # under way to its next place
+            coming[partition.group.owner].update(coming[partition], (visit.row.id for visit in partition.held))
+            coming[partition.group.owner].update(
+                partition.applied if partition.live or partition.operator.is_sink else ()
+            )
     return coming
 
 
-def _will_be_replayed(world: World, unit: Unit, coming: defaultdict[Unit, set[int]]) -> None:
-    """What a unit that is down will be sent once more, and what it will send once more itself."""
+def _will_be_replayed(world: World, partition: Partition, coming: defaultdict[Partition, set[int]]) -> None:
+    """What a partition that is down will be sent once more, and what it will send once more itself."""
     if not world.plan.replays:
         return
-    for sender in unit.senders:
-        coming[unit].update(row.id for row in sender.kept.get(unit, ()))
-    kept = unit.kept.items() if unit.operator.is_source else unit.checkpoint.kept if unit.checkpoint else ()
+    for sender in partition.senders:
+        coming[partition].update(row.id for row in sender.kept.get(partition, ()))
+    kept = (
+        partition.kept.items()
+        if partition.operator.is_source
+        else partition.checkpoint.kept
+        if partition.checkpoint
+        else ()
+    )
     for receiver, rows in kept:
-        heir = receiver.group.owner if receiver.retired else receiver
-        coming[heir].update(row.id for row in rows)
-    for number in range(unit.checkpoint.time.ticks if unit.checkpoint else 0, unit.time.ticks):
-        for receiver, tuple_id, _ in _receivers(world, unit, *unit.operator.tick(unit.index, number + 1)):
+        successor = receiver.group.owner if receiver.retired else receiver
+        coming[successor].update(row.id for row in rows)
+    for number in range(partition.checkpoint.time.ticks if partition.checkpoint else 0, partition.time.ticks):
+        for receiver, tuple_id, _ in _receivers(
+            world, partition, *partition.operator.tick(partition.index, number + 1)
+        ):
             coming[receiver].add(tuple_id)

@@ -1,4 +1,4 @@
-"""A watermark as an item on its way and in a queue, and how far event time has come at a unit."""
+"""A watermark as an item on its way and in a queue, and how far event time has come at a partition."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from reference.partition import Partition, Row
     from reference.task import Task
-    from reference.unit import Row, Unit
 
 
 class Mark:
@@ -25,10 +25,10 @@ class Mark:
 
 @dataclass
 class EventTime:
-    """What a unit knows of event time, which is a part of its checkpoints."""
+    """What a partition knows of event time, which is a part of its checkpoints."""
 
     ticks: int = 0  # instants of its timer whose outputs were made
-    of_sender: dict[Unit, int] = field(default_factory=dict)  # all before was applied of what comes from the unit
+    of_sender: dict[Partition, int] = field(default_factory=dict)  # all that it sent before was applied
     event_ns: int = 0  # the least of these
     windows: dict[int, dict[int, int]] = field(default_factory=dict)  # not ended -> key -> newest event time
     sides: dict[tuple[int, int, int], list[Row]] = field(default_factory=dict)  # (window, key, input) -> to be joined

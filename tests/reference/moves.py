@@ -8,8 +8,8 @@ from typing import Any
 
 from models.records.tables import NEVER
 from reference.event_time import Watermarks
+from reference.partition import Partition
 from reference.task import Task
-from reference.unit import Unit
 
 
 class Moves:
@@ -18,20 +18,20 @@ class Moves:
     plan: Any
     tasks: list[Task]
     watermarks: Watermarks
-    _numbered: list[Unit]
+    _numbered: list[Partition]
     _sendings: int
 
-    def add_instance(self, instance: int, unit: int, task: int) -> None:
-        """One more instance of the unit's group: not live, without a state."""
-        group = self._numbered[unit].group
-        made = Unit(group.operator, group.index, instance, self.tasks[task])
+    def add_instance(self, instance: int, partition: int, task: int) -> None:
+        """One more instance of the partition's group: not live, without a state."""
+        group = self._numbered[partition].group
+        made = Partition(group.operator, group.index, instance, self.tasks[task])
         made.live, made.group = False, group
         made.time.of_sender = dict.fromkeys(group.time.of_sender, 0)
         self._numbered.append(made)
 
-    def route(self, sender: int, unit: int, targets: Sequence[int]) -> None:
+    def route(self, sender: int, partition: int, targets: Sequence[int]) -> None:
         """Outputs of this task for the group go to these instances, or to its owner."""
-        group = self._numbered[unit].group
+        group = self._numbered[partition].group
         group.routes.pop(sender, None)
         if targets:
             group.routes[sender] = tuple(self._numbered[target] for target in targets)
@@ -49,9 +49,9 @@ class Moves:
         for row in list(keeper.kept.get(self._numbered[receiver], ())):
             keeper.keep(self._numbered[other], row)
 
-    def adopt(self, instance: int, unit: int) -> None:
-        """The stored checkpoint of the unit is that of a new instance, too, and its state."""
-        new, old = self._numbered[instance], self._numbered[unit]
+    def adopt(self, instance: int, partition: int) -> None:
+        """The stored checkpoint of the partition is that of a new instance, too, and its state."""
+        new, old = self._numbered[instance], self._numbered[partition]
         source = old.checkpoint or new.checkpoint
         if source:
             new.checkpoint = new.checkpoint or old.checkpoint  # unless the old one has handed down its state already
@@ -61,9 +61,9 @@ class Moves:
             self.watermarks.restore(new, source)
             new.install(source)
 
-    def hand_down(self, instance: int, heir: int) -> bool:
+    def hand_down(self, instance: int, successor: int) -> bool:
         """The state of an instance becomes the stored checkpoint of another one, held by its host."""
-        old, new = self._numbered[instance], self._numbered[heir]
+        old, new = self._numbered[instance], self._numbered[successor]
         if not old.live or new.saved:
             return False
         host = old.task.host
@@ -71,36 +71,36 @@ class Moves:
         new.checkpoint = replace(taken, key_since=dict(old.key_since), births_ns=list(old.births_ns))
         return True
 
-    def freeze(self, unit: int, frozen: bool) -> None:
-        """No checkpoint of the unit is taken or stored, as if one were always under way."""
-        one = self._numbered[unit]
+    def freeze(self, partition: int, frozen: bool) -> None:
+        """No checkpoint of the partition is taken or stored, as if one were always under way."""
+        one = self._numbered[partition]
         one.incarnation += frozen and one.saving
         one.saving = frozen
 
-    def plan_holder(self, unit: int, host: int) -> None:
+    def plan_holder(self, partition: int, host: int) -> None:
         """The cluster is asked each time."""
-        assert self._numbered[unit].number == unit
+        assert self._numbered[partition].number == partition
 
-    def announce(self, unit: int) -> None:
-        """The listener is told when the next checkpoint of the unit is stored."""
-        self._numbered[unit].announced = True
+    def announce(self, partition: int) -> None:
+        """The listener is told when the next checkpoint of the partition is stored."""
+        self._numbered[partition].announced = True
 
-    def measure(self, unit: int, from_ns: int) -> None:
-        """Time the tuples that arrive at the unit from an instant on."""
-        one = self._numbered[unit]
+    def measure(self, partition: int, from_ns: int) -> None:
+        """Time the tuples that arrive at the partition from an instant on."""
+        one = self._numbered[partition]
         one.measured_from, one.until_calm, one.longest = from_ns, False, NEVER
 
-    def measure_until_calm(self, unit: int) -> None:
+    def measure_until_calm(self, partition: int) -> None:
         """Up to the first that is served as it arrives."""
-        self._numbered[unit].until_calm = True
+        self._numbered[partition].until_calm = True
 
-    def longest_ns(self, unit: int) -> int:
+    def longest_ns(self, partition: int) -> int:
         """The longest of these times, or NEVER."""
-        return self._numbered[unit].longest
+        return self._numbered[partition].longest
 
-    def retire(self, unit: int) -> None:
+    def retire(self, partition: int) -> None:
         """The instance is not live, keeps nothing, and nothing is kept for it."""
-        old = self._numbered[unit]
+        old = self._numbered[partition]
         old.live = old.saving = old.announced = False
         old.retired = True
         for visit in old.held:
@@ -113,5 +113,5 @@ class Moves:
         if not old.operator.is_source:
             old.kept.clear()
         for sender in old.senders:
-            if old in sender.kept and sender.live:  # one that is down has to send it to the heir
+            if old in sender.kept and sender.live:  # one that is down has to send it to the successor
                 sender.kept[old].clear()

@@ -9,8 +9,8 @@ from sim.clock import CREDIT, channel
 
 if TYPE_CHECKING:
     from reference.mark import Mark
+    from reference.partition import Message, Partition, Row
     from reference.task import Task
-    from reference.unit import Message, Row, Unit
     from reference.world import World
 
 
@@ -24,8 +24,8 @@ class Passing(NamedTuple):
 class Output(NamedTuple):
     """An output on its way out of its task. It counts as kept since the end of the service that made it."""
 
-    sender: Unit
-    receiver: Unit
+    sender: Partition
+    receiver: Partition
     row: Row
 
 
@@ -147,8 +147,8 @@ class Outbox:
             self._send_head()
         self._go_on()
 
-    def forget(self, sender: Unit, receiver: Unit) -> None:
-        """A replay takes along what waits here from one unit for another."""
+    def forget(self, sender: Partition, receiver: Partition) -> None:
+        """A replay takes along what waits here from one partition for another."""
         left = deque(item for item in self.items if not (isinstance(item, Output) and item[:2] == (sender, receiver)))
         if len(left) == len(self.items):
             return

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reference.mark import Mark
-from reference.unit import Visit
+from reference.partition import Visit
 from sim.clock import SERVICE
 from sim.pace import FAR_NS, FULL, PARTS
 

@@ -9,16 +9,16 @@ from sim.clock import SERVICE
 from sim.draws import code_of, source_id
 
 if TYPE_CHECKING:
-    from reference.unit import Unit
+    from reference.partition import Partition
     from reference.world import World
 
 
 class Source:
     """Tuples drawn ahead of the run; the log they come from survives a crash of the task's host."""
 
-    def __init__(self, world: World, unit: Unit, births_ns: list[int], keys: list[int]) -> None:
-        self.world, self.unit, self.births_ns, self.keys = world, unit, births_ns, keys
-        self.code = code_of("source", unit.operator.name, unit.index)
+    def __init__(self, world: World, partition: Partition, births_ns: list[int], keys: list[int]) -> None:
+        self.world, self.partition, self.births_ns, self.keys = world, partition, births_ns, keys
+        self.code = code_of("source", partition.operator.name, partition.index)
         self.born = 0  # births whose instant has come
         self.emitted = 0
         self._wait_for(0)
@@ -29,13 +29,13 @@ class Source:
 
     def _wait_for(self, index: int) -> None:
         if index < len(self.births_ns):
-            self.world.clock.at(self.births_ns[index], SERVICE + self.unit.task.index, lambda _: self._born(index))
+            self.world.clock.at(self.births_ns[index], SERVICE + self.partition.task.index, lambda _: self._born(index))
 
     def _born(self, index: int) -> None:
         """All tuples of one instant."""
         upto = bisect_right(self.births_ns, self.births_ns[index], lo=index)
         self.born = upto
-        if self.unit.live:
+        if self.partition.live:
             self._emit(upto)
         self._wait_for(upto)
 
@@ -53,17 +53,17 @@ class Source:
 
     def waiting_since(self) -> int | None:
         """When the first tuple that could be emitted now was born, or None without one."""
-        return self.births_ns[self.emitted] if self.unit.live and self.emitted < self.born else None
+        return self.births_ns[self.emitted] if self.partition.live and self.emitted < self.born else None
 
     def emit_one(self) -> None:
         """Emit the first tuple that waits."""
-        task, now, index = self.unit.task, self.world.clock.now_ns(), self.emitted
+        task, now, index = self.partition.task, self.world.clock.now_ns(), self.emitted
         birth = self.births_ns[index]
         self.emitted += 1
         self.world.recorder.visit(task, birth, now, now)
-        self.world.emit(self.unit, source_id(self.code, index), birth, self.keys[index])
+        self.world.emit(self.partition, source_id(self.code, index), birth, self.keys[index])
 
     def _emit(self, upto: int) -> None:
         """Emit in order, as long as nothing is left to send and the task is not paused."""
-        while self.emitted < upto and not self.unit.task.outbox and not self.unit.task.paused_until_ns:
+        while self.emitted < upto and not self.partition.task.outbox and not self.partition.task.paused_until_ns:
             self.emit_one()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reference.mark import Mark
 from reference.outbox import Outbox, Places
-from reference.unit import Bundle, Message, Unit, Visit
+from reference.partition import Bundle, Message, Partition, Visit
 from sim.clock import SERVICE
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 class Work:
     """Time that a task spends on something else than a tuple: writing a snapshot, installing a state."""
 
-    __slots__ = ("done", "ns", "ticket", "unit")
+    __slots__ = ("done", "ns", "partition", "ticket")
 
-    def __init__(self, ns: int, ticket: int, done: Callable[[], None], unit: Unit | None = None) -> None:
+    def __init__(self, ns: int, ticket: int, done: Callable[[], None], partition: Partition | None = None) -> None:
         self.ns, self.ticket, self.done = ns, ticket, done
-        self.unit = unit  # whose snapshot is written
+        self.partition = partition  # whose snapshot is written
 
 
 class Cores:
@@ -71,7 +71,7 @@ class Task:
         self.serving: dict[Visit | Work | Message | Mark, tuple[int, int]] = {}
         self.paused_until_ns = 0  # 0: not paused, NEVER: without an end
         self.in_hand: list[Message] = []  # their turn has come, and the listener is being told
-        self.rules: list[tuple[int | None, int | None]] = []  # (unit, task of origin) whose tuples are held
+        self.rules: list[tuple[int | None, int | None]] = []  # (partition, task of origin) whose tuples are held
         self.side: list[Visit] = []  # what these rules hold
         self.barriers: list[Message] = []  # those that wait for their twins on other channels
         self.back: list[Visit | Message | Mark | Bundle] = []  # what has come behind them
@@ -176,7 +176,8 @@ class Task:
     def holds(self, visit: Visit) -> bool:
         """Whether a rule holds the tuple."""
         return any(
-            unit in (None, visit.unit.number) and origin in (None, visit.origin.index) for unit, origin in self.rules
+            partition in (None, visit.partition.number) and origin in (None, visit.origin.index)
+            for partition, origin in self.rules
         )
 
     def put_in_front(self, items: list[Visit] | list[Work]) -> None:
@@ -212,13 +213,13 @@ class Task:
                 self._serve(item, item.ns, now)
             else:
                 self._take_in_hand(item)
-        elif item.unit.retired:
+        elif item.partition.retired:
             self.world.drop(item, self, "moved")
         elif self.holds(item):
             self.side.append(item)
-        elif not item.unit.live:
-            item.unit.held.append(item)
-        elif self.world.drops_duplicates and item.row.id in item.unit.position:
+        elif not item.partition.live:
+            item.partition.held.append(item)
+        elif self.world.drops_duplicates and item.row.id in item.partition.position:
             cost = self.world.plan.duplicate_ns
             if cost and self.operator.service_ns is not None:
                 item.start_ns, item.refused = now, True
@@ -271,9 +272,9 @@ class Task:
 
     def _count(self, item: Visit | Work | Message | Mark, ns: int) -> None:
         """Whose work it was."""
-        if isinstance(item, (Visit, Work)) and item.unit is not None:
-            item.unit.cpu_ns += ns
-            item.unit.served += isinstance(item, Visit)
+        if isinstance(item, (Visit, Work)) and item.partition is not None:
+            item.partition.cpu_ns += ns
+            item.partition.served += isinstance(item, Visit)
 
     def _let_marks_pass(self) -> None:
         """A watermark passes when all services that began before it, on other threads too, have ended."""
@@ -283,27 +284,27 @@ class Task:
 
     def _complete(self, visit: Visit, now: int) -> None:
         """Effect and output of a tuple, at the end of its service."""
-        unit, row = visit.unit, visit.row
-        if unit.retired:
+        partition, row = visit.partition, visit.row
+        if partition.retired:
             self.world.drop(visit, self, "moved")
             return
-        if visit.refused or (self.world.drops_duplicates and row.id in unit.position):
+        if visit.refused or (self.world.drops_duplicates and row.id in partition.position):
             self.world.drop(visit, self, "duplicate")  # or a twin on another thread was first
             return
         self.world.recorder.visit(self, visit.arrival_ns, visit.start_ns, now)
-        unit.measure(visit, now)
-        unit.apply(row)
+        partition.measure(visit, now)
+        partition.apply(row)
         if self.operator.is_sink:
             self.world.recorder.delivery(self.operator.index, row.birth_ns, now)
         if self.operator.joins is not None:
-            self.world.watermarks.join(unit, row, visit.origin.operator)
+            self.world.watermarks.join(partition, row, visit.origin.operator)
         elif self.operator.windows is not None:
-            self.world.watermarks.enter(unit, row)
+            self.world.watermarks.enter(partition, row)
         elif self.operator.edges:
             for child, key in self.operator.outputs(row.id, row.key):
-                self.world.emit(unit, child, row.birth_ns, key)
+                self.world.emit(partition, child, row.birth_ns, key)
         if visit.replayed:
-            self.world.one_replayed(unit, self)
+            self.world.one_replayed(partition, self)
 
     def crash(self, now_ns: int) -> list[Visit]:
         """The host died; returns the tuples that are gone with it."""

@@ -1,4 +1,4 @@
-"""The plain data plane: hosts, tasks, units, and the channels between tasks."""
+"""The plain data plane: hosts, tasks, partitions, and the channels between tasks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from reference.host import FairLink, Host, Link
 from reference.ledger import ledger
 from reference.moves import Moves
 from reference.outbox import Output
+from reference.partition import Bundle, Partition, Row, Visit
 from reference.processor import Processor
 from reference.recorder import Recorder
 from reference.source import Source
 from reference.task import Task, Work
-from reference.unit import Bundle, Row, Unit, Visit
 from sim.arrivals import births
 from sim.clock import ARRIVAL, MESSAGE, TIMERS, Clock, channel
 from sim.control.cluster import Cluster, RunPlan
@@ -32,7 +32,7 @@ from sim.pace import FULL, pace_of
 class World(Actions, Moves):
     """Everything that lives in one replication, and the sending of tuples; a `sim.data_plane.DataPlane`.
 
-    Routing is by unit: `unit.task` is where its tuples are sent. One FIFO channel joins each pair of tasks;
+    Routing is by partition: `partition.task` is where its tuples are sent. One FIFO channel joins each pair of tasks;
     tuples between hosts hold the sender's link for their bytes, tuples inside a host arrive at once. `wire`
     holds every tuple that is under way, with the task it goes to, in the order of sending.
 
@@ -57,11 +57,13 @@ class World(Actions, Moves):
         self.tasks: list[Task] = []
         for task in range(len(cluster.task_host)):
             self.add_task(task)
-        self.units: list[list[Unit]] = [[] for _ in plan.operators]
-        for number, (operator, index) in enumerate(zip(cluster.unit_operator, cluster.unit_index, strict=True)):
-            made = Unit(plan.operators[operator], index, number, self.tasks[cluster.unit_task[number]])
-            self.units[operator].append(made)
-        self._numbered = list(self.all_units())
+        self.partitions: list[list[Partition]] = [[] for _ in plan.operators]
+        for number, (operator, index) in enumerate(
+            zip(cluster.partition_operator, cluster.partition_index, strict=True)
+        ):
+            made = Partition(plan.operators[operator], index, number, self.tasks[cluster.partition_task[number]])
+            self.partitions[operator].append(made)
+        self._numbered = list(self.all_partitions())
         self._planned = len(self._numbered)
         self.wire: dict[Visit, Task] = {}
         self._sendings = 0
@@ -69,28 +71,28 @@ class World(Actions, Moves):
         self._watched: frozenset[int] = frozenset()
         self.sources = [source for each in plan.operators if each.is_source for source in self._sources(each.index)]
         self.watermarks = Watermarks(self)
-        for unit in self._numbered:
-            if unit.operator.timer_ns:
-                self._wait_for_timer(unit, 1)
+        for partition in self._numbered:
+            if partition.operator.timer_ns:
+                self._wait_for_timer(partition, 1)
 
     def _sources(self, operator: int) -> Iterator[Source]:
         plan, name = self.plan, self.plan.operators[operator].name
-        for unit in self.units[operator]:
-            times, keys = births(plan.scenario, name, unit.index, plan.replication, plan.inputs.rates.get(name))
-            yield Source(self, unit, times.tolist(), keys.tolist())
+        for partition in self.partitions[operator]:
+            times, keys = births(plan.scenario, name, partition.index, plan.replication, plan.inputs.rates.get(name))
+            yield Source(self, partition, times.tolist(), keys.tolist())
 
-    def all_units(self) -> Iterator[Unit]:
-        """Every unit, by operator and index."""
-        for units in self.units:
-            yield from units
+    def all_partitions(self) -> Iterator[Partition]:
+        """Every partition, by operator and index."""
+        for partitions in self.partitions:
+            yield from partitions
 
-    def instances(self) -> list[Unit]:
-        """Every unit, with the further instances of key groups."""
+    def instances(self) -> list[Partition]:
+        """Every partition, with the further instances of key groups."""
         return self._numbered
 
-    def instances_of(self, group: Unit) -> list[Unit]:
+    def instances_of(self, group: Partition) -> list[Partition]:
         """The instances of a key group."""
-        return [group, *(unit for unit in self._numbered[self._planned :] if unit.group is group)]
+        return [group, *(partition for partition in self._numbered[self._planned :] if partition.group is group)]
 
     # -- time
 
@@ -98,7 +100,7 @@ class World(Actions, Moves):
         """False: all steps of tuples are events of the clock."""
         return False
 
-    # -- tasks and units
+    # -- tasks and partitions
 
     def add_task(self, task: int) -> None:
         """A new task of an operator on a host."""
@@ -111,9 +113,9 @@ class World(Actions, Moves):
         """End the host's tasks, and forget what they and the host had."""
         dead, now = self.hosts[host], self.clock.now_ns()
         tasks = dead.crash()
-        lost = [unit for unit in self._numbered if unit.task in tasks]
-        for unit in lost:
-            unit.books_open = False
+        lost = [partition for partition in self._numbered if partition.task in tasks]
+        for partition in lost:
+            partition.books_open = False
         for task in tasks:
             for visit in task.crash(now):
                 self.drop(visit, task, "crash")
@@ -121,15 +123,15 @@ class World(Actions, Moves):
                 self.never_sent += 1
                 unsent = Visit(output.row, output.receiver, task, self.next_number(), replayed=False)
                 self.drop(unsent, output.receiver.task, "crash")
-        for unit in lost:
-            for visit in unit.forget_volatile():
-                self.drop(visit, unit.task, "crash")
+        for partition in lost:
+            for visit in partition.forget_volatile():
+                self.drop(visit, partition.task, "crash")
         self._cut_links(dead)
         for task in tasks:
             task.places.give()  # a dead task has room
-        for unit in self._numbered:
-            if unit.checkpoint and unit.checkpoint.holder == host:
-                unit.checkpoint = None
+        for partition in self._numbered:
+            if partition.checkpoint and partition.checkpoint.holder == host:
+                partition.checkpoint = None
         self.tell()
 
     def _cut_links(self, dead: Host) -> None:
@@ -147,24 +149,24 @@ class World(Actions, Moves):
                 task.places.leave()
             self.drop(visit, task, "crash")
 
-    def assign(self, unit: int, task: int) -> None:
-        """The unit is with that task from now on."""
-        self._numbered[unit].assign(self.tasks[task])
-        self._numbered[unit].assigned_at = self._sendings
+    def assign(self, partition: int, task: int) -> None:
+        """The partition is with that task from now on."""
+        self._numbered[partition].assign(self.tasks[task])
+        self._numbered[partition].assigned_at = self._sendings
 
-    def install(self, unit: int) -> int:
+    def install(self, partition: int) -> int:
         """The state of the stored checkpoint, or none; how many tuples are missing that upstream may have forgotten."""
-        installed = self._numbered[unit]
+        installed = self._numbered[partition]
         self.watermarks.restore(installed, installed.checkpoint)
         return installed.install(installed.checkpoint)
 
-    def open(self, unit: int) -> None:
-        """The unit is live."""
-        self._numbered[unit].live, self._numbered[unit].live_at = True, self._sendings
+    def open(self, partition: int) -> None:
+        """The partition is live."""
+        self._numbered[partition].live, self._numbered[partition].live_at = True, self._sendings
 
-    def release(self, unit: int) -> None:
-        """What the unit held goes in front of the queue."""
-        opened = self._numbered[unit]
+    def release(self, partition: int) -> None:
+        """What the partition held goes in front of the queue."""
+        opened = self._numbered[partition]
         held, opened.held = opened.held, []
         self.note_freed(held)
         opened.task.put_in_front(held)
@@ -173,15 +175,15 @@ class World(Actions, Moves):
     def note_freed(self, visits: list[Visit]) -> None:
         """These go in front, also of watermarks whose turn has come and that wait for other threads."""
         for visit in visits:
-            visit.unit.freed_at = self.next_number()
+            visit.partition.freed_at = self.next_number()
 
-    def resume(self, unit: int) -> None:
-        """A source unit emits what waits, and a timer what it did not at the instants before now."""
-        resumed = self._numbered[unit]
+    def resume(self, partition: int) -> None:
+        """A source partition emits what waits, and a timer what it did not at the instants before now."""
+        resumed = self._numbered[partition]
         if resumed.operator.timer_ns:
             self.emit_ticks(resumed, (self.clock.now_ns() - 1) // resumed.operator.timer_ns)
         for source in self.sources:
-            if source.unit.number == unit:
+            if source.partition.number == partition:
                 source.resume()
 
     def work(self, task: int, ns: int, token: int) -> None:
@@ -199,36 +201,36 @@ class World(Actions, Moves):
         if changed.processor:
             changed.processor.set_pace(pace)
 
-    def close_books(self, unit: int) -> tuple[int, int]:
+    def close_books(self, partition: int) -> tuple[int, int]:
         """`replayed` now; not counted any more."""
-        self._numbered[unit].books_open = False
-        return self.replayed(unit)
+        self._numbered[partition].books_open = False
+        return self.replayed(partition)
 
     # -- questions
 
-    def replayed(self, unit: int) -> tuple[int, int]:
+    def replayed(self, partition: int) -> tuple[int, int]:
         """(pending replayed tuples, when the last was processed)."""
-        asked = self._numbered[unit]
+        asked = self._numbered[partition]
         return asked.pending, asked.processed_ns
 
-    def holder(self, unit: int) -> int | None:
+    def holder(self, partition: int) -> int | None:
         """Who holds the stored checkpoint."""
-        checkpoint = self._numbered[unit].checkpoint
+        checkpoint = self._numbered[partition].checkpoint
         return checkpoint.holder if checkpoint else None
 
-    def checkpoint_bytes(self, unit: int) -> int:
+    def checkpoint_bytes(self, partition: int) -> int:
         """Size of all that a restore reads."""
-        checkpoint = self._numbered[unit].checkpoint
+        checkpoint = self._numbered[partition].checkpoint
         return checkpoint.size_bytes() if checkpoint else 0
 
-    def senders(self, unit: int) -> list[int]:
-        """Units that keep outputs for this one."""
-        receiver = self._numbered[unit]
+    def senders(self, partition: int) -> list[int]:
+        """Partitions that keep outputs for this one."""
+        receiver = self._numbered[partition]
         return sorted(sender.number for sender in receiver.senders if sender.kept.get(receiver))
 
-    def receivers(self, unit: int) -> list[int]:
-        """Units that this one keeps outputs for."""
-        return sorted(receiver.number for receiver, rows in self._numbered[unit].kept.items() if rows)
+    def receivers(self, partition: int) -> list[int]:
+        """Partitions that this one keeps outputs for."""
+        return sorted(receiver.number for receiver, rows in self._numbered[partition].kept.items() if rows)
 
     def empty(self, task: int) -> bool:
         """Whether the task has nothing to do."""
@@ -267,71 +269,71 @@ class World(Actions, Moves):
         """When so many bytes have come from the remote store."""
         return self.remote.arrival_ns(self.clock.now_ns(), size_bytes)
 
-    def start_checkpoints(self, units: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
-        """Checkpoints of these units from the first interval on."""
-        taken = [self._numbered[unit] for unit in units]
+    def start_checkpoints(self, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        """Checkpoints of these partitions from the first interval on."""
+        taken = [self._numbered[partition] for partition in partitions]
         self.clock.process(CheckpointCoordinator(self, taken, offsets_ns, interval_ns).run())
 
-    def checkpoint(self, unit: int, holder: int) -> bool:
-        """A checkpoint of the unit now, for that holder; whether it was taken."""
-        saved = self._numbered[unit]
+    def checkpoint(self, partition: int, holder: int) -> bool:
+        """A checkpoint of the partition now, for that holder; whether it was taken."""
+        saved = self._numbered[partition]
         if not saved.live or saved.saving or saved.operator.is_sink or saved.operator.is_source:
             return False
         CheckpointCoordinator(self, [], [], 1).take_for(saved, holder)
         self.tell()
         return True
 
-    def trim(self, unit: int, count: int) -> None:
-        """Upstream forgets what is among the first `count` tuples that the unit applied."""
-        CheckpointCoordinator(self, [], [], 1).trim_now(self._numbered[unit], count)
+    def trim(self, partition: int, count: int) -> None:
+        """Upstream forgets what is among the first `count` tuples that the partition applied."""
+        CheckpointCoordinator(self, [], [], 1).trim_now(self._numbered[partition], count)
 
     # -- timers
 
-    def _wait_for_timer(self, unit: Unit, number: int) -> None:
-        at = number * unit.operator.timer_ns
-        self.clock.at(at, TIMERS + unit.task.index, lambda _: self._timer(unit, number))
+    def _wait_for_timer(self, partition: Partition, number: int) -> None:
+        at = number * partition.operator.timer_ns
+        self.clock.at(at, TIMERS + partition.task.index, lambda _: self._timer(partition, number))
 
-    def _timer(self, unit: Unit, number: int) -> None:
+    def _timer(self, partition: Partition, number: int) -> None:
         """A task emits whatever came in, at no cost; while it is down or paused it does not."""
-        unit.due = number
-        if unit.live:
-            self.emit_ticks(unit, number)
-        self._wait_for_timer(unit, number + 1)
+        partition.due = number
+        if partition.live:
+            self.emit_ticks(partition, number)
+        self._wait_for_timer(partition, number + 1)
 
-    def emit_ticks(self, unit: Unit, upto: int) -> None:
+    def emit_ticks(self, partition: Partition, upto: int) -> None:
         """The outputs of the timer that are not made yet, each born at its instant."""
-        while unit.time.ticks < upto and not unit.task.paused_until_ns:
-            unit.time.ticks += 1
-            made, key = unit.operator.tick(unit.index, unit.time.ticks)
-            self.emit(unit, made, unit.time.ticks * unit.operator.timer_ns, key)
+        while partition.time.ticks < upto and not partition.task.paused_until_ns:
+            partition.time.ticks += 1
+            made, key = partition.operator.tick(partition.index, partition.time.ticks)
+            self.emit(partition, made, partition.time.ticks * partition.operator.timer_ns, key)
 
     # -- tuples
 
-    def emit(self, unit: Unit, tuple_id: int, birth_ns: int, key: int) -> None:
-        """An output of `unit`: kept until its receivers have saved it, and sent to them."""
-        size = unit.operator.output_bytes
+    def emit(self, partition: Partition, tuple_id: int, birth_ns: int, key: int) -> None:
+        """An output of `partition`: kept until its receivers have saved it, and sent to them."""
+        size = partition.operator.output_bytes
         row = Row(tuple_id, birth_ns, key, size)
-        for edge in unit.operator.edges:
-            receivers = self.units[edge.down.index]
-            for index in edge.targets(tuple_id, key, unit.index):
+        for edge in partition.operator.edges:
+            receivers = self.partitions[edge.down.index]
+            for index in edge.targets(tuple_id, key, partition.index):
                 receiver = receivers[index]
                 sent = row if edge.copy_code is None else row._replace(id=edge.id_for(tuple_id, index))
-                for target in receiver.routes.get(unit.task.index, (receiver.owner,)):
+                for target in receiver.routes.get(partition.task.index, (receiver.owner,)):
                     if self.plan.replays:
-                        unit.keep(target, sent)
-                    if not unit.muted:
-                        unit.task.outbox.offer(Output(unit, target, sent))
+                        partition.keep(target, sent)
+                    if not partition.muted:
+                        partition.task.outbox.offer(Output(partition, target, sent))
 
     def emit_waiting(self, task: Task) -> None:
         """Nothing is left to send at the task: sources there emit what waits, what was born first comes first."""
-        here = [source for source in self.sources if source.unit.task is task]
+        here = [source for source in self.sources if source.partition.task is task]
         while not task.outbox and not task.paused_until_ns:
             waiting = [source for source in here if source.waiting_since() is not None]
             if not waiting:
                 return
-            min(waiting, key=lambda source: (source.waiting_since(), source.unit.number)).emit_one()
+            min(waiting, key=lambda source: (source.waiting_since(), source.partition.number)).emit_one()
 
-    def send_tuple(self, sender: Unit, receiver: Unit, row: Row) -> None:
+    def send_tuple(self, sender: Partition, receiver: Partition, row: Row) -> None:
         """Send a tuple; it takes a place at the task where the receiver is now."""
         origin, task = sender.task, receiver.task
         self.recorder.message(self.clock.now_ns(), "local" if origin.host is task.host else "data", 1, row.bytes)
@@ -367,23 +369,23 @@ class World(Actions, Moves):
             self.drop(visit, task, "crash")
             return
         visit.arrived = True
-        visit.unit.came += 1
-        visit.unit.received_bytes += visit.row.bytes if visit.origin.host is not task.host else 0
+        visit.partition.came += 1
+        visit.partition.received_bytes += visit.row.bytes if visit.origin.host is not task.host else 0
         task.arrive(visit)
         self.tell()
 
     def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
         """Send all that `sender` keeps for `receiver` again, as one message; returns (tuples, bytes)."""
-        from_unit, to_unit = self._numbered[sender], self._numbered[receiver]
-        rows = tuple(from_unit.kept.get(to_unit, ()))
+        from_partition, to_partition = self._numbered[sender], self._numbered[receiver]
+        rows = tuple(from_partition.kept.get(to_partition, ()))
         if not rows:
             return 0, 0
-        origin, task = from_unit.task, to_unit.task
+        origin, task = from_partition.task, to_partition.task
         now, size = self.clock.now_ns(), sum(row.bytes for row in rows)
         self.recorder.message(now, "replay", 1, size)
-        from_unit.sent_bytes += size if origin.host is not task.host else 0
-        origin.outbox.forget(from_unit, to_unit)
-        visits = [Visit(row, to_unit, origin, self.next_number(), replayed=True) for row in rows]
+        from_partition.sent_bytes += size if origin.host is not task.host else 0
+        origin.outbox.forget(from_partition, to_partition)
+        visits = [Visit(row, to_partition, origin, self.next_number(), replayed=True) for row in rows]
         self.wire.update(dict.fromkeys(visits, task))
         rank = channel(MESSAGE, task.index, origin.index)
 
@@ -397,8 +399,8 @@ class World(Actions, Moves):
                 self.clock.at(arrival_ns, rank, lambda _: self._replay_arrives(visits, task))
 
         self.transmit(origin, task, size, comes, tuples=len(rows))
-        if to_unit.books_open:
-            to_unit.pending += len(rows)
+        if to_partition.books_open:
+            to_partition.pending += len(rows)
         return len(rows), size
 
     def _replay_arrives(self, visits: list[Visit], task: Task) -> None:
@@ -431,12 +433,12 @@ class World(Actions, Moves):
         """The tuples of a bundle, which are on the wire no longer."""
         return [visit for visit in bundle.visits if self.wire.pop(visit, None) is not None]
 
-    def one_replayed(self, unit: Unit, task: Task) -> None:
+    def one_replayed(self, partition: Partition, task: Task) -> None:
         """A replayed tuple was processed, recognised as a duplicate, or lost with its sender."""
-        if unit.books_open and unit.task is task:
-            unit.pending -= 1
-            unit.processed_ns = self.clock.now_ns()
-            if not unit.pending:
+        if partition.books_open and partition.task is task:
+            partition.pending -= 1
+            partition.processed_ns = self.clock.now_ns()
+            if not partition.pending:
                 self.notice(task)
 
     def drop(self, visit: Visit, task: Task, reason: str) -> None:
@@ -445,16 +447,16 @@ class World(Actions, Moves):
         arrival = visit.arrival_ns if visit.arrived else NEVER
         self.recorder.rows["dropped"].append((task.operator.index, task.index, arrival, visit.start_ns, now, reason))
         if visit.replayed:
-            self.one_replayed(visit.unit, task)
+            self.one_replayed(visit.partition, task)
 
     # -- records
 
     def samples(self) -> list[TableRow]:
         """(task, host, queue, busy_ns, buffered) of each live task."""
         buffered, held = dict.fromkeys(self.tasks, 0), dict.fromkeys(self.tasks, 0)
-        for unit in self._numbered:
-            buffered[unit.task] += unit.kept_rows()
-            held[unit.task] += len(unit.held)
+        for partition in self._numbered:
+            buffered[partition.task] += partition.kept_rows()
+            held[partition.task] += len(partition.held)
         return [
             (task.index, task.host.index, held[task] + task.waiting(), task.busy_ns, buffered[task])
             for task in self.tasks
@@ -475,25 +477,25 @@ class World(Actions, Moves):
         return [(index, use.carried, use.delayed, use.delay_ns, use.longest_ns) for index, use in used]
 
     def lag(self) -> list[tuple[int, int]]:
-        """(operator, tuples that are born before now and not emitted) for each source unit."""
+        """(operator, tuples that are born before now and not emitted) for each source partition."""
         now = self.clock.now_ns()
-        return [(source.unit.operator.index, source.lag(now)) for source in self.sources]
+        return [(source.partition.operator.index, source.lag(now)) for source in self.sources]
 
     def statistics(self) -> list[Statistic]:
-        """What each unit but those of sources has done so far."""
+        """What each partition but those of sources has done so far."""
         check_counts(self.plan)
         return [
             Statistic(
-                unit.number,
-                unit.came,
-                unit.served,
-                unit.cpu_ns,
-                unit.received_bytes,
-                unit.sent_bytes,
-                unit.state_bytes() if unit.live else 0,
+                partition.number,
+                partition.came,
+                partition.served,
+                partition.cpu_ns,
+                partition.received_bytes,
+                partition.sent_bytes,
+                partition.state_bytes() if partition.live else 0,
             )
-            for unit in self._numbered
-            if not unit.operator.is_source
+            for partition in self._numbered
+            if not partition.operator.is_source
         ]
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
@@ -505,10 +507,10 @@ class World(Actions, Moves):
         return ledger(self)
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
-        """All rows so far, with what is still in service, in a queue, or held for a unit that is not live."""
+        """All rows so far, with what is still in service, in a queue, or held for a partition that is not live."""
         held: dict[Task, list[Visit]] = {task: [] for task in self.tasks}
-        for unit in self._numbered:
-            held[unit.task] += unit.held
+        for partition in self._numbered:
+            held[partition.task] += partition.held
         serving, waiting = [], []
         for task in self.tasks:
             here = task.operator.index, task.index

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from reference.host import FairLink
+from reference.partition import Partition
 from reference.task import Task
-from reference.unit import Unit
 from reference.world import World
 
 from models.records.tables import NEVER, RunRecords
@@ -23,18 +23,18 @@ class Witness(World):
         self.effects: Counter[str] = Counter()
         super().__init__(*args)
 
-    def emit(self, unit: Unit, tuple_id: int, birth_ns: int, key: int) -> None:
+    def emit(self, partition: Partition, tuple_id: int, birth_ns: int, key: int) -> None:
         """Note who makes outputs other than at a tuple."""
-        if unit.operator.joins is not None:
+        if partition.operator.joins is not None:
             self.effects["a pair was joined"] += 1
-        elif unit.operator.windows is not None:
+        elif partition.operator.windows is not None:
             self.effects["a window ended"] += 1
-        super().emit(unit, tuple_id, birth_ns, key)
+        super().emit(partition, tuple_id, birth_ns, key)
 
-    def emit_ticks(self, unit: Unit, upto: int) -> None:
+    def emit_ticks(self, partition: Partition, upto: int) -> None:
         """Note timers that go off."""
-        self.effects["a timer went off"] += max(0, upto - unit.time.ticks)
-        super().emit_ticks(unit, upto)
+        self.effects["a timer went off"] += max(0, upto - partition.time.ticks)
+        super().emit_ticks(partition, upto)
 
     def transmit(self, origin: Task, task: Task, *args: Any, **keys: Any) -> None:
         """Note channels that share a link."""

@@ -160,9 +160,9 @@ def run(
         phases.setdefault(message.kind, []).append(control.clock.now_ns())
         deliver(message)
 
-    def noted_stored(unit: int) -> None:
+    def noted_stored(partition: int) -> None:
         phases.setdefault("stored", []).append(control.clock.now_ns())
-        stored(unit)
+        stored(partition)
 
     moves.runtime.deliver, moves.runtime.stored = noted, noted_stored  # type: ignore[method-assign]
     control.start()
@@ -203,8 +203,12 @@ def _faults(control: Control, made: RunRecords, end_ns: int) -> list[str]:
     if any(run.requested_ns < end_ns - STUCK_NS for run in control.migrations.open.values()):
         found.append("a move does not end")
     moving = [operator.index for operator in plan.operators if operator.description.movable]
-    for group in (unit for index in moving for unit in range(plan.first_unit[index], plan.first_unit[index + 1])):
-        live = [unit for unit in cluster.instances_of(group) if cluster.unit_live[unit]]
+    for group in (
+        partition
+        for index in moving
+        for partition in range(plan.first_partition[index], plan.first_partition[index + 1])
+    ):
+        live = [partition for partition in cluster.instances_of(group) if cluster.partition_live[partition]]
         if group in control.migrations.open:
             continue  # a young move, or it has been named above
         if live != [cluster.owner_of(group)]:

@@ -80,7 +80,9 @@ def run(made: Scenario, plane: PlaneFactory, crashes: list[Crash] | None = None,
     """The run with these crashes, judged."""
     outcome = run_moving(made, plane, crashes or [], more_ns=more_ns)
     control = outcome.control
-    silent = {unit for unit in range(len(control.cluster.unit_task)) if control.replicas.silent(unit)}
+    silent = {
+        partition for partition in range(len(control.cluster.partition_task)) if control.replicas.silent(partition)
+    }
     outcome.faults[:] = [fault for fault in outcome.faults if not fault.startswith("key group")]
     outcome.faults.extend(_of_groups(outcome, silent))
     return outcome
@@ -90,9 +92,11 @@ def _of_groups(outcome: Outcome, silent: set[int]) -> list[str]:
     """Each key group has its owner, and perhaps one more that is in step and silent."""
     control = outcome.control
     cluster, found = control.cluster, list[str]()
-    for group in range(control.plan.first_unit[-1]):
-        live = {unit for unit in cluster.instances_of(group) if cluster.unit_live[unit]}
+    for group in range(control.plan.first_partition[-1]):
+        live = {partition for partition in cluster.instances_of(group) if cluster.partition_live[partition]}
         owner = cluster.owner_of(group)
         if group not in control.migrations.open and live - silent != {owner}:
-            found.append(f"unit {group}: {sorted(live)} are live, {owner} is the owner, {sorted(silent & live)} silent")
+            found.append(
+                f"partition {group}: {sorted(live)} are live, {owner} is the owner, {sorted(silent & live)} silent"
+            )
     return found

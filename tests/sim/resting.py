@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from reference.partition import Bundle, Partition, Visit
 from reference.task import Task
-from reference.unit import Bundle, Unit, Visit
 from reference.world import World
 
 from sim.control.assembly import Control
@@ -32,8 +32,8 @@ def _end_timers(control: Control, end_ns: int) -> None:
     assert isinstance(world, World)
     emit_ticks = world.emit_ticks
 
-    def emit_before_the_end(unit: Unit, upto: int) -> None:
-        emit_ticks(unit, min(upto, (end_ns - 1) // unit.operator.timer_ns))
+    def emit_before_the_end(partition: Partition, upto: int) -> None:
+        emit_ticks(partition, min(upto, (end_ns - 1) // partition.operator.timer_ns))
 
     world.emit_ticks = emit_before_the_end  # type: ignore[method-assign]
 
@@ -42,14 +42,15 @@ def undone(control: Control) -> list[str]:
     """What is not over yet of a job whose sources and timers are."""
     world, cluster, recovery = control.plane, control.cluster, control.recovery
     assert isinstance(world, World)
-    owners = [unit.owner for unit in world.all_units()]
+    owners = [partition.owner for partition in world.all_partitions()]
     found = {
-        "a failure is not noticed": cluster.believed_alive != cluster.host_alive,
+        "a failure is not detected": cluster.trusted != cluster.host_alive,
         "a recovery does not end": recovery.busy or not all(owner.live for owner in owners),
         "a move does not begin or end": bool(control.migrations.bound_for()),
         "sources are stuck": any(lag for _, lag in world.lag()),
         "tuples do not arrive": bool(world.wire),
-        "tuples wait for ever": any(map(_has_tuples, world.tasks)) or any(unit.held for unit in world.instances()),
+        "tuples wait for ever": any(map(_has_tuples, world.tasks))
+        or any(partition.held for partition in world.instances()),
         "windows do not end": any(owner.time.windows for owner in owners),
     }
     return [what for what, is_so in found.items() if is_so]

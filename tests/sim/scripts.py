@@ -33,8 +33,8 @@ class Scripted(Control):
         self.sent = 0
         self.later: list[tuple[Any, ...]] = []  # barriers that are still to be sent
         self.answers = 2 * count
-        self.groups: dict[int, list[int]] = {}  # unit -> its further instances
-        self.fresh: list[tuple[int, int, int]] = []  # (instance, unit, its first task) that control gave no state
+        self.groups: dict[int, list[int]] = {}  # partition -> its further instances
+        self.fresh: list[tuple[int, int, int]] = []  # (instance, partition, its first task) that control gave no state
 
     def start(self) -> None:
         super().start()
@@ -86,11 +86,11 @@ class Scripted(Control):
         elif verb == "unpause":
             plane.unpause(task)
         elif verb == "hold":
-            plane.hold(task, draw.choice([None, self._unit(task)]), draw.choice([None, draw.choice(live)]))
+            plane.hold(task, draw.choice([None, self._partition(task)]), draw.choice([None, draw.choice(live)]))
         elif verb == "unhold":
-            plane.unhold(task, draw.choice([None, self._unit(task)]))
+            plane.unhold(task, draw.choice([None, self._partition(task)]))
         elif verb == "mute" and self.plan.may_fail:
-            plane.mute(self._unit(task), draw.random() < 0.5)
+            plane.mute(self._partition(task), draw.random() < 0.5)
         elif verb == "send":
             plane.send(*self._message(draw.choice([*live, CONTROL]), task))
         elif verb == "barrier":
@@ -103,8 +103,8 @@ class Scripted(Control):
             plane.start_actions(self._timed(live))
         elif verb == "timed_mute" and self.plan.may_fail:
             steps = sorted(now + self._instant(300) for _ in range(2))
-            unit = self._unit(task)
-            plane.start_actions([Timed(at, "mute", (unit, k == 0)) for k, at in enumerate(steps)])
+            partition = self._partition(task)
+            plane.start_actions([Timed(at, "mute", (partition, k == 0)) for k, at in enumerate(steps)])
         elif verb == "speed":
             plane.speed(draw.randrange(len(self.cluster.host_alive)), draw.choice([0.0, 0.25, 0.5, 0.9, 1 / 3]))
         elif verb == "instance":
@@ -116,19 +116,21 @@ class Scripted(Control):
         """One more instance of a group, which it holds what comes for until it adopts a state or is opened."""
         draw, cluster = self.draw, self.cluster
         operators = self.plan.operators
-        units = [
-            u for u, o in enumerate(cluster.unit_operator[: self.plan.first_unit[-1]]) if not operators[o].is_source
+        partitions = [
+            u
+            for u, o in enumerate(cluster.partition_operator[: self.plan.first_partition[-1]])
+            if not operators[o].is_source
         ]
         hosts = [host for host, alive in enumerate(cluster.host_alive) if alive]
-        unit, host = draw.choice(units), draw.choice(hosts)
-        task = cluster.task_on(cluster.unit_operator[unit], host)
+        partition, host = draw.choice(partitions), draw.choice(hosts)
+        task = cluster.task_on(cluster.partition_operator[partition], host)
         if task is None:
-            task = cluster.new_task(cluster.unit_operator[unit], host)
+            task = cluster.new_task(cluster.partition_operator[partition], host)
             self.plane.add_task(task)
-        made = cluster.new_instance(unit, task)
-        self.plane.add_instance(made, unit, task)
-        self.groups.setdefault(unit, []).append(made)
-        self.fresh.append((made, unit, task))
+        made = cluster.new_instance(partition, task)
+        self.plane.add_instance(made, partition, task)
+        self.groups.setdefault(partition, []).append(made)
+        self.fresh.append((made, partition, task))
 
     def _move(self, verb: str, live: list[int]) -> None:  # noqa: PLR0912 - one switch
         draw, plane = self.draw, self.plane
@@ -144,29 +146,29 @@ class Scripted(Control):
         elif verb == "copy":
             for sender in plane.senders(one):
                 plane.copy_kept(sender, one, other)
-                if self.cluster.unit_live[sender] and self.cluster.task_alive[self.cluster.unit_task[other]]:
+                if self.cluster.partition_live[sender] and self.cluster.task_alive[self.cluster.partition_task[other]]:
                     plane.replay(sender, other)
         elif verb == "adopt" and self.fresh:
-            made, unit, task = self.fresh.pop()
-            recovered = self.cluster.unit_task[made] != task
-            if self.cluster.task_alive[task] and not recovered and not self.cluster.unit_live[made]:
-                plane.adopt(made, unit)
-                self.cluster.unit_live[made] = True
+            made, partition, task = self.fresh.pop()
+            recovered = self.cluster.partition_task[made] != task
+            if self.cluster.task_alive[task] and not recovered and not self.cluster.partition_live[made]:
+                plane.adopt(made, partition)
+                self.cluster.partition_live[made] = True
                 plane.open(made)
                 plane.release(made)
         elif verb == "checkpoint":
-            here = self.cluster.task_host[self.cluster.unit_task[one]]
+            here = self.cluster.task_host[self.cluster.partition_task[one]]
             others = [host for host, alive in enumerate(self.cluster.host_alive) if alive and host != here]
             if others and self.plan.replays:
                 plane.checkpoint(one, draw.choice(others))
         elif verb == "trim":
             plane.trim(one, draw.randint(0, 5))
         elif verb == "retire" and one != group:
-            self.cluster.unit_live[one] = False
+            self.cluster.partition_live[one] = False
             plane.retire(one)
 
-    def _unit(self, task: int) -> int:
-        own = [unit for unit, at in enumerate(self.cluster.unit_task) if at == task]
+    def _partition(self, task: int) -> int:
+        own = [partition for partition, at in enumerate(self.cluster.partition_task) if at == task]
         return self.draw.choice(own) if own else 0
 
     def _message(self, sender: int, receiver: int, channels: int = 0) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from reference.ledger import accounts
-from reference.unit import Unit, Visit
+from reference.partition import Partition, Visit
 from reference.world import World
 
 from models.records.tables import RunRecords
@@ -150,7 +150,7 @@ def with_buffers(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
     if draw.random() < 0.4:
         operators["out"] = operators["out"] | {"service": {"distribution": "deterministic", "value": "20 ms"}}
     made = raw | {"operators": operators}
-    if draw.random() < 0.2:  # a failure is noticed at once
+    if draw.random() < 0.2:  # a failure is detected at once
         made["detector"] = {"heartbeat": "200 ms", "timeout": "1 ms"}
     return made
 
@@ -374,7 +374,7 @@ def drain(raw: dict[str, Any], cuts_ns: tuple[int, ...] = (), most_s: int = 400)
     for cut in sorted(set(cuts_ns)):
         control.run(cut)
         lost = {index: account.lost for index, account in accounts(world).items()}
-        run.cuts.append((cut, lost, all(unit.live for unit in world.all_units())))
+        run.cuts.append((cut, lost, all(partition.live for partition in world.all_partitions())))
     after = 14 if events else 0  # the last crash, its detection and its repair
     until = max(int(made.duration_s), after, 1 + max(cuts_ns, default=0) // NS) * NS
     while not run.drained and until < most_s * NS:
@@ -389,46 +389,46 @@ def idle(world: World) -> bool:
     return (
         in_progress(world) == 0
         and not any(task.outbox for task in world.tasks)
-        and all(unit.live and not unit.held for unit in world.all_units())
+        and all(partition.live and not partition.held for partition in world.all_partitions())
         and all(source.emitted == len(source.births_ns) for source in world.sources)
     )
 
 
 def applied(world: World) -> dict[tuple[int, int], Counter[int]]:
-    """(operator, unit) -> how often each id is in its state (of a sink: was delivered); sources left out."""
+    """(operator, partition) -> how often each id is in its state (of a sink: was delivered); sources left out."""
     return {
-        (unit.operator.index, unit.index): Counter(unit.applied)
-        for unit in world.all_units()
-        if not unit.operator.is_source
+        (partition.operator.index, partition.index): Counter(partition.applied)
+        for partition in world.all_partitions()
+        if not partition.operator.is_source
     }
 
 
 def paths(world: World) -> dict[tuple[int, int], dict[int, tuple[Any, tuple[int, ...]]]]:
-    """(operator, unit) -> id -> (the units it came through, its place in the source and among siblings)."""
+    """(operator, partition) -> id -> (the partitions it came through, its place in the source and among siblings)."""
     found: dict[tuple[int, int], dict[int, tuple[Any, tuple[int, ...]]]] = defaultdict(dict)
     for source in world.sources:
         for sequence, key in enumerate(source.keys):
-            todo: list[tuple[Unit, int, int, Any, tuple[int, ...]]]
-            todo = [(source.unit, source_id(source.code, sequence), key, (), (sequence,))]
+            todo: list[tuple[Partition, int, int, Any, tuple[int, ...]]]
+            todo = [(source.partition, source_id(source.code, sequence), key, (), (sequence,))]
             while todo:
-                unit, tuple_id, key_, path, place = todo.pop()
-                here = (unit.operator.index, unit.index)
-                if not unit.operator.is_source:
+                partition, tuple_id, key_, path, place = todo.pop()
+                here = (partition.operator.index, partition.index)
+                if not partition.operator.is_source:
                     found[here][tuple_id] = (path, place)
-                    made = unit.operator.outputs(tuple_id, key_)
+                    made = partition.operator.outputs(tuple_id, key_)
                 else:
                     made = [(tuple_id, key_)]
-                for edge in unit.operator.edges:
+                for edge in partition.operator.edges:
                     for number, (child, child_key) in enumerate(made):
-                        for target in edge.targets(child, child_key, unit.index):
-                            receiver = world.units[edge.down.index][target]
+                        for target in edge.targets(child, child_key, partition.index):
+                            receiver = world.partitions[edge.down.index][target]
                             row = edge.id_for(child, target)
                             todo.append((receiver, row, child_key, (*path, here), (*place, number)))
     return found
 
 
 def state_losses(run: Run) -> list[tuple[int, str]]:
-    """(instant, unit's name) of each loss of state that the run reported."""
+    """(instant, partition's name) of each loss of state that the run reported."""
     return [
         (int(at), str(what).removeprefix("state of ").removesuffix(" is lost"))
         for at, what, _ in run.rows["decisions"]
@@ -439,7 +439,7 @@ def state_losses(run: Run) -> list[tuple[int, str]]:
 def in_progress(world: World) -> int:
     """Tuples on a wire, in a queue, in service or held."""
     queued = sum(isinstance(item, Visit) for task in world.tasks for item in (*task.front, *task.queue, *task.serving))
-    return len(world.wire) + queued + sum(len(unit.held) for unit in world.all_units())
+    return len(world.wire) + queued + sum(len(partition.held) for partition in world.all_partitions())
 
 
 def digest(records: RunRecords) -> str:

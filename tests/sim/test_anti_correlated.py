@@ -68,9 +68,9 @@ def test_as_many_checkpoints_are_useable_as_the_paper_says(allocation: str, begi
     holders = {("two", group): host_of(group) for group in range(GROUPS)}
     holders |= {("one", group): "second-0" for group in range(GROUPS)}
     made = simulate(scenario(falling_and_rising(f"{begin_s} s")), RunInputs(holders=holders), plane=CompiledPlane)
-    looks = made.tables["adaptations"]
-    assert looks["at_ns"][0] == begin_s * 10**9
+    checks = made.tables["adaptations"]
+    assert checks["at_ns"][0] == begin_s * 10**9
     # Before any move: host `second` with all of `two`.
-    assert (looks["overloaded"][0], looks["groups"][0]) == (1, GROUPS)
-    assert looks["useable"][0] == share * GROUPS
-    assert (looks["assisted"][0] > 0) == (share > 0)
+    assert (checks["overloaded"][0], checks["groups"][0]) == (1, GROUPS)
+    assert checks["useable"][0] == share * GROUPS
+    assert (checks["assisted"][0] > 0) == (share > 0)

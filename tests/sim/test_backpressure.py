@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from reference.outbox import Outbox, Places
+from reference.partition import Visit
 from reference.task import Task
-from reference.unit import Visit
 from reference.world import World
 from seeds import sample
 from small_jobs import NS, build, random_job, rows_of, scenario, simulate, storm, with_buffers, world_of

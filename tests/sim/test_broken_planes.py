@@ -16,8 +16,8 @@ import reference.task
 import reference.world
 from lattices import lattice_job
 from reference.host import Host
+from reference.partition import Partition, Row, Visit
 from reference.task import Cores, Task, Work
-from reference.unit import Row, Unit, Visit
 from reference.world import World
 from small_jobs import random_job, storm
 from test_planes import METHODS, on_both
@@ -68,9 +68,9 @@ def arrivals_before_services(patch: Patch) -> None:
 
 
 def route_at_arrival(patch: Patch) -> None:
-    """A tuple on its way goes where its unit is when it arrives."""
+    """A tuple on its way goes where its partition is when it arrives."""
     arrive = World._arrive
-    patch.setattr(World, "_arrive", lambda world, visit, _task: arrive(world, visit, visit.unit.task))
+    patch.setattr(World, "_arrive", lambda world, visit, _task: arrive(world, visit, visit.partition.task))
 
 
 def early_forward(patch: Patch) -> None:
@@ -81,13 +81,13 @@ def early_forward(patch: Patch) -> None:
         serve(task, item, ns, now)
         if isinstance(item, Visit):
             for child, key in task.operator.outputs(item.row.id, item.row.key) if task.operator.edges else ():
-                task.world.emit(item.unit, child, item.row.birth_ns, key)
+                task.world.emit(item.partition, child, item.row.birth_ns, key)
 
     emit = World.emit
 
-    def only_then(world: World, unit: Unit, tuple_id: int, birth_ns: int, key: int) -> None:
-        if unit.operator.is_source or not ending:
-            emit(world, unit, tuple_id, birth_ns, key)
+    def only_then(world: World, partition: Partition, tuple_id: int, birth_ns: int, key: int) -> None:
+        if partition.operator.is_source or not ending:
+            emit(world, partition, tuple_id, birth_ns, key)
 
     complete, ending = Task._complete, []
 
@@ -174,10 +174,10 @@ def a_link_for_both_lives(patch: Patch) -> None:
 
 
 def held_tuples_forgotten(patch: Patch) -> None:
-    """A unit that is live again goes on without what it held."""
+    """A partition that is live again goes on without what it held."""
 
-    def release(world: World, unit: int) -> None:
-        world._numbered[unit].held = []
+    def release(world: World, partition: int) -> None:
+        world._numbered[partition].held = []
 
     patch.setattr(World, "release", release)
 
@@ -185,8 +185,8 @@ def held_tuples_forgotten(patch: Patch) -> None:
 def trims_without_a_look_at_the_order(patch: Patch) -> None:
     """Upstream forgets all that is covered, also behind an output that is not."""
 
-    def trim(unit: Unit, receiver: Unit, covered: int) -> int:
-        queue = unit.kept[receiver]
+    def trim(partition: Partition, receiver: Partition, covered: int) -> int:
+        queue = partition.kept[receiver]
         rows: list[Row] = [row for row in queue if receiver.position.get(row.id, covered) >= covered]
         forgotten = len(queue) - len(rows)
         queue.clear()
@@ -194,7 +194,7 @@ def trims_without_a_look_at_the_order(patch: Patch) -> None:
         receiver.trimmed = max(receiver.trimmed, covered)
         return forgotten
 
-    patch.setattr(Unit, "trim", trim)
+    patch.setattr(Partition, "trim", trim)
 
 
 FAULTS: dict[Callable[[Patch], None], tuple[Make, int]] = {

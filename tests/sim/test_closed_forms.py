@@ -154,7 +154,7 @@ def test_split_thinning_and_merge_are_a_jackson_network(plane: Sized) -> None:
 
 
 def test_a_task_that_is_flushed_when_its_host_dies(plane: Sized) -> None:
-    # The task goes to a host without any unit: never to that of the sources, as long as another one is alive. The
+    # The task goes to a host without any partition: never to that of the sources, as long as another one is alive. The
     # time since the last heartbeat is an exponential time modulo the heartbeat.
     mtbf, timeout, beat = 30.0, 5.0, 0.1
     made = scenario(
@@ -203,7 +203,7 @@ def test_samples_see_the_queue_that_the_rows_tell() -> None:
 @pytest.mark.parametrize(("crash_ms", "interval_ms"), [(5050, 1000), (7130, 3000)])
 def test_an_outage_is_worked_off_as_a_deterministic_queue(crash_ms: int, interval_ms: int) -> None:
     # D/D/1 every 10 ms with 6 ms of service, no latency. The worker dies; the group resumes on the other host from
-    # the last checkpoint when the failure is noticed, and the queue is what came since that checkpoint was taken.
+    # the last checkpoint when the failure is detected, and the queue is what came since that checkpoint was taken.
     made = scenario(
         {
             "duration": "20 s",

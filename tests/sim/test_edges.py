@@ -73,7 +73,7 @@ def test_all_hosts_dead_at_once_and_one_comes_back() -> None:
     run = drain(raw)
     assert run.drained
     assert {name for _, name in state_losses(run)} == {f"count[{group}]" for group in range(4)}
-    assert all(unit.task.host.name == "h-1" for unit in run.world.all_units())
+    assert all(partition.task.host.name == "h-1" for partition in run.world.all_partitions())
 
 
 def test_all_hosts_dead_for_good_stand_still_and_lose_nothing_that_was_not_checkpointed() -> None:
@@ -93,12 +93,12 @@ def test_a_host_that_is_back_before_the_time_out_says_so_itself() -> None:
 
 
 def test_the_time_out_counts_from_the_last_heartbeat() -> None:
-    for at, noticed_ms in (("3300 ms", 3800), ("3200 ms", 3600), ("3201 ms", 3800), ("0 s", 600)):
+    for at, detected_ms in (("3300 ms", 3800), ("3200 ms", 3600), ("3201 ms", 3800), ("0 s", 600)):
         records = simulate(scenario(job(3, (at, "h-1", None))))
-        assert records.tables["failures"]["detected_ns"].tolist() == [noticed_ms * 10**6], at
+        assert records.tables["failures"]["detected_ns"].tolist() == [detected_ms * 10**6], at
 
 
-def test_a_failure_near_the_end_is_not_noticed() -> None:
+def test_a_failure_near_the_end_is_not_detected() -> None:
     records = simulate(scenario(job(3, ("9900 ms", "h-1", "1 s"))))
     assert records.tables["failures"]["detected_ns"].tolist() == [NEVER]
     assert records.tables["recoveries"]["host"].size == 0
@@ -142,7 +142,7 @@ def test_without_fault_tolerance_state_is_lost_and_the_books_say_so() -> None:
     run = drain(raw)
     final, whole = applied(run.world), applied(drain(without_crashes(raw)).world)
     (_, lost, _), _ = ledger_of(simulate(scenario(raw)))
-    missing = sum(len(whole[unit].keys() - final[unit].keys()) for unit in whole if unit[0] == 1)
+    missing = sum(len(whole[partition].keys() - final[partition].keys()) for partition in whole if partition[0] == 1)
     assert run.drained
     assert 0 < lost <= missing
 

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference.event_time import Mark, Watermarks
+from reference.partition import Partition
 from reference.task import Task
-from reference.unit import Unit
 from reference.world import World
 from scipy import stats
 from small_jobs import NS, build, idle, random_joins, random_windows, scenario, simulate, world_of
@@ -33,7 +33,7 @@ from sim.operator_plan import OperatorPlan
 from sim.windowing import Windows
 
 METHODS: list[dict[str, str]] = [{}, {"guarantee": "at-most-once"}, {"method": "none"}]
-Result = tuple[int, int, int]  # (number of the unit, id, birth)
+Result = tuple[int, int, int]  # (number of the partition, id, birth)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -66,10 +66,10 @@ def run_out(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> tuple[World, Coun
     emitted: Counter[Result] = Counter()
     emit = world.emit
 
-    def noted(unit: Unit, tuple_id: int, birth_ns: int, key: int) -> None:
-        if unit.operator.windows:
-            emitted[unit.number, tuple_id, birth_ns] += 1
-        emit(unit, tuple_id, birth_ns, key)
+    def noted(partition: Partition, tuple_id: int, birth_ns: int, key: int) -> None:
+        if partition.operator.windows:
+            emitted[partition.number, tuple_id, birth_ns] += 1
+        emit(partition, tuple_id, birth_ns, key)
 
     patch.setattr(world, "emit", noted)
     until = 10 * NS
@@ -80,59 +80,59 @@ def run_out(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> tuple[World, Coun
     return world, emitted
 
 
-Arrived = list[tuple[Unit, int, int, int, int]]  # (unit, id, birth, key, operator upstream)
-Made = Iterator[tuple[Unit, int, int, int]]  # (unit, id, birth, key)
+Arrived = list[tuple[Partition, int, int, int, int]]  # (partition, id, birth, key, operator upstream)
+Made = Iterator[tuple[Partition, int, int, int]]  # (partition, id, birth, key)
 
 
 def worked_out(world: World) -> Counter[Result]:
     """What operators with a window must emit, from the tuples of the sources, operator by operator."""
     arrived: dict[int, Arrived] = {plan.index: [] for plan in world.plan.operators}
 
-    def send(unit: Unit, tuple_id: int, birth: int, key: int) -> None:
-        for edge in unit.operator.edges:
-            for target in edge.targets(tuple_id, key, unit.index):
-                receiver = world.units[edge.down.index][target]
-                row = (receiver, edge.id_for(tuple_id, target), birth, key, unit.operator.index)
+    def send(partition: Partition, tuple_id: int, birth: int, key: int) -> None:
+        for edge in partition.operator.edges:
+            for target in edge.targets(tuple_id, key, partition.index):
+                receiver = world.partitions[edge.down.index][target]
+                row = (receiver, edge.id_for(tuple_id, target), birth, key, partition.operator.index)
                 arrived[edge.down.index].append(row)
 
     for source in world.sources:
         for sequence, (birth, key) in enumerate(zip(source.births_ns, source.keys, strict=True)):
-            send(source.unit, source_id(source.code, sequence), birth, key)
+            send(source.partition, source_id(source.code, sequence), birth, key)
     found: Counter[Result] = Counter()
     for plan in world.plan.operators:  # file order is topological here
         makes = of_windows if plan.joins is None else of_pairs
-        for unit, child, birth, key in (makes if plan.windows else of_tuples)(plan, arrived[plan.index]):
-            send(unit, child, birth, key)
+        for partition, child, birth, key in (makes if plan.windows else of_tuples)(plan, arrived[plan.index]):
+            send(partition, child, birth, key)
             if plan.windows:
-                found[unit.number, child, birth] += 1
+                found[partition.number, child, birth] += 1
     return found
 
 
 def of_tuples(plan: OperatorPlan, arrived: Arrived) -> Made:
-    for unit, tuple_id, birth, key, _ in arrived:
+    for partition, tuple_id, birth, key, _ in arrived:
         for child, child_key in plan.outputs(tuple_id, key) if plan.edges else ():
-            yield unit, child, birth, child_key
+            yield partition, child, birth, child_key
 
 
 def of_windows(plan: OperatorPlan, arrived: Arrived) -> Made:
-    newest: dict[tuple[Unit, int, int], int] = {}
-    for unit, _, birth, key, _ in arrived:
+    newest: dict[tuple[Partition, int, int], int] = {}
+    for partition, _, birth, key, _ in arrived:
         for window in windows_around(plan.windows, birth):
-            newest[unit, key, window] = max(newest.get((unit, key, window), 0), birth)
-    for (unit, key, window), birth in newest.items():
-        for child, child_key in plan.results(unit.index, key, window):
-            yield unit, child, birth, child_key
+            newest[partition, key, window] = max(newest.get((partition, key, window), 0), birth)
+    for (partition, key, window), birth in newest.items():
+        for child, child_key in plan.results(partition.index, key, window):
+            yield partition, child, birth, child_key
 
 
 def of_pairs(plan: OperatorPlan, arrived: Arrived) -> Made:
     length = plan.windows.length_ns if plan.windows else 0
     left = [row for row in arrived if row[4] == plan.joins]
     right = [row for row in arrived if row[4] != plan.joins]
-    for (unit, one, birth, key, _), (same_unit, other, later, same_key, _) in product(left, right):
+    for (partition, one, birth, key, _), (same_partition, other, later, same_key, _) in product(left, right):
         if key == same_key and birth // length == later // length:
-            assert unit is same_unit
+            assert partition is same_partition
             for child, child_key in plan.pairs(one, other, key):
-                yield unit, child, max(birth, later), child_key
+                yield partition, child, max(birth, later), child_key
 
 
 def windows_around(windows: Windows | None, event_ns: int) -> Iterator[int]:
@@ -188,9 +188,9 @@ def test_a_join_emits_once_for_each_pair_with_equal_keys_in_a_window(
 def largest_of_the_channels(patch: pytest.MonkeyPatch) -> None:
     hear = Watermarks._hear
 
-    def broken(self: Watermarks, unit: Unit, mark: Mark) -> None:
-        hear(self, unit, mark)
-        unit.time.event_ns = max(unit.time.of_sender.values())
+    def broken(self: Watermarks, partition: Partition, mark: Mark) -> None:
+        hear(self, partition, mark)
+        partition.time.event_ns = max(partition.time.of_sender.values())
 
     patch.setattr(Watermarks, "_hear", broken)
 

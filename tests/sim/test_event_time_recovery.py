@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference.event_time import Watermarks
 from reference.mark import EventTime, Mark
+from reference.partition import Partition
 from reference.task import Task
-from reference.unit import Unit
 from reference.world import World
 from seeds import sample
 from sharing_jobs import share_cores
@@ -45,7 +45,7 @@ from test_recovery import (
     GUARANTEES,
     books_equal_the_run_without_crashes,
     conserved,
-    every_unit_has_one_owner,
+    every_partition_has_one_owner,
     losses_are_legitimate,
     the_guarantee_holds,
     trimmed_rows_are_covered,
@@ -134,8 +134,8 @@ def timers_until_the_last_birth(raw: dict[str, Any], patch: pytest.MonkeyPatch) 
     """Inside, timers fall silent with the sources, so that a run comes to rest."""
     last, emit = int(raw["duration"].split()[0]) * NS - 1, World.emit_ticks
 
-    def emit_some(self: World, unit: Unit, upto: int) -> None:
-        emit(self, unit, min(upto, last // unit.operator.timer_ns))
+    def emit_some(self: World, partition: Partition, upto: int) -> None:
+        emit(self, partition, min(upto, last // partition.operator.timer_ns))
 
     with patch.context() as silent:
         silent.setattr(World, "emit_ticks", emit_some)
@@ -154,7 +154,7 @@ def check_timers(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
         run, clean = drain(raw), drain(without_crashes(raw))
     conserved(run)
     trimmed_rows_are_covered(run.world)
-    every_unit_has_one_owner(run)
+    every_partition_has_one_owner(run)
     losses_are_legitimate(run)
     if not (run.drained and clean.drained):
         return False
@@ -183,7 +183,7 @@ def come_to_rest(raw: dict[str, Any]) -> Run:
         if not run.drained:
             break
         run.control.run(run.control.clock.now_ns() + 5 * NS)
-        if idle(run.world) and not any(unit.time.windows for unit in run.world.all_units()):
+        if idle(run.world) and not any(partition.time.windows for partition in run.world.all_partitions()):
             return run
     run.drained = False
     return run
@@ -193,11 +193,11 @@ Content = dict[str, Counter[tuple[int, int]]]
 
 
 def contents(world: World) -> Content:
-    """Unit -> how often each (id, birth) was applied."""
+    """Partition -> how often each (id, birth) was applied."""
     return {
-        unit.name: Counter(zip(unit.applied, unit.births_ns, strict=True))
-        for unit in world.all_units()
-        if not unit.operator.is_source
+        partition.name: Counter(zip(partition.applied, partition.births_ns, strict=True))
+        for partition in world.all_partitions()
+        if not partition.operator.is_source
     }
 
 
@@ -208,7 +208,7 @@ def check_windows(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
         run, clean = come_to_rest(raw), come_to_rest(without_crashes(raw))
     conserved(run)
     trimmed_rows_are_covered(run.world)
-    every_unit_has_one_owner(run)
+    every_partition_has_one_owner(run)
     losses_are_legitimate(run)
     if not (run.drained and clean.drained):
         return not any(run.control.cluster.host_alive)  # a dead cluster stands still
@@ -216,11 +216,11 @@ def check_windows(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
     if guarantee == "exactly-once" and complete:
         assert found == expected
         assert run.world.watermarks.late == []
-    for unit, rows in found.items():
+    for partition, rows in found.items():
         if guarantee == "at-least-once" and complete:
-            assert rows.keys() == expected[unit].keys(), unit
+            assert rows.keys() == expected[partition].keys(), partition
         if guarantee != "at-least-once":
-            assert rows.total() == len({tuple_id for tuple_id, _ in rows}), f"{unit}: something twice"
+            assert rows.total() == len({tuple_id for tuple_id, _ in rows}), f"{partition}: something twice"
     return True
 
 
@@ -243,7 +243,7 @@ def pools(draw: Random, **fixed: Any) -> dict[str, Any]:
 
 
 def pools_are_right(seed: int, patch: pytest.MonkeyPatch) -> bool:
-    """What was held for a restored unit is applied before watermarks that wait for its installation."""
+    """What was held for a restored partition is applied before watermarks that wait for its installation."""
     raw = pools(Random(seed), fault_tolerance={"guarantee": "exactly-once"})
     with timers_until_the_last_birth(raw, patch):
         run, clean = come_to_rest(raw), come_to_rest(without_crashes(raw))
@@ -284,10 +284,10 @@ def test_a_long_campaign_of_windows_where_hosts_die(guarantee: str, monkeypatch:
 def hears_what_was_sent_before_it_came(patch: pytest.MonkeyPatch) -> None:
     hear = Watermarks._hear
 
-    def broken(self: Watermarks, unit: Unit, mark: Mark) -> None:
+    def broken(self: Watermarks, partition: Partition, mark: Mark) -> None:
         with patch.context() as other:
-            other.setattr(unit, "assigned_at", 0)
-            hear(self, unit, mark)
+            other.setattr(partition, "assigned_at", 0)
+            hear(self, partition, mark)
 
     patch.setattr(Watermarks, "_hear", broken)
 
@@ -295,9 +295,9 @@ def hears_what_was_sent_before_it_came(patch: pytest.MonkeyPatch) -> None:
 def speaks_for_who_came_later(patch: pytest.MonkeyPatch) -> None:
     opened = World.open
 
-    def broken(self: World, unit: int) -> None:
-        opened(self, unit)
-        self._numbered[unit].live_at = 0
+    def broken(self: World, partition: int) -> None:
+        opened(self, partition)
+        self._numbered[partition].live_at = 0
 
     patch.setattr(World, "open", broken)
 
@@ -329,8 +329,12 @@ def promises_for_all_what_one_has_reached(patch: pytest.MonkeyPatch) -> None:
 
     def broken(self: Watermarks, origin: Task, event_ns: int) -> None:
         windows = origin.operator.windows if origin.operator.joins is None else None
-        units = [unit for unit in self._units(origin) if unit.live and not unit.operator.is_source]
-        there = [windows.held_ns(unit.time.event_ns) if windows else unit.time.event_ns for unit in units]
+        partitions = [
+            partition for partition in self._partitions(origin) if partition.live and not partition.operator.is_source
+        ]
+        there = [
+            windows.held_ns(partition.time.event_ns) if windows else partition.time.event_ns for partition in partitions
+        ]
         rise(self, origin, max([event_ns, *there]))
 
     patch.setattr(Watermarks, "_rise", broken)
@@ -371,7 +375,7 @@ def test_a_window_that_ended_after_the_last_checkpoint_ends_once_more_with_the_s
     crash = {"at": "850 ms", "kind": "host-failure", "host": "h-1"}
     without, found = deliveries(raw), deliveries(raw | {"events": {"crash": crash}})
     assert [birth for birth, _ in found] == [birth for birth, _ in without]
-    # It is noticed at 950 ms; the watermark of 1 s is the first that is made after the unit was assigned.
+    # It is detected at 950 ms; the watermark of 1 s is the first that is made after the partition was assigned.
     assert [end for _, end in found] == [end for _, end in without]
     dropped = simulate(scenario(raw | {"events": {"crash": crash}})).tables["dropped"]
     # The window that ended at 800 ms, and the one before, which the checkpoint at 750 ms kept: it is sent again.

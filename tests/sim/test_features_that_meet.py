@@ -68,7 +68,7 @@ def test_direct_ends_where_checkpoints_come_quicker_than_the_news_of_them(
 
 @pytest.mark.parametrize("plane", PLANES, ids=["plain", "compiled"])
 @pytest.mark.parametrize("duration", ["13 s", "16 s", "20 s"])
-def test_what_will_be_sent_again_to_the_heir_of_a_moved_group_is_not_lost_yet(
+def test_what_will_be_sent_again_to_the_successor_of_a_moved_group_is_not_lost_yet(
     plane: PlaneFactory, duration: str
 ) -> None:
     events = {f"m{group}": move("two", group, "h-1", "12 s", "cpa") for group in range(4)}

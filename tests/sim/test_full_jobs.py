@@ -42,9 +42,11 @@ def kept_by_the_retired(plain: Outcome, compiled: Outcome) -> int:
     world, plane = plain.control.plane, compiled.control.plane
     assert isinstance(world, World)
     assert isinstance(plane, CompiledPlane)
-    units = plane.s.units
-    over = units["retired"] == 1
-    return sum(unit.kept_rows() for unit in world.instances() if unit.retired) + int(units["kept_rows"][over].sum())
+    partitions = plane.s.partitions
+    over = partitions["retired"] == 1
+    return sum(partition.kept_rows() for partition in world.instances() if partition.retired) + int(
+        partitions["kept_rows"][over].sum()
+    )
 
 
 def equal_on_the_event_loop(made: Scenario) -> Counter[str]:

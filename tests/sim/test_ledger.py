@@ -28,26 +28,28 @@ def test_an_untouched_world_has_clean_books() -> None:
 @pytest.mark.parametrize("place", [0, -1])
 def test_a_tuple_that_is_missing_is_lost(place: int) -> None:
     world = finished()
-    unit = next(unit for unit in world.all_units() if unit.applied)
-    gone = unit.applied.pop(place)
-    assert accounts(world)[unit.operator.index].lost == {(unit.index, gone)}
+    partition = next(partition for partition in world.all_partitions() if partition.applied)
+    gone = partition.applied.pop(place)
+    assert accounts(world)[partition.operator.index].lost == {(partition.index, gone)}
 
 
 def test_a_tuple_that_is_there_twice_is_duplicated() -> None:
     world = finished()
-    unit = next(unit for unit in world.all_units() if unit.applied)
-    unit.applied.append(unit.applied[0])
-    account = accounts(world)[unit.operator.index]
+    partition = next(partition for partition in world.all_partitions() if partition.applied)
+    partition.applied.append(partition.applied[0])
+    account = accounts(world)[partition.operator.index]
     assert account == Account(account.expected, set(), 1)
 
 
-def test_a_tuple_at_the_wrong_unit_is_lost_at_the_right_one() -> None:
+def test_a_tuple_at_the_wrong_partition_is_lost_at_the_right_one() -> None:
     world = finished()
-    units = next(
-        units for units in world.units if len(units) > 1 and units[0].applied and not units[0].operator.is_source
+    partitions = next(
+        partitions
+        for partitions in world.partitions
+        if len(partitions) > 1 and partitions[0].applied and not partitions[0].operator.is_source
     )
-    units[1].applied.append(units[0].applied.pop())
-    assert len(accounts(world)[units[0].operator.index].lost) == 1
+    partitions[1].applied.append(partitions[0].applied.pop())
+    assert len(accounts(world)[partitions[0].operator.index].lost) == 1
 
 
 def test_the_verdict_does_not_depend_on_when_the_books_are_read() -> None:
@@ -109,5 +111,5 @@ def test_a_named_share_thins_an_edge() -> None:
     world = built(made, RunInputs(rates=rates, shares={"delayed": 0.25}), 50 * NS)
     sent = world.sources[0].emitted
     # 99.9 % of a binomial of 5000 draws is within 3.3 standard deviations.
-    assert abs(len(world.units[1][0].applied) - sent / 4) < 3.3 * (sent * 3 / 16) ** 0.5
+    assert abs(len(world.partitions[1][0].applied) - sent / 4) < 3.3 * (sent * 3 / 16) ** 0.5
     assert [lost for _, _, lost, _ in ledger(world)] == [0, 0]

@@ -143,7 +143,7 @@ def test_channels_keep_their_order() -> None:
     world = built(scenario(raw), until_ns=20 * 10**9)
     sent = world.sources[0].emitted
     places = {row: k for k, row in enumerate(_ids(world))}
-    got = [places[i] for i in world.units[1][0].applied]
+    got = [places[i] for i in world.partitions[1][0].applied]
     assert got == list(range(len(got)))
     assert 0 < len(got) <= sent
 

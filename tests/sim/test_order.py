@@ -128,10 +128,10 @@ def test_a_checkpoint_holds_what_ended_before_its_instant() -> None:
         fault_tolerance={"method": "checkpoint", "interval": "100 ms"},
     )
     world = built(scenario(raw), until_ns=101 * MS)
-    unit = world.units[1][0]
-    assert unit.checkpoint is not None
-    assert unit.checkpoint.count == 8  # services of the tuples of 10 .. 80 ms ended by 90 ms
-    assert len(unit.applied) == 9
+    partition = world.partitions[1][0]
+    assert partition.checkpoint is not None
+    assert partition.checkpoint.count == 8  # services of the tuples of 10 .. 80 ms ended by 90 ms
+    assert len(partition.applied) == 9
 
 
 def test_tuples_of_one_instant_arrive_by_sender_then_as_sent() -> None:
@@ -147,11 +147,11 @@ def test_tuples_of_one_instant_arrive_by_sender_then_as_sent() -> None:
         raw["workload"][name]["batch"] = 2
     world = built(scenario(raw), until_ns=150 * MS)
     names = {
-        source_id(source.code, sequence): f"{source.unit.operator.name}{sequence}"
+        source_id(source.code, sequence): f"{source.partition.operator.name}{sequence}"
         for source in world.sources
         for sequence in range(6)
     }
-    assert [names[i] for i in world.units[2][0].applied] == ["b0", "b1", "a0", "a1", "b2", "b3"]
+    assert [names[i] for i in world.partitions[2][0].applied] == ["b0", "b1", "a0", "a1", "b2", "b3"]
 
 
 def test_shared_cores_serve_in_the_order_of_arrival_at_the_host() -> None:
@@ -191,7 +191,7 @@ def test_a_replay_arrives_before_the_tuple_of_the_same_instant() -> None:
     )
     records = simulate(scenario(raw))
     after = [row for row in rows_of(records, "q") if row[0] >= 200 * MS]
-    # Noticed at 200 ms: tuples 1 .. 19 are replayed, number 20 is born at that instant and comes last.
+    # Detected at 200 ms: tuples 1 .. 19 are replayed, number 20 is born at that instant and comes last.
     assert [start for _, start, _ in after[:20]] == [(200 + k) * MS for k in range(20)]
     assert records.tables["recoveries"]["replayed"].tolist() == [19]
     assert records.tables["ledger"]["lost"].tolist() == [0, 0]

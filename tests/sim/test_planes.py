@@ -80,7 +80,7 @@ def test_both_planes_give_equal_rows(seed: int, stormy: bool, method: dict[str, 
 
 
 def test_a_checkpoint_comes_before_a_repair_that_was_set_after_it() -> None:
-    # The holder h-0 has no task. At 5.5 s the round at 6 s is set, and at 5.7 s, when the failure is noticed, the
+    # The holder h-0 has no task. At 5.5 s the round at 6 s is set, and at 5.7 s, when the failure is detected, the
     # repair at 6 s: the first timer since, so it has the number that the round was given without taking one.
     raw = {
         "duration": "8 s",

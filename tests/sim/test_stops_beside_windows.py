@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from reference.actions import Actions
 from reference.event_time import Watermarks
 from reference.mark import Mark
+from reference.partition import Partition
 from reference.source import Source
 from reference.task import Task
-from reference.unit import Unit
 from reference.world import World
 from scripts import MOVES, MS, VERBS, Scripted, unchecked
 from small_jobs import idle, random_joins, random_windows, scenario, with_timers, world_of
@@ -153,13 +153,13 @@ class Ending(Scripted):
     def __init__(self, raw: dict[str, Any], seed: int, verbs: tuple[str, ...]) -> None:
         super().__init__(RunPlan.of(unchecked(raw), RunInputs(), 0), World, seed, 40, verbs)
         self.emitted: Counter[Result] = Counter()
-        self.stopped = 0  # looks at which something was held back, or windows waited at a paused task
+        self.stopped = 0  # checks at which something was held back, or windows waited at a paused task
         emit = world_of(self).emit
 
-        def noted(unit: Unit, tuple_id: int, birth_ns: int, key: int) -> None:
-            if unit.operator.windows:
-                self.emitted[unit.number, tuple_id, birth_ns] += 1
-            emit(unit, tuple_id, birth_ns, key)
+        def noted(partition: Partition, tuple_id: int, birth_ns: int, key: int) -> None:
+            if partition.operator.windows:
+                self.emitted[partition.number, tuple_id, birth_ns] += 1
+            emit(partition, tuple_id, birth_ns, key)
 
         world_of(self).emit = noted  # type: ignore[method-assign]
 
@@ -188,7 +188,7 @@ class Ending(Scripted):
 
 
 def check_windows(seed: int) -> int:
-    """The books of one job; at how many looks watermarks were stopped, -1 where it never came to rest."""
+    """The books of one job; at how many checks watermarks were stopped, -1 where it never came to rest."""
     raw = (random_windows if seed % 2 else random_joins)(Random(seed), fault_tolerance={"method": "none"})
     if seed % 2 == 0:  # a join of many pairs takes its time
         for operator in raw["operators"].values():
@@ -203,14 +203,14 @@ def check_windows(seed: int) -> int:
 
 def test_windows_emit_what_follows_from_the_sources_whatever_was_stopped() -> None:
     stopped = [check_windows(seed) for seed in range(12)]
-    assert sum(looks >= 0 for looks in stopped) > 8
-    assert sum(looks > 0 for looks in stopped) > 5
+    assert sum(checks >= 0 for checks in stopped) > 8
+    assert sum(checks > 0 for checks in stopped) > 5
 
 
 @pytest.mark.slow
 def test_a_long_campaign_of_windows_that_were_stopped() -> None:
     stopped = [check_windows(seed) for seed in range(12, 600)]
-    assert sum(looks >= 0 for looks in stopped) > 400
+    assert sum(checks >= 0 for checks in stopped) > 400
 
 
 def check_timers(seed: int) -> bool:
@@ -221,16 +221,16 @@ def check_timers(seed: int) -> bool:
     late = 0
     emit = world_of(control).emit_ticks
 
-    def counted(unit: Unit, upto: int) -> None:
+    def counted(partition: Partition, upto: int) -> None:
         nonlocal late
-        late += upto - unit.time.ticks > 1
-        emit(unit, upto)
+        late += upto - partition.time.ticks > 1
+        emit(partition, upto)
 
     world_of(control).emit_ticks = counted  # type: ignore[method-assign]
     control.finish()
-    for unit in world_of(control).all_units():
-        if unit.operator.timer_ns:
-            assert unit.time.ticks == unit.due == (control.clock.now_ns() - 1) // unit.operator.timer_ns
+    for partition in world_of(control).all_partitions():
+        if partition.operator.timer_ns:
+            assert partition.time.ticks == partition.due == (control.clock.now_ns() - 1) // partition.operator.timer_ns
     return late > 0
 
 
@@ -289,7 +289,7 @@ def take_marks_while_paused(patch: pytest.MonkeyPatch) -> None:
 
     def arrive(self: Task, *items: Any) -> None:
         if items and isinstance(items[0], Mark) and self.paused_until_ns and not self.barriers and not self.queue:
-            items[0].begun = self.world.next_number()  # as at its turn, or no unit would listen to it
+            items[0].begun = self.world.next_number()  # as at its turn, or no partition would listen to it
             self.world.watermarks.turn(items[0], self)
         else:
             right(self, *items)
@@ -302,7 +302,7 @@ def promise_while_paused(patch: pytest.MonkeyPatch) -> None:
     tick = Watermarks._tick
 
     def silent(self: Watermarks, source: Source, now: int) -> None:
-        task = source.unit.task
+        task = source.partition.task
         until, task.paused_until_ns = task.paused_until_ns, 0
         tick(self, source, now)
         task.paused_until_ns = until
@@ -314,10 +314,10 @@ def emit_while_paused(patch: pytest.MonkeyPatch) -> None:
     """The timer of a paused task goes on."""
     right = World.emit_ticks
 
-    def emit(self: World, unit: Unit, upto: int) -> None:
-        until, unit.task.paused_until_ns = unit.task.paused_until_ns, 0
-        right(self, unit, upto)
-        unit.task.paused_until_ns = until
+    def emit(self: World, partition: Partition, upto: int) -> None:
+        until, partition.task.paused_until_ns = partition.task.paused_until_ns, 0
+        right(self, partition, upto)
+        partition.task.paused_until_ns = until
 
     patch.setattr(World, "emit_ticks", emit)
 
@@ -327,12 +327,12 @@ def owe_nothing(patch: pytest.MonkeyPatch) -> None:
     right = Actions._unpause
 
     def unpause(self: Any, task: Task) -> None:
-        due = {unit: unit.due for unit in self.instances()}
-        for unit in due:
-            unit.due = 0
+        due = {partition: partition.due for partition in self.instances()}
+        for partition in due:
+            partition.due = 0
         right(self, task)
-        for unit, before in due.items():
-            unit.due = before
+        for partition, before in due.items():
+            partition.due = before
 
     patch.setattr(Actions, "_unpause", unpause)
 

@@ -45,8 +45,13 @@ def delays(raw: dict[str, Any], plane: PlaneFactory) -> list[tuple[int, ...]]:
     """Rows (at [ms], host, carried, delayed, total [ms], longest [ms])."""
     links = simulate(scenario(raw), plane=plane).tables["links"]
     names = ("at_ns", "host", "carried", "delayed", "delay_ns", "longest_ns")
-    units = (MS, 1, 1, 1, MS, MS)
-    return list(zip(*((links[name] // unit).tolist() for name, unit in zip(names, units, strict=True)), strict=True))
+    partitions = (MS, 1, 1, 1, MS, MS)
+    return list(
+        zip(
+            *((links[name] // partition).tolist() for name, partition in zip(names, partitions, strict=True)),
+            strict=True,
+        )
+    )
 
 
 @pytest.mark.parametrize("plane", PLANES.values(), ids=PLANES)

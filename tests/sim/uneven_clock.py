@@ -12,7 +12,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from sim.clock import ARRIVAL, CREDIT, MESSAGE, PAUSES, SERVICE, SETTLED, TIMERS, Clock
+from sim.clock import ARRIVAL, CREDIT, END_OF_INSTANT, MESSAGE, PAUSES, SERVICE, TIMERS, Clock
 
 _CLASS = ARRIVAL - SERVICE
 _CHANNELS, _TASKS = (0.02, 0.3, 1.0, 1.0, 10.0), (0.05, 0.3, 0.8)  # tasks are not to be overloaded
@@ -46,6 +46,6 @@ class UnevenClock(Clock):
             time_ns = now + int((max(time_ns - now, _LEAST_NS)) * pace * self._draw.uniform(0.2, 1.8))
             if key >= 0:
                 time_ns = self._last[key] = max(time_ns, self._last.get(key, 0))
-        elif rank == SETTLED:  # what is looked for may come later than it was to: look again, but not at once
+        elif rank == END_OF_INSTANT:  # what is looked for may come later than it was to: look again, but not at once
             time_ns = max(time_ns, self.now_ns() + _LEAST_NS)
         super().at(time_ns, rank, call)

@@ -121,7 +121,7 @@ class Checkpoints(Description):
     complete_s: Seconds | None = Field(default=None, alias="complete")
     """From the beginning of a checkpoint until it can be used; at least the pause, which is the default."""
     detection_s: Seconds = Field(default=0.0, alias="detection")
-    """Time until a failure is noticed."""
+    """Time until a failure is detected."""
     restart_s: Seconds = Field(default=0.0, alias="restart")
     """From then until work goes on."""
 

@@ -114,13 +114,13 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
     often = scenario.detector.suspicions_per_s * duration
     if often >= 1:
         times = f"about {display.about(often, 3)} times"
-        text = f"a healthy host is taken for dead {times} in the run: too many heartbeats are lost"
+        text = f"a healthy host is suspected {times} in the run: too many heartbeats are lost"
         yield Advice("detector.loss", text)
     if scenario.detector.timeout_s < scenario.detector.heartbeat_s and not scenario.detector.errs:
         yield Advice("detector.timeout", "is shorter than the heartbeat: healthy hosts count as dead")
     for name, event in scenario.events.items():
-        if isinstance(event, HostFailure) and _noticed_s(scenario, event) >= duration:
-            text = "is so late that the failure is not noticed before the run ends"
+        if isinstance(event, HostFailure) and _detected_s(scenario, event) >= duration:
+            text = "is so late that the failure is not detected before the run ends"
             yield Advice(path_text(("events", name, "at")), text)
     for name, group in scenario.hosts.items():
         if isinstance(group.failures, ScheduledFailures) and min(group.failures.at_s) >= duration:
@@ -132,12 +132,12 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
             yield Advice(where, "is after the end of the run")
 
 
-def _noticed_s(scenario: Scenario, failure: HostFailure) -> float:
-    """When a failure is noticed: a time-out after the last heartbeat before it, or at the repair."""
+def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
+    """When a failure is detected: a time-out after the last heartbeat before it, or at the repair."""
     heartbeat_s = scenario.detector.heartbeat_s
     last = max(0.0, math.ceil(failure.at_s / heartbeat_s) - 1) * heartbeat_s
-    noticed = max(failure.at_s, last + scenario.detector.timeout_s)
-    return noticed if failure.repair_s is None else min(noticed, failure.at_s + failure.repair_s)
+    detected = max(failure.at_s, last + scenario.detector.timeout_s)
+    return detected if failure.repair_s is None else min(detected, failure.at_s + failure.repair_s)
 
 
 def _of_failures(scenario: Scenario) -> Iterator[Advice]:
@@ -209,7 +209,7 @@ def _of_maintenance(scenario: Scenario) -> Iterator[Advice]:
     if maintenance.begin_s >= scenario.duration_s:
         yield Advice(where, "no allocation is compared before the run ends")
     elif maintenance.begin_s < 2 * period_s:
-        yield Advice(where, f"is before the second look at the load: elasticity.period is {units.show(period_s, 's')}")
+        yield Advice(where, f"is before the second check of the load: elasticity.period is {units.show(period_s, 's')}")
 
 
 def _of_hosts(scenario: Scenario, load: Load) -> Iterator[Advice]:

@@ -61,7 +61,7 @@ def _of_maintenance(scenario: Scenario, broken: Collection[str]) -> Iterator[Inp
     ):
         yield InputFault(here, NO_VALUE, "needs key groups, and no operator has any")
     if "elasticity" not in broken and window_s is not None and window_s < _LOOKS * scenario.elasticity.period_s:
-        rule = f"must be as long as two looks at the load: elasticity.period is {_shown(scenario.elasticity.period_s)}"
+        rule = f"must be as long as two checks of the load: elasticity.period is {_shown(scenario.elasticity.period_s)}"
         yield InputFault(f"{here}.window", _shown(window_s), rule)
 
 

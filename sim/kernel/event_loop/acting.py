@@ -92,30 +92,30 @@ class Actions(ABC):
 
     # -- rules
 
-    def hold(self, task: int, unit: int | None, origin: int | None) -> None:
-        """Tuples for the unit from that task (None: all) go to a side list."""
+    def hold(self, task: int, partition: int | None, origin: int | None) -> None:
+        """Tuples for the partition from that task (None: all) go to a side list."""
         self._act()
         if self.s.tasks["alive"][task]:
             pools.with_rule(self.s)
-            actions.hold(self.s, task, NONE if unit is None else unit, NONE if origin is None else origin)
+            actions.hold(self.s, task, NONE if partition is None else partition, NONE if origin is None else origin)
 
-    def unhold(self, task: int, unit: int | None) -> None:
+    def unhold(self, task: int, partition: int | None) -> None:
         """End rules; what none holds any more goes in front."""
         self._act()
         if self.s.tasks["alive"][task]:
             self._room(int(actions.burst(self.s, task)))
-            actions.unhold(self.s, task, NONE if unit is None else unit)
+            actions.unhold(self.s, task, NONE if partition is None else partition)
             self._tell()
 
-    def mute(self, unit: int, muted: bool) -> None:
-        """Whether the unit emits nothing."""
+    def mute(self, partition: int, muted: bool) -> None:
+        """Whether the partition emits nothing."""
         self._act()
         if not self._plan.may_fail:
-            raise ValueError("a unit can be muted only where a host may fail: else no ids are kept for the ledger")
+            raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
         self.s.g["special"] = 1
-        self.s.units["muted"][unit] = muted
+        self.s.partitions["muted"][partition] = muted
         if not muted:
-            self.s.units["live_at"][unit] = self.s.g["serial"][0]
+            self.s.partitions["live_at"][partition] = self.s.g["serial"][0]
 
     # -- messages
 
@@ -164,8 +164,8 @@ class Actions(ABC):
         """Raises ValueError if it is about something that does not exist: compiled code would not notice."""
         s, given = self.s, action.arguments
         if action.verb == "mute" and not self._plan.may_fail:
-            raise ValueError("a unit can be muted only where a host may fail: else no ids are kept for the ledger")
-        room = len(s.units) if action.verb == "mute" else int(s.g["tasks"][0])
+            raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
+        room = len(s.partitions) if action.verb == "mute" else int(s.g["tasks"][0])
         named = given[:2] if action.verb == "send" else given[:1]
         least = CONTROL if action.verb == "send" else 0
         if not all(least <= number < room for number in named) or (action.verb == "send" and given[1] < 0):

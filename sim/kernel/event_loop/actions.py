@@ -75,11 +75,11 @@ def burst(s: State, task: int) -> int:
         n += t.queue_n + t.front_n + t.back_n + t.side_n
     for k in range(s.sources.shape[0]):
         b = s.sources[k]
-        if s.units[b.unit].task == task:
+        if s.partitions[b.partition].task == task:
             n += b.born - b.emitted
     if s.operators[t.operator].timer > 0:
-        for k in range(s.units.shape[0]):
-            u = s.units[k]
+        for k in range(s.partitions.shape[0]):
+            u = s.partitions[k]
             if u.task == task and u.live:
                 n += max(0, u.ticks_due - u.ticks)
     return (g.fan_out + 2) * (n + 2) + s.operators[t.operator].threads
@@ -119,12 +119,12 @@ def unpause(s: State, task: int) -> None:
     t.idle_threads += STOP
     for k in range(s.sources.shape[0]):
         b = s.sources[k]
-        if s.units[b.unit].task == task and s.units[b.unit].live:
+        if s.partitions[b.partition].task == task and s.partitions[b.partition].live:
             emit_births(s, k, b.born)
     if s.operators[t.operator].timer > 0:
-        for k in range(s.units.shape[0]):
-            if s.units[k].task == task and s.units[k].live:
-                emit_ticks(s, k, s.units[k].ticks_due)
+        for k in range(s.partitions.shape[0]):
+            if s.partitions[k].task == task and s.partitions[k].live:
+                emit_ticks(s, k, s.partitions[k].ticks_due)
     go_on(s, task)
     note_idle(s, task)
 
@@ -133,26 +133,26 @@ def unpause(s: State, task: int) -> None:
 
 
 @kernel
-def hold(s: State, task: int, unit: int, origin: int) -> None:
-    """Tuples for the unit from that task (NONE: all) go to the side list."""
+def hold(s: State, task: int, partition: int, origin: int) -> None:
+    """Tuples for the partition from that task (NONE: all) go to the side list."""
     t = s.tasks[task]
-    t.rules = new_rule(s, unit, origin, t.rules)
+    t.rules = new_rule(s, partition, origin, t.rules)
 
 
 @kernel
-def unhold(s: State, task: int, unit: int) -> None:
-    """No more rules for just this unit (NONE: none at all); what none holds any more goes in front."""
+def unhold(s: State, task: int, partition: int) -> None:
+    """No more rules for just this partition (NONE: none at all); what none holds any more goes in front."""
     t = s.tasks[task]
-    t.rules = rules_without(s, t.rules, ANY if unit == NONE else unit, ANY)
-    _let_go(s, task, unit)
+    t.rules = rules_without(s, t.rules, ANY if partition == NONE else partition, ANY)
+    _let_go(s, task, partition)
     if t.has_service:
         dispatch(s, t.cores)
     note_idle(s, task)
 
 
 @kernel
-def _let_go(s: State, task: int, unit: int) -> None:
-    """What no rule holds any more, of that unit (NONE: of all), goes in front."""
+def _let_go(s: State, task: int, partition: int) -> None:
+    """What no rule holds any more, of that partition (NONE: of all), goes in front."""
     t = s.tasks[task]
     v = t.side_head
     free, last = NONE, NONE
@@ -160,7 +160,7 @@ def _let_go(s: State, task: int, unit: int) -> None:
     t.side_n = 0
     while v != NONE:
         following = s.visits[v].next
-        if (unit == NONE or s.visits[v].unit == unit) and not held_by_rule(s, v, task):
+        if (partition == NONE or s.visits[v].partition == partition) and not held_by_rule(s, v, task):
             s.visits[v].next = NONE
             if free == NONE:
                 free = v
@@ -172,17 +172,17 @@ def _let_go(s: State, task: int, unit: int) -> None:
         v = following
     while free != NONE:
         following = s.visits[free].next
-        s.units[s.visits[free].unit].freed_at = note_turn(s)
+        s.partitions[s.visits[free].partition].freed_at = note_turn(s)
         put_in_front(s, free, task)
         free = following
 
 
 @kernel
-def mute(s: State, unit: int, muted: int) -> None:
-    """The unit applies what comes, but emits nothing."""
-    s.units[unit].muted = muted
+def mute(s: State, partition: int, muted: int) -> None:
+    """The partition applies what comes, but emits nothing."""
+    s.partitions[partition].muted = muted
     if not muted:
-        s.units[unit].live_at = s.g[0].serial
+        s.partitions[partition].live_at = s.g[0].serial
 
 
 # -- messages
@@ -204,7 +204,7 @@ def send_message(
     e.origin = sender
     e.task = receiver
     e.node = channels
-    e.unit = WAITS if waits or channels > 0 else FAST
+    e.partition = WAITS if waits or channels > 0 else FAST
     e.next = NONE
     e.wire = 0
     e.arrived = 0
@@ -343,7 +343,7 @@ def let_through(s: State, task: int, token: int, rest: int) -> int:
 def _enter(s: State, v: int, task: int) -> None:
     """Behind all others; a fast message passes the queue."""
     t, e = s.tasks[task], s.visits[v]
-    if e.kind == MAIL and (e.unit == FAST or not t.has_service):
+    if e.kind == MAIL and (e.partition == FAST or not t.has_service):
         take_in_hand(s, v, task)
     elif not t.has_service:
         kind = e.kind

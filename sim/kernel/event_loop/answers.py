@@ -62,16 +62,18 @@ class Answers(ABC):
         return rows[hosts["delayed"] > 0]
 
     def lag(self) -> np.ndarray:
-        """(operator, tuples born and not emitted) for each source unit."""
+        """(operator, tuples born and not emitted) for each source partition."""
         sources = self.s.sources
-        return np.column_stack((self.s.units["operator"][sources["unit"]], sources["born"] - sources["emitted"]))
+        return np.column_stack(
+            (self.s.partitions["operator"][sources["partition"]], sources["born"] - sources["emitted"])
+        )
 
     def statistics(self) -> list[Statistic]:
-        """What each unit but those of sources has done so far."""
+        """What each partition but those of sources has done so far."""
         check_counts(self._plan)
-        units = len(self._cluster.unit_task)
-        rows = np.zeros((units, len(Statistic._fields)), np.int64)
-        return [Statistic(*row) for row in rows[: statistics.counted(self.s, units, rows)].tolist()]
+        partitions = len(self._cluster.partition_task)
+        rows = np.zeros((partitions, len(Statistic._fields)), np.int64)
+        return [Statistic(*row) for row in rows[: statistics.counted(self.s, partitions, rows)].tolist()]
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
         """(begin of the second, kind) -> (messages, bytes)."""
@@ -121,7 +123,7 @@ class Answers(ABC):
             "checkpoints",
             {
                 "operator": checkpoints["operator"],
-                "key_group": checkpoints["unit"],
+                "key_group": checkpoints["partition"],
                 "owner": checkpoints["owner"],
                 "holder": checkpoints["holder"],
                 "taken_ns": checkpoints["taken"],

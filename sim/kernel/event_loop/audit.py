@@ -1,7 +1,7 @@
 """The books at the end of a run, as in the ledger of the specification: expected, lost and duplicated inputs.
 
-The expected inputs of every unit follow from the sources' tuples by the same pure functions that the run uses. A tuple
-that is not in the final state but on its way, or will be sent again, is neither lost nor expected yet; nor is
+The expected inputs of every partition follow from the sources' tuples by the same pure functions that the run uses. A
+tuple that is not in the final state but on its way, or will be sent again, is neither lost nor expected yet; nor is
 anything that would follow from it. Operators downstream of a window are not in the books.
 """
 
@@ -23,26 +23,26 @@ from sim.kernel.tools.compiling import helper, kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
 from sim.kernel.tools.pointer import State
 
-ENTRY = np.dtype([("id", "u8"), ("unit", "i4"), ("flags", "i4")], align=True)  # unit NONE: empty
+ENTRY = np.dtype([("id", "u8"), ("partition", "i4"), ("flags", "i4")], align=True)  # partition NONE: empty
 _THERE, _COMING = 1, 2
 _SPARSE = 8  # slots of a sieve for each entry, at least
 
 
 @kernel
-def _entry(table: np.ndarray, unit: Any, tuple_id: int) -> int:
+def _entry(table: np.ndarray, partition: Any, tuple_id: int) -> int:
     size = table.shape[0]
-    k = slot_of(tuple_id, unit, size)
-    while table[k].unit != NONE and not (table[k].unit == unit and table[k].id == tuple_id):
+    k = slot_of(tuple_id, partition, size)
+    while table[k].partition != NONE and not (table[k].partition == partition and table[k].id == tuple_id):
         k = (k + 1) & (size - 1)
     return k
 
 
 @kernel
-def _mark(table: np.ndarray, unit: int, tuple_id: int, flag: int) -> bool:
+def _mark(table: np.ndarray, partition: int, tuple_id: int, flag: int) -> bool:
     """Set a flag; whether it was not set before."""
-    e = table[_entry(table, unit, tuple_id)]
-    if e.unit == NONE:
-        e.unit = unit
+    e = table[_entry(table, partition, tuple_id)]
+    if e.partition == NONE:
+        e.partition = partition
         e.id = tuple_id
         e.flags = 0
     new = e.flags & flag == 0
@@ -70,16 +70,16 @@ def _by_id(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nda
     while size < 2 * entries(s):
         size *= 2
     table = np.zeros(size, ENTRY)
-    table["unit"] = NONE
+    table["partition"] = NONE
     stack = _stack(s)
     open_books(s, table, duplicated, stack)
     gone = forgotten(s)
     sieve = sieve_of(table)
     for source, first, births, keys in _emitted(s, streams):
         enter(s, table, sieve, gone, source, first, births, keys, expected, lost, stack)
-    for unit in np.flatnonzero(s.units["ticks"]).tolist():
-        enter_ticks(s, table, sieve, gone, unit, expected, lost, stack)
-    np.subtract.at(lost, s.units["operator"], np.maximum(gone, 0))
+    for partition in np.flatnonzero(s.partitions["ticks"]).tolist():
+        enter_ticks(s, table, sieve, gone, partition, expected, lost, stack)
+    np.subtract.at(lost, s.partitions["operator"], np.maximum(gone, 0))
     return expected, lost, duplicated
 
 
@@ -104,40 +104,44 @@ def entries(s: State) -> int:
     """An upper bound of the entries of the table."""
     g = s.g[0]
     total = s.visits.shape[0] - g.visits_left + 2 * (s.nodes.shape[0] - NODES * g.nodes_left)
-    for unit in range(s.units.shape[0]):
-        total += s.units[unit].applied - s.units[unit].base + s.g[0].fan_out * s.units[unit].ticks
+    for partition in range(s.partitions.shape[0]):
+        total += (
+            s.partitions[partition].applied
+            - s.partitions[partition].base
+            + s.g[0].fan_out * s.partitions[partition].ticks
+        )
     return total
 
 
 @kernel
 def open_books(s: State, table: np.ndarray, duplicated: np.ndarray, stack: np.ndarray) -> None:
-    """Note what is in the final state of each unit, and what is on its way; `duplicated` by operator."""
-    for unit in range(s.units.shape[0]):
-        u = s.units[unit]
-        counts = s.units[u.group].owner == unit
-        if not counts and u.retired:
+    """Note what is in the final state of each partition, and what is on its way; `duplicated` by operator."""
+    for partition in range(s.partitions.shape[0]):
+        u = s.partitions[partition]
+        is_owner = s.partitions[u.group].owner == partition
+        if not is_owner and u.retired:
             continue
-        log, final = _final(s, unit)
-        chunk, pos = s.units[log].log_first, s.units[log].base
+        log, final = _final(s, partition)
+        chunk, pos = s.partitions[log].log_first, s.partitions[log].base
         while chunk != NONE and pos < final:
             for k in range(min(CHUNK, final - pos)):
-                if not counts:  # a place that the group is on its way to
+                if not is_owner:  # a place that the group is on its way to
                     _mark(table, u.group, s.log[chunk * CHUNK + k], _COMING)
                 elif not _mark(table, u.group, s.log[chunk * CHUNK + k], _THERE):
                     duplicated[u.operator] += 1
             pos += CHUNK
             chunk = s.log_next[chunk]
         _mark_chain(s, table, u.held_head)
-        if counts and not u.live and s.g[0].replays:
-            _mark_replay(s, table, unit)
+        if is_owner and not u.live and s.g[0].replays:
+            _mark_replay(s, table, partition)
             for number in range(u.ticks_stored if u.stored else 0, u.ticks):
-                depth = _push_tick(s, stack, unit, number + 1)
+                depth = _push_tick(s, stack, partition, number + 1)
                 for k in range(depth):
-                    _mark_coming(s, table, s.units[np.int64(stack[k, 0])].owner, stack[k, 1])
+                    _mark_coming(s, table, s.partitions[np.int64(stack[k, 0])].owner, stack[k, 1])
     for v in range(s.visits.shape[0]):
         e = s.visits[v]
         if e.wire and s.tasks[e.task].alive:
-            _mark_coming(s, table, e.unit, e.id)
+            _mark_coming(s, table, e.partition, e.id)
     for task in range(s.g[0].tasks):
         t = s.tasks[task]
         _mark_chain(s, table, t.front_head)
@@ -149,39 +153,39 @@ def open_books(s: State, table: np.ndarray, duplicated: np.ndarray, stack: np.nd
 
 
 @kernel
-def _final(s: State, unit: int) -> tuple[int, int]:
-    """The unit in whose log the final state of this one is, and how many applied tuples are in it."""
-    u = s.units[unit]
+def _final(s: State, partition: int) -> tuple[int, int]:
+    """The partition in whose log the final state of this one is, and how many applied tuples are in it."""
+    u = s.partitions[partition]
     if u.live or u.is_sink:
-        return unit, u.applied
-    if s.units[u.group].owner == unit and u.stored:
-        return stored_at(s, unit), u.stored_count
-    return unit, 0
+        return partition, u.applied
+    if s.partitions[u.group].owner == partition and u.stored:
+        return stored_at(s, partition), u.stored_count
+    return partition, 0
 
 
 @helper
 def forgotten(s: State) -> np.ndarray:
-    """How many tuples in the final state of each unit are forgotten (n_units,).
+    """How many tuples in the final state of each partition are forgotten (n_partitions,).
 
     -1 where they are in another instance of the group and the owner has lost its state.
     """
-    found = np.zeros(s.units.shape[0], np.int64)
-    for unit in range(s.units.shape[0]):
-        if s.units[s.units[unit].group].owner == unit:
-            log, final = _final(s, unit)
-            found[s.units[unit].group] = min(s.units[log].base, final)
-    for unit in range(s.units.shape[0]):
-        u = s.units[unit]
-        if s.units[u.group].owner != unit and not u.retired and u.live and u.base > 0 and found[u.group] == 0:
+    found = np.zeros(s.partitions.shape[0], np.int64)
+    for partition in range(s.partitions.shape[0]):
+        if s.partitions[s.partitions[partition].group].owner == partition:
+            log, final = _final(s, partition)
+            found[s.partitions[partition].group] = min(s.partitions[log].base, final)
+    for partition in range(s.partitions.shape[0]):
+        u = s.partitions[partition]
+        if s.partitions[u.group].owner != partition and not u.retired and u.live and u.base > 0 and found[u.group] == 0:
             found[u.group] = -1
     return found
 
 
 @kernel
-def _mark_coming(s: State, table: np.ndarray, unit: int, tuple_id: int) -> None:
+def _mark_coming(s: State, table: np.ndarray, partition: int, tuple_id: int) -> None:
     """On its way to an instance of a group, which is not over or is the owner all the same."""
-    group = s.units[unit].group
-    if not s.units[unit].retired or s.units[group].owner == unit:
+    group = s.partitions[partition].group
+    if not s.partitions[partition].retired or s.partitions[group].owner == partition:
         _mark(table, group, tuple_id, _COMING)
 
 
@@ -190,23 +194,23 @@ def _mark_chain(s: State, table: np.ndarray, head: int) -> None:
     while head != NONE:
         e = s.visits[head]
         if e.kind == TUPLE:
-            _mark_coming(s, table, e.unit, e.id)
+            _mark_coming(s, table, e.partition, e.id)
         head = e.next
 
 
 @kernel
-def _mark_replay(s: State, table: np.ndarray, unit: int) -> None:
-    """What a unit that is down will be sent once more, and what it will send once more itself."""
-    u = s.units[unit]
+def _mark_replay(s: State, table: np.ndarray, partition: int) -> None:
+    """What a partition that is down will be sent once more, and what it will send once more itself."""
+    u = s.partitions[partition]
     pair = u.in_pair
     while pair != NONE:
         p = s.pairs[pair]
         n = p.live
         while n != NONE:
-            _mark_coming(s, table, unit, s.nodes[n].id)
+            _mark_coming(s, table, partition, s.nodes[n].id)
             n = NONE if n == p.last else next_node(s, n)
         pair = p.next_in
-    pair = s.units[stored_at(s, unit)].out_pair
+    pair = s.partitions[stored_at(s, partition)].out_pair
     while pair != NONE:
         p = s.pairs[pair]
         if u.is_source:
@@ -220,7 +224,7 @@ def _mark_replay(s: State, table: np.ndarray, unit: int) -> None:
                 n = next_node(s, n)
                 skip -= 1
         while left > 0:
-            _mark(table, s.units[p.receiver].group, s.nodes[n].id, _COMING)  # what is over has an heir
+            _mark(table, s.partitions[p.receiver].group, s.nodes[n].id, _COMING)  # what is over has an successor
             left -= 1
             if left > 0:
                 n = next_node(s, n)
@@ -229,21 +233,21 @@ def _mark_replay(s: State, table: np.ndarray, unit: int) -> None:
 
 @kernel
 def _sent_to(s: State, edge_number: int, tuple_id: int, key: int, index: int, k: int) -> int:
-    """The k-th unit that an output goes to over an edge, or NONE after the last."""
+    """The k-th partition that an output goes to over an edge, or NONE after the last."""
     edge = s.edges[edge_number]
     if k > 0 and edge.kind != BROADCAST:
         return NONE
     if edge.takes < 1.0 and not takes(tuple_id, edge.takes_code, edge.takes):
         return NONE
     if edge.kind == KEYED:
-        return edge.first_unit + s.key_tables[edge.table + key]
+        return edge.first_partition + s.key_tables[edge.table + key]
     if edge.kind == SHUFFLE:
-        return edge.first_unit + shuffle_target(tuple_id, edge.code, edge.units)
+        return edge.first_partition + shuffle_target(tuple_id, edge.code, edge.partitions)
     if edge.kind == GROUPED:
-        return edge.first_unit + key
+        return edge.first_partition + key
     if edge.kind == FORWARD:
-        return edge.first_unit + index % edge.units
-    return edge.first_unit + k if k < edge.units else NONE
+        return edge.first_partition + index % edge.partitions
+    return edge.first_partition + k if k < edge.partitions else NONE
 
 
 @helper
@@ -251,21 +255,21 @@ def sieve_of(table: np.ndarray) -> np.ndarray:
     """A bit for each of many slots, set if an entry falls into it: of most tuples that are not there it says so."""
     used = 0
     for k in range(table.shape[0]):
-        used += table[k].unit != NONE
+        used += table[k].partition != NONE
     bits = 64
     while bits < _SPARSE * used:
         bits *= 2
     found = np.zeros(bits // 64, np.uint64)
     for k in range(table.shape[0]):
-        if table[k].unit != NONE:
-            slot = slot_of(table[k].id, table[k].unit, bits)
+        if table[k].partition != NONE:
+            slot = slot_of(table[k].id, table[k].partition, bits)
             found[slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
     return found
 
 
 @kernel
-def _may_be_there(sieve: np.ndarray, unit: Any, tuple_id: int) -> bool:
-    slot = slot_of(tuple_id, unit, sieve.shape[0] * 64)
+def _may_be_there(sieve: np.ndarray, partition: Any, tuple_id: int) -> bool:
+    slot = slot_of(tuple_id, partition, sieve.shape[0] * 64)
     return (sieve[slot >> 6] >> np.uint64(slot & 63)) & np.uint64(1) != 0
 
 
@@ -291,7 +295,7 @@ def enter(
     """
     b = s.sources[source]
     for sequence in range(keys.shape[0]):
-        depth = _push_outputs(s, stack, 0, b.unit, source_id(b.code, first + sequence), keys[sequence])
+        depth = _push_outputs(s, stack, 0, b.partition, source_id(b.code, first + sequence), keys[sequence])
         closed = births[sequence] < s.g[0].oldest
         _follow(s, table, sieve, gone, closed, depth, expected, lost, stack)
 
@@ -302,14 +306,14 @@ def enter_ticks(
     table: np.ndarray,
     sieve: np.ndarray,
     gone: np.ndarray,
-    unit: int,
+    partition: int,
     expected: np.ndarray,
     lost: np.ndarray,
     stack: np.ndarray,
 ) -> None:
     """The same for what a timer has emitted."""
-    for number in range(s.units[unit].ticks):
-        depth = _push_tick(s, stack, unit, number + 1)
+    for number in range(s.partitions[partition].ticks):
+        depth = _push_tick(s, stack, partition, number + 1)
         _follow(s, table, sieve, gone, False, depth, expected, lost, stack)
 
 
@@ -330,17 +334,17 @@ def _follow(
         if depth <= beyond:
             beyond = NONE
         depth -= 1
-        unit, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
+        partition, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
         known = there = False
-        if _may_be_there(sieve, unit, tuple_id):
-            k = _entry(table, unit, tuple_id)
-            known = table[k].unit != NONE
+        if _may_be_there(sieve, partition, tuple_id):
+            k = _entry(table, partition, tuple_id)
+            known = table[k].partition != NONE
             there = known and table[k].flags & _THERE != 0
-        operator = s.units[unit].operator
+        operator = s.partitions[partition].operator
         if beyond != NONE:
-            lost[operator] += not there and gone[unit] > 0  # it is forgotten: as such it is taken off again
+            lost[operator] += not there and gone[partition] > 0  # it is forgotten: as such it is taken off again
         elif closed:  # it is not on its way; who is known to have it is not the owner, which may have forgotten it
-            if there or gone[unit] > 0 or (gone[unit] == 0 and not known):
+            if there or gone[partition] > 0 or (gone[partition] == 0 and not known):
                 expected[operator] += 1
                 lost[operator] += not there
             else:
@@ -355,21 +359,21 @@ def _follow(
             draws = s.draws[operator]
             for index in range(output_count(draws, tuple_id)):
                 child = child_id(tuple_id, op.code, index)
-                depth = _push_outputs(s, stack, depth, unit, child, output_key(draws, s.cumulative, child, key))
+                depth = _push_outputs(s, stack, depth, partition, child, output_key(draws, s.cumulative, child, key))
 
 
 @kernel
-def _push_tick(s: State, stack: np.ndarray, unit: int, number: int) -> int:
-    """What the timer of a unit emits at an instant, as the only thing on the stack."""
-    u = s.units[unit]
+def _push_tick(s: State, stack: np.ndarray, partition: int, number: int) -> int:
+    """What the timer of a partition emits at an instant, as the only thing on the stack."""
+    u = s.partitions[partition]
     draws = s.draws[u.operator]
     made = window_id(s.operators[u.operator].timer_code, u.index, 0, number)
-    return _push_outputs(s, stack, 0, unit, made, output_key(draws, s.cumulative, made, 0))
+    return _push_outputs(s, stack, 0, partition, made, output_key(draws, s.cumulative, made, 0))
 
 
 @kernel
-def _push_outputs(s: State, stack: np.ndarray, depth: int, unit: Any, tuple_id: int, key: int) -> int:
-    u = s.units[unit]
+def _push_outputs(s: State, stack: np.ndarray, depth: int, partition: Any, tuple_id: int, key: int) -> int:
+    u = s.partitions[partition]
     op = s.operators[u.operator]
     for edge in range(op.first_edge, op.first_edge + op.edges):
         k = 0

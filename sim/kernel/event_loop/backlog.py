@@ -50,16 +50,16 @@ def waiting(s: State) -> np.ndarray:
 @helper
 def _lists(s: State) -> tuple[np.ndarray, np.ndarray]:
     """The first item of each list that is not empty, and its task."""
-    holding, many = np.empty(s.units.shape[0], np.int64), 0
-    for unit in range(s.units.shape[0]):
-        if s.units[unit].held_n > 0:
-            holding[many] = unit
+    holding, many = np.empty(s.partitions.shape[0], np.int64), 0
+    for partition in range(s.partitions.shape[0]):
+        if s.partitions[partition].held_n > 0:
+            holding[many] = partition
             many += 1
     most, n = many + 4 * s.g[0].tasks, 0
     heads, tasks = np.empty(most, np.int64), np.empty(most, np.int64)
     for task in range(s.g[0].tasks):
         for k in range(many):
-            u = s.units[holding[k]]
+            u = s.partitions[holding[k]]
             if u.task == task:
                 heads[n], tasks[n] = u.held_head, task
                 n += 1

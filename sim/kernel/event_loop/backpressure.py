@@ -31,9 +31,9 @@ def send_head(s: State, task: int) -> None:
             send_mark(s, v)
         return
     t.unsent_n -= 1
-    sender, receiver, tuple_id, birth, key, node = e.ticket, e.unit, e.id, e.birth, e.key, e.node
+    sender, receiver, tuple_id, birth, key, node = e.ticket, e.partition, e.id, e.birth, e.key, e.node
     free_visit(s, v)
-    s.tasks[s.units[receiver].task].taken += 1
+    s.tasks[s.partitions[receiver].task].taken += 1
     send_over(s, sender, receiver, tuple_id, birth, key, s.operators[t.operator].bytes, node)
 
 
@@ -47,8 +47,8 @@ def emit_later(s: State, task: int) -> None:
 
 @kernel
 def take_along(s: State, sender: int, receiver: int) -> None:
-    """What waits from one unit for another is part of a replay: it is not sent by itself any more."""
-    task = s.units[sender].task
+    """What waits from one partition for another is part of a replay: it is not sent by itself any more."""
+    task = s.partitions[sender].task
     t = s.tasks[task]
     before, v, head = NONE, t.unsent_head, t.unsent_head
     if head == NONE:
@@ -56,7 +56,7 @@ def take_along(s: State, sender: int, receiver: int) -> None:
     while v != NONE:
         e = s.visits[v]
         following = e.next
-        if e.kind == TUPLE and e.ticket == sender and e.unit == receiver:
+        if e.kind == TUPLE and e.ticket == sender and e.partition == receiver:
             if before == NONE:
                 t.unsent_head = following
             else:

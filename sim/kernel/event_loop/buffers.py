@@ -53,7 +53,7 @@ def keep(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
         p.live = n
         p.live_seq = p.end_seq
     p.end_seq += 1
-    u = s.units[sender]
+    u = s.partitions[sender]
     u.kept_rows += 1
     u.new_kept_bytes += size
     return n
@@ -91,7 +91,7 @@ def _prefetch_piece(s: State, receiver: int, piece: int) -> None:
 def trim(s: State, pair: int, count: int) -> None:
     """Forget the live outputs, in order, that are among the receiver's first `count` applied tuples."""
     p = s.pairs[pair]
-    u = s.units[p.sender]
+    u = s.partitions[p.sender]
     looks_up = not s.g[0].clean
     if looks_up and p.live != NONE:
         _prefetch_piece(s, p.receiver, p.live // NODES)
@@ -111,21 +111,21 @@ def trim(s: State, pair: int, count: int) -> None:
 
 
 @kernel
-def forget_live(s: State, unit: int) -> None:
+def forget_live(s: State, partition: int) -> None:
     """The outputs in memory are gone; those in checkpoints stay."""
-    pair = s.units[unit].out_pair
+    pair = s.partitions[partition].out_pair
     while pair != NONE:
         s.pairs[pair].live = NONE
         let_go(s, pair)
         pair = s.pairs[pair].next_out
-    s.units[unit].kept_rows = 0
+    s.partitions[partition].kept_rows = 0
 
 
 @kernel
-def forget_stored(s: State, unit: int) -> None:
-    """The stored checkpoint of the unit is gone, with the outputs in it."""
-    s.units[unit].stored = 0
-    pair = s.units[unit].out_pair
+def forget_stored(s: State, partition: int) -> None:
+    """The stored checkpoint of the partition is gone, with the outputs in it."""
+    s.partitions[partition].stored = 0
+    pair = s.partitions[partition].out_pair
     while pair != NONE:
         s.pairs[pair].stored_begin = s.pairs[pair].stored_end = 0
         let_go(s, pair)
@@ -133,11 +133,11 @@ def forget_stored(s: State, unit: int) -> None:
 
 
 @kernel
-def forget_handed(s: State, unit: int) -> None:
-    """The state that was handed down to the unit is needed no more, or lost."""
-    source = s.units[unit].stored_from
-    s.units[unit].stored_from = NONE
-    pair = s.units[source].out_pair
+def forget_handed(s: State, partition: int) -> None:
+    """The state that was handed down to the partition is needed no more, or lost."""
+    source = s.partitions[partition].stored_from
+    s.partitions[partition].stored_from = NONE
+    pair = s.partitions[source].out_pair
     while pair != NONE:
         p = s.pairs[pair]
         p.pending_begin = p.pending_end = 0
@@ -146,9 +146,9 @@ def forget_handed(s: State, unit: int) -> None:
 
 
 @kernel
-def save_kept(s: State, unit: int) -> None:
+def save_kept(s: State, partition: int) -> None:
     """The live outputs are part of the checkpoint that is under way from now on."""
-    pair = s.units[unit].out_pair
+    pair = s.partitions[partition].out_pair
     while pair != NONE:
         p = s.pairs[pair]
         if p.live == NONE:
@@ -160,9 +160,9 @@ def save_kept(s: State, unit: int) -> None:
 
 
 @kernel
-def store_kept(s: State, unit: int) -> None:
+def store_kept(s: State, partition: int) -> None:
     """The checkpoint that was under way is stored."""
-    pair = s.units[unit].out_pair
+    pair = s.partitions[partition].out_pair
     while pair != NONE:
         p = s.pairs[pair]
         p.stored_begin, p.stored_end = p.pending_begin, p.pending_end
@@ -185,9 +185,9 @@ def cut_nodes(s: State, last: int, old_last: int) -> None:
 
 
 @kernel
-def restore_kept(s: State, unit: int) -> None:
+def restore_kept(s: State, partition: int) -> None:
     """The outputs of the stored checkpoint are the live ones; later ones are gone."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     u.kept_rows = 0
     pair = u.out_pair
     while pair != NONE:
@@ -211,9 +211,9 @@ def restore_kept(s: State, unit: int) -> None:
 
 
 @kernel
-def append_log(s: State, unit: int, tuple_id: int, birth: int) -> None:
-    """The unit applied the tuple, which was born then or before."""
-    g, u = s.g[0], s.units[unit]
+def append_log(s: State, partition: int, tuple_id: int, birth: int) -> None:
+    """The partition applied the tuple, which was born then or before."""
+    g, u = s.g[0], s.partitions[partition]
     place = (u.applied - u.base) % CHUNK
     if place == 0:
         c = g.free_chunk
@@ -233,16 +233,16 @@ def append_log(s: State, unit: int, tuple_id: int, birth: int) -> None:
 
 
 @inlined
-def apply(s: State, unit: int, tuple_id: int, birth: int, node: int) -> None:
-    """Enter a tuple into the books of the unit."""
-    g, u = s.g[0], s.units[unit]
+def apply(s: State, partition: int, tuple_id: int, birth: int, node: int) -> None:
+    """Enter a tuple into the books of the partition."""
+    g, u = s.g[0], s.partitions[partition]
     if g.clean:
         if node != NONE:
             s.nodes[node].pos = u.applied
     elif g.replays:
-        set_position(s, unit, tuple_id, u.applied)
+        set_position(s, partition, tuple_id, u.applied)
     if g.logs:
-        append_log(s, unit, tuple_id, birth)
+        append_log(s, partition, tuple_id, birth)
     else:
         op = s.operators[u.operator]
         op.sum += np.uint64(tuple_id)
@@ -255,8 +255,8 @@ def positions_missing(s: State) -> int:
     """How many entries `note_positions` makes."""
     total = 0
     if s.g[0].clean and s.g[0].replays:
-        for unit in range(s.units.shape[0]):
-            total += s.units[unit].applied - s.units[unit].base
+        for partition in range(s.partitions.shape[0]):
+            total += s.partitions[partition].applied - s.partitions[partition].base
     return total
 
 
@@ -272,26 +272,26 @@ def note_positions(s: State) -> None:
 @kernel
 def note_all_positions(s: State) -> None:
     """The place of every tuple that is in a log, by its id."""
-    for unit in range(s.units.shape[0]):
-        u = s.units[unit]
+    for partition in range(s.partitions.shape[0]):
+        u = s.partitions[partition]
         chunk, pos = u.log_first, u.base
         while chunk != NONE:
             for k in range(min(CHUNK, u.applied - pos)):
-                set_position(s, unit, s.log[chunk * CHUNK + k], pos + k)
+                set_position(s, partition, s.log[chunk * CHUNK + k], pos + k)
             pos += CHUNK
             chunk = s.log_next[chunk]
 
 
 @kernel
-def cut_log(s: State, unit: int, count: int) -> None:
+def cut_log(s: State, partition: int, count: int) -> None:
     """Only the first `count` applied tuples remain."""
-    g, u = s.g[0], s.units[unit]
+    g, u = s.g[0], s.partitions[partition]
     chunk, before, pos = u.log_first, NONE, u.base
     while chunk != NONE:
         following = s.log_next[chunk]
         end = min(pos + CHUNK, u.applied)
         for k in range(max(pos, count), end):
-            unset_position(s, unit, s.log[chunk * CHUNK + k - pos], k)
+            unset_position(s, partition, s.log[chunk * CHUNK + k - pos], k)
         if pos >= count:
             if before == NONE:
                 u.log_first = NONE

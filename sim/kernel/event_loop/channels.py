@@ -126,9 +126,9 @@ def free_visit(s: State, v: int) -> None:
 
 @inlined
 def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int, node: int) -> None:
-    """Send a tuple to a unit: at once inside a host, over the link of the sender's host otherwise."""
+    """Send a tuple to a partition: at once inside a host, over the link of the sender's host otherwise."""
     g = s.g[0]
-    origin, task = s.units[sender].task, s.units[receiver].task
+    origin, task = s.partitions[sender].task, s.partitions[receiver].task
     host = s.tasks[origin].host
     if host == s.tasks[task].host:
         arrival = g.now
@@ -136,8 +136,8 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
     else:
         arrival = departure(s, host, size, 1) + g.latency
         count_message(s, DATA, 1, size)
-        if s.full and g.counts:
-            s.units[sender].sent += size
+        if s.full and g.counts_load:
+            s.partitions[sender].sent += size
     v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, arrival, node)
     if not push_arrival(s, arrival, ARRIVAL + task * RECEIVER + origin, s.visits[v].serial, v):
         draw_now(s, v)
@@ -159,7 +159,7 @@ def _on_its_way(
     e.service = UNSURE
     g.serial += 1
     e.next = NONE
-    e.unit = receiver
+    e.partition = receiver
     e.origin = origin
     e.task = task
     e.node = node
@@ -173,14 +173,14 @@ def _on_its_way(
 @kernel
 def send_over(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int, node: int) -> None:
     """The same where links may be shared evenly: when the tuple arrives is known once it has left."""
-    origin, task = s.units[sender].task, s.units[receiver].task
+    origin, task = s.partitions[sender].task, s.partitions[receiver].task
     host = s.tasks[origin].host
     if not s.hosts[host].fair or host == s.tasks[task].host:
         send(s, sender, receiver, tuple_id, birth, key, size, node)
         return
     count_message(s, DATA, 1, size)
-    if s.g[0].counts:
-        s.units[sender].sent += size
+    if s.g[0].counts_load:
+        s.partitions[sender].sent += size
     v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, NONE, node)
     post(s, host, origin, task, size, ARRIVE, v, 1)
 
@@ -207,9 +207,9 @@ def send_mail(s: State, v: int) -> None:
 
 @inlined
 def emit_to(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
-    """An output for one unit, or for those instances of its group that the sender's table names."""
+    """An output for one partition, or for those instances of its group that the sender's table names."""
     if s.full and s.g[0].special:
-        if s.units[receiver].routed:
+        if s.partitions[receiver].routed:
             _emit_routed(s, sender, receiver, tuple_id, birth, key, size)
         else:
             _emit_one(s, sender, receiver, tuple_id, birth, key, size)
@@ -220,23 +220,23 @@ def emit_to(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key
 
 @kernel
 def _emit_routed(s: State, sender: int, group: int, tuple_id: int, birth: int, key: int, size: int) -> None:
-    origin = s.units[sender].task
-    route, found = s.units[group].routes, False
+    origin = s.partitions[sender].task
+    route, found = s.partitions[group].routes, False
     while route != NONE:
         r = s.rules[route]
         if r.origin == origin:
-            _emit_one(s, sender, r.unit, tuple_id, birth, key, size)
+            _emit_one(s, sender, r.partition, tuple_id, birth, key, size)
             found = True
         route = r.next
     if not found:
-        _emit_one(s, sender, s.units[group].owner, tuple_id, birth, key, size)
+        _emit_one(s, sender, s.partitions[group].owner, tuple_id, birth, key, size)
 
 
 @kernel
 def _emit_one(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
     """An output for one instance: kept until that has saved it, and sent unless the sender is muted."""
     node = keep(s, sender, receiver, tuple_id, birth, key, size) if s.g[0].replays else NONE
-    if s.units[sender].muted:
+    if s.partitions[sender].muted:
         return
     if s.g[0].bounded and not takes_place(s, sender, receiver):
         put_unsent(s, new_visit(s), sender, receiver, tuple_id, birth, key, node)
@@ -246,14 +246,14 @@ def _emit_one(s: State, sender: int, receiver: int, tuple_id: int, birth: int, k
 
 @apart
 def emit(s: State, sender: int, tuple_id: int, birth: int, key: int) -> None:
-    """An output of a unit, over every edge of its operator."""
+    """An output of a partition, over every edge of its operator."""
     send_output(s, sender, tuple_id, birth, key)
 
 
 @inlined
 def send_output(s: State, sender: int, tuple_id: int, birth: int, key: int) -> None:
     """The same, where most outputs come from."""
-    u = s.units[sender]
+    u = s.partitions[sender]
     op = s.operators[u.operator]
     size = op.bytes
     for k in range(op.first_edge, op.first_edge + op.edges):
@@ -263,24 +263,24 @@ def send_output(s: State, sender: int, tuple_id: int, birth: int, key: int) -> N
         if edge.kind == BROADCAST:
             emit_copies(s, sender, k, tuple_id, birth, key)
             continue
-        target = edge.first_unit
+        target = edge.first_partition
         if edge.kind == KEYED:
             target += s.key_tables[edge.table + key]
         elif edge.kind == SHUFFLE:
-            target += shuffle_target(tuple_id, edge.code, edge.units)
+            target += shuffle_target(tuple_id, edge.code, edge.partitions)
         elif edge.kind == GROUPED:
             target += key
         else:
-            target += u.index % edge.units
+            target += u.index % edge.partitions
         emit_to(s, sender, target, tuple_id, birth, key, size)
 
 
 @apart
 def emit_copies(s: State, sender: int, edge: int, tuple_id: int, birth: int, key: int) -> None:
-    """An output for all units downstream of an edge, which become tuples of their own."""
-    e, size = s.edges[edge], s.operators[s.units[sender].operator].bytes
-    for copy in range(e.units):
-        emit_to(s, sender, e.first_unit + copy, child_id(tuple_id, e.copy_code, copy), birth, key, size)
+    """An output for all partitions downstream of an edge, which become tuples of their own."""
+    e, size = s.edges[edge], s.operators[s.partitions[sender].operator].bytes
+    for copy in range(e.partitions):
+        emit_to(s, sender, e.first_partition + copy, child_id(tuple_id, e.copy_code, copy), birth, key, size)
 
 
 @kernel
@@ -307,16 +307,16 @@ def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
         return 0, 0
     receiver = p.receiver
     rows = p.end_seq - p.live_seq
-    size = rows * s.operators[s.units[sender].operator].bytes
-    origin, task = s.units[sender].task, s.units[receiver].task
+    size = rows * s.operators[s.partitions[sender].operator].bytes
+    origin, task = s.partitions[sender].task, s.partitions[receiver].task
     host = s.tasks[origin].host
     shared = s.hosts[host].fair and host != s.tasks[task].host
     arrival = g.now if host == s.tasks[task].host else NONE
     if arrival == NONE and not shared:
         arrival = departure(s, host, size, rows) + g.latency
     count_message(s, REPLAYED, 1, size)
-    if s.full and g.counts and host != s.tasks[task].host:
-        s.units[sender].sent += size
+    if s.full and g.counts_load and host != s.tasks[task].host:
+        s.partitions[sender].sent += size
     head, tail, n = NONE, NONE, p.live
     while n != NONE:
         node = s.nodes[n]
@@ -337,6 +337,6 @@ def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
     else:
         push(s, arrival, rank + task * RECEIVER + origin, g.serial, kind, ref)
         g.serial += 1
-    if s.units[receiver].replay_task != NONE:
-        s.units[receiver].replay_pending += rows
+    if s.partitions[receiver].replay_task != NONE:
+        s.partitions[receiver].replay_pending += rows
     return rows, size

@@ -43,9 +43,9 @@ def _rounded(number: int, each: float) -> Any:
 
 
 @kernel
-def state_bytes(s: State, unit: int) -> int:
+def state_bytes(s: State, partition: int) -> int:
     """Size of the whole state."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     op = s.operators[u.operator]
     if op.state_model == PER_KEY:
         return _rounded(u.keys, op.state_entry)
@@ -54,14 +54,14 @@ def state_bytes(s: State, unit: int) -> int:
     if op.state_model == FIXED:
         return _rounded(1, op.state_entry)
     if s.full and op.state_model == RECENT:
-        return _rounded(recent(s, unit, 0), op.state_entry)
+        return _rounded(recent(s, partition, 0), op.state_entry)
     return 0
 
 
 @kernel
-def changed_bytes(s: State, unit: int) -> int:
+def changed_bytes(s: State, partition: int) -> int:
     """Size of what changed since the last snapshot."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     op = s.operators[u.operator]
     if op.state_model == PER_KEY:
         return _rounded(u.touched, op.state_entry)
@@ -70,7 +70,7 @@ def changed_bytes(s: State, unit: int) -> int:
     if op.state_model == FIXED:
         return _rounded(1, op.state_entry)
     if s.full and op.state_model == RECENT:
-        return _rounded(recent(s, unit, u.at_snapshot), op.state_entry)
+        return _rounded(recent(s, partition, u.at_snapshot), op.state_entry)
     return 0
 
 
@@ -103,22 +103,22 @@ def free_transfer(s: State, transfer: Any) -> None:
 def round_goes_on(s: State, ask: bool) -> bool:
     """Take the checkpoints that are due now and set the next; False if Python must choose a holder first.
 
-    `ask` is False when Python has just answered for the unit whose turn it is.
+    `ask` is False when Python has just answered for the partition whose turn it is.
     """
     g = s.g[0]
-    n = s.round_units.shape[0]
+    n = s.round_partitions.shape[0]
     while g.round_begin + s.round_offsets[g.round_next] <= g.now:
-        unit = s.units[s.round_units[g.round_next]].owner
-        if s.units[unit].live and not s.units[unit].saving:
-            if s.units[unit].is_sink:
-                trim_later(s, unit, s.units[unit].applied)
+        partition = s.partitions[s.round_partitions[g.round_next]].owner
+        if s.partitions[partition].live and not s.partitions[partition].saving:
+            if s.partitions[partition].is_sink:
+                trim_later(s, partition, s.partitions[partition].applied)
             else:
-                holder = g.answer if not ask else _holder(s, unit)
+                holder = g.answer if not ask else _holder(s, partition)
                 if holder == _ASK:
-                    g.asked = unit
+                    g.asked = partition
                     return False
                 if holder >= _REMOTE:
-                    take(s, unit, holder)
+                    take(s, partition, holder)
         ask = True
         g.round_next += 1
         if g.round_next == n:
@@ -130,43 +130,43 @@ def round_goes_on(s: State, ask: bool) -> bool:
 
 
 @kernel
-def _holder(s: State, unit: int) -> int:
+def _holder(s: State, partition: int) -> int:
     """The planned holder, or where that cannot the one of the last checkpoint, or Python has to choose."""
     if s.g[0].remote_store:
         return _REMOTE
-    u = s.units[unit]
+    u = s.partitions[partition]
     owner = s.tasks[u.task].host
     current = u.stored_holder if u.stored else u.planned
-    if u.planned >= 0 and u.planned != owner and s.hosts[u.planned].believed:
+    if u.planned >= 0 and u.planned != owner and s.hosts[u.planned].trusted:
         return u.planned
-    if current >= 0 and current != owner and s.hosts[current].believed:
+    if current >= 0 and current != owner and s.hosts[current].trusted:
         return current
     return _ASK
 
 
 @kernel
-def take(s: State, unit: int, holder: int) -> None:
-    """A snapshot of the unit now, for that holder."""
-    g, u = s.g[0], s.units[unit]
+def take(s: State, partition: int, holder: int) -> None:
+    """A snapshot of the partition now, for that holder."""
+    g, u = s.g[0], s.partitions[partition]
     op = s.operators[u.operator]
     kept = u.kept_rows * op.bytes
     full = g.full_kind or not u.stored or u.stored_holder != holder
-    whole = state_bytes(s, unit)
-    size = whole + kept if full else changed_bytes(s, unit) + u.new_kept_bytes
+    whole = state_bytes(s, partition)
+    size = whole + kept if full else changed_bytes(s, partition) + u.new_kept_bytes
     u.touched = 0
     u.epoch += 1
     u.at_snapshot = u.applied
     u.new_kept_bytes = 0
     u.saving = 1
-    save_kept(s, unit)
+    save_kept(s, partition)
     if s.full:
-        save_time(s, unit)
+        save_time(s, partition)
     host = s.tasks[u.task].host
     number = g.checkpoint_rows
     g.checkpoint_rows = number + 1
     row = s.checkpoint_rows[number]
     row.operator = u.operator
-    row.unit = u.index
+    row.partition = u.index
     row.owner = host
     row.holder = holder
     row.taken = g.now
@@ -181,7 +181,7 @@ def take(s: State, unit: int, holder: int) -> None:
     t.stored_bytes = whole + kept
     t.life = life(s, holder)
     t.row = number
-    t.unit = unit
+    t.partition = partition
     t.origin = u.task
     t.holder = holder
     if op.serialise <= 0:
@@ -243,8 +243,8 @@ def at_remote(s: State, transfer: int) -> None:
 def stored(s: State, transfer: int) -> None:
     """The checkpoint has come to its holder."""
     g, t = s.g[0], s.transfers[transfer]
-    unit = t.unit
-    u = s.units[unit]
+    partition = t.partition
+    u = s.partitions[partition]
     if never_left(s, transfer) or t.incarnation != u.incarnation:
         free_transfer(s, transfer)  # of an incarnation that is over: it would trim what the new state does not have
         return
@@ -254,33 +254,33 @@ def stored(s: State, transfer: int) -> None:
         u.stored_holder = t.holder
         u.stored_count = t.count
         u.stored_bytes = t.stored_bytes
-        store_kept(s, unit)
+        store_kept(s, partition)
         u.saved = 1
         if s.full:
-            store_time(s, unit)
+            store_time(s, partition)
         if s.full and u.stored_from != NONE:
             forget_stored(s, u.stored_from)
-            forget_handed(s, unit)
+            forget_handed(s, partition)
         s.checkpoint_rows[t.row].stored = g.now
-        trim_later(s, unit, t.count)
+        trim_later(s, partition, t.count)
         if s.full and u.announced:
             u.announced = 0
-            s.notices[g.notices] = TOLD_STORED + unit
+            s.notices[g.notices] = TOLD_STORED + partition
             g.notices += 1
     free_transfer(s, transfer)
 
 
 @kernel
-def trim_later(s: State, unit: int, count: int) -> None:
+def trim_later(s: State, partition: int, count: int) -> None:
     """Tell every upstream task to forget what the stored checkpoint covers."""
-    g, u = s.g[0], s.units[unit]
+    g, u = s.g[0], s.partitions[partition]
     g.mark += 1
     tasks = 0
     pair = u.in_pair
     while pair != NONE:
         p = s.pairs[pair]
         if p.live != NONE:
-            task = s.tasks[s.units[p.sender].task]
+            task = s.tasks[s.partitions[p.sender].task]
             if task.mark != g.mark:
                 task.mark = g.mark
                 tasks += 1
@@ -290,7 +290,7 @@ def trim_later(s: State, unit: int, count: int) -> None:
     count_message(s, TRIMMED, tasks, 0)
     made = new_transfer(s)
     t = s.transfers[made]
-    t.unit = unit
+    t.partition = partition
     t.count = count
     t.incarnation = u.incarnation
     push(s, g.now + g.latency, MESSAGE + u.task * RECEIVER + u.task, g.serial, TRIM, made)
@@ -301,15 +301,15 @@ def trim_later(s: State, unit: int, count: int) -> None:
 def trim_now(s: State, transfer: int) -> None:
     """Upstream forgets, in order, what is among the tuples of the checkpoint."""
     t = s.transfers[transfer]
-    if t.incarnation == s.units[t.unit].incarnation:
-        trim_for(s, t.unit, t.count)
+    if t.incarnation == s.partitions[t.partition].incarnation:
+        trim_for(s, t.partition, t.count)
     free_transfer(s, transfer)
 
 
 @kernel
-def trim_for(s: State, unit: int, count: int) -> None:
-    """Upstream forgets, in order, what is among the first `count` tuples that the unit applied."""
-    u = s.units[unit]
+def trim_for(s: State, partition: int, count: int) -> None:
+    """Upstream forgets, in order, what is among the first `count` tuples that the partition applied."""
+    u = s.partitions[partition]
     pair = u.in_pair
     while pair != NONE:
         if s.pairs[pair].live != NONE:

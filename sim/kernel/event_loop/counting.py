@@ -1,4 +1,4 @@
-"""What each unit does, counted for the statistics of the control plane."""
+"""What each partition does, counted for the statistics of the control plane."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sim.kernel.tools.pointer import State
 def count_arrival(s: State, v: int) -> None:
     """A tuple has come to its task over its channel."""
     e = s.visits[v]
-    u, origin = s.units[e.unit], s.tasks[e.origin]
+    u, origin = s.partitions[e.partition], s.tasks[e.origin]
     u.came += 1
     if origin.host != s.tasks[e.task].host:
         u.received += s.operators[origin.operator].bytes
@@ -24,6 +24,6 @@ def count_work(s: State, v: Any, ns: Any) -> None:
     """So much work was done on a tuple, or on writing a snapshot; other work is nobody's."""
     e = s.visits[v]
     if e.kind == TUPLE:
-        s.units[e.unit].cpu += ns
+        s.partitions[e.partition].cpu += ns
     elif e.kind == SNAPSHOT:
-        s.units[s.transfers[e.id].unit].cpu += ns
+        s.partitions[s.transfers[e.id].partition].cpu += ns

@@ -17,16 +17,18 @@ def emit_one(s: State, source: int, k: int) -> None:
     b = s.sources[source]
     birth = s.births[b.offset + k - b.base]
     b.emitted = k + 1
-    record_visit(s, s.units[b.unit].operator, s.units[b.unit].task, birth.time, birth.time, birth.time)
-    send_output(s, b.unit, source_id(b.code, k), birth.time, birth.key)
+    record_visit(
+        s, s.partitions[b.partition].operator, s.partitions[b.partition].task, birth.time, birth.time, birth.time
+    )
+    send_output(s, b.partition, source_id(b.code, k), birth.time, birth.key)
 
 
 @apart
 def emit_births(s: State, source: int, upto: int) -> None:
     """Emit what was born up to this sequence number and waits, until the task is paused or an output finds no room."""
     b, g = s.sources[source], s.g[0]
-    unit = b.unit
-    task, operator = s.units[unit].task, s.units[unit].operator
+    partition = b.partition
+    task, operator = s.partitions[partition].task, s.partitions[partition].operator
     if s.full and s.tasks[task].paused_until != 0:
         return
     for k in range(b.emitted, upto):
@@ -35,17 +37,17 @@ def emit_births(s: State, source: int, upto: int) -> None:
         birth = s.births[b.offset + k - b.base]
         b.emitted = k + 1
         record_visit(s, operator, task, birth.time, g.now, g.now)
-        emit(s, unit, source_id(b.code, k), birth.time, birth.key)
+        emit(s, partition, source_id(b.code, k), birth.time, birth.key)
 
 
 @kernel
-def emit_ticks(s: State, unit: int, upto: int) -> None:
+def emit_ticks(s: State, partition: int, upto: int) -> None:
     """Emit what a timer has not emitted up to this instant of it, each born at its own, unless the task is paused."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     if s.tasks[u.task].paused_until != 0:
         return
     op, draws = s.operators[u.operator], s.draws[u.operator]
     while u.ticks < upto:
         u.ticks += 1
         made = window_id(op.timer_code, u.index, 0, u.ticks)
-        emit(s, unit, made, u.ticks * op.timer, output_key(draws, s.cumulative, made, 0))
+        emit(s, partition, made, u.ticks * op.timer, output_key(draws, s.cumulative, made, 0))

@@ -15,7 +15,7 @@ from sim.kernel.event_loop.rules import holds_from
 from sim.kernel.event_loop.service import dispatch, note_idle, put_in_queue, ticket
 from sim.kernel.event_loop.state import DUE, END, FORWARD, MARK, NONE, PASSED, TICK, TIMER, TUPLE
 from sim.kernel.event_loop.watermarks import pass_mark
-from sim.kernel.event_loop.windows import NEVER_ENDS, due, end_windows, first_open, is_there, matches, nth_unit
+from sim.kernel.event_loop.windows import NEVER_ENDS, due, end_windows, first_open, is_there, matches, nth_partition
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
 
@@ -70,27 +70,31 @@ def room_for_windows(s: State, kind: int, ref: int, rank: int, need: int) -> boo
 def tick(s: State, source: int, time: int) -> None:
     """Everything that the sources there bear before now is sent, but for what waits, which holds event time back."""
     b = s.sources[source]
-    unit = s.units[b.unit]
-    if unit.live and s.tasks[unit.task].paused_until == 0:
+    partition = s.partitions[b.partition]
+    if partition.live and s.tasks[partition.task].paused_until == 0:
         promise = time
         for k in range(s.sources.shape[0]):
             other = s.sources[k]
-            if other.emitted < other.born and s.units[other.unit].task == unit.task and s.units[other.unit].live:
+            if (
+                other.emitted < other.born
+                and s.partitions[other.partition].task == partition.task
+                and s.partitions[other.partition].live
+            ):
                 promise = min(promise, s.births[other.offset + other.emitted - other.base].time)
-        rise(s, unit.task, promise)
-    push(s, time + b.watermark, TICKS + unit.task, s.g[0].serial, TICK, source)
+        rise(s, partition.task, promise)
+    push(s, time + b.watermark, TICKS + partition.task, s.g[0].serial, TICK, source)
     s.g[0].serial += 1
 
 
 @kernel
-def timer(s: State, unit: int, time: int) -> None:
+def timer(s: State, partition: int, time: int) -> None:
     """A task emits whatever came in, at no cost; while it is down or paused it does not."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     op = s.operators[u.operator]
     u.ticks_due = time // op.timer
     if u.live:
-        emit_ticks(s, unit, u.ticks_due)
-    push(s, time + op.timer, TIMERS + u.task, s.g[0].serial, TIMER, unit)
+        emit_ticks(s, partition, u.ticks_due)
+    push(s, time + op.timer, TIMERS + u.task, s.g[0].serial, TIMER, partition)
     s.g[0].serial += 1
 
 
@@ -107,10 +111,12 @@ def rise(s: State, origin: int, event: int) -> None:
         if s.operators[edge.down].timed:
             if edge.kind == FORWARD:
                 g.mark += 1
-                for j in range(op.units + g.further):
-                    unit = nth_unit(s, op, j)
-                    if is_there(s, unit, origin):
-                        s.tasks[s.units[edge.first_unit + s.units[unit].index % edge.units].task].mark = g.mark
+                for j in range(op.partitions + g.further):
+                    partition = nth_partition(s, op, j)
+                    if is_there(s, partition, origin):
+                        s.tasks[
+                            s.partitions[edge.first_partition + s.partitions[partition].index % edge.partitions].task
+                        ].mark = g.mark
             for task in range(g.tasks):
                 t = s.tasks[task]
                 if t.operator == edge.down and t.alive and (edge.kind != FORWARD or t.mark == g.mark):
@@ -134,24 +140,24 @@ def mark_arrives(s: State, v: int) -> None:
 
 
 @kernel
-def _is_meant(s: State, unit: int, origin: int, serial: int) -> bool:
-    """Whether the task that the mark is from has sent the unit its tuples ever since the mark was made.
+def _is_meant(s: State, partition: int, origin: int, serial: int) -> bool:
+    """Whether the task that the mark is from has sent the partition its tuples ever since the mark was made.
 
     What a rule keeps aside was sent before the mark, and is not applied.
     """
-    u = s.units[unit]
-    group = s.units[u.group]
-    if s.tasks[u.task].rules != NONE and holds_from(s, unit, u.task, origin):
+    u = s.partitions[partition]
+    group = s.partitions[u.group]
+    if s.tasks[u.task].rules != NONE and holds_from(s, partition, u.task, origin):
         return False
     route, found = group.routes, False
     while route != NONE:
         r = s.rules[route]
         if r.origin == origin:
             found = True
-            if r.unit == unit:
+            if r.partition == partition:
                 return serial >= r.since
         route = r.next
-    return not found and group.owner == unit and serial >= u.owned_at
+    return not found and group.owner == partition and serial >= u.owned_at
 
 
 @kernel
@@ -159,23 +165,23 @@ def _speaks(s: State, group: int, origin: int, serial: int) -> bool:
     """Whether the mark comes from where an instance is, and was made since that has sent all that it kept."""
     if _speaks_alone(s, group, origin, serial):
         return True
-    for unit in range(s.units.shape[0] - s.g[0].further, s.units.shape[0]):
-        if s.units[unit].group == group and _speaks_alone(s, unit, origin, serial):
+    for partition in range(s.partitions.shape[0] - s.g[0].further, s.partitions.shape[0]):
+        if s.partitions[partition].group == group and _speaks_alone(s, partition, origin, serial):
             return True
     return False
 
 
 @kernel
-def _speaks_alone(s: State, unit: int, origin: int, serial: int) -> bool:
-    u = s.units[unit]
+def _speaks_alone(s: State, partition: int, origin: int, serial: int) -> bool:
+    u = s.partitions[partition]
     return u.task == origin and u.live and not u.muted and serial >= u.live_at
 
 
 @kernel
-def _hear(s: State, unit: int, origin: int, event: int, serial: int, begun: int) -> None:
-    """The event time of a unit is the least of what came from all units that send to it."""
-    u = s.units[unit]
-    if serial < u.assigned_at or begun <= u.freed_at or not _is_meant(s, unit, origin, serial):
+def _hear(s: State, partition: int, origin: int, event: int, serial: int, begun: int) -> None:
+    """The event time of a partition is the least of what came from all partitions that send to it."""
+    u = s.partitions[partition]
+    if serial < u.assigned_at or begun <= u.freed_at or not _is_meant(s, partition, origin, serial):
         return
     for k in range(u.first_channel, u.first_channel + u.channels):
         c = s.channels[k]
@@ -195,20 +201,20 @@ def _hear(s: State, unit: int, origin: int, event: int, serial: int, begun: int)
 
 @kernel
 def _turn(s: State, task: int, origin: int, event: int, serial: int, begun: int) -> None:
-    """Event time rises at the units there; what it passes ends."""
+    """Event time rises at the partitions there; what it passes ends."""
     t = s.tasks[task]
     op = s.operators[t.operator]
-    for k in range(op.units + s.g[0].further):
-        unit = nth_unit(s, op, k)
-        if is_there(s, unit, task) and s.units[unit].live:
-            _hear(s, unit, origin, event, serial, begun)
+    for k in range(op.partitions + s.g[0].further):
+        partition = nth_partition(s, op, k)
+        if is_there(s, partition, task) and s.partitions[partition].live:
+            _hear(s, partition, origin, event, serial, begun)
     if op.windowed and t.next_end <= event:
         end_windows(s, task)
     least = NEVER_ENDS
-    for k in range(op.units + s.g[0].further):
-        unit = nth_unit(s, op, k)
-        u = s.units[unit]
-        if is_there(s, unit, task) and u.live:
+    for k in range(op.partitions + s.g[0].further):
+        partition = nth_partition(s, op, k)
+        u = s.partitions[partition]
+        if is_there(s, partition, task) and u.live:
             held = u.event
             if op.windowed and op.joins == NONE:
                 held = min(held, first_open(op, held) * op.slide)

@@ -32,7 +32,10 @@ def operator_fields(operators: np.ndarray, plan: RunPlan) -> None:
         record["timed"], record["reckoned"] = operator.timed, operator.reckoned
         record["first_task"], record["tasks"] = first_task, operator.description.parallelism
         first_task += operator.description.parallelism
-        record["first_unit"], record["units"] = plan.first_unit[operator.index], operator.description.groups
+        record["first_partition"], record["partitions"] = (
+            plan.first_partition[operator.index],
+            operator.description.groups,
+        )
         record["slide"] = 1
         if operator.windows is not None:
             record["windowed"], record["window_code"] = True, operator.window_code
@@ -55,19 +58,19 @@ def start(s: State, plan: RunPlan, cluster: Cluster) -> None:
     )
     g["spread"] = max((operator.windows.most for operator in plan.operators if operator.windows), default=0)
     for name in ("panes", "recent_first", "recent_last", "past_first", "past_last"):
-        s.units[name] = NONE
+        s.partitions[name] = NONE
     s.channels = _channels(s, plan)
     g["mark_fan"] = max((sum(edge.down.timed for edge in plan.edges) for plan in plan.operators), default=0)
-    for unit, operator in enumerate(cluster.unit_operator):
+    for partition, operator in enumerate(cluster.partition_operator):
         timer_ns = plan.operators[operator].timer_ns
         if timer_ns:
-            _set(s, timer_ns, TIMERS + cluster.unit_task[unit], TIMER, unit)
+            _set(s, timer_ns, TIMERS + cluster.partition_task[partition], TIMER, partition)
     for source in range(s.sources.shape[0]):
-        unit = int(s.sources["unit"][source])
-        planned = plan.operators[cluster.unit_operator[unit]]
+        partition = int(s.sources["partition"][source])
+        planned = plan.operators[cluster.partition_operator[partition]]
         if planned.timed:
             s.sources["watermark"][source] = planned.watermark_ns
-            _set(s, planned.watermark_ns, TICKS + cluster.unit_task[unit], TICK, source)
+            _set(s, planned.watermark_ns, TICKS + cluster.partition_task[partition], TICK, source)
 
 
 def _set(s: State, at_ns: int, rank: int, kind: int, ref: int) -> None:
@@ -79,22 +82,24 @@ def _set(s: State, at_ns: int, rank: int, kind: int, ref: int) -> None:
 
 
 def _channels(s: State, plan: RunPlan) -> np.ndarray:
-    """What each unit has to hear of, the units that send to it, one behind the other."""
+    """What each partition has to hear of, the partitions that send to it, one behind the other."""
     found: list[np.ndarray] = [np.zeros(0, np.int64)]
     first = 0
     for down in plan.operators:
-        for unit in range(plan.first_unit[down.index], plan.first_unit[down.index + 1]):
+        for partition in range(plan.first_partition[down.index], plan.first_partition[down.index + 1]):
             senders = [found[0]]
             for upstream in plan.operators if down.timed else ():
                 for edge in upstream.edges:
                     if edge.down is down:
-                        units = np.arange(plan.first_unit[upstream.index], plan.first_unit[upstream.index + 1])
-                        index = s.units["index"]
-                        own = index[units] % down.description.groups == index[unit]
-                        senders.append(units[own] if edge.partitioning == "forward" else units)
+                        partitions = np.arange(
+                            plan.first_partition[upstream.index], plan.first_partition[upstream.index + 1]
+                        )
+                        index = s.partitions["index"]
+                        own = index[partitions] % down.description.groups == index[partition]
+                        senders.append(partitions[own] if edge.partitioning == "forward" else partitions)
             found.append(np.concatenate(senders))
-            s.units["first_channel"][unit] = first
-            s.units["channels"][unit] = s.units["behind"][unit] = found[-1].size
+            s.partitions["first_channel"][partition] = first
+            s.partitions["channels"][partition] = s.partitions["behind"][partition] = found[-1].size
             first += found[-1].size
     made = np.zeros(first, CHANNEL)
     made["sender"] = np.concatenate(found)
@@ -103,11 +108,11 @@ def _channels(s: State, plan: RunPlan) -> np.ndarray:
 
 def with_channels(s: State, instance: int, group: int) -> None:
     """A further instance has to hear of all that its group has to hear of."""
-    first, count = int(s.units["first_channel"][group]), int(s.units["channels"][group])
+    first, count = int(s.partitions["first_channel"][group]), int(s.partitions["channels"][group])
     made = np.zeros(count, CHANNEL)
     made["sender"] = s.channels["sender"][first : first + count]
-    s.units["first_channel"][instance] = s.channels.shape[0]
-    s.units["channels"][instance] = s.units["behind"][instance] = count
+    s.partitions["first_channel"][instance] = s.channels.shape[0]
+    s.partitions["channels"][instance] = s.partitions["behind"][instance] = count
     s.channels = np.concatenate([s.channels, made])
 
 

@@ -9,7 +9,7 @@ from an older checkpoint may lack it, which the books see by its number.
 That does not hold where outputs have another birth than what they follow from, of windows, joins and timers; and where
 duplicates are not dropped the books need ids that come twice. There all ids are kept.
 
-Logs are cut in whole chunks, from the front: `base` is how many tuples of a unit came before what is left.
+Logs are cut in whole chunks, from the front: `base` is how many tuples of a partition came before what is left.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ def forget(s: State) -> None:
     g = s.g[0]
     _note_instances(s)
     g.oldest = max(g.oldest, oldest_birth(s))
-    for unit in range(s.units.shape[0]):
-        u = s.units[unit]
-        if u.retired or s.units[u.group].instances == 1:  # the books compare the logs of several
-            _cut_front(s, unit, g.oldest)
+    for partition in range(s.partitions.shape[0]):
+        u = s.partitions[partition]
+        if u.retired or s.partitions[u.group].instances == 1:  # the books compare the logs of several
+            _cut_front(s, partition, g.oldest)
     if not g.clean:
         _rebuild_positions(s)
 
 
 @kernel
 def _note_instances(s: State) -> None:
-    """Count the instances of each group that are not over, and mark units whose state is a checkpoint of another."""
-    for unit in range(s.units.shape[0]):
-        s.units[unit].instances = 0
-        s.units[unit].lent = 0
-    for unit in range(s.units.shape[0]):
-        u = s.units[unit]
+    """Count the instances of each group that are not over, and mark partitions whose state is lent to another."""
+    for partition in range(s.partitions.shape[0]):
+        s.partitions[partition].instances = 0
+        s.partitions[partition].lent = 0
+    for partition in range(s.partitions.shape[0]):
+        u = s.partitions[partition]
         if not u.retired:
-            s.units[u.group].instances += 1
+            s.partitions[u.group].instances += 1
         if u.stored_from != NONE:
-            s.units[u.stored_from].lent = 1
+            s.partitions[u.stored_from].lent = 1
 
 
 @kernel
-def _is_over(s: State, unit: int) -> bool:
+def _is_over(s: State, partition: int) -> bool:
     """Whether nobody will take over the state of an instance that is over: who came after has its own."""
-    u = s.units[unit]
-    heir = s.units[s.units[u.group].owner]
-    return not u.lent and not heir.retired and (heir.saved or heir.adopted_from == unit)
+    u = s.partitions[partition]
+    successor = s.partitions[s.partitions[u.group].owner]
+    return not u.lent and not successor.retired and (successor.saved or successor.adopted_from == partition)
 
 
 @kernel
@@ -77,10 +77,10 @@ def oldest_birth(s: State) -> int:
         t = s.tasks[task]
         oldest = min(oldest, _oldest_of(s, t.front_head), _oldest_of(s, t.queue_head), _oldest_of(s, t.serving_head))
         oldest = min(oldest, _oldest_of(s, t.unsent_head), _oldest_of(s, t.back_head), _oldest_of(s, t.side_head))
-    for unit in range(s.units.shape[0]):
-        oldest = min(oldest, _oldest_of(s, s.units[unit].held_head))
-        if not (s.units[unit].retired and _is_over(s, unit)):
-            oldest = min(oldest, _oldest_kept(s, unit))
+    for partition in range(s.partitions.shape[0]):
+        oldest = min(oldest, _oldest_of(s, s.partitions[partition].held_head))
+        if not (s.partitions[partition].retired and _is_over(s, partition)):
+            oldest = min(oldest, _oldest_kept(s, partition))
     return oldest
 
 
@@ -96,10 +96,10 @@ def _oldest_of(s: State, head: int) -> int:
 
 
 @kernel
-def _oldest_kept(s: State, unit: int) -> int:
-    """Of what the unit keeps, and what its checkpoints do."""
+def _oldest_kept(s: State, partition: int) -> int:
+    """Of what the partition keeps, and what its checkpoints do."""
     oldest = _NEVER
-    pair = s.units[unit].out_pair
+    pair = s.partitions[partition].out_pair
     while pair != NONE:
         p = s.pairs[pair]
         n = p.first
@@ -111,9 +111,9 @@ def _oldest_kept(s: State, unit: int) -> int:
 
 
 @kernel
-def _cut_front(s: State, unit: int, oldest: int) -> None:
+def _cut_front(s: State, partition: int, oldest: int) -> None:
     """Free the chunks at the front of a log, as long as all in them was born before an instant."""
-    g, u = s.g[0], s.units[unit]
+    g, u = s.g[0], s.partitions[partition]
     while u.log_first != NONE and s.log_newest[u.log_first] < oldest:
         chunk = u.log_first
         if u.applied - u.base < CHUNK and not u.retired:
@@ -131,6 +131,6 @@ def _cut_front(s: State, unit: int, oldest: int) -> None:
 def _rebuild_positions(s: State) -> None:
     """Only what is in the logs has a position."""
     for k in range(s.positions.shape[0]):
-        s.positions[k].unit = NONE
+        s.positions[k].partition = NONE
     s.g[0].positions_used = 0
     note_all_positions(s)

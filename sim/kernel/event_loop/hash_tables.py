@@ -1,4 +1,4 @@
-"""Hash tables of the plane: where a tuple stands in the log of a unit, which keys a unit has, pairs of units.
+"""Hash tables of the plane: where a tuple stands in the log of a partition, which keys that has, pairs of partitions.
 
 Open addressing with linear probing; a table is at most half full, which Python sees to between two events. A key has
 a home that needs no hash, and is looked for elsewhere, with a step of its own, only where another was there first:
@@ -19,62 +19,62 @@ from sim.kernel.tools.pointer import State
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
 SPREAD = 0x9E3779B1  # multiples of it are far apart modulo powers of two
-FIRST_KEYS = 2**31 - 1  # bits of where the keys of a unit begin
+FIRST_KEYS = 2**31 - 1  # bits of where the keys of a partition begin
 
 
 @kernel
-def slot_of(code: Any, unit: int, size: int) -> Any:
-    """Where to begin to look for (code, unit) in a table whose size is a power of two."""
-    x = (np.uint64(code) ^ (np.uint64(unit) * _FACTOR)) * _FACTOR
+def slot_of(code: Any, partition: int, size: int) -> Any:
+    """Where to begin to look for (code, partition) in a table whose size is a power of two."""
+    x = (np.uint64(code) ^ (np.uint64(partition) * _FACTOR)) * _FACTOR
     return np.int64((x >> _SHIFT) & np.uint64(size - 1))
 
 
 @kernel
-def position(s: State, unit: int, tuple_id: int) -> int:
-    """Where the tuple stands among those that the unit applied, or NONE."""
+def position(s: State, partition: int, tuple_id: int) -> int:
+    """Where the tuple stands among those that the partition applied, or NONE."""
     table = s.positions
     size = table.shape[0]
-    k = slot_of(tuple_id, unit, size)
-    while table[k].unit != NONE:
-        if table[k].unit == unit and table[k].id == tuple_id:
+    k = slot_of(tuple_id, partition, size)
+    while table[k].partition != NONE:
+        if table[k].partition == partition and table[k].id == tuple_id:
             return table[k].pos
         k = (k + 1) & (size - 1)
     return NONE
 
 
 @kernel
-def prefetch_position(s: State, unit: int, tuple_id: int) -> None:
+def prefetch_position(s: State, partition: int, tuple_id: int) -> None:
     """Where a tuple stands will be asked soon."""
-    prefetch(s.positions, slot_of(tuple_id, unit, s.positions.shape[0]))
+    prefetch(s.positions, slot_of(tuple_id, partition, s.positions.shape[0]))
 
 
 @kernel
-def set_position(s: State, unit: int, tuple_id: int, pos: int) -> None:
+def set_position(s: State, partition: int, tuple_id: int, pos: int) -> None:
     """Note where the tuple stands, unless it stands somewhere already."""
     table = s.positions
     size = table.shape[0]
-    k = slot_of(tuple_id, unit, size)
-    while table[k].unit != NONE:
-        if table[k].unit == unit and table[k].id == tuple_id:
+    k = slot_of(tuple_id, partition, size)
+    while table[k].partition != NONE:
+        if table[k].partition == partition and table[k].id == tuple_id:
             return
         k = (k + 1) & (size - 1)
     e = table[k]
     e.id = tuple_id
-    e.unit = unit
+    e.partition = partition
     e.pos = pos
     s.g[0].positions_used += 1
 
 
 @kernel
-def unset_position(s: State, unit: int, tuple_id: int, pos: int) -> None:
+def unset_position(s: State, partition: int, tuple_id: int, pos: int) -> None:
     """Forget that the tuple stands at `pos`; nothing if it stands elsewhere."""
     table = s.positions
     size = table.shape[0]
-    k = slot_of(tuple_id, unit, size)
+    k = slot_of(tuple_id, partition, size)
     while True:
-        if table[k].unit == NONE:
+        if table[k].partition == NONE:
             return
-        if table[k].unit == unit and table[k].id == tuple_id:
+        if table[k].partition == partition and table[k].id == tuple_id:
             if table[k].pos != pos:
                 return
             break
@@ -83,13 +83,13 @@ def unset_position(s: State, unit: int, tuple_id: int, pos: int) -> None:
     # What comes behind moves up, so that no search ends too early.
     hole = k
     k = (k + 1) & (size - 1)
-    while table[k].unit != NONE:
-        home = slot_of(table[k].id, table[k].unit, size)
+    while table[k].partition != NONE:
+        home = slot_of(table[k].id, table[k].partition, size)
         if ((k - home) & (size - 1)) >= ((k - hole) & (size - 1)):
             table[hole] = table[k]
             hole = k
         k = (k + 1) & (size - 1)
-    table[hole].unit = NONE
+    table[hole].partition = NONE
 
 
 @kernel
@@ -97,30 +97,30 @@ def rehash_positions(old: np.ndarray, new: np.ndarray) -> None:
     """Move all entries into a larger, empty table."""
     size = new.shape[0]
     for i in range(old.shape[0]):
-        if old[i].unit != NONE:
-            k = slot_of(old[i].id, old[i].unit, size)
-            while new[k].unit != NONE:
+        if old[i].partition != NONE:
+            k = slot_of(old[i].id, old[i].partition, size)
+            while new[k].partition != NONE:
                 k = (k + 1) & (size - 1)
             new[k] = old[i]
 
 
 @inlined
-def home_of(s: State, unit: int, key: int) -> int:
-    """Where a key of a unit is, unless another key was there first: most are found with one look."""
-    return (s.units[unit].first_key + key) & (s.keys.shape[0] - 1)
+def home_of(s: State, partition: int, key: int) -> int:
+    """Where a key of a partition is, unless another key was there first: most are found with one look."""
+    return (s.partitions[partition].first_key + key) & (s.keys.shape[0] - 1)
 
 
 @kernel
-def touch_key(s: State, unit: int, key: int, pos: int) -> None:
-    """The unit applied a tuple of this key at `pos`: count it if it is new, or new since the last snapshot."""
-    u, k = s.units[unit], home_of(s, unit, key)
+def touch_key(s: State, partition: int, key: int, pos: int) -> None:
+    """The partition applied a tuple of this key at `pos`: count it if it is new, or new since the last snapshot."""
+    u, k = s.partitions[partition], home_of(s, partition, key)
     e = s.keys[k]
-    if e.unit != unit or e.key != key:
-        if e.unit != NONE:
-            k = away_from_home(s.keys, unit, key)
+    if e.partition != partition or e.key != key:
+        if e.partition != NONE:
+            k = away_from_home(s.keys, partition, key)
             e = s.keys[k]
-        if e.unit == NONE:
-            e.unit = unit
+        if e.partition == NONE:
+            e.partition = partition
             e.key = key
             e.since = pos
             e.epoch = u.epoch
@@ -137,36 +137,36 @@ def touch_key(s: State, unit: int, key: int, pos: int) -> None:
 
 
 @apart
-def away_from_home(table: np.ndarray, unit: int, key: int) -> int:
+def away_from_home(table: np.ndarray, partition: int, key: int) -> int:
     """Where a key is, or may be put, whose home is taken by another.
 
     Homes are close together, so that what looks in neighbouring places might look in many: each key has its own step.
     """
     size = table.shape[0]
-    k, step = slot_of(key, unit, size), slot_of(unit, key, size) | 1
-    while table[k].unit != NONE and (table[k].unit != unit or table[k].key != key):
+    k, step = slot_of(key, partition, size), slot_of(partition, key, size) | 1
+    while table[k].partition != NONE and (table[k].partition != partition or table[k].key != key):
         k = (k + step) & (size - 1)
     return k
 
 
 @kernel
-def prefetch_key(s: State, unit: int, key: int) -> None:
+def prefetch_key(s: State, partition: int, key: int) -> None:
     """The key of a tuple will be touched soon."""
-    prefetch(s.keys, home_of(s, unit, key))
+    prefetch(s.keys, home_of(s, partition, key))
 
 
 @kernel
-def cut_keys(s: State, unit: int, count: int) -> None:
+def cut_keys(s: State, partition: int, count: int) -> None:
     """Forget the keys that the first `count` applied tuples do not have."""
     left = 0
     for k in range(s.keys.shape[0]):
         e = s.keys[k]
-        if e.unit == unit:
+        if e.partition == partition:
             if e.since >= count:
                 e.since = NONE
             elif e.since >= 0:
                 left += 1
-    s.units[unit].keys = left
+    s.partitions[partition].keys = left
 
 
 @kernel
@@ -174,16 +174,16 @@ def rehash_keys(s: State, new: np.ndarray) -> None:
     """Move all entries into a larger, empty table."""
     old, size = s.keys, new.shape[0]
     for i in range(old.shape[0]):
-        if old[i].unit != NONE:
-            k = (s.units[old[i].unit].first_key + old[i].key) & (size - 1)
-            if new[k].unit != NONE:
-                k = away_from_home(new, old[i].unit, old[i].key)
+        if old[i].partition != NONE:
+            k = (s.partitions[old[i].partition].first_key + old[i].key) & (size - 1)
+            if new[k].partition != NONE:
+                k = away_from_home(new, old[i].partition, old[i].key)
             new[k] = old[i]
 
 
 @kernel
 def find_pair(s: State, sender: int, receiver: int) -> int:
-    """The pair of these two units, or NONE."""
+    """The pair of these two partitions, or NONE."""
     size = s.pair_index.shape[0]
     k = slot_of(sender, receiver, size)
     while s.pair_index[k] != NONE:
@@ -196,7 +196,7 @@ def find_pair(s: State, sender: int, receiver: int) -> int:
 
 @kernel
 def pair_of(s: State, sender: int, receiver: int) -> int:
-    """The pair of these two units, made if it is new."""
+    """The pair of these two partitions, made if it is new."""
     found = find_pair(s, sender, receiver)
     if found != NONE:
         return found
@@ -213,10 +213,10 @@ def pair_of(s: State, sender: int, receiver: int) -> int:
     p.first = NONE
     p.live = NONE
     p.last = NONE
-    p.next_out = s.units[sender].out_pair
-    p.next_in = s.units[receiver].in_pair
-    s.units[sender].out_pair = made
-    s.units[receiver].in_pair = made
+    p.next_out = s.partitions[sender].out_pair
+    p.next_in = s.partitions[receiver].in_pair
+    s.partitions[sender].out_pair = made
+    s.partitions[receiver].in_pair = made
     return made
 
 

@@ -28,15 +28,15 @@ from sim.kernel.tools.pointer import State
 
 
 @kernel
-def add_instance(s: State, instance: int, unit: int, task: int) -> None:
-    """The record of a further instance of the unit's group: not live, without a state."""
-    u, group = s.units[instance], s.units[unit].group
+def add_instance(s: State, instance: int, partition: int, task: int) -> None:
+    """The record of a further instance of the partition's group: not live, without a state."""
+    u, group = s.partitions[instance], s.partitions[partition].group
     u.held_head = u.held_tail = u.log_first = u.log_last = u.out_pair = u.in_pair = u.replay_task = NONE
     u.routes = u.stored_from = u.adopted_from = NONE
-    u.operator = s.units[unit].operator
-    u.index = s.units[unit].index
-    u.planned = s.units[group].planned
-    u.is_sink = s.units[unit].is_sink
+    u.operator = s.partitions[partition].operator
+    u.index = s.partitions[partition].index
+    u.planned = s.partitions[group].planned
+    u.is_sink = s.partitions[partition].is_sink
     u.task = task
     u.replayed_at = NONE
     u.epoch = 1
@@ -47,16 +47,16 @@ def add_instance(s: State, instance: int, unit: int, task: int) -> None:
 
 
 @kernel
-def clear_routes(s: State, unit: int, origin: int) -> None:
+def clear_routes(s: State, partition: int, origin: int) -> None:
     """Outputs of that task for the group go to its owner."""
-    s.units[unit].routes = rules_without(s, s.units[unit].routes, ANY, origin)
-    _note_routed(s, unit)
+    s.partitions[partition].routes = rules_without(s, s.partitions[partition].routes, ANY, origin)
+    _note_routed(s, partition)
 
 
 @kernel
-def add_route(s: State, unit: int, origin: int, target: int) -> None:
+def add_route(s: State, partition: int, origin: int, target: int) -> None:
     """Outputs of that task for the group go to this instance, too, after those to targets that were added before."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     rule = new_rule(s, target, origin, NONE)
     if u.routes == NONE:
         u.routes = rule
@@ -65,21 +65,21 @@ def add_route(s: State, unit: int, origin: int, target: int) -> None:
         while s.rules[last].next != NONE:
             last = s.rules[last].next
         s.rules[last].next = rule
-    _note_routed(s, unit)
+    _note_routed(s, partition)
 
 
 @kernel
 def own(s: State, instance: int) -> None:
     """The instance is the owner of its group."""
-    group = s.units[instance].group
-    s.units[group].owner = instance
-    s.units[instance].owned_at = s.g[0].serial
+    group = s.partitions[instance].group
+    s.partitions[group].owner = instance
+    s.partitions[instance].owned_at = s.g[0].serial
     _note_routed(s, group)
 
 
 @kernel
 def _note_routed(s: State, group: int) -> None:
-    u = s.units[group]
+    u = s.partitions[group]
     u.routed = u.routes != NONE or u.owner != group
 
 
@@ -89,7 +89,7 @@ def copy_kept(s: State, sender: int, receiver: int, other: int) -> None:
     pair = find_pair(s, sender, receiver)
     if pair == NONE:
         return
-    size = s.operators[s.units[sender].operator].bytes
+    size = s.operators[s.partitions[sender].operator].bytes
     n = s.pairs[pair].live
     rows = s.pairs[pair].end_seq - s.pairs[pair].live_seq if n != NONE else 0
     for k in range(rows):
@@ -100,16 +100,16 @@ def copy_kept(s: State, sender: int, receiver: int, other: int) -> None:
 
 
 @kernel
-def retire(s: State, unit: int) -> None:
+def retire(s: State, partition: int) -> None:
     """The instance is over: not live, keeps nothing, and nothing is kept for it."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     u.live = 0
     u.saving = 0
     u.announced = 0
     u.retired = 1
-    for other in range(s.units.shape[0]):
-        o = s.units[other]
-        if o.adopted_from == unit:  # what upstream forgot since was for both
+    for other in range(s.partitions.shape[0]):
+        o = s.partitions[other]
+        if o.adopted_from == partition:  # what upstream forgot since was for both
             o.trimmed = max(o.trimmed, min(u.trimmed, o.adopted_count))
     u.incarnation += 1
     held = u.held_head
@@ -120,40 +120,40 @@ def retire(s: State, unit: int) -> None:
         drop(s, held, u.task, MOVED)
         free_visit(s, held)
         held = following
-    forget_live(s, unit)
+    forget_live(s, partition)
     if s.full:
-        forget_windows(s, unit)
+        forget_windows(s, partition)
     pair = u.in_pair
     while pair != NONE:
         p = s.pairs[pair]
-        if p.live != NONE and s.units[p.sender].live:  # one that is down has to send it to the heir
-            s.units[p.sender].kept_rows -= p.end_seq - p.live_seq
+        if p.live != NONE and s.partitions[p.sender].live:  # one that is down has to send it to the successor
+            s.partitions[p.sender].kept_rows -= p.end_seq - p.live_seq
             p.live = NONE
             let_go(s, pair)
         pair = p.next_in
 
 
-# -- states that come from other units
+# -- states that come from other partitions
 
 
 @kernel
-def stored_at(s: State, unit: int) -> int:
-    """The unit in whose log and pairs the stored checkpoint of this one is."""
-    return unit if s.units[unit].stored_from == NONE else s.units[unit].stored_from
+def stored_at(s: State, partition: int) -> int:
+    """The partition in whose log and pairs the stored checkpoint of this one is."""
+    return partition if s.partitions[partition].stored_from == NONE else s.partitions[partition].stored_from
 
 
 @kernel
-def noted(s: State, unit: int) -> int:
-    """How many single tuples come with the stored checkpoint of the unit, for windows and states of the last time."""
-    return notes_of(s, stored_at(s, unit)) if s.full else 0
+def noted(s: State, partition: int) -> int:
+    """How many single tuples come with the stored checkpoint of the partition, for windows and timed state."""
+    return notes_of(s, stored_at(s, partition)) if s.full else 0
 
 
 @kernel
-def adoption(s: State, unit: int) -> int:
-    """How many entries it makes to take over the stored checkpoint of the unit."""
-    source = stored_at(s, unit)
-    total = max(0, s.units[unit].stored_count - s.units[source].base) + s.units[source].keys
-    pair = s.units[source].out_pair
+def adoption(s: State, partition: int) -> int:
+    """How many entries it makes to take over the stored checkpoint of the partition."""
+    source = stored_at(s, partition)
+    total = max(0, s.partitions[partition].stored_count - s.partitions[source].base) + s.partitions[source].keys
+    pair = s.partitions[source].out_pair
     while pair != NONE:
         p = s.pairs[pair]
         total += p.stored_end - p.stored_begin + p.pending_end - p.pending_begin + 1
@@ -162,18 +162,18 @@ def adoption(s: State, unit: int) -> int:
 
 
 @helper
-def adopt(s: State, instance: int, unit: int) -> None:
-    """The stored checkpoint of the unit is that of a new instance, too, and its state.
+def adopt(s: State, instance: int, partition: int) -> None:
+    """The stored checkpoint of the partition is that of a new instance, too, and its state.
 
-    Where the unit has handed its state down already, its last stored checkpoint is the state all the same.
+    Where the partition has handed its state down already, its last stored checkpoint is the state all the same.
     """
-    b, u = s.units[instance], s.units[unit]
+    b, u = s.partitions[instance], s.partitions[partition]
     handed = b.stored
     if not u.stored and not handed:
         return
     if u.stored:
         count = u.stored_count
-        _copy(s, stored_at(s, unit), u.stored_from != NONE, count, instance)
+        _copy(s, stored_at(s, partition), u.stored_from != NONE, count, instance)
     else:
         count = b.stored_count
         _copy(s, b.stored_from, True, count, instance)
@@ -191,17 +191,17 @@ def adopt(s: State, instance: int, unit: int) -> None:
     b.epoch += 1
     b.at_snapshot = count
     b.trimmed = min(max(b.trimmed, u.trimmed), count)
-    b.adopted_from = unit
+    b.adopted_from = partition
     b.adopted_count = count
     b.new_kept_bytes = 0
 
 
 @helper
-def inherit(s: State, unit: int) -> None:
-    """The state that another unit has handed down becomes that of the unit, in place of its own."""
-    u = s.units[unit]
-    cut_log(s, unit, 0)
-    cut_keys(s, unit, 0)
+def inherit(s: State, partition: int) -> None:
+    """The state that another partition has handed down becomes that of the partition, in place of its own."""
+    u = s.partitions[partition]
+    cut_log(s, partition, 0)
+    cut_keys(s, partition, 0)
     pair = u.out_pair
     while pair != NONE:
         p = s.pairs[pair]
@@ -210,7 +210,7 @@ def inherit(s: State, unit: int) -> None:
         let_go(s, pair)
         pair = p.next_out
     u.kept_rows = 0
-    _copy(s, u.stored_from, True, u.stored_count, unit)
+    _copy(s, u.stored_from, True, u.stored_count, partition)
     u.touched = 0
     u.epoch += 1
     u.at_snapshot = u.stored_count
@@ -218,14 +218,14 @@ def inherit(s: State, unit: int) -> None:
 
 
 @kernel
-def hand_down(s: State, instance: int, heir: int) -> bool:
+def hand_down(s: State, instance: int, successor: int) -> bool:
     """The state of an instance becomes the stored checkpoint of another one, held by its host."""
-    o, n = s.units[instance], s.units[heir]
+    o, n = s.partitions[instance], s.partitions[successor]
     if not o.live or n.saved:
         return False
     size = state_bytes(s, instance) + o.kept_rows * s.operators[o.operator].bytes
     if n.stored:
-        forget_stored(s, heir)
+        forget_stored(s, successor)
     save_kept(s, instance)
     if s.full:
         save_time(s, instance)
@@ -238,38 +238,38 @@ def hand_down(s: State, instance: int, heir: int) -> bool:
 
 
 @helper
-def _copy(s: State, source: int, handed: bool, count: int, unit: int) -> None:
-    """The first so many applied tuples, their keys, and the stored outputs of one unit become those of another.
+def _copy(s: State, source: int, handed: bool, count: int, partition: int) -> None:
+    """The first so many applied tuples, their keys, and the stored outputs of one partition become those of another.
 
     With `handed` its pending outputs in place of the stored ones; the same of event time.
     """
-    keys = np.empty((s.units[source].keys, 2), np.int64)
+    keys = np.empty((s.partitions[source].keys, 2), np.int64)
     found = 0
     for k in range(s.keys.shape[0]):
         e = s.keys[k]
-        if e.unit == source and e.since >= 0:
+        if e.partition == source and e.since >= 0:
             keys[found, 0] = e.key
             keys[found, 1] = e.since
             found += 1
     for k in range(found):
-        touch_key(s, unit, keys[k, 0], keys[k, 1])
-    cut_keys(s, unit, count)
-    chunk, pos = s.units[source].log_first, min(s.units[source].base, count)
-    s.units[unit].base = s.units[unit].applied = pos
+        touch_key(s, partition, keys[k, 0], keys[k, 1])
+    cut_keys(s, partition, count)
+    chunk, pos = s.partitions[source].log_first, min(s.partitions[source].base, count)
+    s.partitions[partition].base = s.partitions[partition].applied = pos
     while pos < count:
         for k in range(min(CHUNK, count - pos)):
             tuple_id = s.log[chunk * CHUNK + k]
             if s.g[0].replays:
-                set_position(s, unit, tuple_id, pos + k)
-            append_log(s, unit, tuple_id, s.log_newest[chunk])
+                set_position(s, partition, tuple_id, pos + k)
+            append_log(s, partition, tuple_id, s.log_newest[chunk])
         pos += CHUNK
         chunk = s.log_next[chunk]
-    pair = s.units[source].out_pair
+    pair = s.partitions[source].out_pair
     while pair != NONE:
-        _copy_stored(s, pair, handed, unit)
+        _copy_stored(s, pair, handed, partition)
         pair = s.pairs[pair].next_out
     if s.full:
-        copy_time(s, source, handed, count, unit)
+        copy_time(s, source, handed, count, partition)
 
 
 @kernel
@@ -279,7 +279,7 @@ def _copy_stored(s: State, pair: int, handed: bool, instance: int) -> None:
     end = p.pending_end if handed else p.stored_end
     if begin >= end:
         return
-    size = s.operators[s.units[instance].operator].bytes
+    size = s.operators[s.partitions[instance].operator].bytes
     n, skip = p.first, begin - p.first_seq
     rows = end - p.first_seq
     for k in range(rows):

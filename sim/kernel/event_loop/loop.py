@@ -156,10 +156,10 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
                 e = s.visits[v]
                 what = e.kind
                 t.busy += time - e.start
-                if s.full and g.counts:
+                if s.full and g.counts_load:
                     count_work(s, v, time - e.start)
                     if what == TUPLE:
-                        s.units[e.unit].served += 1
+                        s.partitions[e.partition].served += 1
                 if what == CONTROL:
                     g.token = e.id
                     free_visit(s, v)
@@ -236,9 +236,9 @@ def most_sent(s: State, kind: int, ref: int) -> int:
     elif kind == REPLAY:
         need += (g.fan_out + 2) * s.visits[ref].ticket
     elif kind == ROUND:
-        need += 2 * s.round_units.shape[0]
+        need += 2 * s.round_partitions.shape[0]
     elif s.full and kind == TIMER:
-        u = s.units[ref]
+        u = s.partitions[ref]
         need += g.fan_out * (s.heap[0].time // s.operators[u.operator].timer - u.ticks)
     elif s.full and kind >= COME:
         need += needed(s, kind, ref)
@@ -286,8 +286,8 @@ def arrive(s: State, v: int) -> int:
     e.ticket = ticket(s, t.host)
     e.arrived = 1
     if not s.g[0].clean:
-        prefetch_position(s, e.unit, e.id)
-    if s.full and s.g[0].counts:
+        prefetch_position(s, e.partition, e.id)
+    if s.full and s.g[0].counts_load:
         count_arrival(s, v)
     if s.full and t.barriers != NONE and held_back(s, v, task):
         return NONE
@@ -354,7 +354,7 @@ def go_on(s: State, task: int) -> None:
     t = s.tasks[task]
     while t.unsent_head != NONE:
         head = s.visits[t.unsent_head]
-        if head.kind == TUPLE and not has_room(s, s.units[head.unit].task):
+        if head.kind == TUPLE and not has_room(s, s.partitions[head.partition].task):
             wait_for_room(s, task)
             return
         send_head(s, task)

@@ -17,7 +17,7 @@ _TARGETS = 2  # at most, of one table entry
 
 
 class Moves(ABC):
-    """The verbs of `sim.data_plane` for instances of units."""
+    """The verbs of `sim.data_plane` for instances of partitions."""
 
     s: State
     _plan: RunPlan
@@ -35,12 +35,12 @@ class Moves(ABC):
     def _tell(self) -> None:
         """Tell the listener what came up."""
 
-    def add_instance(self, instance: int, unit: int, task: int) -> None:
-        """One more instance of the unit's group."""
+    def add_instance(self, instance: int, partition: int, task: int) -> None:
+        """One more instance of the partition's group."""
         self._act()
         if not self._plan.may_fail:
             raise ValueError("a group can have two instances only where a host may fail: else no ids are kept")
-        if self.s.units["is_source"][unit]:
+        if self.s.partitions["is_source"][partition]:
             raise ValueError("a source has one instance")
         if not self._may_double:
             self._may_double = True
@@ -49,16 +49,16 @@ class Moves(ABC):
         self._room(0)
         pools.more_positions(self.s, int(buffers.positions_missing(self.s)))
         buffers.note_positions(self.s)  # from now on a tuple may come twice
-        pools.with_unit(self.s, instance)
-        event_time_setup.with_channels(self.s, instance, int(self.s.units["group"][unit]))
-        instances.add_instance(self.s, instance, unit, task)
+        pools.with_partition(self.s, instance)
+        event_time_setup.with_channels(self.s, instance, int(self.s.partitions["group"][partition]))
+        instances.add_instance(self.s, instance, partition, task)
 
-    def route(self, sender: int, unit: int, targets: Sequence[int]) -> None:
-        """Where outputs of a task for the unit's group go."""
+    def route(self, sender: int, partition: int, targets: Sequence[int]) -> None:
+        """Where outputs of a task for the partition's group go."""
         self._act()
         if len(targets) > _TARGETS:
             raise ValueError(f"an output goes to at most {_TARGETS} instances of a group")
-        group = int(self.s.units["group"][unit])
+        group = int(self.s.partitions["group"][partition])
         instances.clear_routes(self.s, group, sender)
         for target in targets:
             pools.with_rule(self.s)
@@ -72,79 +72,79 @@ class Moves(ABC):
     def copy_kept(self, sender: int, receiver: int, other: int) -> None:
         """What is kept for a receiver is kept for another one, too."""
         self._act()
-        self._room(int(self.s.units["kept_rows"][sender]) + 2)
+        self._room(int(self.s.partitions["kept_rows"][sender]) + 2)
         instances.copy_kept(self.s, sender, receiver, other)
 
-    def adopt(self, instance: int, unit: int) -> None:
-        """The stored checkpoint of the unit is that of a new instance, too, and its state."""
+    def adopt(self, instance: int, partition: int) -> None:
+        """The stored checkpoint of the partition is that of a new instance, too, and its state."""
         self._act()
-        if self.s.units["applied"][instance] or self.s.units["live"][instance]:
+        if self.s.partitions["applied"][instance] or self.s.partitions["live"][instance]:
             raise ValueError("only a new instance can take the state of another")
-        self._room_to_copy(unit)
-        instances.adopt(self.s, instance, unit)
+        self._room_to_copy(partition)
+        instances.adopt(self.s, instance, partition)
 
-    def _room_to_copy(self, unit: int) -> None:
-        """Make room for one more copy of the stored checkpoint of the unit."""
-        kept = int(instances.noted(self.s, unit))
+    def _room_to_copy(self, partition: int) -> None:
+        """Make room for one more copy of the stored checkpoint of the partition."""
+        kept = int(instances.noted(self.s, partition))
         if kept:
             event_time_setup.grown(self.s, kept)
-        self._room(int(instances.adoption(self.s, unit)) + 2 * kept + 2)
+        self._room(int(instances.adoption(self.s, partition)) + 2 * kept + 2)
 
-    def checkpoint(self, unit: int, holder: int) -> bool:
-        """A checkpoint of the unit now, for that holder; whether it was taken."""
+    def checkpoint(self, partition: int, holder: int) -> bool:
+        """A checkpoint of the partition now, for that holder; whether it was taken."""
         self._act()
-        u = self.s.units[unit]
+        u = self.s.partitions[partition]
         if not u["live"] or u["saving"] or u["is_sink"] or u["is_source"]:
             return False
         self._room(int(self.s.g["fan_out"][0]) + 2)
-        checkpoints.take(self.s, unit, holder)
+        checkpoints.take(self.s, partition, holder)
         self._tell()
         return True
 
-    def trim(self, unit: int, count: int) -> None:
-        """Upstream forgets what is among the first `count` tuples that the unit applied."""
+    def trim(self, partition: int, count: int) -> None:
+        """Upstream forgets what is among the first `count` tuples that the partition applied."""
         self._act()
-        checkpoints.trim_for(self.s, unit, count)
+        checkpoints.trim_for(self.s, partition, count)
 
-    def hand_down(self, instance: int, heir: int) -> bool:
+    def hand_down(self, instance: int, successor: int) -> bool:
         """The state of an instance becomes the stored checkpoint of another one, held by its host."""
         self._act()
-        return bool(instances.hand_down(self.s, instance, heir))
+        return bool(instances.hand_down(self.s, instance, successor))
 
-    def freeze(self, unit: int, frozen: bool) -> None:
-        """No checkpoint of the unit is taken or stored, as if one were always under way."""
+    def freeze(self, partition: int, frozen: bool) -> None:
+        """No checkpoint of the partition is taken or stored, as if one were always under way."""
         self._act()
-        u = self.s.units[unit]
+        u = self.s.partitions[partition]
         u["incarnation"] += frozen and u["saving"]
         u["saving"] = frozen
 
-    def plan_holder(self, unit: int, host: int) -> None:
+    def plan_holder(self, partition: int, host: int) -> None:
         """The host is the planned holder."""
-        self.s.units["planned"][unit] = host
+        self.s.partitions["planned"][partition] = host
 
-    def announce(self, unit: int) -> None:
-        """The listener is told when the next checkpoint of the unit is stored."""
+    def announce(self, partition: int) -> None:
+        """The listener is told when the next checkpoint of the partition is stored."""
         self._act()
-        self.s.units["announced"][unit] = 1
+        self.s.partitions["announced"][partition] = 1
 
-    def measure(self, unit: int, from_ns: int) -> None:
-        """Time the tuples that arrive at the unit from an instant on."""
+    def measure(self, partition: int, from_ns: int) -> None:
+        """Time the tuples that arrive at the partition from an instant on."""
         self._act()
-        u = self.s.units[unit]
+        u = self.s.partitions[partition]
         u["measured"], u["measured_from"], u["longest"] = 1, from_ns, NONE
 
-    def measure_until_calm(self, unit: int) -> None:
+    def measure_until_calm(self, partition: int) -> None:
         """Up to the first that is served as it arrives."""
         self._act()
-        u = self.s.units[unit]
+        u = self.s.partitions[partition]
         u["measured"] = CALM if u["measured"] else 0
 
-    def longest_ns(self, unit: int) -> int:
+    def longest_ns(self, partition: int) -> int:
         """The longest of these times, or NEVER."""
-        return int(self.s.units["longest"][unit])
+        return int(self.s.partitions["longest"][partition])
 
-    def retire(self, unit: int) -> None:
+    def retire(self, partition: int) -> None:
         """The instance is not live, keeps nothing, and nothing is kept for it."""
         self._act()
         self._room(0)
-        instances.retire(self.s, unit)
+        instances.retire(self.s, partition)

@@ -1,10 +1,10 @@
 """Bounded queues: places at the task that receives, unsent outputs of the task that sends, and who waits for whom.
 
 A task has room for as many tuples as it has places, in its queue and under way to it together; replays take none.
-Unsent outputs are visits that are not on a wire; their `ticket` is the unit that made them. Messages and watermarks
-wait behind them and need no room. The tasks whose first unsent output finds no room are a list at its receiver, in the
-order in which they began to wait. A task with unsent outputs starts nothing: `_BLOCKED` threads are taken off its idle
-ones.
+Unsent outputs are visits that are not on a wire; their `ticket` is the partition that made them. Messages and
+watermarks wait behind them and need no room. The tasks whose first unsent output finds no room are a list at its
+receiver, in the order in which they began to wait. A task with unsent outputs starts nothing: `_BLOCKED` threads are
+taken off its idle ones.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def leave_place(s: State, task: int) -> None:
 @kernel
 def takes_place(s: State, sender: int, receiver: int) -> bool:
     """Whether an output can be sent now; then it has taken its place."""
-    goal = s.units[receiver].task
-    if s.tasks[s.units[sender].task].unsent_head != NONE or not has_room(s, goal):
+    goal = s.partitions[receiver].task
+    if s.tasks[s.partitions[sender].task].unsent_head != NONE or not has_room(s, goal):
         return False
     s.tasks[goal].taken += 1
     return True
@@ -64,7 +64,7 @@ def takes_place(s: State, sender: int, receiver: int) -> bool:
 @kernel
 def put_unsent(s: State, v: int, sender: int, receiver: int, tuple_id: int, birth: int, key: int, node: int) -> None:
     """Put an output behind those that wait, or have it wait for room; `v` is a new visit."""
-    g, origin = s.g[0], s.units[sender].task
+    g, origin = s.g[0], s.partitions[sender].task
     t = s.tasks[origin]
     e = s.visits[v]
     e.id = tuple_id
@@ -74,7 +74,7 @@ def put_unsent(s: State, v: int, sender: int, receiver: int, tuple_id: int, birt
     e.ticket = sender
     e.service = UNSURE
     e.next = NONE
-    e.unit = receiver
+    e.partition = receiver
     e.origin = origin
     e.node = node
     e.kind = TUPLE
@@ -116,7 +116,7 @@ def nothing_unsent(s: State, task: int) -> None:
 def wait_for_room(s: State, task: int) -> None:
     """The task joins those that wait at the receiver of its first unsent output."""
     t = s.tasks[task]
-    goal = s.units[s.visits[t.unsent_head].unit].task
+    goal = s.partitions[s.visits[t.unsent_head].partition].task
     at = s.tasks[goal]
     t.waits_at = goal
     t.next_waiting = NONE

@@ -71,7 +71,7 @@ class CompiledPlane(Actions, Moves, Answers):
         event_time_setup.start(self.s, plan, cluster)
 
     def _source_count(self) -> int:
-        return sum(self._plan.operators[operator].is_source for operator in self._cluster.unit_operator)
+        return sum(self._plan.operators[operator].is_source for operator in self._cluster.partition_operator)
 
     def _birth_streams(self) -> list[BirthStream]:
         plan, cluster = self._plan, self._cluster
@@ -79,12 +79,12 @@ class CompiledPlane(Actions, Moves, Answers):
             BirthStream(
                 plan.scenario,
                 plan.operators[operator].name,
-                cluster.unit_index[unit],
+                cluster.partition_index[partition],
                 plan.replication,
                 plan.inputs.rates.get(plan.operators[operator].name),
                 self._block,
             )
-            for unit, operator in enumerate(cluster.unit_operator)
+            for partition, operator in enumerate(cluster.partition_operator)
             if plan.operators[operator].is_source
         ]
 
@@ -101,7 +101,7 @@ class CompiledPlane(Actions, Moves, Answers):
             tasks=setup.task_records(max(4, 2 * len(cluster.task_operator))),
             cores=cores,
             hosts=hosts,
-            units=setup.unit_records(plan, cluster),
+            partitions=setup.partition_records(plan, cluster),
             operators=operators,
             draws=draws,
             edges=edges,
@@ -109,7 +109,7 @@ class CompiledPlane(Actions, Moves, Answers):
             cumulative=cumulative,
             sources=sources,
             births=pools.births(max(1, sources.shape[0]) * 2 * self._block),
-            round_units=np.zeros(0, np.int64),
+            round_partitions=np.zeros(0, np.int64),
             round_offsets=np.zeros(0, np.int64),
             dropped_rows=np.zeros(64, DROPPED),
             checkpoint_rows=np.zeros(64, CHECKPOINT),
@@ -130,7 +130,7 @@ class CompiledPlane(Actions, Moves, Answers):
         g = self.s.g
         if g["dispatch"][0] != NONE or g["asked"][0] != NONE:
             marks = int(g["mark_fan"][0] * g["tasks"][0] * self.s.tasks["marks"][g["dispatch"][0]])
-            self._grow(int(g["fan_out"][0]) + 2 + 2 * self.s.round_units.shape[0] + marks)
+            self._grow(int(g["fan_out"][0]) + 2 + 2 * self.s.round_partitions.shape[0] + marks)
         while True:
             g["clock_number"] = self._clock.next_number()
             self._tell_hosts()
@@ -149,19 +149,19 @@ class CompiledPlane(Actions, Moves, Answers):
                 if why == WORKED:
                     self._listener.work_done(int(g["token"][0]))
                 elif why == ASKED:
-                    unit = int(g["asked"][0])
-                    chosen = self._listener.holder(unit)
+                    partition = int(g["asked"][0])
+                    chosen = self._listener.holder(partition)
                     g["answer"] = chosen
                     if chosen != NO_HOST:
-                        self.s.units["planned"][unit] = chosen
+                        self.s.partitions["planned"][partition] = chosen
                 self._tell()
                 return True
 
     def _tell_hosts(self) -> None:
-        """Which hosts are alive, and which are believed to be, if that has changed."""
-        known = (self._cluster.host_alive, self._cluster.believed_alive)
+        """Which hosts are alive, and which control trusts, if that has changed."""
+        known = (self._cluster.host_alive, self._cluster.trusted)
         if known != self._told_hosts:
-            self.s.hosts["alive"], self.s.hosts["believed"] = known
+            self.s.hosts["alive"], self.s.hosts["trusted"] = known
             self._told_hosts = (list(known[0]), list(known[1]))
 
     def _now(self) -> None:
@@ -194,7 +194,7 @@ class CompiledPlane(Actions, Moves, Answers):
         """The next births of a source behind those that are not emitted yet."""
         pools.refilled(self.s, source, self._streams[source])
 
-    # -- tasks and units
+    # -- tasks and partitions
 
     def add_task(self, task: int) -> None:
         """A new, empty task."""
@@ -208,57 +208,57 @@ class CompiledPlane(Actions, Moves, Answers):
         verbs.add_task(self.s, task, operator, host, cores, threads, shared and group.cores == 1)
 
     def crash(self, host: int) -> None:
-        """The host dies with its tasks and units."""
+        """The host dies with its tasks and partitions."""
         self._told_hosts = None
         self._room(0)
         pools.more_positions(self.s, int(buffers.positions_missing(self.s)))
         buffers.note_positions(self.s)
         tasks = list(self._cluster.host_tasks[host])
-        known = self.s.units["task"][: len(self._cluster.unit_task)]  # also of instances that are over
-        units = np.flatnonzero(np.isin(known, tasks))
-        verbs.crash_host(self.s, host, np.array(tasks, np.int64), units.astype(np.int64))
+        known = self.s.partitions["task"][: len(self._cluster.partition_task)]  # also of instances that are over
+        partitions = np.flatnonzero(np.isin(known, tasks))
+        verbs.crash_host(self.s, host, np.array(tasks, np.int64), partitions.astype(np.int64))
         cores = pools.with_cores(self.s, self._plan.host_groups[host].cores)
         self.s.hosts["cores"][host] = cores
         self._tell()
 
-    def assign(self, unit: int, task: int) -> None:
-        """Tuples for the unit go to this task."""
-        verbs.assign(self.s, unit, task)
+    def assign(self, partition: int, task: int) -> None:
+        """Tuples for the partition go to this task."""
+        verbs.assign(self.s, partition, task)
 
-    def install(self, unit: int) -> int:
-        """The state of the stored checkpoint becomes that of the unit."""
+    def install(self, partition: int) -> int:
+        """The state of the stored checkpoint becomes that of the partition."""
         self._now()
-        kept = int(restoring.past(self.s, unit))
+        kept = int(restoring.past(self.s, partition))
         if kept:
             event_time_setup.grown(self.s, kept)
             self._room(kept)
-        missing = int(verbs.install(self.s, unit))
-        if self.s.units["stored"][unit] and self.s.units["stored_from"][unit] != NONE:
-            self._room_to_copy(unit)
-            instances.inherit(self.s, unit)
+        missing = int(verbs.install(self.s, partition))
+        if self.s.partitions["stored"][partition] and self.s.partitions["stored_from"][partition] != NONE:
+            self._room_to_copy(partition)
+            instances.inherit(self.s, partition)
         return missing
 
-    def open(self, unit: int) -> None:
-        """The unit is live."""
-        self.s.units["live"][unit] = 1
-        self.s.units["live_at"][unit] = self.s.g["serial"][0]
+    def open(self, partition: int) -> None:
+        """The partition is live."""
+        self.s.partitions["live"][partition] = 1
+        self.s.partitions["live_at"][partition] = self.s.g["serial"][0]
 
-    def release(self, unit: int) -> None:
-        """What the unit held goes in front of its task's queue."""
+    def release(self, partition: int) -> None:
+        """What the partition held goes in front of its task's queue."""
         fan = int(self.s.g["fan_out"][0])
-        self._room((fan + 2) * (int(self.s.units["held_n"][unit]) + 2))
-        verbs.release(self.s, unit)
+        self._room((fan + 2) * (int(self.s.partitions["held_n"][partition]) + 2))
+        verbs.release(self.s, partition)
         self._tell()
 
-    def resume(self, unit: int) -> None:
-        """A source unit emits what was born before now, a timer what it did not at the instants before now."""
-        every = self._plan.operators[self._cluster.unit_operator[unit]].timer_ns
+    def resume(self, partition: int) -> None:
+        """A source partition emits what was born before now, a timer what it did not at the instants before now."""
+        every = self._plan.operators[self._cluster.partition_operator[partition]].timer_ns
         if every:
             self._room((int(self.s.g["fan_out"][0]) + 2) * (self._clock.now_ns() // every + 1))
-            verbs.resume_timer(self.s, unit)
+            verbs.resume_timer(self.s, partition)
             self._tell()
             return
-        source = int(np.flatnonzero(self.s.sources["unit"] == unit)[0])
+        source = int(np.flatnonzero(self.s.sources["partition"] == partition)[0])
         b = self.s.sources[source]
         self._room((int(self.s.g["fan_out"][0]) + 2) * (int(b["born"] - b["emitted"]) + 1))
         verbs.resume(self.s, source)
@@ -266,7 +266,7 @@ class CompiledPlane(Actions, Moves, Answers):
 
     def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
         """Send all that is kept for the receiver again."""
-        self._room(int(self.s.units["kept_rows"][sender]) + 3)
+        self._room(int(self.s.partitions["kept_rows"][sender]) + 3)
         tuples, size = verbs.replay_between(self.s, sender, receiver, turn)
         return int(tuples), int(size)
 
@@ -285,36 +285,36 @@ class CompiledPlane(Actions, Moves, Answers):
             self.s.extend()
         sharing.set_pace(self.s, host, pace)
 
-    def close_books(self, unit: int) -> tuple[int, int]:
-        """`replayed` of the unit now; its replayed tuples are not counted any more."""
-        found = self.replayed(unit)
-        self.s.units["replay_task"][unit] = NONE
+    def close_books(self, partition: int) -> tuple[int, int]:
+        """`replayed` of the partition now; its replayed tuples are not counted any more."""
+        found = self.replayed(partition)
+        self.s.partitions["replay_task"][partition] = NONE
         return found
 
     # -- questions
 
-    def replayed(self, unit: int) -> tuple[int, int]:
+    def replayed(self, partition: int) -> tuple[int, int]:
         """(replayed tuples that are not processed yet, when the last was)."""
-        u = self.s.units[unit]
+        u = self.s.partitions[partition]
         return int(u["replay_pending"]), int(u["replayed_at"])
 
-    def holder(self, unit: int) -> int | None:
+    def holder(self, partition: int) -> int | None:
         """Who holds the stored checkpoint."""
-        u = self.s.units[unit]
+        u = self.s.partitions[partition]
         return int(u["stored_holder"]) if u["stored"] else None
 
-    def checkpoint_bytes(self, unit: int) -> int:
+    def checkpoint_bytes(self, partition: int) -> int:
         """Size of all that a restore reads."""
-        u = self.s.units[unit]
+        u = self.s.partitions[partition]
         return int(u["stored_bytes"]) if u["stored"] else 0
 
-    def senders(self, unit: int) -> list[int]:
-        """Units that keep outputs for this one."""
-        return [int(found) for found in verbs.partners(self.s, unit, True)]
+    def senders(self, partition: int) -> list[int]:
+        """Partitions that keep outputs for this one."""
+        return [int(found) for found in verbs.partners(self.s, partition, True)]
 
-    def receivers(self, unit: int) -> list[int]:
-        """Units that this one keeps outputs for."""
-        return [int(found) for found in verbs.partners(self.s, unit, False)]
+    def receivers(self, partition: int) -> list[int]:
+        """Partitions that this one keeps outputs for."""
+        return [int(found) for found in verbs.partners(self.s, partition, False)]
 
     def empty(self, task: int) -> bool:
         """Whether nothing waits at the task and nothing is served."""
@@ -343,11 +343,11 @@ class CompiledPlane(Actions, Moves, Answers):
         self._now()
         return int(channels.remote_departure(self.s, size_bytes)) + self._plan.latency_ns
 
-    def start_checkpoints(self, units: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
-        """Take checkpoints of these units each interval."""
-        if not units:
+    def start_checkpoints(self, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        """Take checkpoints of these partitions each interval."""
+        if not partitions:
             return
-        self.s.round_units = np.array(units, np.int64)
+        self.s.round_partitions = np.array(partitions, np.int64)
         self.s.round_offsets = np.array(offsets_ns, np.int64)
         g = self.s.g
         g["interval"], g["round_begin"], g["round_next"] = interval_ns, interval_ns, 0

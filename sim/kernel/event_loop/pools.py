@@ -63,7 +63,7 @@ def births(room: int) -> np.ndarray:
 
 
 def _vacant(table: np.ndarray) -> np.ndarray:
-    table["unit"] = NONE
+    table["partition"] = NONE
     return table
 
 
@@ -140,7 +140,7 @@ def forget_ids(s: State, need: int) -> None:
     if not g["forgets"][0] or (g["chunks_left"][0] >= need and 2 * (g["positions_used"][0] + need) <= len(s.positions)):
         return
     forgetting.forget(s)
-    looked_at = (s.visits.shape[0] + s.nodes.shape[0] + s.pairs.shape[0] + s.units.shape[0]) // _PART
+    looked_at = (s.visits.shape[0] + s.nodes.shape[0] + s.pairs.shape[0] + s.partitions.shape[0]) // _PART
     _more_chunks(s, need + max(s.log_next.shape[0] // 2, looked_at // CHUNK))
     if not g["clean"][0]:
         more_positions(s, need + max(s.positions.shape[0] // 4, looked_at))
@@ -214,12 +214,12 @@ def with_rule(s: State) -> None:
         s.g["free_rule"], s.rules = old, made
 
 
-def with_unit(s: State, unit: int) -> None:
-    """Make room for a unit with this number."""
-    if unit >= s.units.shape[0]:
-        made = records(unit + 1, s.units.dtype)
-        made[: s.units.shape[0]] = s.units
-        s.units = made
+def with_partition(s: State, partition: int) -> None:
+    """Make room for a partition with this number."""
+    if partition >= s.partitions.shape[0]:
+        made = records(partition + 1, s.partitions.dtype)
+        made[: s.partitions.shape[0]] = s.partitions
+        s.partitions = made
 
 
 def with_actions(s: State, timed: np.ndarray) -> int:

@@ -1,4 +1,4 @@
-"""Event time in checkpoints: what of a unit is saved beside its log, and how it is rebuilt from that."""
+"""Event time in checkpoints: what of a partition is saved beside its log, and how it is rebuilt from that."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sim.kernel.tools.pointer import State
 
 
 @kernel
-def save_time(s: State, unit: int) -> None:
+def save_time(s: State, partition: int) -> None:
     """A snapshot is taken, which is under way from now on."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     u.newest_pending = u.newest
     u.ticks_pending = u.ticks
     u.event_pending = u.event
@@ -20,9 +20,9 @@ def save_time(s: State, unit: int) -> None:
 
 
 @kernel
-def store_time(s: State, unit: int) -> None:
+def store_time(s: State, partition: int) -> None:
     """The checkpoint that was under way is stored."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     u.newest_stored = u.newest_pending
     u.ticks_stored = u.ticks_pending
     u.event_stored = u.event_pending
@@ -31,9 +31,9 @@ def store_time(s: State, unit: int) -> None:
 
 
 @kernel
-def restore_time(s: State, unit: int, count: int) -> None:
+def restore_time(s: State, partition: int, count: int) -> None:
     """Go back to the stored checkpoint, which has `count` applied tuples, or begin anew."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     if s.g[0].replays:  # else what a timer or a window has emitted is never emitted again
         u.ticks = u.ticks_stored if u.stored else 0
         u.event = u.event_stored if u.stored else 0
@@ -48,15 +48,15 @@ def restore_time(s: State, unit: int, count: int) -> None:
         u.recent_first, u.recent_last = _cut(s, u.recent_first, count)
     if s.operators[u.operator].windowed:
         u.past_first, u.past_last = _cut(s, u.past_first, count)
-        forget_windows(s, unit)
-        _enter_again(s, unit)
+        forget_windows(s, partition)
+        _enter_again(s, partition)
 
 
 @kernel
-def notes_of(s: State, unit: int) -> int:
-    """How many tuples of the unit are kept one by one."""
+def notes_of(s: State, partition: int) -> int:
+    """How many tuples of the partition are kept one by one."""
     total = 0
-    for first in (s.units[unit].past_first, s.units[unit].recent_first):
+    for first in (s.partitions[partition].past_first, s.partitions[partition].recent_first):
         n = first
         while n != NONE:
             total += 1
@@ -65,12 +65,12 @@ def notes_of(s: State, unit: int) -> int:
 
 
 @kernel
-def copy_time(s: State, source: int, handed: bool, count: int, unit: int) -> None:
-    """Event time of the stored checkpoint of one unit, or with `handed` of what it has handed down, is that of another.
+def copy_time(s: State, source: int, handed: bool, count: int, partition: int) -> None:
+    """Event time of the stored checkpoint of a partition, or with `handed` of what it handed down, is that of another.
 
     The checkpoint has `count` applied tuples.
     """
-    u, o = s.units[unit], s.units[source]
+    u, o = s.partitions[partition], s.partitions[source]
     u.newest = o.newest_pending if handed else o.newest_stored
     u.event = o.event_pending if handed else o.event_stored
     u.behind = 0
@@ -84,8 +84,8 @@ def copy_time(s: State, source: int, handed: bool, count: int, unit: int) -> Non
     u.recent_first, u.recent_last = _copied(s, o.recent_first, count)
     u.past_first, u.past_last = _copied(s, o.past_first, count)
     if s.operators[u.operator].windowed:
-        forget_windows(s, unit)
-        _enter_again(s, unit)
+        forget_windows(s, partition)
+        _enter_again(s, partition)
 
 
 @kernel
@@ -129,9 +129,9 @@ def _cut(s: State, first: int, count: int) -> tuple[int, int]:
 
 
 @kernel
-def past(s: State, unit: int) -> int:
-    """How many tuples the unit keeps from which its windows can be rebuilt."""
-    total, n = 0, s.units[unit].past_first
+def past(s: State, partition: int) -> int:
+    """How many tuples the partition keeps from which its windows can be rebuilt."""
+    total, n = 0, s.partitions[partition].past_first
     while s.full and n != NONE:
         total += 1
         n = s.notes[n].next
@@ -139,9 +139,9 @@ def past(s: State, unit: int) -> int:
 
 
 @kernel
-def note_past(s: State, unit: int, tuple_id: int, birth: int, key: int, side: int) -> None:
+def note_past(s: State, partition: int, tuple_id: int, birth: int, key: int, side: int) -> None:
     """Keep a tuple that was just applied while it is in a window that had not ended at the stored checkpoint."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     op = s.operators[u.operator]
     floor = u.event_stored if u.stored else (u.event_pending if u.saving else u.event)
     while u.past_first != NONE:
@@ -166,15 +166,15 @@ def note_past(s: State, unit: int, tuple_id: int, birth: int, key: int, side: in
 
 
 @kernel
-def _enter_again(s: State, unit: int) -> None:
+def _enter_again(s: State, partition: int) -> None:
     """The windows that had not ended are what the tuples that are left make of them."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     joins = s.operators[u.operator].joins != NONE
     n = u.past_first
     while n != NONE:
         node = s.notes[n]
         if joins:
-            keep_side(s, unit, node.id, node.birth, node.key, node.side)
+            keep_side(s, partition, node.id, node.birth, node.key, node.side)
         else:
-            enter(s, unit, node.birth, node.key)
+            enter(s, partition, node.birth, node.key)
         n = node.next

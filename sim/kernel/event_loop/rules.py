@@ -7,8 +7,8 @@ from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
 
 STOP = 1 << 20  # is taken off the idle threads for each reason to start nothing: then none is left
-FAST, WAITS = range(2)  # `unit` of a message
-ANY = -2  # whichever unit or task, in place of its number
+FAST, WAITS = range(2)  # `partition` of a message
+ANY = -2  # whichever partition or task, in place of its number
 
 
 @kernel
@@ -22,13 +22,13 @@ def without_rules(s: State, task: int) -> None:
 
 
 @kernel
-def new_rule(s: State, unit: int, origin: int, following: int) -> int:
-    """A rule or table entry about this unit and task of origin, before another."""
+def new_rule(s: State, partition: int, origin: int, following: int) -> int:
+    """A rule or table entry about this partition and task of origin, before another."""
     g = s.g[0]
     rule = g.free_rule
     r = s.rules[rule]
     g.free_rule = r.next
-    r.unit = unit
+    r.partition = partition
     r.origin = origin
     r.since = g.serial
     r.next = following
@@ -36,14 +36,14 @@ def new_rule(s: State, unit: int, origin: int, following: int) -> int:
 
 
 @kernel
-def rules_without(s: State, first: int, unit: int, origin: int) -> int:
-    """Take the rules of just this unit and task of origin (ANY: whichever) out of a list; its first one, or NONE."""
+def rules_without(s: State, first: int, partition: int, origin: int) -> int:
+    """Take the rules of this partition and task of origin (ANY: whichever) out of a list; its first one, or NONE."""
     g = s.g[0]
     before, rule = NONE, first
     while rule != NONE:
         r = s.rules[rule]
         following = r.next
-        if (unit == ANY or r.unit == unit) and (origin == ANY or r.origin == origin):  # noqa: PLR1714
+        if (partition == ANY or r.partition == partition) and (origin == ANY or r.origin == origin):  # noqa: PLR1714
             if before == NONE:
                 first = following
             else:
@@ -91,13 +91,13 @@ def turn(s: State, v: int, task: int) -> bool:
 
 
 @kernel
-def holds_from(s: State, unit: int, task: int, origin: int) -> bool:
-    """Whether a rule of the task holds what comes from that task for the unit."""
+def holds_from(s: State, partition: int, task: int, origin: int) -> bool:
+    """Whether a rule of the task holds what comes from that task for the partition."""
     rule = s.tasks[task].rules
     while rule != NONE:
         r = s.rules[rule]
-        of_unit = r.unit == NONE or r.unit == unit  # noqa: PLR1714
-        if of_unit and (r.origin == NONE or r.origin == origin):  # noqa: PLR1714
+        of_partition = r.partition == NONE or r.partition == partition  # noqa: PLR1714
+        if of_partition and (r.origin == NONE or r.origin == origin):  # noqa: PLR1714
             return True
         rule = r.next
     return False
@@ -106,7 +106,7 @@ def holds_from(s: State, unit: int, task: int, origin: int) -> bool:
 @kernel
 def held_by_rule(s: State, v: int, task: int) -> bool:
     """Whether a rule of the task holds the tuple."""
-    return holds_from(s, s.visits[v].unit, task, s.visits[v].origin)
+    return holds_from(s, s.visits[v].partition, task, s.visits[v].origin)
 
 
 @kernel

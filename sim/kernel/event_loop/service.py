@@ -55,9 +55,9 @@ def note_idle(s: State, task: int) -> None:
 
 
 @kernel
-def one_replayed(s: State, unit: int, task: int) -> None:
+def one_replayed(s: State, partition: int, task: int) -> None:
     """A replayed tuple was processed, recognised as a duplicate, or lost with its sender."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     if u.replay_task == task:
         u.replay_pending -= 1
         u.replayed_at = s.g[0].now
@@ -79,14 +79,14 @@ def drop(s: State, v: int, task: int, reason: int) -> None:
     row.at = g.now
     row.reason = reason
     if e.replayed:
-        one_replayed(s, e.unit, task)
+        one_replayed(s, e.partition, task)
 
 
 @kernel
 def measure(s: State, v: int) -> None:
     """A tuple was answered: how long that took from its arrival on; what is sent again was answered before."""
     e = s.visits[v]
-    u = s.units[e.unit]
+    u = s.partitions[e.partition]
     if u.muted or e.replayed:
         return
     if e.arrival >= u.measured_from:
@@ -99,17 +99,17 @@ def measure(s: State, v: int) -> None:
 def enter_books(s: State, v: int, task: int) -> None:
     """What a tuple has done at its operator, but for its outputs."""
     g, e = s.g[0], s.visits[v]
-    unit = e.unit
-    u = s.units[unit]
+    partition = e.partition
+    u = s.partitions[partition]
     op = s.operators[u.operator]
     record_visit(s, u.operator, task, e.arrival, e.start, g.now)
     if s.full and u.measured:
         measure(s, v)
     if op.state_model == PER_KEY:
-        touch_key(s, unit, e.key, u.applied)
+        touch_key(s, partition, e.key, u.applied)
     elif s.full and op.state_model == RECENT:
-        remember(s, unit, e.birth)
-    apply(s, unit, e.id, e.birth, e.node)
+        remember(s, partition, e.birth)
+    apply(s, partition, e.id, e.birth, e.node)
     if op.is_sink:
         record_delivery(s, u.operator, e.birth, g.now)
 
@@ -118,38 +118,38 @@ def enter_books(s: State, v: int, task: int) -> None:
 def complete(s: State, v: int, task: int) -> None:
     """Effect and output of a tuple, at the end of its service."""
     g, e = s.g[0], s.visits[v]
-    unit = e.unit
-    u = s.units[unit]
+    partition = e.partition
+    u = s.partitions[partition]
     operator = u.operator
     op = s.operators[operator]
     if s.full and u.retired:  # while the tuple was in service
         drop(s, v, task, MOVED)
         return
-    if g.drops and not g.clean and (e.arrived == REFUSED or (op.threads > 1 and position(s, unit, e.id) != NONE)):
+    if g.drops and not g.clean and (e.arrived == REFUSED or (op.threads > 1 and position(s, partition, e.id) != NONE)):
         drop(s, v, task, DUPLICATE)  # or a twin on another thread was first
         return
     enter_books(s, v, task)
     if s.full and op.windowed:
         if g.logs:
             side = 0 if op.joins == NONE else side_of(s, op, e.origin)
-            note_past(s, unit, e.id, e.birth, e.key, side)
+            note_past(s, partition, e.id, e.birth, e.key, side)
         if op.joins == NONE:
-            enter(s, unit, e.birth, e.key)
+            enter(s, partition, e.birth, e.key)
         else:
             join(s, v)
     elif op.edges > 0:
         draws = s.draws[operator]
         for index in range(output_count(draws, e.id)):
             child = child_id(e.id, op.code, index)
-            send_output(s, unit, child, e.birth, output_key(draws, s.cumulative, child, e.key))
+            send_output(s, partition, child, e.birth, output_key(draws, s.cumulative, child, e.key))
     if e.replayed:
-        one_replayed(s, unit, task)
+        one_replayed(s, partition, task)
 
 
 @kernel
 def hold(s: State, v: int) -> None:
-    """The unit of the tuple is not live: it waits aside."""
-    u = s.units[s.visits[v].unit]
+    """The partition of the tuple is not live: it waits aside."""
+    u = s.partitions[s.visits[v].partition]
     s.visits[v].next = NONE
     if u.held_tail == NONE:
         u.held_head = v
@@ -184,7 +184,7 @@ def begin(s: State, v: int, task: int) -> None:
     e, t = s.visits[v], s.tasks[task]
     e.start = s.g[0].now
     if s.operators[t.operator].state_model == PER_KEY:
-        prefetch_key(s, e.unit, e.key)
+        prefetch_key(s, e.partition, e.key)
     ns = e.service
     if ns == UNSURE:
         ns = service_ns(s.draws[t.operator], e.id)
@@ -200,7 +200,7 @@ def is_plain(s: State, v: int, task: int) -> bool:
     g, e = s.g[0], s.visits[v]
     if e.kind != TUPLE or e.birth < g.oldest or (g.drops and not g.clean):
         return False
-    u = s.units[e.unit]
+    u = s.partitions[e.partition]
     if s.full and (u.retired or s.tasks[task].rules != NONE):
         return False
     return bool(u.live)
@@ -236,14 +236,14 @@ def admit(s: State, v: int, task: int) -> None:
             return
         serve(s, v, task, e.birth, PASSED if e.kind == MARK else END)
         return
-    if s.full and s.units[e.unit].retired:
+    if s.full and s.partitions[e.partition].retired:
         drop(s, v, task, MOVED)
         free_visit(s, v)
     elif s.full and t.rules != NONE and held_by_rule(s, v, task):
         put_aside(s, v, task)
-    elif not s.units[e.unit].live:
+    elif not s.partitions[e.partition].live:
         hold(s, v)
-    elif g.drops and not g.clean and position(s, e.unit, e.id) != NONE:
+    elif g.drops and not g.clean and position(s, e.partition, e.id) != NONE:
         if g.duplicate > 0 and t.has_service:
             e.start = g.now
             e.arrived = REFUSED

@@ -24,7 +24,7 @@ def draw_ahead(s: State) -> None:
     n = min(TOGETHER, g.far_count)
     for k in range(n):
         e = s.visits[s.far[(g.far_first + k) & (RING - 1)].ref]
-        draws = s.draws[s.units[e.unit].operator]
+        draws = s.draws[s.partitions[e.partition].operator]
         s.ahead_ids[k] = e.id + draws.stream
         s.ahead_mean[k] = draws.a * _NS if draws.law == EXPONENTIAL else 0.0
     _draw(s)
@@ -45,6 +45,6 @@ def _draw(s: State) -> None:
 def draw_now(s: State, v: int) -> None:
     """Draw the service time of a tuple that is sent, where it is soon drawn."""
     e = s.visits[v]
-    draws = s.draws[s.units[e.unit].operator]
+    draws = s.draws[s.partitions[e.partition].operator]
     if draws.law == EXPONENTIAL:
         e.service = exponential_ns(draws.a * _NS, uniform(e.id, draws.stream))

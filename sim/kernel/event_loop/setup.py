@@ -22,12 +22,12 @@ from sim.kernel.event_loop.state import (
     NO_STATE,
     NONE,
     OPERATOR,
+    PARTITION,
     PER_KEY,
     PER_TUPLE,
     RECENT,
     SHUFFLE,
     SOURCE,
-    UNIT,
 )
 from sim.kernel.event_loop.task_records import CORES, HOST, TASK
 from sim.kernel.tools.draws import OPERATOR_DRAWS, pack_draws
@@ -55,11 +55,11 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
     most = 1
     for index, operator in enumerate(operators):
         own = edges[operator["first_edge"] : operator["first_edge"] + operator["edges"]]
-        targets = int(np.where(own["kind"] == BROADCAST, own["units"], 1).sum())
+        targets = int(np.where(own["kind"] == BROADCAST, own["partitions"], 1).sum())
         outputs = 1 if operator["is_source"] else int(np.ceil(plan.operators[index].description.selectivity))
         most = max(most, targets * outputs)
     made["fan_out"] = most
-    made["counts"] = plan.counts
+    made["counts_load"] = plan.counts_load
     made["forgets"] = plan.may_fail and plan.drops_duplicates and not has_event_time(plan)
     made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
     return made
@@ -71,7 +71,7 @@ def needs_more(plan: RunPlan) -> bool:
     Counting what each key group does is more, too.
     """
     sharing = any(group.cpu == "processor-sharing" or group.load is not None for group in plan.host_groups)
-    return sharing or plan.counts or plan.bounded or plan.fair or has_event_time(plan)
+    return sharing or plan.counts_load or plan.bounded or plan.fair or has_event_time(plan)
 
 
 def has_event_time(plan: RunPlan) -> bool:
@@ -120,7 +120,7 @@ def edge_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
         for edge in operator.edges:
             made = np.zeros((), EDGE)
             down = edge.down
-            made["units"], made["first_unit"] = down.description.groups, plan.first_unit[down.index]
+            made["partitions"], made["first_partition"] = down.description.groups, plan.first_partition[down.index]
             made["down"] = down.index
             made["code"], made["takes"], made["takes_code"] = edge.shuffle_code, edge.share, edge.takes_code
             made["copy_code"] = edge.copy_code or 0
@@ -159,7 +159,7 @@ def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
     for index, group in enumerate(plan.host_groups):
         record = hosts[index]
         record["rate"], record["speed"] = group.network_bytes_per_s or 0.0, group.speed
-        record["alive"], record["believed"], record["shared"] = 1, 1, group.cpu == "shared"
+        record["alive"], record["trusted"], record["shared"] = 1, 1, group.cpu == "shared"
         record["cores"], record["core_count"] = index, group.cores
         cores[index]["free"] = group.cores
         record["even"] = record["paced"] = group.cpu == "processor-sharing"
@@ -169,29 +169,33 @@ def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
     return hosts, cores
 
 
-def unit_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
-    """The units (n_units,), live and empty."""
-    units = records(len(cluster.unit_task), UNIT)
+def partition_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
+    """The partitions (n_partitions,), live and empty."""
+    partitions = records(len(cluster.partition_task), PARTITION)
     for name in ("held_head", "held_tail", "log_first", "log_last", "out_pair", "in_pair", "replay_task"):
-        units[name] = NONE
-    units["operator"], units["index"], units["task"] = cluster.unit_operator, cluster.unit_index, cluster.unit_task
-    units["planned"] = [NONE if holder is None else holder for holder in cluster.planned_holder]
-    units["live"] = 1
-    units["first_key"] = _first_keys(plan, cluster)
-    units["group"] = units["owner"] = np.arange(len(units))
-    units["routes"] = units["stored_from"] = units["adopted_from"] = NONE
-    units["replayed_at"] = NONE
-    units["epoch"] = 1
-    units["is_source"] = [plan.operators[operator].is_source for operator in cluster.unit_operator]
-    units["is_sink"] = [plan.operators[operator].is_sink for operator in cluster.unit_operator]
-    return units
+        partitions[name] = NONE
+    partitions["operator"], partitions["index"], partitions["task"] = (
+        cluster.partition_operator,
+        cluster.partition_index,
+        cluster.partition_task,
+    )
+    partitions["planned"] = [NONE if holder is None else holder for holder in cluster.planned_holder]
+    partitions["live"] = 1
+    partitions["first_key"] = _first_keys(plan, cluster)
+    partitions["group"] = partitions["owner"] = np.arange(len(partitions))
+    partitions["routes"] = partitions["stored_from"] = partitions["adopted_from"] = NONE
+    partitions["replayed_at"] = NONE
+    partitions["epoch"] = 1
+    partitions["is_source"] = [plan.operators[operator].is_source for operator in cluster.partition_operator]
+    partitions["is_sink"] = [plan.operators[operator].is_sink for operator in cluster.partition_operator]
+    return partitions
 
 
 def _first_keys(plan: RunPlan, cluster: Cluster) -> list[int]:
-    """Where the keys of each unit begin in a table of keys.
+    """Where the keys of each partition begin in a table of keys.
 
-    Of an operator that gets its tuples by key each key has one unit, so that all its units have one range together.
-    Else each unit has a range somewhere.
+    Of an operator that gets its tuples by key each key has one partition, so that all its partitions have one range
+    together. Else each partition has a range somewhere.
     """
     found, first = [], 0
     for operator in plan.operators:
@@ -201,8 +205,8 @@ def _first_keys(plan: RunPlan, cluster: Cluster) -> list[int]:
         if by_key and isinstance(operator.description.state, PerKeyState):
             first += max([operator.description.groups, *(edge.key_count for edge in inputs)])
     return [
-        (found[operator] if found[operator] != NONE else unit * SPREAD) & FIRST_KEYS
-        for unit, operator in enumerate(cluster.unit_operator)
+        (found[operator] if found[operator] != NONE else partition * SPREAD) & FIRST_KEYS
+        for partition, operator in enumerate(cluster.partition_operator)
     ]
 
 
@@ -212,11 +216,13 @@ def task_records(room: int) -> np.ndarray:
 
 
 def source_records(plan: RunPlan, cluster: Cluster, room: int) -> np.ndarray:
-    """One record for each source unit, with an empty buffer of `room` births."""
-    own = [unit for unit, operator in enumerate(cluster.unit_operator) if plan.operators[operator].is_source]
+    """One record for each source partition, with an empty buffer of `room` births."""
+    own = [
+        partition for partition, operator in enumerate(cluster.partition_operator) if plan.operators[operator].is_source
+    ]
     made = np.zeros(len(own), SOURCE)
-    for k, unit in enumerate(own):
-        name = plan.operators[cluster.unit_operator[unit]].name
-        made[k]["code"] = code_of("source", name, cluster.unit_index[unit])
-        made[k]["unit"], made[k]["offset"], made[k]["room"], made[k]["more"] = unit, k * room, room, 1
+    for k, partition in enumerate(own):
+        name = plan.operators[cluster.partition_operator[partition]].name
+        made[k]["code"] = code_of("source", name, cluster.partition_index[partition])
+        made[k]["partition"], made[k]["offset"], made[k]["room"], made[k]["more"] = partition, k * room, room, 1
     return made

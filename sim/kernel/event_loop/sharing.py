@@ -75,8 +75,8 @@ def span_for(work: int, part: int, num: int, den: int) -> Any:
     if work // num >= FAR_NS // den:
         return np.int64(FAR_NS)
     whole, rest = _product(work, den, num)
-    unit = num * PARTS
-    return whole + (rest * PARTS + part * den + unit - 1) // unit
+    partition = num * PARTS
+    return whole + (rest * PARTS + part * den + partition - 1) // partition
 
 
 @kernel
@@ -249,7 +249,7 @@ def ended(s: State, host: int, task: int) -> Any:
     one = s.services[v]
     less = one.end - one.begin - (g.now - s.visits[v].start)
     s.tasks[task].busy += less
-    if g.counts:
+    if g.counts_load:
         count_work(s, v, less)
     set_end(s, host)
     return v

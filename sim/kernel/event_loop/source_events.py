@@ -33,7 +33,7 @@ def has_births(s: State, source: int, time: int) -> bool:
 def waiting_births(s: State, source: int) -> int:
     """Births that are not emitted, up to all of the next instant."""
     b = s.sources[source]
-    t = s.tasks[s.units[b.unit].task]
+    t = s.tasks[s.partitions[b.partition].task]
     if s.full and (t.unsent_head != NONE or t.paused_until != 0):
         return 0
     last = b.offset - b.base
@@ -47,7 +47,7 @@ def waiting_births(s: State, source: int) -> int:
 def born_alone(s: State, source: int, time: int) -> None:
     """The tuple of an instant at which one is born."""
     b = s.sources[source]
-    u = s.units[b.unit]
+    u = s.partitions[b.partition]
     t = s.tasks[u.task]
     if not u.live or (s.full and (t.unsent_head != NONE or t.paused_until != 0)):
         born(s, source, time)
@@ -67,7 +67,7 @@ def born(s: State, source: int, time: int) -> None:
     upto = b.born
     while upto < b.have and s.births[b.offset + upto - b.base].time == time:
         upto += 1
-    if s.units[b.unit].live:
+    if s.partitions[b.partition].live:
         emit_births(s, source, upto)
     b.born = upto
     prefetch(s.births, min(b.offset + upto - b.base + _AHEAD, s.births.shape[0] - 1))
@@ -79,7 +79,7 @@ def wait_for_birth(s: State, source: int) -> None:
     """Set the event of the next birth."""
     b = s.sources[source]
     if b.born < b.have:
-        push_own(s, s.births[b.offset + b.born - b.base].time, s.units[b.unit].task, BORN, source)
+        push_own(s, s.births[b.offset + b.born - b.base].time, s.partitions[b.partition].task, BORN, source)
 
 
 @kernel
@@ -90,7 +90,7 @@ def emit_waiting(s: State, task: int) -> bool:
         best, first = NONE, 0
         for source in range(s.sources.shape[0]):
             b = s.sources[source]
-            u = s.units[b.unit]
+            u = s.partitions[b.partition]
             if u.task == task and u.live and b.emitted < b.born:
                 time = s.births[b.offset + b.emitted - b.base].time
                 if best == NONE or time < first:

@@ -70,7 +70,7 @@ GLOBAL = np.dtype(
         ("round_begin", _i8),
         ("round_next", _i8),
         ("interval", _i8),
-        ("asked", _i4),  # unit whose holder Python is to choose
+        ("asked", _i4),  # partition whose holder Python is to choose
         ("answer", _i4),
         ("refill", _i4),  # source whose births have run out
         ("clock_number", _i8),  # number of the next control event
@@ -102,11 +102,11 @@ GLOBAL = np.dtype(
         ("noted", _b),  # operators keep single tuples: joins, states of the last time, windows where a host may fail
         ("free_note", _i4),
         ("notes_left", _i8),
-        ("special", _b),  # queues have bounds, links are shared evenly, or units are muted or have further instances
+        ("special", _b),  # bounded queues, fair links, or partitions that are muted or have further instances
         ("free_rule", _i4),
-        ("further", _i8),  # instances of key groups beside the planned ones: the last units
+        ("further", _i8),  # instances of key groups beside the planned ones: the last partitions
         ("duplicate", _i8),  # time that dropping a duplicate takes
-        ("counts", _b),  # what each unit does is counted
+        ("counts_load", _b),  # what each partition does is counted
         ("forgets", _b),  # ids that nobody can ask for again are forgotten
         ("oldest", _i8),  # no tuple that was born before is anywhere; ids that were are forgotten
         ("overdue", _i8),  # tuples that came all the same: there must be none
@@ -115,7 +115,7 @@ GLOBAL = np.dtype(
     align=True,
 )
 
-UNIT = in_lines(
+PARTITION = in_lines(
     [
         # what every tuple needs, in one line
         ("task", _i4),
@@ -178,9 +178,9 @@ UNIT = in_lines(
         ("recent_first", _i4),  # nodes of the tuples that a state with a window may keep
         ("recent_last", _i4),
         ("group", _i4),  # record that stands for all instances of the group
-        ("owner", _i4),  # of the group: the instance that counts
-        ("routes", _i4),  # targets (`unit`) of outputs of a task (`origin`), as rules
-        ("adopted_from", _i4),  # the unit whose first so many applied tuples it began with, or NONE
+        ("owner", _i4),  # of the group: the instance that owns it
+        ("routes", _i4),  # targets (`partition`) of outputs of a task (`origin`), as rules
+        ("adopted_from", _i4),  # the partition whose first so many applied tuples it began with, or NONE
         ("adopted_count", _i8),
         ("announced", _b),  # the listener is told when the next checkpoint is stored
         ("saved", _b),  # it has stored a checkpoint of its own
@@ -194,13 +194,13 @@ UNIT = in_lines(
         ("sent", _i8),  # and to them
         ("instances", _i4),  # of the group that are not over, when ids were forgotten last
         ("lent", _b),  # it has handed its state down, when ids were forgotten last
-        ("stored_from", _i4),  # the unit that has handed its state down: the stored checkpoint is its log, and the
+        ("stored_from", _i4),  # the partition that has handed its state down: the stored checkpoint is its log, and the
         # pending outputs of its pairs; or NONE
     ]
 )
 
-# Outputs that one unit keeps for another, numbered as they come: those of the last stored checkpoint, of the one that
-# is under way, and the live ones are three ranges of the same numbers.
+# Outputs that one partition keeps for another, numbered as they come: those of the last stored checkpoint, of the one
+# that is under way, and the live ones are three ranges of the same numbers.
 PAIR = np.dtype(
     [
         ("first_seq", _i8),  # of the oldest node there is
@@ -225,8 +225,8 @@ PAIR = np.dtype(
 # it, as long as no host has died; after that `positions` says so.
 NODE = np.dtype([("id", _u8), ("birth", _i8), ("key", _i8), ("pos", _i4), ("next", _i4)], align=True)
 
-POSITION = np.dtype([("id", _u8), ("pos", _i8), ("unit", _i4)], align=True)  # unit NONE: empty place
-KEY = np.dtype([("key", _i8), ("since", _i8), ("epoch", _i8), ("unit", _i4)], align=True)
+POSITION = np.dtype([("id", _u8), ("pos", _i8), ("partition", _i4)], align=True)  # partition NONE: empty place
+KEY = np.dtype([("key", _i8), ("since", _i8), ("epoch", _i8), ("partition", _i4)], align=True)
 
 # A checkpoint on its way to its holder, or the note to upstream that follows.
 TRANSFER = np.dtype(
@@ -238,7 +238,7 @@ TRANSFER = np.dtype(
         ("stored_bytes", _i8),
         ("life", _i8),
         ("row", _i8),
-        ("unit", _i4),
+        ("partition", _i4),
         ("origin", _i4),
         ("holder", _i4),
         ("next", _i4),
@@ -255,7 +255,7 @@ SOURCE = np.dtype(
         ("room", _i8),
         ("born", _i8),  # sequence number of the next birth event
         ("emitted", _i8),
-        ("unit", _i4),
+        ("partition", _i4),
         ("more", _b),  # whether births come after those in the buffer
         ("watermark", _i8),  # time between two
     ],
@@ -268,8 +268,8 @@ EDGE = np.dtype(
         ("takes_code", _u8),
         ("copy_code", _u8),
         ("takes", _f8),
-        ("units", _i8),
-        ("first_unit", _i8),
+        ("partitions", _i8),
+        ("first_partition", _i8),
         ("table", _i8),  # offset of the group of each key
         ("kind", _i4),
         ("down", _i4),
@@ -303,8 +303,8 @@ OPERATOR = np.dtype(
         ("state_length", _i8),
         ("first_task", _i8),
         ("tasks", _i8),
-        ("first_unit", _i8),
-        ("units", _i8),
+        ("first_partition", _i8),
+        ("partitions", _i8),
         ("joins", _i8),  # the first of the two operators whose tuples it brings together, or NONE
         ("timer", _i8),  # time between two outputs of its timer
         ("timer_code", _u8),
@@ -312,8 +312,9 @@ OPERATOR = np.dtype(
     align=True,
 )
 
-# Event time: what came from a unit that sends to a unit, now and in its checkpoints; a tuple that is kept, with the
-# input of a join that it came over; a window of a unit; a key in a window, with the tuples of both inputs of a join.
+# Event time: what came from a partition that sends to a partition, now and in its checkpoints; a tuple that is kept,
+# with the input of a join that it came over; a window of a partition; a key in a window, with the tuples of both inputs
+# of a join.
 CHANNEL = np.dtype([("sender", _i8), ("event", _i8), ("pending", _i8), ("stored", _i8)], align=True)
 NOTE = np.dtype([("id", _u8), ("birth", _i8), ("key", _i8), ("pos", _i8), ("side", _i4), ("next", _i4)], align=True)
 PANE = np.dtype([("window", _i8), ("cells", _i8), ("first", _i4), ("last", _i4), ("next", _i4)], align=True)
@@ -339,7 +340,7 @@ DROPPED = np.dtype(
 CHECKPOINT = np.dtype(
     [
         ("operator", _i8),
-        ("unit", _i8),
+        ("partition", _i8),
         ("owner", _i8),
         ("holder", _i8),
         ("taken", _i8),
@@ -350,7 +351,7 @@ CHECKPOINT = np.dtype(
     align=True,
 )
 # NONE: all; of a table entry `since` is how much was sent before it began.
-RULE = np.dtype([("since", _i8), ("unit", _i4), ("origin", _i4), ("next", _i4)], align=True)
+RULE = np.dtype([("since", _i8), ("partition", _i4), ("origin", _i4), ("next", _i4)], align=True)
 TIMED = np.dtype([("time", _i8), ("verb", _i8), ("last", _i8), ("of", _i8, (7,))], align=True)
 MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes", _i8)], align=True)
 
@@ -369,7 +370,7 @@ CALM = 2  # in place of 1 in `measured`
 REFUSED = 2  # in place of 1 in `arrived`: a duplicate that is being dropped
 CRASHED, DUPLICATE, MOVED = range(3)
 REASONS = ("crash", "duplicate", "moved")
-TOLD_STORED = 1 << 32  # and a unit, among the notices
+TOLD_STORED = 1 << 32  # and a partition, among the notices
 
 # Why the kernel returns.
 LIMIT, TOLD, ASKED, WORKED, GROW, REFILL = range(6)
@@ -389,7 +390,7 @@ ARRAYS: dict[str, np.dtype] = {
     "tasks": TASK,
     "cores": CORES,
     "hosts": HOST,
-    "units": UNIT,
+    "partitions": PARTITION,
     "operators": OPERATOR,
     "draws": OPERATOR_DRAWS,
     "edges": EDGE,
@@ -406,7 +407,7 @@ ARRAYS: dict[str, np.dtype] = {
     "transfers": TRANSFER,
     "sources": SOURCE,
     "births": BIRTH,
-    "round_units": np.dtype("i8"),
+    "round_partitions": np.dtype("i8"),
     "round_offsets": np.dtype("i8"),
     "visit_rows": VISIT_ROW,
     "delivery_rows": DELIVERY_ROW,

@@ -26,7 +26,7 @@ VISIT = np.dtype(
         ("ticket", _i8),
         ("service", _i8),  # its time on a host of speed 1, or UNSURE: not drawn yet
         ("next", _i4),
-        ("unit", _i4),
+        ("partition", _i4),
         ("origin", _i4),
         ("task", _i4),
         ("node", _i4),  # where it is kept, as long as no host has died
@@ -70,7 +70,7 @@ TASK = in_lines(
         ("taken", _i8),
         ("unsent_n", _i8),  # outputs that wait for room at their receivers
         ("unsent_mail", _i8),  # messages and watermarks behind them
-        ("blocked", _i8),  # for how long outputs waited [ns], without the present spell
+        ("blocked", _i8),  # for how long outputs waited [ns], without the present time
         ("blocked_since", _i8),
         ("unsent_head", _i4),
         ("unsent_tail", _i4),
@@ -109,7 +109,7 @@ HOST = np.dtype(
         ("cores", _i4),  # the shared ones, or NONE
         ("core_count", _i4),
         ("alive", _b),
-        ("believed", _b),  # control believes that it is alive
+        ("trusted", _b),  # in use, and not suspected by control
         ("shared", _b),
         # where the pace changes, as in `sharing`
         ("paced", _b),

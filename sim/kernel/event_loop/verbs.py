@@ -106,15 +106,15 @@ def _lose_unsent(s: State, task: int) -> None:
     while v != NONE:
         following = s.visits[v].next
         if s.visits[v].kind == TUPLE:
-            drop(s, v, s.units[s.visits[v].unit].task, CRASHED)
+            drop(s, v, s.partitions[s.visits[v].partition].task, CRASHED)
         free_visit(s, v)
         v = following
 
 
 @kernel
-def lose_unit(s: State, unit: int) -> None:
-    """What the unit kept in memory is gone; a source reads a durable log and keeps it."""
-    u = s.units[unit]
+def lose_partition(s: State, partition: int) -> None:
+    """What the partition kept in memory is gone; a source reads a durable log and keeps it."""
+    u = s.partitions[partition]
     u.live = 0
     u.saving = 0
     u.replay_task = NONE
@@ -123,7 +123,7 @@ def lose_unit(s: State, unit: int) -> None:
     u.held_n = 0
     _drop_chain(s, held, u.task)
     if not u.is_source:
-        forget_live(s, unit)
+        forget_live(s, partition)
 
 
 @helper
@@ -152,8 +152,8 @@ def cut_links(s: State, host: int) -> None:
 
 
 @helper
-def crash_host(s: State, host: int, tasks: np.ndarray, units: np.ndarray) -> None:
-    """The host dies with these tasks and units."""
+def crash_host(s: State, host: int, tasks: np.ndarray, partitions: np.ndarray) -> None:
+    """The host dies with these tasks and partitions."""
     h = s.hosts[host]
     h.alive = 0
     h.life += 1
@@ -163,24 +163,24 @@ def crash_host(s: State, host: int, tasks: np.ndarray, units: np.ndarray) -> Non
         stop(s, host, tasks)
     for k in range(tasks.shape[0]):
         crash_task(s, tasks[k])
-    for k in range(units.shape[0]):
-        lose_unit(s, units[k])
+    for k in range(partitions.shape[0]):
+        lose_partition(s, partitions[k])
     close_link(s, host)
     cut_links(s, host)
     if s.full and s.g[0].bounded:
         for k in range(tasks.shape[0]):
             give(s, tasks[k])  # a dead task has room
-    for unit in range(s.units.shape[0]):
-        if s.units[unit].stored and s.units[unit].stored_holder == host:
-            forget_stored(s, unit)
-            if s.full and s.units[unit].stored_from != NONE:
-                forget_handed(s, unit)
+    for partition in range(s.partitions.shape[0]):
+        if s.partitions[partition].stored and s.partitions[partition].stored_holder == host:
+            forget_stored(s, partition)
+            if s.full and s.partitions[partition].stored_from != NONE:
+                forget_handed(s, partition)
 
 
 @kernel
-def assign(s: State, unit: int, task: int) -> None:
-    """Tuples for the unit go to this task; a new incarnation."""
-    u = s.units[unit]
+def assign(s: State, partition: int, task: int) -> None:
+    """Tuples for the partition go to this task; a new incarnation."""
+    u = s.partitions[partition]
     u.task = task
     u.incarnation += 1
     u.assigned_at = s.g[0].serial
@@ -190,30 +190,30 @@ def assign(s: State, unit: int, task: int) -> None:
 
 
 @kernel
-def install(s: State, unit: int) -> int:
+def install(s: State, partition: int) -> int:
     """The state of the stored checkpoint, or none; how many tuples are missing that upstream may have forgotten."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     count = u.stored_count if u.stored else 0
     missing = max(0, u.trimmed - count)
     u.trimmed = min(u.trimmed, count)
     if s.full and u.stored and u.stored_from != NONE:
         return missing  # the rest is done by `instances.inherit`
-    cut_log(s, unit, count)
-    cut_keys(s, unit, count)
+    cut_log(s, partition, count)
+    cut_keys(s, partition, count)
     u.touched = 0
     u.epoch += 1
     u.at_snapshot = count
     u.new_kept_bytes = 0
-    restore_kept(s, unit)
+    restore_kept(s, partition)
     if s.full:
-        restore_time(s, unit, count)
+        restore_time(s, partition, count)
     return missing
 
 
 @kernel
-def release(s: State, unit: int) -> None:
-    """What the unit held goes in front of the queue of its task, in order."""
-    u = s.units[unit]
+def release(s: State, partition: int) -> None:
+    """What the partition held goes in front of the queue of its task, in order."""
+    u = s.partitions[partition]
     held = u.held_head
     u.held_head = u.held_tail = NONE
     u.held_n = 0
@@ -238,10 +238,10 @@ def resume(s: State, source: int) -> None:
 
 
 @kernel
-def resume_timer(s: State, unit: int) -> None:
+def resume_timer(s: State, partition: int) -> None:
     """Emit what the timer did not at the instants before now."""
     if s.full:
-        emit_ticks(s, unit, (s.g[0].now - 1) // s.operators[s.units[unit].operator].timer)
+        emit_ticks(s, partition, (s.g[0].now - 1) // s.operators[s.partitions[partition].operator].timer)
 
 
 @kernel
@@ -271,11 +271,11 @@ def work(s: State, task: int, ns: int, token: int) -> None:
 
 
 @helper
-def partners(s: State, unit: int, incoming: bool) -> np.ndarray:
-    """Units that keep outputs for this one, or for which this one keeps outputs, rising."""
+def partners(s: State, partition: int, incoming: bool) -> np.ndarray:
+    """Partitions that keep outputs for this one, or for which this one keeps outputs, rising."""
     n = 0
-    pair = s.units[unit].in_pair if incoming else s.units[unit].out_pair
-    found = np.empty(s.units.shape[0], np.int64)
+    pair = s.partitions[partition].in_pair if incoming else s.partitions[partition].out_pair
+    found = np.empty(s.partitions.shape[0], np.int64)
     while pair != NONE:
         p = s.pairs[pair]
         if p.live != NONE:
@@ -343,8 +343,8 @@ def sample(s: State, rows: np.ndarray) -> int:
     for task in range(s.g[0].tasks):
         rows[task, 2] = s.tasks[task].queue_n + s.tasks[task].front_n + beside(s, task)
         rows[task, 4] = 0
-    for unit in range(s.units.shape[0]):
-        u = s.units[unit]
+    for partition in range(s.partitions.shape[0]):
+        u = s.partitions[partition]
         if u.task != NONE:
             rows[u.task, 2] += u.held_n
             rows[u.task, 4] += u.kept_rows

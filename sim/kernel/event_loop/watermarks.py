@@ -26,7 +26,7 @@ def pass_mark(s: State, origin: int, task: int, event: int) -> None:
     e.key = event
     e.start = NONE
     e.next = NONE
-    e.unit = NONE
+    e.partition = NONE
     e.ticket = NONE
     e.origin = origin
     e.task = task

@@ -1,7 +1,7 @@
-"""Windows of event time: what a unit knows of the keys in windows that have not ended, and their end.
+"""Windows of event time: what a partition knows of the keys in windows that have not ended, and their end.
 
-A *pane* is one window of one unit, in the list of its unit by number; a *cell* is one key in it, in the list of its
-pane by first tuple, and found by (pane, key) in `cell_index`.
+A *pane* is one window of one partition, in the list of its partition by number; a *cell* is one key in it, in the list
+of its pane by first tuple, and found by (pane, key) in `cell_index`.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def first_open(op: Any, event: int) -> int:
 
 
 @kernel
-def window_id(window_code: Any, unit: Any, key: Any, window: Any) -> Any:
-    """Id of a key in a window of a unit."""
-    return child_id(child_id(window_code, unit, key), window_code, window)
+def window_id(window_code: Any, partition: Any, key: Any, window: Any) -> Any:
+    """Id of a key in a window of a partition."""
+    return child_id(child_id(window_code, partition, key), window_code, window)
 
 
 @kernel
-def _pane(s: State, unit: int, window: int, before: int) -> int:
-    """The pane of a window of the unit, made if it is new; `before` is one in front of its place, or NONE."""
-    g, u = s.g[0], s.units[unit]
+def _pane(s: State, partition: int, window: int, before: int) -> int:
+    """The pane of a window of the partition, made if it is new; `before` is one in front of its place, or NONE."""
+    g, u = s.g[0], s.partitions[partition]
     found = u.panes if before == NONE else s.panes[before].next
     while found != NONE and s.panes[found].window < window:
         before, found = found, s.panes[found].next
@@ -120,13 +120,13 @@ def _cell(s: State, task: int, pane: int, key: int, end: int) -> int:
 
 
 @kernel
-def enter(s: State, unit: int, birth: int, key: int) -> None:
+def enter(s: State, partition: int, birth: int, key: int) -> None:
     """The tuple is in all windows around its event time; of each key a window knows the newest."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     op = s.operators[u.operator]
     pane = NONE
     for window in range(max(first_open(op, birth), first_open(op, u.event)), birth // op.slide + 1):
-        pane = _pane(s, unit, window, pane)
+        pane = _pane(s, partition, window, pane)
         c = s.cells[_cell(s, u.task, pane, key, window * op.slide + op.length)]
         c.newest = max(c.newest, birth)
 
@@ -135,8 +135,8 @@ def enter(s: State, unit: int, birth: int, key: int) -> None:
 def matches(s: State, v: int) -> int:
     """How many tuples of the other input a tuple of a join meets."""
     e = s.visits[v]
-    op = s.operators[s.units[e.unit].operator]
-    pane = s.units[e.unit].panes
+    op = s.operators[s.partitions[e.partition].operator]
+    pane = s.partitions[e.partition].panes
     window = e.birth // op.slide
     while pane != NONE and s.panes[pane].window < window:
         pane = s.panes[pane].next
@@ -161,14 +161,14 @@ def pair_id(join_code: Any, one: Any, other: Any) -> Any:
 def join(s: State, v: int) -> None:
     """The tuple meets those of the other input that are in its window already, in the order in which they came."""
     e = s.visits[v]
-    unit, own, birth, key = e.unit, e.id, e.birth, e.key
-    u = s.units[unit]
+    partition, own, birth, key = e.partition, e.id, e.birth, e.key
+    u = s.partitions[partition]
     op, draws = s.operators[u.operator], s.draws[u.operator]
     side = side_of(s, op, e.origin)
     window = birth // op.slide
     if window * op.slide + op.length <= u.event:
         return
-    pane = _pane(s, unit, window, NONE)
+    pane = _pane(s, partition, window, NONE)
     c = s.cells[_cell(s, u.task, pane, key, window * op.slide + op.length)]
     n = c.first[1 - side]
     while n != NONE:
@@ -178,21 +178,21 @@ def join(s: State, v: int) -> None:
         following = other.next
         for index in range(output_count(draws, result)):
             child = child_id(result, op.code, index)
-            emit(s, unit, child, newest, output_key(draws, s.cumulative, child, key))
+            emit(s, partition, child, newest, output_key(draws, s.cumulative, child, key))
         n = following
-    keep_side(s, unit, own, birth, key, side)
+    keep_side(s, partition, own, birth, key, side)
 
 
 @kernel
-def keep_side(s: State, unit: int, tuple_id: int, birth: int, key: int, side: int) -> None:
+def keep_side(s: State, partition: int, tuple_id: int, birth: int, key: int, side: int) -> None:
     """A tuple of a join waits for others of its window, unless that has ended."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     op = s.operators[u.operator]
     window = birth // op.slide
     end = window * op.slide + op.length
     if end <= u.event:
         return
-    c = s.cells[_cell(s, u.task, _pane(s, unit, window, NONE), key, end)]
+    c = s.cells[_cell(s, u.task, _pane(s, partition, window, NONE), key, end)]
     made = new_note(s)
     node = s.notes[made]
     node.id = tuple_id
@@ -235,15 +235,15 @@ def rehash_cells(cells: np.ndarray, index: np.ndarray, old: np.ndarray) -> None:
 
 
 @kernel
-def nth_unit(s: State, op: Any, k: int) -> int:
-    """Of the units that may be of the operator the k-th: the planned ones, then further instances of any."""
-    return op.first_unit + k if k < op.units else s.units.shape[0] - s.g[0].further + k - op.units
+def nth_partition(s: State, op: Any, k: int) -> int:
+    """Of the partitions that may be of the operator the k-th: the planned ones, then further instances of any."""
+    return op.first_partition + k if k < op.partitions else s.partitions.shape[0] - s.g[0].further + k - op.partitions
 
 
 @kernel
-def is_there(s: State, unit: int, task: int) -> bool:
-    """Whether the unit is at the task, and not over."""
-    return s.units[unit].task == task and not s.units[unit].retired
+def is_there(s: State, partition: int, task: int) -> bool:
+    """Whether the partition is at the task, and not over."""
+    return s.partitions[partition].task == task and not s.partitions[partition].retired
 
 
 @kernel
@@ -253,10 +253,10 @@ def due(s: State, task: int, event: int) -> int:
     op = s.operators[t.operator]
     total = 0
     if t.next_end <= event:
-        for k in range(op.units + s.g[0].further):
-            unit = nth_unit(s, op, k)
-            if is_there(s, unit, task):
-                pane = s.units[unit].panes
+        for k in range(op.partitions + s.g[0].further):
+            partition = nth_partition(s, op, k)
+            if is_there(s, partition, task):
+                pane = s.partitions[partition].panes
                 while pane != NONE and s.panes[pane].window * op.slide + op.length <= event:
                     total += s.panes[pane].cells
                     pane = s.panes[pane].next
@@ -264,49 +264,49 @@ def due(s: State, task: int, event: int) -> int:
 
 
 @kernel
-def _is_over(s: State, unit: int) -> bool:
-    """Whether the first window of the unit ends with its event time."""
-    u = s.units[unit]
+def _is_over(s: State, partition: int) -> bool:
+    """Whether the first window of the partition ends with its event time."""
+    u = s.partitions[partition]
     op = s.operators[u.operator]
     return u.panes != NONE and s.panes[u.panes].window * op.slide + op.length <= u.event
 
 
 @kernel
 def end_windows(s: State, task: int) -> None:
-    """Emit for all that ends with the event time of the units: by window, key group, and first tuple of a key."""
+    """Emit for all that ends with the event time of the partitions: by window, key group, and first tuple of a key."""
     t = s.tasks[task]
     op = s.operators[t.operator]
     while True:
         window = NONE
-        for k in range(op.units + s.g[0].further):
-            unit = nth_unit(s, op, k)
-            u = s.units[unit]
-            if is_there(s, unit, task) and u.live and _is_over(s, unit):
+        for k in range(op.partitions + s.g[0].further):
+            partition = nth_partition(s, op, k)
+            u = s.partitions[partition]
+            if is_there(s, partition, task) and u.live and _is_over(s, partition):
                 first = s.panes[u.panes].window
                 if window == NONE or first < window:
                     window = first
         if window == NONE:
             break
-        for k in range(op.units + s.g[0].further):
-            unit = nth_unit(s, op, k)
-            u = s.units[unit]
-            if is_there(s, unit, task) and u.live and _is_over(s, unit):
+        for k in range(op.partitions + s.g[0].further):
+            partition = nth_partition(s, op, k)
+            u = s.partitions[partition]
+            if is_there(s, partition, task) and u.live and _is_over(s, partition):
                 pane = u.panes
                 if s.panes[pane].window == window:
                     u.panes = s.panes[pane].next
-                    _end(s, unit, pane)
+                    _end(s, partition, pane)
     t.next_end = NEVER_ENDS
-    for k in range(op.units + s.g[0].further):
-        unit = nth_unit(s, op, k)
-        u = s.units[unit]
-        if is_there(s, unit, task) and u.panes != NONE:
+    for k in range(op.partitions + s.g[0].further):
+        partition = nth_partition(s, op, k)
+        u = s.partitions[partition]
+        if is_there(s, partition, task) and u.panes != NONE:
             t.next_end = min(t.next_end, s.panes[u.panes].window * op.slide + op.length)
 
 
 @kernel
-def forget_windows(s: State, unit: int) -> None:
-    """All that the unit knows of windows is gone, without an output."""
-    u = s.units[unit]
+def forget_windows(s: State, partition: int) -> None:
+    """All that the partition knows of windows is gone, without an output."""
+    u = s.partitions[partition]
     while u.panes != NONE:
         pane = u.panes
         u.panes = s.panes[pane].next
@@ -314,9 +314,9 @@ def forget_windows(s: State, unit: int) -> None:
 
 
 @kernel
-def _end(s: State, unit: int, pane: int) -> None:
+def _end(s: State, partition: int, pane: int) -> None:
     """Emit for each key of the pane, where it is not of a join, and forget it."""
-    u, p = s.units[unit], s.panes[pane]
+    u, p = s.partitions[partition], s.panes[pane]
     op, draws = s.operators[u.operator], s.draws[u.operator]
     number = p.first
     while number != NONE and op.joins == NONE:
@@ -325,7 +325,7 @@ def _end(s: State, unit: int, pane: int) -> None:
         result = window_id(op.window_code, u.index, key, p.window)
         for index in range(output_count(draws, result)):
             child = child_id(result, op.code, index)
-            emit(s, unit, child, newest, output_key(draws, s.cumulative, child, key))
+            emit(s, partition, child, newest, output_key(draws, s.cumulative, child, key))
     _free_pane(s, pane)
 
 
@@ -359,9 +359,9 @@ def _forget(s: State, cell: int) -> None:
 
 
 @kernel
-def remember(s: State, unit: int, birth: int) -> None:
+def remember(s: State, partition: int, birth: int) -> None:
     """The state keeps the tuple until one comes that is newer by its length, and what checkpoints need longer."""
-    g, u = s.g[0], s.units[unit]
+    g, u = s.g[0], s.partitions[partition]
     u.newest = max(u.newest, birth)
     after = u.newest
     if g.logs and u.stored:
@@ -386,9 +386,9 @@ def remember(s: State, unit: int, birth: int) -> None:
 
 
 @kernel
-def recent(s: State, unit: int, first: int) -> int:
+def recent(s: State, partition: int, first: int) -> int:
     """How many tuples the state keeps, of those applied from number `first` on."""
-    u = s.units[unit]
+    u = s.partitions[partition]
     after = u.newest - s.operators[u.operator].state_length
     total = 0
     n = u.recent_first

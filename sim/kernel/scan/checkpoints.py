@@ -38,9 +38,12 @@ _SECOND = 1_000_000_000
 
 @kernel
 def books_fit(s: ScanState) -> bool:
-    """Whether there is room for all checkpoints of a span: one of each unit at the most."""
-    b, units = s.books[0], s.saved.shape[0]
-    if s.happenings.shape[0] - b.happenings < units + 2 or s.checkpoint_rows.shape[0] - b.checkpoint_rows < units:
+    """Whether there is room for all checkpoints of a span: one of each partition at the most."""
+    b, partitions = s.books[0], s.saved.shape[0]
+    if (
+        s.happenings.shape[0] - b.happenings < partitions + 2
+        or s.checkpoint_rows.shape[0] - b.checkpoint_rows < partitions
+    ):
         return False
     return s.count_rows.shape[0] - b.count_rows >= 4 * s.messages.shape[0] + 8
 
@@ -49,7 +52,7 @@ def books_fit(s: ScanState) -> bool:
 def keep_books(s: ScanState) -> None:
     """Take the checkpoints of the span, and store and forget what is due before its end."""
     g, b = s.g[0], s.books[0]
-    n = s.round_units.shape[0]
+    n = s.round_partitions.shape[0]
     while True:
         due = b.happenings > 0 and s.happenings[0].time < g.end
         now = s.happenings[0].time if due else g.end
@@ -83,35 +86,35 @@ def take_turns(s: ScanState) -> None:
 @kernel
 def next_cut(s: ScanState) -> int:
     """When the next snapshot that takes time is due."""
-    b, n = s.books[0], s.round_units.shape[0]
+    b, n = s.books[0], s.round_partitions.shape[0]
     if b.cuts:
         for k in range(b.round_next, b.round_next + n):
-            unit = s.round_units[k if k < n else k - n]
-            if s.operators[s.unit_operator[unit]].serialise > 0 and not s.saved[unit].is_sink:
+            partition = s.round_partitions[k if k < n else k - n]
+            if s.operators[s.partition_operator[partition]].serialise > 0 and not s.saved[partition].is_sink:
                 return b.round_begin + (s.round_offsets[k] if k < n else s.round_offsets[k - n] + b.interval)
     return FAR
 
 
 @kernel
 def _next_turn(s: ScanState, at: int) -> None:
-    """The unit whose turn it is in the round, and then that of the next."""
+    """The partition whose turn it is in the round, and then that of the next."""
     b = s.books[0]
-    _turn_of(s, s.round_units[b.round_next], at)
+    _turn_of(s, s.round_partitions[b.round_next], at)
     b.round_next += 1
-    if b.round_next == s.round_units.shape[0]:
+    if b.round_next == s.round_partitions.shape[0]:
         b.round_next = 0
         b.round_begin += b.interval
 
 
 @kernel
-def _turn_of(s: ScanState, unit: int, at: int) -> None:
-    """It is the unit's turn in the round; what it did from then on counts for the next one."""
-    b, u = s.books[0], s.saved[unit]
+def _turn_of(s: ScanState, partition: int, at: int) -> None:
+    """It is the partition's turn in the round; what it did from then on counts for the next one."""
+    b, u = s.books[0], s.saved[partition]
     count = u.applied - u.applied_after
     if u.is_sink:
-        _tell_upstream(s, unit, at if u.pool else count, at)
+        _tell_upstream(s, partition, at if u.pool else count, at)
     elif not u.on_its_way and u.holder != _NO_HOST:
-        _take(s, unit, count, at)
+        _take(s, partition, count, at)
         u.touched = u.touched_after
         u.low = u.epoch + 1
         u.applied_then = count
@@ -133,9 +136,9 @@ def _rounded(number: int, each: float) -> Any:
 
 
 @kernel
-def _state_bytes(s: ScanState, unit: int, keys: int, tuples: int) -> int:
+def _state_bytes(s: ScanState, partition: int, keys: int, tuples: int) -> int:
     """Size of a state of so many keys, or tuples."""
-    op = s.operators[s.unit_operator[unit]]
+    op = s.operators[s.partition_operator[partition]]
     if op.state_model == PER_KEY:
         return _rounded(keys, op.state_entry)
     if op.state_model == PER_TUPLE:
@@ -146,19 +149,19 @@ def _state_bytes(s: ScanState, unit: int, keys: int, tuples: int) -> int:
 
 
 @kernel
-def _take(s: ScanState, unit: int, count: int, at: int) -> None:
-    """A snapshot of the unit, which is work at its task if writing it takes time."""
-    b, u = s.books[0], s.saved[unit]
-    size = s.operators[s.unit_operator[unit]].bytes if b.keeps else 0
+def _take(s: ScanState, partition: int, count: int, at: int) -> None:
+    """A snapshot of the partition, which is work at its task if writing it takes time."""
+    b, u = s.books[0], s.saved[partition]
+    size = s.operators[s.partition_operator[partition]].bytes if b.keeps else 0
     sent = u.sent - u.sent_after
     full = b.full_kind or not u.stored
-    whole = _state_bytes(s, unit, u.keys - u.keys_after, count) + (sent - u.forgotten) * size
-    changed = _state_bytes(s, unit, u.touched, count - u.applied_then) + (sent - u.sent_then) * size
+    whole = _state_bytes(s, partition, u.keys - u.keys_after, count) + (sent - u.forgotten) * size
+    changed = _state_bytes(s, partition, u.touched, count - u.applied_then) + (sent - u.sent_then) * size
     u.on_its_way = 1
-    task = s.unit_task[unit]
+    task = s.partition_task[partition]
     row = s.checkpoint_rows[b.checkpoint_rows]
-    row.operator = s.unit_operator[unit]
-    row.unit = s.unit_index[unit]
+    row.operator = s.partition_operator[partition]
+    row.partition = s.partition_index[partition]
     row.owner = s.task_host[task]
     row.holder = u.holder
     row.taken = at
@@ -173,9 +176,9 @@ def _take(s: ScanState, unit: int, count: int, at: int) -> None:
     if rate > 0:
         end = max(at, earliest(s, task)) + _writing_ns(row.bytes, rate)
         occupy(s, task, end)
-        put(s, end, SERVICE + task, END, unit, count, whole, number)
+        put(s, end, SERVICE + task, END, partition, count, whole, number)
     else:
-        _ship(s, at, unit, count, whole, number)
+        _ship(s, at, partition, count, whole, number)
 
 
 @kernel
@@ -189,23 +192,23 @@ def _written(s: ScanState) -> None:
     """A snapshot was written, which took its task a while."""
     e = s.happenings[0]
     row = s.checkpoint_rows[e.row]
-    s.servers[s.unit_task[e.unit]].busy += _writing_ns(row.bytes, s.operators[row.operator].serialise)
-    at, unit, count, whole, number = e.time, e.unit, e.count, e.bytes, e.row
+    s.servers[s.partition_task[e.partition]].busy += _writing_ns(row.bytes, s.operators[row.operator].serialise)
+    at, partition, count, whole, number = e.time, e.partition, e.count, e.bytes, e.row
     b = s.books[0]
     b.written_at = at
-    b.written_by = s.unit_task[unit]
+    b.written_by = s.partition_task[partition]
     remove_first(s)
-    _ship(s, at, unit, count, whole, number)
+    _ship(s, at, partition, count, whole, number)
 
 
 @kernel
-def _ship(s: ScanState, at: int, unit: Any, count: int, whole: int, number: int) -> None:
+def _ship(s: ScanState, at: int, partition: Any, count: int, whole: int, number: int) -> None:
     """A checkpoint goes on its way."""
     _count(s, CHECKPOINTED, at, 1, s.checkpoint_rows[number].bytes)
-    holder = s.saved[unit].holder
+    holder = s.saved[partition].holder
     kind = AT_REMOTE if holder == _REMOTE else STORED
-    rank = MESSAGE + (HOST_RECEIVER + holder + 1) * RECEIVER + s.unit_task[unit]
-    put(s, at + s.g[0].latency, rank, kind, unit, count, whole, number)
+    rank = MESSAGE + (HOST_RECEIVER + holder + 1) * RECEIVER + s.partition_task[partition]
+    put(s, at + s.g[0].latency, rank, kind, partition, count, whole, number)
 
 
 @kernel
@@ -217,37 +220,46 @@ def _at_remote(s: ScanState) -> None:
     if b.remote_rate > 0:
         begin += np.int64(np.rint(s.checkpoint_rows[e.row].bytes * _NS / b.remote_rate))
     b.remote_free = begin
-    rank, unit, count, whole, row = e.rank, e.unit, e.count, e.bytes, e.row
+    rank, partition, count, whole, row = e.rank, e.partition, e.count, e.bytes, e.row
     remove_first(s)
-    put(s, begin, rank, STORED, unit, count, whole, row)
+    put(s, begin, rank, STORED, partition, count, whole, row)
 
 
 @kernel
 def _stored(s: ScanState) -> None:
     """A checkpoint has come to its holder."""
     e = s.happenings[0]
-    u = s.saved[e.unit]
+    u = s.saved[e.partition]
     u.on_its_way = 0
     u.stored = 1
     u.stored_bytes = e.bytes
     s.checkpoint_rows[e.row].stored = e.time
-    at, unit, count = e.time, e.unit, e.count
+    at, partition, count = e.time, e.partition, e.count
     remove_first(s)
-    _tell_upstream(s, unit, count, at)
+    _tell_upstream(s, partition, count, at)
 
 
 @kernel
-def _tell_upstream(s: ScanState, unit: Any, count: int, at: int) -> None:
-    """Every upstream task that keeps something for the unit is told to forget what the checkpoint covers.
+def _tell_upstream(s: ScanState, partition: Any, count: int, at: int) -> None:
+    """Every upstream task that keeps something for the partition is told to forget what the checkpoint covers.
 
-    Who that is shows when the message arrives: then all has come to the unit that was sent before it was.
+    Who that is shows when the message arrives: then all has come to the partition that was sent before it was.
     """
-    g, b, task = s.g[0], s.books[0], s.unit_task[unit]
+    g, b, task = s.g[0], s.books[0], s.partition_task[partition]
     if b.keeps:
         # Without a latency it may be stored at the instant at which it was written: after services of earlier tasks.
         sent_too = b.written_by if b.written_at == at else 0
-        put(s, at + g.latency, MESSAGE + task * RECEIVER + task, TRIM, unit, count, s.saved[unit].trimmed, sent_too)
-        s.saved[unit].notes += 1
+        put(
+            s,
+            at + g.latency,
+            MESSAGE + task * RECEIVER + task,
+            TRIM,
+            partition,
+            count,
+            s.saved[partition].trimmed,
+            sent_too,
+        )
+        s.saved[partition].notes += 1
 
 
 @kernel
@@ -255,26 +267,26 @@ def _forget(s: ScanState) -> None:
     """Upstream forgets what a checkpoint covers."""
     g = s.g[0]
     e = s.happenings[0]
-    u = s.saved[e.unit]
+    u = s.saved[e.partition]
     u.notes -= 1
     sent = e.time - g.latency
-    tasks = _keepers(s, e.unit, e.bytes, sent, e.row)
+    tasks = _keepers(s, e.partition, e.bytes, sent, e.row)
     if tasks > 0:
         _count(s, TRIMMED, sent, tasks, 0)
     if u.pool:
-        _forget_one_by_one(s, e.unit, e.count, e.time)
+        _forget_one_by_one(s, e.partition, e.count, e.time)
     else:
-        _forget_first(s, e.unit, e.count)
-    free_log(s, e.unit, u.trimmed if u.notes == 0 else e.bytes)
+        _forget_first(s, e.partition, e.count)
+    free_log(s, e.partition, u.trimmed if u.notes == 0 else e.bytes)
     remove_first(s)
 
 
 @kernel
-def _forget_first(s: ScanState, unit: Any, count: int) -> None:
-    """Upstream forgets what the unit applied first: what came first."""
-    u = s.saved[unit]
+def _forget_first(s: ScanState, partition: Any, count: int) -> None:
+    """Upstream forgets what the partition applied first: what came first."""
+    u = s.saved[partition]
     n = u.trimmed
-    piece = log_piece(s, unit, n)
+    piece = log_piece(s, partition, n)
     while n < count:
         s.saved[s.log[piece * LOG_CHUNK + n % LOG_CHUNK].sender].forgotten += 1
         n += 1
@@ -284,23 +296,23 @@ def _forget_first(s: ScanState, unit: Any, count: int) -> None:
 
 
 @kernel
-def _forget_one_by_one(s: ScanState, unit: Any, before: int, now: int) -> None:
+def _forget_one_by_one(s: ScanState, partition: Any, before: int, now: int) -> None:
     """Each sender to a pool forgets, in order, what was applied before an instant, up to the first that was not."""
-    b, u = s.books[0], s.saved[unit]
+    b, u = s.books[0], s.saved[partition]
     b.mark += 1
     n, first = u.trimmed, u.trimmed
-    piece = log_piece(s, unit, n)
+    piece = log_piece(s, partition, n)
     while n < u.started:
         place = piece * LOG_CHUNK + n % LOG_CHUNK
         e, served = s.log[place], s.log_served[place]
         if e.at >= before:
             break
         if served.forgotten == FAR:
-            if served.end < before and s.unit_marks[e.sender] != b.mark:
+            if served.end < before and s.partition_marks[e.sender] != b.mark:
                 served.forgotten = now
                 s.saved[e.sender].forgotten += 1
             else:
-                s.unit_marks[e.sender] = b.mark
+                s.partition_marks[e.sender] = b.mark
         if first == n and served.forgotten != FAR:
             first = n + 1
         n += 1
@@ -310,24 +322,24 @@ def _forget_one_by_one(s: ScanState, unit: Any, before: int, now: int) -> None:
 
 
 @kernel
-def _keepers(s: ScanState, unit: Any, first: int, before: int, too: int) -> int:
-    """How many tasks had sent before an instant what the unit got as its tuple `first` or later; all has arrived.
+def _keepers(s: ScanState, partition: Any, first: int, before: int, too: int) -> int:
+    """How many tasks had sent before an instant what the partition got as its tuple `first` or later; all has arrived.
 
     Tasks below `too` also at that instant.
     """
-    g, b, u = s.g[0], s.books[0], s.saved[unit]
-    most = s.saving[s.unit_operator[unit]].senders
+    g, b, u = s.g[0], s.books[0], s.saved[partition]
+    most = s.saving[s.partition_operator[partition]].senders
     b.mark += 1
     found = 0
     n = first
-    piece = log_piece(s, unit, n)
+    piece = log_piece(s, partition, n)
     while n < u.arrived and found < most:
         place = piece * LOG_CHUNK + n % LOG_CHUNK
         e = s.log[place]
         if e.at >= before + g.latency + (too > 0):
             break
         if not (u.pool and s.log_served[place].forgotten < before):
-            found += _is_new(s, unit, e.sender, e.at, before, too)
+            found += _is_new(s, partition, e.sender, e.at, before, too)
         n += 1
         if n % LOG_CHUNK == 0:
             piece = s.log_next[piece]
@@ -335,11 +347,11 @@ def _keepers(s: ScanState, unit: Any, first: int, before: int, too: int) -> int:
 
 
 @kernel
-def _is_new(s: ScanState, unit: Any, sender: Any, at: int, before: int, too: int) -> Any:
+def _is_new(s: ScanState, partition: Any, sender: Any, at: int, before: int, too: int) -> Any:
     """Whether a tuple was sent before an instant, or at it by a task below `too`, that is not marked yet; marks it."""
     g, b = s.g[0], s.books[0]
-    task = s.unit_task[sender]
-    local = s.task_host[task] == s.task_host[s.unit_task[unit]]
+    task = s.partition_task[sender]
+    local = s.task_host[task] == s.task_host[s.partition_task[partition]]
     sent = at - (0 if local else g.latency)
     if s.task_marks[task] == b.mark or sent >= before + (task < too):
         return 0
@@ -360,12 +372,12 @@ def notes_under_way(s: ScanState, rows: np.ndarray) -> int:
         if e.kind != TRIM:
             continue
         sent = e.time - g.latency
-        tasks = _keepers(s, e.unit, e.bytes, sent, e.row)
-        box = s.boxes[s.unit_operator[e.unit]]
+        tasks = _keepers(s, e.partition, e.bytes, sent, e.row)
+        box = s.boxes[s.partition_operator[e.partition]]
         for place in range(box.first, box.first + box.n):
             coming = s.box[place]
-            if coming.unit == e.unit:
-                tasks += _is_new(s, e.unit, coming.origin, coming.at, sent, e.row)
+            if coming.partition == e.partition:
+                tasks += _is_new(s, e.partition, coming.origin, coming.at, sent, e.row)
         if tasks > 0:
             rows[n, 0] = sent
             rows[n, 1] = tasks

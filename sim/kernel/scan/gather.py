@@ -19,7 +19,7 @@ def gather(s: ScanState, place: int) -> None:
         e = s.box[b.first + k]
         if e.at < g.end:
             s.times[due] = e.at
-            s.ranks[due] = s.unit_task[e.origin] if s.saves else e.origin
+            s.ranks[due] = s.partition_task[e.origin] if s.saves else e.origin
             s.refs[due] = k
             due += 1
         else:
@@ -42,7 +42,7 @@ def _gather_by_keys(s: ScanState, place: int, ranks: int, numbers: int) -> None:
     due, kept = 0, 0
     for k in range(n):
         e = s.box[first + k]
-        rank = s.unit_task[e.origin] if s.saves else e.origin
+        rank = s.partition_task[e.origin] if s.saves else e.origin
         key = ((((e.at - begin) << ranks) | rank) << numbers) | k
         s.times[due] = key
         s.kept[kept] = k

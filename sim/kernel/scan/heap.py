@@ -25,7 +25,7 @@ def _swap(s: ScanState, one: int, other: int) -> None:
 
 
 @kernel
-def put(s: ScanState, time: int, rank: int, kind: int, unit: int, count: int, size: int, row: int) -> None:
+def put(s: ScanState, time: int, rank: int, kind: int, partition: int, count: int, size: int, row: int) -> None:
     """Something is to happen at an instant."""
     b = s.books[0]
     n = b.happenings
@@ -38,7 +38,7 @@ def put(s: ScanState, time: int, rank: int, kind: int, unit: int, count: int, si
     e.count = count
     e.bytes = size
     e.row = row
-    e.unit = unit
+    e.partition = partition
     e.kind = kind
     while n > 0 and _before(s, n, (n - 1) // 2):
         _swap(s, n, (n - 1) // 2)

@@ -1,12 +1,12 @@
 """What checkpoints need to know of single tuples in the scan: counts around an instant, and a log of arrivals.
 
 Nothing that a checkpoint does holds up a tuple here (`sim.kernel.choice`). So an operator is done for a whole span as
-if there were none, and `scan_books` follows with the checkpoints of the span. What it asks is how much a unit had
-applied and sent before the instant of its checkpoint. No span has two of them for one unit, so two counters answer: of
-all, and of what ended at that instant or later.
+if there were none, and `scan_books` follows with the checkpoints of the span. What it asks is how much a partition had
+applied and sent before the instant of its checkpoint. No span has two of them for one partition, so two counters
+answer: of all, and of what ended at that instant or later.
 
-Upstream forgets what the receiver has saved, tuple by tuple in the order in which they came: each unit has a log of who
-sent them, and when they arrived; of a pool of threads also, when their services end.
+Upstream forgets what the receiver has saved, tuple by tuple in the order in which they came: each partition has a log
+of who sent them, and when they arrived; of a pool of threads also, when their services end.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ FAR = 1 << 62  # no such instant comes
 
 
 @kernel
-def count_applied(s: ScanState, unit: Any, key: int, end: int) -> None:
-    """The unit applies a tuple at the end of its service; those of a unit come in that order."""
-    u = s.saved[unit]
+def count_applied(s: ScanState, partition: Any, key: int, end: int) -> None:
+    """The partition applies a tuple at the end of its service; those of a partition come in that order."""
+    u = s.saved[partition]
     u.applied += 1
     if u.first_key == NONE:
         u.applied_after += end >= u.instant
@@ -44,9 +44,9 @@ def count_applied(s: ScanState, unit: Any, key: int, end: int) -> None:
 
 
 @kernel
-def count_sent(s: ScanState, unit: Any, at: int) -> None:
-    """The unit keeps an output from now on."""
-    u = s.saved[unit]
+def count_sent(s: ScanState, partition: Any, at: int) -> None:
+    """The partition keeps an output from now on."""
+    u = s.saved[partition]
     u.sent += 1
     u.sent_after += at >= u.instant
 
@@ -55,15 +55,15 @@ def count_sent(s: ScanState, unit: Any, at: int) -> None:
 def log_fits(s: ScanState, operator: int, n: int) -> bool:
     """Whether so many more arrivals at an operator fit into the logs; asks for more where not."""
     b = s.books[0]
-    need = n // LOG_CHUNK + min(n, s.saving[operator].units) + 1
+    need = n // LOG_CHUNK + min(n, s.saving[operator].partitions) + 1
     b.log_need = max(b.log_need, need)
     return b.log_left >= need
 
 
 @kernel
-def note_arrival(s: ScanState, unit: Any, sender: Any, at: int) -> None:
-    """A tuple has come to the unit; there must be room in its log."""
-    b, u = s.books[0], s.saved[unit]
+def note_arrival(s: ScanState, partition: Any, sender: Any, at: int) -> None:
+    """A tuple has come to the partition; there must be room in its log."""
+    b, u = s.books[0], s.saved[partition]
     if not b.keeps:
         return
     n = u.arrived
@@ -89,9 +89,9 @@ def note_arrival(s: ScanState, unit: Any, sender: Any, at: int) -> None:
 
 
 @kernel
-def note_start(s: ScanState, unit: Any, end: int) -> None:
+def note_start(s: ScanState, partition: Any, end: int) -> None:
     """A pool serves the next of those that came until then."""
-    u = s.saved[unit]
+    u = s.saved[partition]
     if not u.pool:
         return
     n = u.started
@@ -102,9 +102,9 @@ def note_start(s: ScanState, unit: Any, end: int) -> None:
 
 
 @kernel
-def log_piece(s: ScanState, unit: Any, n: int) -> Any:
-    """The piece of the log in which the n-th arrival of the unit is; NONE if it has not come."""
-    u = s.saved[unit]
+def log_piece(s: ScanState, partition: Any, n: int) -> Any:
+    """The piece of the log in which the n-th arrival of the partition is; NONE if it has not come."""
+    u = s.saved[partition]
     piece = u.log_first
     if n >= u.arrived:
         return NONE
@@ -114,9 +114,9 @@ def log_piece(s: ScanState, unit: Any, n: int) -> Any:
 
 
 @kernel
-def free_log(s: ScanState, unit: Any, n: int) -> None:
-    """Nobody asks for the first n arrivals of the unit any more."""
-    b, u = s.books[0], s.saved[unit]
+def free_log(s: ScanState, partition: Any, n: int) -> None:
+    """Nobody asks for the first n arrivals of the partition any more."""
+    b, u = s.books[0], s.saved[partition]
     while u.log_first != NONE and (u.log_number + 1) * LOG_CHUNK <= n:
         piece = u.log_first
         u.log_first = s.log_next[piece]

@@ -12,21 +12,21 @@ _MOST = 2**24
 
 @dataclass(frozen=True)
 class Keys:
-    """How many keys there are, 0 to `count` - 1, and whether each of them comes to one unit only."""
+    """How many keys there are, 0 to `count` - 1, and whether each of them comes to one partition only."""
 
     count: int
     parted: bool
 
 
 def keys_of(plan: RunPlan, operator: OperatorPlan) -> Keys | None:
-    """The keys of an operator; None if a place for each of them in each unit would take too much memory."""
+    """The keys of an operator; None if a place for each of them in each partition would take too much memory."""
     edges = [edge for other in plan.operators for edge in other.edges if edge.down is operator]
-    units = operator.description.groups
+    partitions = operator.description.groups
     if all(edge.partitioning == "key" and edge.grouped for edge in edges):
-        return Keys(units, True)
+        return Keys(partitions, True)
     if any(edge.grouped for edge in edges):
         return None
     count = max(edge.key_count for edge in edges)
     if all(edge.partitioning == "key" and edge.key_count == count for edge in edges):
         return Keys(count, True)
-    return None if count * units > _MOST else Keys(count, False)
+    return None if count * partitions > _MOST else Keys(count, False)

@@ -40,7 +40,7 @@ def send_over_links(s: ScanState, operator: int) -> int:
                         return lacks(s, 1)
                 left -= 1
                 e = s.chunks[q.head * CHUNK + q.head_place]
-                _transmit(s, operator, host, e.at, e.id, e.birth, e.key, e.unit, e.origin)
+                _transmit(s, operator, host, e.at, e.id, e.birth, e.key, e.partition, e.origin)
                 remove_first(s, queue)
             g.next += 1
         g.phase = LINK_SORT
@@ -65,7 +65,7 @@ def send_over_links(s: ScanState, operator: int) -> int:
                 g.next = k
                 return lacks(s, 1)
         left -= 1
-        _transmit(s, operator, host, e.at, e.id, e.birth, e.key, e.unit, e.origin)
+        _transmit(s, operator, host, e.at, e.id, e.birth, e.key, e.partition, e.origin)
     box.n = 0
     g.next = 0
     return DONE
@@ -73,9 +73,9 @@ def send_over_links(s: ScanState, operator: int) -> int:
 
 @kernel
 def _transmit(
-    s: ScanState, operator: int, host: int, at: int, tuple_id: int, birth: int, key: int, unit: int, origin: int
+    s: ScanState, operator: int, host: int, at: int, tuple_id: int, birth: int, key: int, partition: int, origin: int
 ) -> None:
     """The link takes a tuple; it is on its way from the end of that on."""
     link = s.links[host]
     link.free = max(link.free, at) + np.int64(np.rint(s.operators[operator].bytes * _NS / link.rate))
-    post(s, s.unit_operator[unit], link.free + s.g[0].latency, tuple_id, birth, key, unit, origin)
+    post(s, s.partition_operator[partition], link.free + s.g[0].latency, tuple_id, birth, key, partition, origin)

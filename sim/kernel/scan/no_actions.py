@@ -18,23 +18,23 @@ class NoActions:
         """No pauses."""
         raise _missing("unpause")
 
-    def hold(self, task: int, unit: int | None, origin: int | None) -> None:
+    def hold(self, task: int, partition: int | None, origin: int | None) -> None:
         """No rules."""
         raise _missing("hold")
 
-    def unhold(self, task: int, unit: int | None) -> None:
+    def unhold(self, task: int, partition: int | None) -> None:
         """No rules."""
         raise _missing("unhold")
 
-    def mute(self, unit: int, muted: bool) -> None:
-        """No unit is muted."""
+    def mute(self, partition: int, muted: bool) -> None:
+        """No partition is muted."""
         raise _missing("mute")
 
-    def add_instance(self, instance: int, unit: int, task: int) -> None:
+    def add_instance(self, instance: int, partition: int, task: int) -> None:
         """A group has one instance."""
         raise _missing("add_instance")
 
-    def route(self, sender: int, unit: int, targets: Sequence[int]) -> None:
+    def route(self, sender: int, partition: int, targets: Sequence[int]) -> None:
         """A group has one instance."""
         raise _missing("route")
 
@@ -46,47 +46,47 @@ class NoActions:
         """Nothing is kept."""
         raise _missing("copy_kept")
 
-    def adopt(self, instance: int, unit: int) -> None:
+    def adopt(self, instance: int, partition: int) -> None:
         """A group has one instance."""
         raise _missing("adopt")
 
-    def checkpoint(self, unit: int, holder: int) -> bool:
+    def checkpoint(self, partition: int, holder: int) -> bool:
         """No checkpoints are taken."""
         raise _missing("checkpoint")
 
-    def trim(self, unit: int, count: int) -> None:
+    def trim(self, partition: int, count: int) -> None:
         """Nothing is kept."""
         raise _missing("trim")
 
-    def hand_down(self, instance: int, heir: int) -> bool:
+    def hand_down(self, instance: int, successor: int) -> bool:
         """A group has one instance."""
         raise _missing("hand_down")
 
-    def freeze(self, unit: int, frozen: bool) -> None:
+    def freeze(self, partition: int, frozen: bool) -> None:
         """A group has one instance."""
         raise _missing("freeze")
 
-    def plan_holder(self, unit: int, host: int) -> None:
+    def plan_holder(self, partition: int, host: int) -> None:
         """No checkpoints are taken."""
         raise _missing("plan_holder")
 
-    def announce(self, unit: int) -> None:
+    def announce(self, partition: int) -> None:
         """No checkpoints are taken."""
         raise _missing("announce")
 
-    def measure(self, unit: int, from_ns: int) -> None:
+    def measure(self, partition: int, from_ns: int) -> None:
         """No key group moves."""
         raise _missing("measure")
 
-    def measure_until_calm(self, unit: int) -> None:
+    def measure_until_calm(self, partition: int) -> None:
         """No key group moves."""
         raise _missing("measure_until_calm")
 
-    def longest_ns(self, unit: int) -> int:
+    def longest_ns(self, partition: int) -> int:
         """No key group moves."""
         raise _missing("longest_ns")
 
-    def retire(self, unit: int) -> None:
+    def retire(self, partition: int) -> None:
         """A group has one instance."""
         raise _missing("retire")
 

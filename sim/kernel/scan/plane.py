@@ -31,32 +31,32 @@ class ScanPlane(NoActions):
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
         self._plan, self._cluster, self._clock, self._listener = plan, cluster, clock, listener
-        self._unplanned: list[tuple[int, int]] = []  # (first checkpoint, unit) without a planned holder, last first
+        self._unplanned: list[tuple[int, int]] = []  # (first checkpoint, partition) without planned holder, last first
         self.recording = recording_of(plan.scenario, plan.inputs)
-        count = sum(plan.operators[operator].is_source for operator in cluster.unit_operator)
+        count = sum(plan.operators[operator].is_source for operator in cluster.partition_operator)
         block = max(256, min(2**14, _BIRTHS // max(1, count)))
         self._streams = [
             BirthStream(
                 plan.scenario,
                 plan.operators[operator].name,
-                cluster.unit_index[unit],
+                cluster.partition_index[partition],
                 plan.replication,
                 plan.inputs.rates.get(plan.operators[operator].name),
                 block,
             )
-            for unit, operator in enumerate(cluster.unit_operator)
+            for partition, operator in enumerate(cluster.partition_operator)
             if plan.operators[operator].is_source
         ]
         self.s: ScanState = setup.state(plan, cluster, block, self.recording)
         self._messages: dict[int, list[int]] = {}  # by second: local, data, local bytes, data bytes
         self._advance = entry(span.advance, self.s.numba_type, types.int64)
         self._task_operator = np.array(cluster.task_operator, np.int64)
-        tasks, sources = len(cluster.task_host), self.s.sources["unit"]
+        tasks, sources = len(cluster.task_host), self.s.sources["partition"]
         self._sample = np.zeros((tasks, 5), np.int64)
         self._sample[:, 0], self._sample[:, 1] = np.arange(tasks), cluster.task_host
         self._waits, self._busy = self.s.queues["n"][:tasks], self.s.servers["busy"]  # as they are at any time
         self._lag = np.zeros((sources.size, 2), np.int64)
-        self._lag[:, 0] = self.s.unit_operator[sources]
+        self._lag[:, 0] = self.s.partition_operator[sources]
 
     # -- time
 
@@ -65,9 +65,9 @@ class ScanPlane(NoActions):
         self.recording.check_end(limit[0])
         if self._unplanned and self._unplanned[-1][0] < limit[0]:
             # Who holds a checkpoint changes no tuple: it can be asked for before those that come first.
-            instant, unit = self._unplanned.pop()
+            instant, partition = self._unplanned.pop()
             self._clock.move_to(instant)
-            self.s.saved["holder"][unit] = self._listener.holder(unit)
+            self.s.saved["holder"][partition] = self._listener.holder(partition)
             return True
         while True:
             why = self._advance(self.s, limit[0])
@@ -117,23 +117,23 @@ class ScanPlane(NoActions):
         """No host dies."""
         raise _impossible()
 
-    def assign(self, unit: int, task: int) -> None:
-        """No unit moves."""
+    def assign(self, partition: int, task: int) -> None:
+        """No partition moves."""
         raise _impossible()
 
-    def install(self, unit: int) -> int:
-        """No unit is recovered."""
+    def install(self, partition: int) -> int:
+        """No partition is recovered."""
         raise _impossible()
 
-    def open(self, unit: int) -> None:
-        """All units are live."""
+    def open(self, partition: int) -> None:
+        """All partitions are live."""
         raise _impossible()
 
-    def release(self, unit: int) -> None:
-        """No unit holds tuples."""
+    def release(self, partition: int) -> None:
+        """No partition holds tuples."""
         raise _impossible()
 
-    def resume(self, unit: int) -> None:
+    def resume(self, partition: int) -> None:
         """No source stops."""
         raise _impossible()
 
@@ -145,7 +145,7 @@ class ScanPlane(NoActions):
         """Tasks work on tuples only."""
         raise _impossible()
 
-    def close_books(self, unit: int) -> tuple[int, int]:
+    def close_books(self, partition: int) -> tuple[int, int]:
         """Nothing is replayed."""
         raise _impossible()
 
@@ -157,41 +157,41 @@ class ScanPlane(NoActions):
         """Nothing is restored."""
         raise _impossible()
 
-    def start_checkpoints(self, units: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
-        """Take checkpoints of these units each interval."""
-        if not units:
+    def start_checkpoints(self, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        """Take checkpoints of these partitions each interval."""
+        if not partitions:
             return
-        saving.start(self.s, units, offsets_ns, interval_ns)
+        saving.start(self.s, partitions, offsets_ns, interval_ns)
         if self._plan.scenario.fault_tolerance.store == "remote":
             return
         cluster, unplanned = self._cluster, []
-        for unit, offset in zip(units, offsets_ns, strict=True):
-            planned, owner = cluster.planned_holder[unit], cluster.task_host[cluster.unit_task[unit]]
+        for partition, offset in zip(partitions, offsets_ns, strict=True):
+            planned, owner = cluster.planned_holder[partition], cluster.task_host[cluster.partition_task[partition]]
             if planned is not None and planned != owner:
-                self.s.saved["holder"][unit] = planned
-            elif not self._plan.operators[cluster.unit_operator[unit]].is_sink:
-                unplanned.append((interval_ns + offset, unit))
+                self.s.saved["holder"][partition] = planned
+            elif not self._plan.operators[cluster.partition_operator[partition]].is_sink:
+                unplanned.append((interval_ns + offset, partition))
         self._unplanned = unplanned[::-1]
 
     # -- questions
 
-    def replayed(self, unit: int) -> tuple[int, int]:
+    def replayed(self, partition: int) -> tuple[int, int]:
         """Nothing is."""
         return 0, NEVER
 
-    def holder(self, unit: int) -> int | None:
+    def holder(self, partition: int) -> int | None:
         """Who holds the stored checkpoint."""
-        return int(self.s.saved["holder"][unit]) if self.s.saves and self.s.saved["stored"][unit] else None
+        return int(self.s.saved["holder"][partition]) if self.s.saves and self.s.saved["stored"][partition] else None
 
-    def checkpoint_bytes(self, unit: int) -> int:
+    def checkpoint_bytes(self, partition: int) -> int:
         """Size of all that a restore reads."""
-        return int(self.s.saved["stored_bytes"][unit]) if self.s.saves else 0
+        return int(self.s.saved["stored_bytes"][partition]) if self.s.saves else 0
 
-    def senders(self, unit: int) -> list[int]:
+    def senders(self, partition: int) -> list[int]:
         """Nobody asks: nothing is recovered."""
         raise _impossible()
 
-    def receivers(self, unit: int) -> list[int]:
+    def receivers(self, partition: int) -> list[int]:
         """Nobody asks: nothing is recovered."""
         raise _impossible()
 
@@ -214,7 +214,7 @@ class ScanPlane(NoActions):
         return rows
 
     def lag(self) -> np.ndarray:
-        """(operator, 0) for each source unit: none is ever down."""
+        """(operator, 0) for each source partition: none is ever down."""
         return self._lag
 
     def statistics(self) -> list[Statistic]:
@@ -259,7 +259,7 @@ class ScanPlane(NoActions):
         *boxes, links = [s.box[int(box["first"]) :][: int(box["n"])] for box in s.boxes]
         for operator, parcels in enumerate(boxes):
             yield np.full(parcels.size, operator), parcels
-        yield s.unit_operator[links["unit"]], links
+        yield s.partition_operator[links["partition"]], links
         tasks, served = self._served()
         yield self._task_operator[tasks], served
 

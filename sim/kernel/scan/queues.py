@@ -38,7 +38,7 @@ def append(s: ScanState, queue: Any, e: Any, ns: int) -> None:
     to.id = e.id
     to.birth = e.birth
     to.key = e.key
-    to.unit = e.unit
+    to.partition = e.partition
     to.origin = e.origin
     to.ns = ns
     q.tail_place += 1
@@ -70,7 +70,7 @@ def sum_queues(s: ScanState, counts: np.ndarray, sums: np.ndarray) -> None:
                 piece = s.chunk_next[piece]
                 place = 0
             e = s.chunks[piece * CHUNK + place]
-            operator = s.unit_operator[e.unit]
+            operator = s.partition_operator[e.partition]
             counts[operator] += 1
             sums[operator] += e.id
             place += 1

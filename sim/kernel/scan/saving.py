@@ -29,11 +29,11 @@ def empty() -> dict[str, np.ndarray]:
         "log": np.zeros(0, ARRIVAL),
         "log_served": np.zeros(0, SERVED),
         "log_next": np.zeros(0, np.int32),
-        "round_units": np.zeros(0, np.int64),
+        "round_partitions": np.zeros(0, np.int64),
         "round_offsets": np.zeros(0, np.int64),
         "happenings": np.zeros(0, HAPPENING),
         "task_marks": np.zeros(0, np.int64),
-        "unit_marks": np.zeros(0, np.int64),
+        "partition_marks": np.zeros(0, np.int64),
         "checkpoint_rows": np.zeros(0, CHECKPOINT),
         "count_rows": np.zeros(0, MESSAGE_ROW),
     }
@@ -48,57 +48,57 @@ def arrays(plan: RunPlan, cluster: Cluster) -> dict[str, np.ndarray]:
     books["keeps"], books["full_kind"] = plan.replays, tolerance.kind == "full"
     books["remote_rate"] = tolerance.remote_bytes_per_s
     books["free_log"] = books["written_at"] = NONE
-    made["saved"], keys = _units(plan, cluster)
+    made["saved"], keys = _partitions(plan, cluster)
     made["key_epochs"] = np.zeros(keys, np.int32)
     made["saving"] = np.zeros(len(plan.operators), SAVING)
     for operator in plan.operators:
-        made["saving"]["units"][operator.index] = operator.description.groups
+        made["saving"]["partitions"][operator.index] = operator.description.groups
         for down in {edge.down.index for edge in operator.edges}:
             made["saving"]["senders"][down] += operator.description.parallelism
     books["pools"] = made["saved"]["pool"].any()
-    made["unit_marks"] = np.zeros(len(cluster.unit_operator), np.int64)
+    made["partition_marks"] = np.zeros(len(cluster.partition_operator), np.int64)
     made["task_marks"] = np.zeros(len(cluster.task_host), np.int64)
     made["count_rows"] = np.zeros(_ROWS, MESSAGE_ROW)
     return made
 
 
-def _units(plan: RunPlan, cluster: Cluster) -> tuple[np.ndarray, int]:
-    """The units (n_units,), and how many places for keys they have together."""
-    made = np.zeros(len(cluster.unit_operator), SAVED)
+def _partitions(plan: RunPlan, cluster: Cluster) -> tuple[np.ndarray, int]:
+    """The partitions (n_partitions,), and how many places for keys they have together."""
+    made = np.zeros(len(cluster.partition_operator), SAVED)
     made["instant"], made["epoch"], made["low"] = FAR_NS, 1, 1
     made["log_first"] = made["log_last"] = made["first_key"] = NONE
     remote = plan.scenario.fault_tolerance.store == "remote"
     made["holder"] = REMOTE if remote else NO_HOST
     places = 0
     for operator in plan.operators:
-        first, units = plan.first_unit[operator.index], operator.description.groups
-        own = made[first : first + units]
+        first, partitions = plan.first_partition[operator.index], operator.description.groups
+        own = made[first : first + partitions]
         own["is_sink"] = operator.is_sink
         own["pool"] = plan.replays and operator.description.service is not None and operator.description.threads > 1
         if isinstance(operator.description.state, PerKeyState) and not (operator.is_sink or operator.is_source):
             keys = keys_of(plan, operator)
             assert keys is not None, "the scan was chosen for more keys than it has room for"
-            own["first_key"] = places + np.arange(units) * (0 if keys.parted else keys.count)
-            places += keys.count * (1 if keys.parted else units)
+            own["first_key"] = places + np.arange(partitions) * (0 if keys.parted else keys.count)
+            places += keys.count * (1 if keys.parted else partitions)
     return made, places
 
 
-def start(s: ScanState, units: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
-    """Take checkpoints of these units each interval."""
-    s.round_units, s.round_offsets = np.array(units, np.int64), np.array(offsets_ns, np.int64)
+def start(s: ScanState, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+    """Take checkpoints of these partitions each interval."""
+    s.round_partitions, s.round_offsets = np.array(partitions, np.int64), np.array(offsets_ns, np.int64)
     s.books["interval"] = s.books["round_begin"] = interval_ns
-    s.books["cuts"] = (s.operators["serialise"][s.unit_operator[s.round_units]] > 0).any()
-    s.saved["instant"][s.round_units] = interval_ns + s.round_offsets
+    s.books["cuts"] = (s.operators["serialise"][s.partition_operator[s.round_partitions]] > 0).any()
+    s.saved["instant"][s.round_partitions] = interval_ns + s.round_offsets
 
 
 def grow(s: ScanState) -> None:
     """Make room for the checkpoints of a span, and for what arrives in it."""
     b = s.books[0]
-    units = s.saved.shape[0]
-    if s.happenings.shape[0] < int(b["happenings"]) + units + 2:
-        s.happenings = _longer(s.happenings, 2 * (int(b["happenings"]) + units + 2))
-    if s.checkpoint_rows.shape[0] < int(b["checkpoint_rows"]) + units:
-        s.checkpoint_rows = _longer(s.checkpoint_rows, 2 * (int(b["checkpoint_rows"]) + units))
+    partitions = s.saved.shape[0]
+    if s.happenings.shape[0] < int(b["happenings"]) + partitions + 2:
+        s.happenings = _longer(s.happenings, 2 * (int(b["happenings"]) + partitions + 2))
+    if s.checkpoint_rows.shape[0] < int(b["checkpoint_rows"]) + partitions:
+        s.checkpoint_rows = _longer(s.checkpoint_rows, 2 * (int(b["checkpoint_rows"]) + partitions))
     least = int(b["count_rows"]) + 4 * s.messages.shape[0] + 8
     if s.count_rows.shape[0] < least:
         s.count_rows = _longer(s.count_rows, 2 * least)
@@ -122,10 +122,10 @@ def _longer(array: np.ndarray, room: int) -> np.ndarray:
 
 
 def kept(s: ScanState, tasks: int) -> np.ndarray:
-    """How many outputs the units of each task keep (n_tasks,)."""
+    """How many outputs the partitions of each task keep (n_tasks,)."""
     made = np.zeros(tasks, np.int64)
     if s.books["keeps"][0]:
-        np.add.at(made, s.unit_task, s.saved["sent"] - s.saved["forgotten"])
+        np.add.at(made, s.partition_task, s.saved["sent"] - s.saved["forgotten"])
     return made
 
 
@@ -147,5 +147,5 @@ def checkpoints(s: ScanState) -> dict[str, np.ndarray]:
     """The table of checkpoints."""
     rows = s.checkpoint_rows[: int(s.books["checkpoint_rows"][0])]
     columns = {name: rows[name] for name in ("operator", "owner", "holder", "bytes")}
-    renamed = {"key_group": rows["unit"], "taken_ns": rows["taken"], "stored_ns": rows["stored"]}
+    renamed = {"key_group": rows["partition"], "taken_ns": rows["taken"], "stored_ns": rows["stored"]}
     return table("checkpoints", columns | renamed | {"full": rows["full"] != 0})

@@ -48,7 +48,7 @@ def link_room(s: ScanState, operator: int) -> int:
 
 
 @kernel
-def post(s: ScanState, place: int, at: int, tuple_id: int, birth: int, key: int, unit: int, origin: int) -> None:
+def post(s: ScanState, place: int, at: int, tuple_id: int, birth: int, key: int, partition: int, origin: int) -> None:
     """Put a tuple among those on their way to an operator."""
     b = s.boxes[place]
     e = s.box[b.first + b.n]
@@ -57,54 +57,66 @@ def post(s: ScanState, place: int, at: int, tuple_id: int, birth: int, key: int,
     e.id = tuple_id
     e.birth = birth
     e.key = key
-    e.unit = unit
+    e.partition = partition
     e.origin = origin
 
 
 @kernel
 def send(
-    s: ScanState, down: int, at: int, tuple_id: int, birth: int, key: int, unit: int, origin: int, sender: int
+    s: ScanState, down: int, at: int, tuple_id: int, birth: int, key: int, partition: int, origin: int, sender: int
 ) -> None:
-    """Send a tuple to a unit: at once inside a host, over the link of the sender's host otherwise."""
+    """Send a tuple to a partition: at once inside a host, over the link of the sender's host otherwise."""
     g, b = s.g[0], s.boxes[down]
     b.sent += 1
     b.sum += tuple_id
     if s.saves:
         count_sent(s, sender, at)
     by = sender if s.saves else origin
-    if s.task_host[s.unit_task[unit]] == s.task_host[origin]:
+    if s.task_host[s.partition_task[partition]] == s.task_host[origin]:
         g.local += 1
-        post(s, down, at, tuple_id, birth, key, unit, by)
+        post(s, down, at, tuple_id, birth, key, partition, by)
     else:
         g.data += 1
         if s.servers[origin].limited:
-            post(s, g.operators, at, tuple_id, birth, key, unit, origin)
+            post(s, g.operators, at, tuple_id, birth, key, partition, origin)
         else:
-            post(s, down, at + g.latency, tuple_id, birth, key, unit, by)
+            post(s, down, at + g.latency, tuple_id, birth, key, partition, by)
 
 
 @kernel
-def emit(s: ScanState, operator: int, origin: Any, unit: int, at: int, tuple_id: int, birth: int, key: int) -> None:
-    """An output of a unit, over every edge of its operator."""
+def emit(
+    s: ScanState, operator: int, origin: Any, partition: int, at: int, tuple_id: int, birth: int, key: int
+) -> None:
+    """An output of a partition, over every edge of its operator."""
     stage = s.stages[operator]
     for k in range(stage.first_edge, stage.first_edge + stage.edges):
         edge = s.edges[k]
         if edge.takes < 1.0 and not takes(tuple_id, edge.takes_code, edge.takes):
             continue
-        first, down = edge.first_unit, edge.down
+        first, down = edge.first_partition, edge.down
         if edge.kind == KEYED:
-            send(s, down, at, tuple_id, birth, key, first + s.key_tables[edge.table + key], origin, unit)
+            send(s, down, at, tuple_id, birth, key, first + s.key_tables[edge.table + key], origin, partition)
         elif edge.kind == SHUFFLE:
-            target = first + shuffle_target(tuple_id, edge.code, edge.units)
-            send(s, down, at, tuple_id, birth, key, target, origin, unit)
+            target = first + shuffle_target(tuple_id, edge.code, edge.partitions)
+            send(s, down, at, tuple_id, birth, key, target, origin, partition)
         elif edge.kind == GROUPED:
-            send(s, down, at, tuple_id, birth, key, first + key, origin, unit)
+            send(s, down, at, tuple_id, birth, key, first + key, origin, partition)
         elif edge.kind == FORWARD:
-            send(s, down, at, tuple_id, birth, key, first + s.unit_index[unit] % edge.units, origin, unit)
+            send(
+                s,
+                down,
+                at,
+                tuple_id,
+                birth,
+                key,
+                first + s.partition_index[partition] % edge.partitions,
+                origin,
+                partition,
+            )
         elif edge.kind == BROADCAST:
-            for target in range(edge.units):
+            for target in range(edge.partitions):
                 copy = child_id(tuple_id, edge.copy_code, target)
-                send(s, down, at, copy, birth, key, first + target, origin, unit)
+                send(s, down, at, copy, birth, key, first + target, origin, partition)
 
 
 @kernel
@@ -162,7 +174,7 @@ def complete(s: ScanState, operator: int) -> bool:
     if s.saves:
         for k in range(n):
             e = s.done[k]
-            count_applied(s, e.unit, e.key, e.end)
+            count_applied(s, e.partition, e.key, e.end)
     _keep(s, operator, n)
     op.applied += n
     op.sum += total
@@ -253,7 +265,9 @@ def _emit_one_by_one(s: ScanState, operator: int, n: int) -> None:
             count_second(s, operator, e.end)
         for index in range(output_count(draws, e.id)):
             child = child_id(e.id, op.code, index)
-            emit(s, operator, e.origin, e.unit, e.end, child, e.birth, output_key(draws, s.cumulative, child, e.key))
+            emit(
+                s, operator, e.origin, e.partition, e.end, child, e.birth, output_key(draws, s.cumulative, child, e.key)
+            )
 
 
 @kernel
@@ -272,7 +286,7 @@ def _make_outputs(s: ScanState, operator: int, n: int) -> int:
             out.id = child
             out.birth = e.birth
             out.key = output_key(draws, s.cumulative, child, e.key)
-            out.unit = e.unit
+            out.partition = e.partition
             out.origin = e.origin
     return made
 
@@ -301,7 +315,7 @@ def _send_over(s: ScanState, number: int, n: int) -> None:
     place = b.first + b.n
     began = place
     total = np.uint64(0)
-    kind, first, units, code = edge.kind, edge.first_unit, edge.units, edge.code
+    kind, first, partitions, code = edge.kind, edge.first_partition, edge.partitions, edge.code
     table, share, takes_code, copy_code = edge.table, edge.takes, edge.takes_code, edge.copy_code
     latency = g.latency
     local = 0
@@ -310,20 +324,20 @@ def _send_over(s: ScanState, number: int, n: int) -> None:
         if share < 1.0 and not takes(out.id, takes_code, share):
             continue
         if kind == KEYED:
-            unit = first + s.key_tables[table + out.key]
+            partition = first + s.key_tables[table + out.key]
         elif kind == SHUFFLE:
-            unit = first + shuffle_target(out.id, code, units)
+            partition = first + shuffle_target(out.id, code, partitions)
         elif kind == GROUPED:
-            unit = first + out.key
+            partition = first + out.key
         else:
-            unit = first + s.unit_index[out.unit] % units
+            partition = first + s.partition_index[out.partition] % partitions
         host = s.task_host[out.origin]
-        for target in range(units if kind == BROADCAST else 1):
+        for target in range(partitions if kind == BROADCAST else 1):
             tuple_id = out.id
             if kind == BROADCAST:
-                unit = first + target
+                partition = first + target
                 tuple_id = child_id(out.id, copy_code, target)
-            same = s.task_host[s.unit_task[unit]] == host
+            same = s.task_host[s.partition_task[partition]] == host
             local += same
             e = s.box[place]
             place += 1
@@ -331,10 +345,10 @@ def _send_over(s: ScanState, number: int, n: int) -> None:
             e.id = tuple_id
             e.birth = out.birth
             e.key = out.key
-            e.unit = unit
-            e.origin = out.unit if s.saves else out.origin
+            e.partition = partition
+            e.origin = out.partition if s.saves else out.origin
             if s.saves:
-                count_sent(s, out.unit, out.at)
+                count_sent(s, out.partition, out.at)
             total += tuple_id
     sent = place - began
     b.n += sent
@@ -348,8 +362,8 @@ def _send_over(s: ScanState, number: int, n: int) -> None:
 def send_births(s: ScanState, operator: int, source: int, upto: int) -> None:
     """Emit births of a source up to this sequence number, which there is room for."""
     b = s.sources[source]
-    unit = b.unit
-    task = np.int64(s.unit_task[unit])
+    partition = b.partition
+    task = np.int64(s.partition_task[partition])
     place = b.offset - b.base
     fast = within_a_second(s) and not s.stages[operator].limited
     made = 0
@@ -372,12 +386,12 @@ def send_births(s: ScanState, operator: int, source: int, upto: int) -> None:
             out.id = source_id(b.code, k)
             out.birth = birth.time
             out.key = birth.key
-            out.unit = unit
+            out.partition = partition
             out.origin = task
         else:
             if birth.time < s.g[0].second or birth.time >= s.g[0].second + _SECOND:
                 count_second(s, operator, birth.time)
-            emit(s, operator, task, unit, birth.time, source_id(b.code, k), birth.time, birth.key)
+            emit(s, operator, task, partition, birth.time, source_id(b.code, k), birth.time, birth.key)
     if fast:
         _send_outputs(s, operator, made)
     b.emitted = b.born = upto

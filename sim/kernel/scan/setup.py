@@ -68,16 +68,16 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
         draws=draws,
         edges=edges,
         fan=_fan(plan, operators, edges),
-        shuffles=np.array([reciprocal(max(1, units)) for units in edges["units"].tolist()], SHUFFLING),
+        shuffles=np.array([reciprocal(max(1, partitions)) for partitions in edges["partitions"].tolist()], SHUFFLING),
         key_tables=key_tables,
         cumulative=cumulative,
         sources=sources,
         births=pools.births(max(1, sources.shape[0]) * 2 * block),
-        units=setup.unit_records(plan, cluster),
-        unit_task=np.array(cluster.unit_task, np.int32),
-        unit_index=np.array(cluster.unit_index, np.int32),
-        unit_operator=np.array(cluster.unit_operator, np.int32),
-        unit_host=np.array([cluster.task_host[task] for task in cluster.unit_task], np.int32),
+        partitions=setup.partition_records(plan, cluster),
+        partition_task=np.array(cluster.partition_task, np.int32),
+        partition_index=np.array(cluster.partition_index, np.int32),
+        partition_operator=np.array(cluster.partition_operator, np.int32),
+        partition_host=np.array([cluster.task_host[task] for task in cluster.partition_task], np.int32),
         task_host=np.array(cluster.task_host, np.int32),
         servers=servers,
         slots=np.zeros(threads, SLOT),
@@ -138,7 +138,7 @@ def _stages(plan: RunPlan, operators: np.ndarray, servers: np.ndarray) -> np.nda
 
 def _fan(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Most tuples that one service sends over each edge (n_edges,)."""
-    made = np.where(edges["kind"] == BROADCAST, edges["units"], 1)
+    made = np.where(edges["kind"] == BROADCAST, edges["partitions"], 1)
     for operator, record in zip(plan.operators, operators, strict=True):
         outputs = 1 if operator.is_source else int(np.ceil(operator.description.selectivity))
         made[record["first_edge"] : record["first_edge"] + record["edges"]] *= outputs

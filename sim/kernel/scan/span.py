@@ -39,7 +39,7 @@ def _plan_span(s: ScanState, until: int) -> bool:
     if g.length <= _SECOND:
         end = min(end, (g.begin // _SECOND + 1) * _SECOND)  # messages are counted by the second
     if s.saves:
-        end = min(end, g.begin + s.books[0].interval)  # so no unit has two checkpoints in a span
+        end = min(end, g.begin + s.books[0].interval)  # so no partition has two checkpoints in a span
         end = min(end, next_cut(s))
     for source in range(s.sources.shape[0]):
         b = s.sources[source]
@@ -141,7 +141,7 @@ def _begin(s: ScanState, task: Any, e: Any, start: int, ns: int) -> None:
     end = start + ns
     occupy(s, task, end)
     if s.saves and t.threads > 1:
-        note_start(s, e.unit, end)
+        note_start(s, e.partition, end)
     if end < g.end:
         slot = s.done[g.done]
         g.done += 1
@@ -159,7 +159,7 @@ def _serve(slot: Any, e: Any, task: Any, start: int, end: int) -> None:
     slot.id = e.id
     slot.birth = e.birth
     slot.key = e.key
-    slot.unit = e.unit
+    slot.partition = e.partition
     slot.origin = task
     slot.start = start
     slot.end = end
@@ -275,8 +275,8 @@ def _fetch(s: ScanState, operator: int, first: int, n: int) -> None:
         done.id = e.id
         done.birth = e.birth
         done.key = e.key
-        done.unit = e.unit
-        done.origin = s.unit_task[e.unit]
+        done.partition = e.partition
+        done.origin = s.partition_task[e.partition]
         s.ids[k] = e.id
 
 
@@ -323,7 +323,7 @@ def _take_turns(s: ScanState, operator: int, n: int) -> bool:
             g.next = first + k
             return False
         if s.saves:
-            note_arrival(s, e.unit, s.box[place + s.order[first + k]].origin, e.at)
+            note_arrival(s, e.partition, s.box[place + s.order[first + k]].origin, e.at)
         if start >= until:
             append(s, task, e, s.drawn[k])
             continue
@@ -331,7 +331,7 @@ def _take_turns(s: ScanState, operator: int, n: int) -> bool:
         end = start + s.drawn[k]
         occupy(s, task, end)
         if s.saves and t.threads > 1:
-            note_start(s, e.unit, end)
+            note_start(s, e.partition, end)
         e.start = start
         e.end = end
         if end < until:
@@ -363,7 +363,7 @@ def _pass_on(s: ScanState, operator: int) -> int:
             done.start = done.at
             done.end = done.at
             if s.saves:
-                note_arrival(s, done.unit, s.box[place + s.order[first + k]].origin, done.at)
+                note_arrival(s, done.partition, s.box[place + s.order[first + k]].origin, done.at)
         g.done = n
         g.next = first + n
 

@@ -1,4 +1,4 @@
-"""What the scan knows, as arrays of records. Numbers of tasks, units, operators and hosts are those of the cluster."""
+"""What the scan knows, as arrays of records. Tasks, partitions, operators and hosts have the cluster's numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sim.kernel.event_loop.state import BIRTH, CHECKPOINT, EDGE, MESSAGE_ROW, OPERATOR, SOURCE, UNIT
+from sim.kernel.event_loop.state import BIRTH, CHECKPOINT, EDGE, MESSAGE_ROW, OPERATOR, PARTITION, SOURCE
 from sim.kernel.tools.draws import OPERATOR_DRAWS
 from sim.kernel.tools.pointer import State
 
@@ -49,9 +49,9 @@ SCAN = np.dtype(
     align=True,
 )
 
-# A tuple for a unit; `at` is when it arrives, or when it was handed to the link. `origin` is the task that sent it, or
-# where checkpoints are taken the unit.
-_PARCEL = [("at", _i8), ("id", _u8), ("birth", _i8), ("key", _i8), ("unit", _i4), ("origin", _i4)]
+# A tuple for a partition; `at` is when it arrives, or when it was handed to the link. `origin` is the task that sent
+# it, or where checkpoints are taken the partition.
+_PARCEL = [("at", _i8), ("id", _u8), ("birth", _i8), ("key", _i8), ("partition", _i4), ("origin", _i4)]
 PARCEL = np.dtype(_PARCEL, align=True)
 QUEUED = np.dtype([*_PARCEL, ("ns", _i8)], align=True)  # that waits for a task, and how long its service takes
 
@@ -115,7 +115,7 @@ STAGE = np.dtype(
     align=True,
 )
 
-SHUFFLING = np.dtype([("factor", _u8), ("shift", _i8)])  # of an edge: how to divide by its units
+SHUFFLING = np.dtype([("factor", _u8), ("shift", _i8)])  # of an edge: how to divide by its partitions
 
 MESSAGES = np.dtype([("second", _i8), ("local", _i8), ("data", _i8), ("local_bytes", _i8), ("data_bytes", _i8)])
 
@@ -124,7 +124,7 @@ BOOKS = np.dtype(
     [
         ("interval", _i8),
         ("round_begin", _i8),
-        ("round_next", _i8),  # whose turn is next, in `round_units`
+        ("round_next", _i8),  # whose turn is next, in `round_partitions`
         ("keeps", _b),  # outputs are kept until receivers have saved them
         ("full_kind", _b),
         ("cuts", _b),  # some snapshots take time
@@ -145,7 +145,7 @@ BOOKS = np.dtype(
     align=True,
 )
 
-# A unit. Of what is counted twice, "after" is what ended at `instant` or later. What each tuple needs comes first.
+# A partition. Of what is counted twice, "after" is what ended at `instant` or later. What each tuple needs comes first.
 SAVED = np.dtype(
     [
         ("instant", _i8),  # of its next turn
@@ -182,7 +182,9 @@ SAVED = np.dtype(
     align=True,
 )
 
-SAVING = np.dtype([("units", _i8), ("senders", _i8)])  # an operator: its units, and the tasks that send to them
+SAVING = np.dtype(
+    [("partitions", _i8), ("senders", _i8)]
+)  # an operator: its partitions, and the tasks that send to them
 ARRIVAL = np.dtype([("at", _i8), ("sender", _i4)], align=True)
 SERVED = np.dtype(
     [("end", _i8), ("forgotten", _i8)]
@@ -195,7 +197,7 @@ HAPPENING = np.dtype(
         ("count", _i8),  # applied tuples that the checkpoint covers; of a pool its instant
         ("bytes", _i8),  # to restore; of a note the first arrival that upstream had not been told to forget
         ("row", _i8),  # of a note the first task of which it does not count what it sent at that very instant
-        ("unit", _i4),
+        ("partition", _i4),
         ("kind", _i4),
     ],
     align=True,
@@ -235,20 +237,20 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "cumulative": np.dtype("f8"),
     "sources": SOURCE,
     "births": BIRTH,
-    "units": UNIT,
-    "unit_task": np.dtype("i4"),
-    "unit_index": np.dtype("i4"),
-    "unit_operator": np.dtype("i4"),
-    "unit_host": np.dtype("i4"),  # units do not move
+    "partitions": PARTITION,
+    "partition_task": np.dtype("i4"),
+    "partition_index": np.dtype("i4"),
+    "partition_operator": np.dtype("i4"),
+    "partition_host": np.dtype("i4"),  # partitions do not move
     "task_host": np.dtype("i4"),
     "servers": SERVER,
     "slots": SLOT,
     "frees": np.dtype("i8"),
     "ids": np.dtype("u8"),  # of a batch: those that are served, or those of its outputs
     "keys": np.dtype("i8"),  # of its outputs; before there are any, sojourns
-    "drawn": np.dtype("i8"),  # of a batch: service times, then waits, then the units that get its outputs
+    "drawn": np.dtype("i8"),  # of a batch: service times, then waits, then the partitions that get its outputs
     "done": SLOT,  # `origin` is the task
-    "outputs": PARCEL,  # of a batch; `unit` and `origin` are those that send
+    "outputs": PARCEL,  # of a batch; `partition` and `origin` are those that send
     "queues": QUEUE,  # of tasks, then of links
     "chunks": QUEUED,  # of all queues, in pieces
     "chunk_next": np.dtype("i4"),
@@ -276,11 +278,11 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "log": ARRIVAL,
     "log_served": SERVED,
     "log_next": np.dtype("i4"),
-    "round_units": np.dtype("i8"),
+    "round_partitions": np.dtype("i8"),
     "round_offsets": np.dtype("i8"),
     "happenings": HAPPENING,
     "task_marks": np.dtype("i8"),
-    "unit_marks": np.dtype("i8"),
+    "partition_marks": np.dtype("i8"),
     "checkpoint_rows": CHECKPOINT,
     "count_rows": MESSAGE_ROW,
 }

@@ -17,14 +17,14 @@ from sim.kernel.tools.draws import SAME_KEY, UNIFORM_KEYS, child_id, mix, output
 
 @kernel
 def is_straight(s: ScanState, operator: int) -> bool:
-    """Whether each tuple of the operator has one output, which goes over one edge to one unit."""
+    """Whether each tuple of the operator has one output, which goes over one edge to one partition."""
     draws = s.draws[operator]
     return draws.whole == 1 and draws.rest == 0 and leads_one_way(s, operator)
 
 
 @kernel
 def leads_one_way(s: ScanState, operator: int) -> bool:
-    """Whether each output of the operator goes over one edge to one unit."""
+    """Whether each output of the operator goes over one edge to one partition."""
     stage = s.stages[operator]
     if s.saves or stage.limited or stage.edges != 1:
         return False
@@ -42,14 +42,14 @@ def send_straight(s: ScanState, operator: int, n: int) -> None:
     local = 0
     total = np.uint64(0)
     for k in range(n):
-        made, tuple_id, unit, e = s.done[k], s.ids[k], s.drawn[k], s.box[place + k]
-        same = s.unit_host[unit] == s.task_host[made.origin]
+        made, tuple_id, partition, e = s.done[k], s.ids[k], s.drawn[k], s.box[place + k]
+        same = s.partition_host[partition] == s.task_host[made.origin]
         local += same
         e.at = made.end + (0 if same else latency)
         e.id = tuple_id
         e.birth = made.birth
         e.key = s.keys[k]
-        e.unit = unit
+        e.partition = partition
         e.origin = made.origin
         total += tuple_id
     b.n += n
@@ -61,35 +61,35 @@ def send_straight(s: ScanState, operator: int, n: int) -> None:
 
 @kernel
 def _find_receivers(s: ScanState, number: int, n: int) -> None:
-    """Make `drawn` the units that get the outputs of a batch over an edge."""
+    """Make `drawn` the partitions that get the outputs of a batch over an edge."""
     edge = s.edges[number]
-    kind, first, units, code, table = edge.kind, edge.first_unit, edge.units, edge.code, edge.table
+    kind, first, partitions, code, table = edge.kind, edge.first_partition, edge.partitions, edge.code, edge.table
     if kind == KEYED:
         for k in range(n):
             s.drawn[k] = first + s.key_tables[table + s.keys[k]]
     elif kind == SHUFFLE:
         factor, shift = s.shuffles[number].factor, s.shuffles[number].shift
         for k in range(n):
-            s.drawn[k] = first + np.int64(remainder(mix(s.ids[k] ^ code), units, factor, shift))
+            s.drawn[k] = first + np.int64(remainder(mix(s.ids[k] ^ code), partitions, factor, shift))
     elif kind == GROUPED:
         for k in range(n):
             s.drawn[k] = first + s.keys[k]
     else:
         for k in range(n):
-            s.drawn[k] = first + s.unit_index[s.done[k].unit] % units
+            s.drawn[k] = first + s.partition_index[s.done[k].partition] % partitions
 
 
 @kernel
 def take_births(s: ScanState, source: int, upto: int) -> None:
     """Make `done`, `ids` and `keys` the births of a source up to this sequence number."""
     b = s.sources[source]
-    place, emitted, code, unit = b.offset - b.base, b.emitted, b.code, b.unit
-    task = s.unit_task[unit]
+    place, emitted, code, partition = b.offset - b.base, b.emitted, b.code, b.partition
+    task = s.partition_task[partition]
     for k in range(upto - emitted):
         birth, made = s.births[place + emitted + k], s.done[k]
         made.end = birth.time
         made.birth = birth.time
-        made.unit = unit
+        made.partition = partition
         made.origin = task
         s.ids[k] = source_id(code, emitted + k)
         s.keys[k] = birth.key

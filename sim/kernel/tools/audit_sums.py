@@ -27,13 +27,13 @@ def by_sum(s: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
     sums = _Sums(s)
     for source in s.sources:
-        operator = int(s.units["operator"][source["unit"]])
+        operator = int(s.partitions["operator"][source["partition"]])
         for first in range(0, int(source["emitted"]), _BLOCK):
             many = min(_BLOCK, int(source["emitted"]) - first)
             sums.send(operator, source_ids(source["code"], first, many), 1)
-    for unit in np.flatnonzero(s.units["ticks"]).tolist():
-        operator, index = int(s.units["operator"][unit]), int(s.units["index"][unit])
-        ids = tick_ids(s.operators["timer_code"][operator], index, int(s.units["ticks"][unit]))
+    for partition in np.flatnonzero(s.partitions["ticks"]).tolist():
+        operator, index = int(s.partitions["operator"][partition]), int(s.partitions["index"][partition])
+        ids = tick_ids(s.operators["timer_code"][operator], index, int(s.partitions["ticks"][partition]))
         sums.send(operator, ids, 1)
     ids, operators = coming(s)
     for operator in range(s.operators.shape[0]):  # what is on its way, and all that would follow from it
@@ -74,7 +74,7 @@ class _Sums:
         for edge in self._edges[first : first + int(self._operators["edges"][operator])]:
             taken = ids if edge["takes"] >= 1.0 else ids[taken_by(ids, edge["takes_code"], edge["takes"])]
             if edge["kind"] == BROADCAST:
-                for target in range(int(edge["units"])):
+                for target in range(int(edge["partitions"])):
                     yield int(edge["down"]), copies(taken, edge["copy_code"], target)
             else:
                 yield int(edge["down"]), taken
@@ -160,6 +160,6 @@ def coming(s: State) -> tuple[np.ndarray, np.ndarray]:
     for v in range(s.visits.shape[0]):
         if waits[v]:
             ids[n] = s.visits[v].id
-            operators[n] = s.units[s.visits[v].unit].operator
+            operators[n] = s.partitions[s.visits[v].partition].operator
             n += 1
     return ids[:n], operators[:n]

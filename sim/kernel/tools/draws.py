@@ -173,9 +173,9 @@ def output_key(draws: Any, cumulative: Any, tuple_id: Any, key: Any) -> Any:
 
 
 @kernel
-def shuffle_target(tuple_id: Any, edge_code: Any, units: Any) -> Any:
-    """Index of the unit downstream that a shuffle gives the tuple to."""
-    return np.int64(mix(np.uint64(tuple_id) ^ np.uint64(edge_code)) % np.uint64(units))
+def shuffle_target(tuple_id: Any, edge_code: Any, partitions: Any) -> Any:
+    """Index of the partition downstream that a shuffle gives the tuple to."""
+    return np.int64(mix(np.uint64(tuple_id) ^ np.uint64(edge_code)) % np.uint64(partitions))
 
 
 @kernel

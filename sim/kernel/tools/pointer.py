@@ -59,7 +59,7 @@ class State:
     tasks: np.ndarray
     cores: np.ndarray
     hosts: np.ndarray
-    units: np.ndarray
+    partitions: np.ndarray
     operators: np.ndarray
     draws: np.ndarray
     edges: np.ndarray
@@ -76,7 +76,7 @@ class State:
     transfers: np.ndarray
     sources: np.ndarray
     births: np.ndarray
-    round_units: np.ndarray
+    round_partitions: np.ndarray
     round_offsets: np.ndarray
     visit_rows: np.ndarray
     delivery_rows: np.ndarray

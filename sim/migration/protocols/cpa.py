@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.migration.context import Context, Message, Protocol
+from sim.migration.context import Context, Fact, Message, Protocol
 
 
 class CPA(Protocol):
@@ -41,11 +41,11 @@ class CPA(Protocol):
         """The checkpoint becomes state at the first; what was kept is in front already."""
         if not ctx.has_state():
             ctx.install()
-        ctx.behind("replayed", note=message.sender)
+        ctx.after_backlog("replayed", note=message.sender)
 
     def on_replayed(self, ctx: Context, message: Message) -> None:
         """All that one of those upstream had kept is processed."""
         assert isinstance(message.note, int)
         if self.all_in("replayed", message.note, self.move.upstream):
             ctx.goes_on()
-            ctx.done("owns")
+            ctx.done(Fact.OWNS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.migration.context import Context, Message, Protocol
+from sim.migration.context import Context, Fact, Message, Protocol
 
 
 class CPAL(Protocol):
@@ -45,7 +45,7 @@ class CPAL(Protocol):
         """The checkpoint becomes state at the first, and warms up in silence."""
         if not ctx.has_state():
             ctx.install(muted=True)
-        ctx.behind("replayed", note=message.sender)
+        ctx.after_backlog("replayed", note=message.sender)
 
     def on_replayed(self, ctx: Context, message: Message) -> None:
         """All that one of those upstream had kept is processed."""
@@ -65,12 +65,12 @@ class CPAL(Protocol):
         if self.all_in("sync_group", message.sender, self.move.upstream):
             ctx.unmute()
             ctx.release()
-            ctx.behind("caught_up")
+            ctx.after_backlog("caught_up")
 
     def on_caught_up(self, ctx: Context, message: Message) -> None:
         """What had waited is processed."""
         ctx.goes_on()
-        ctx.done("owns")
+        ctx.done(Fact.OWNS)
 
 
 class CaughtUpCPAL(CPAL):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.migration.context import Context, Message
+from sim.migration.context import Context, Fact, Message
 from sim.migration.protocols.cpal import CPAL
 from sim.migration.protocols.sent_state import SentState
 
@@ -23,5 +23,5 @@ class Replicate(SentState, CPAL):
         """What one of those upstream had kept is processed; with the last of them the replica is in step."""
         assert isinstance(message.note, int)
         if self.all_in("replayed", message.note, self.move.upstream):
-            ctx.done("owns")
-            ctx.done("holds")
+            ctx.done(Fact.OWNS)
+            ctx.done(Fact.HOLDS)

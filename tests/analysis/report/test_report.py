@@ -30,7 +30,7 @@ def test_every_section_is_there():
         "tail",
         "flow",
         "migrations",
-        "looks",
+        "checks",
         "placement",
         "uploads",
         "recovery",
@@ -63,7 +63,7 @@ def test_every_section_is_there():
             "designs-tail",
             "tail",
             "pauses",
-            "looks",
+            "checks",
             "hosts-used",
         )
     }
@@ -88,7 +88,7 @@ def test_a_page_of_nothing_but_a_question_has_no_script_and_no_section():
         "blocked",
         "guarantee",
         "correlation",
-        "looks",
+        "load_checks",
         "moved",
         "cost",
         "hosts_used",

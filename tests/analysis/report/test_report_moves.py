@@ -14,8 +14,8 @@ from analysis.report import ReportContent, render_report
 from analysis.report.content import Decision, Latency, Migration, Recovery
 from analysis.report.event_marks import with_lane
 from analysis.report.lines import latency
-from analysis.report.moves import looks, pauses
-from analysis.report.parts import Looks, Moved, PlacedGroup, PlacedHost
+from analysis.report.moves import load_checks, pauses
+from analysis.report.parts import LoadChecks, Moved, PlacedGroup, PlacedHost
 from analysis.report.placement import before_after
 
 pytestmark = pytest.mark.usefixtures("small_script")
@@ -103,15 +103,15 @@ def test_of_many_pauses_the_shortest_and_the_longest_are_drawn() -> None:
 
 def test_useable_checkpoints_are_counted_in_words() -> None:
     zeros = np.zeros(2, int)
-    given = Looks(np.array([4.0, 8.0]), np.array([3, 1]), np.array([1, 0]), np.array([1, 0]), zeros, zeros)
-    figure = looks(given)
+    given = LoadChecks(np.array([4.0, 8.0]), np.array([3, 1]), np.array([1, 0]), np.array([1, 0]), zeros, zeros)
+    figure = load_checks(given)
     assert figure is not None
     assert figure.caption.startswith(
-        "4 times a key group was on an overloaded host when the manager looked; in 25\u00a0%"
+        "4 times a key group was on an overloaded host when the manager checked; in 25\u00a0%"
     )
     assert figure.rows[0] == ("4", "3", "1", "1", "0", "0")
     assert [one["name"] for one in figure.data][2:] == ["assisted moves"]
-    assert looks(replace(given, at_risk=zeros)) is None
+    assert load_checks(replace(given, at_risk=zeros)) is None
 
 
 def test_key_groups_that_moved_say_where_they_went_and_where_they_came_from() -> None:

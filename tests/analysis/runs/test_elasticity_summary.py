@@ -21,15 +21,15 @@ LOOKS: list[tuple[object, ...]] = [
 USED: list[tuple[object, ...]] = [(0, 0, 10 * S), (1, 2 * S, 6 * S)]
 
 
-def test_shares_are_over_all_looks_and_moves() -> None:
+def test_shares_are_over_all_checks_and_moves() -> None:
     found = elasticity([small_records(adaptations=LOOKS)])
     assert found is not None
-    assert (found["looks"], found["overloaded"], found["drained"], found["unplaced"]) == (2, 3, 2, 1)
+    assert (found["checks"], found["overloaded"], found["drained"], found["unplaced"]) == (2, 3, 2, 1)
     assert found["useable_share"] == pytest.approx(4 / 10)
     assert found["assisted_share"] == pytest.approx(2 / 4)
     both = elasticity([small_records(k, adaptations=LOOKS) for k in range(2)])
     assert both is not None
-    assert (both["looks"], both["useable_share"]) == (4, found["useable_share"])
+    assert (both["checks"], both["useable_share"]) == (4, found["useable_share"])
 
 
 def test_without_an_overloaded_host_there_is_no_share() -> None:

@@ -85,7 +85,7 @@ def test_a_replica_protects_until_the_first_of_the_two_hosts_dies() -> None:
     own = [(1, 9 * S, -1, -1, 0, -1, "crash")]
     for failures, outages, share in (
         ([], [], 1.0),
-        (own, [], 0.9),  # nobody noticed it before the end
+        (own, [], 0.9),  # nobody detected it before the end
         (own, [(1, 0, 6 * S, -1)], 0.6),
         (own, [(1, 1, 6 * S, -1), (2, 0, 5 * S, -1)], 0.9),  # others
     ):

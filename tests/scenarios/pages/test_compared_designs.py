@@ -89,12 +89,12 @@ def test_moves_of_a_run_are_counted_by_kind_as_the_manager_asked_for_them(moved:
     assert all((one.protocol == "cpal") == (one.kind == "assisted") for one in shown.migrations)
 
 
-def test_the_page_of_a_run_has_looks_placement_cost_and_reasons(moved: RunResult) -> None:
+def test_the_page_of_a_run_has_load_checks_placement_cost_and_reasons(moved: RunResult) -> None:
     shown = run_content(moved, RunInputs())
-    assert shown.looks is not None
+    assert shown.load_checks is not None
     assert shown.moved is not None
     assert shown.cost is not None
-    assert int(shown.looks.at_risk.sum()) > 0
+    assert int(shown.load_checks.at_risk.sum()) > 0
     assert sum(len(host.before) for host in shown.moved.hosts) == 8
     assert sum(len(host.after) for host in shown.moved.hosts) == 8
     went = {(g.operator, g.key_group, h.name, g.other) for h in shown.moved.hosts for g in h.before if g.other}

@@ -36,7 +36,7 @@ def problem() -> SizingProblem:
 
 
 def failures_of(hosts: int, interval_s: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """When failures struck what was in use, and when they were worked off [s], by replication."""
+    """When failures struck what was in use, and when the job had caught up [s], by replication."""
     found = run(
         scenario_from(
             {
@@ -67,7 +67,7 @@ def failures_of(hosts: int, interval_s: float) -> list[tuple[np.ndarray, np.ndar
     spans = []
     for one in found.records:
         rows = one.tables["failures"]
-        hit = np.asarray(rows["lost_units"]) > 0
+        hit = np.asarray(rows["lost_partitions"]) > 0
         begins, ends = (np.asarray(rows[name])[hit] / 1e9 for name in ("failed_ns", "caught_up_ns"))
         spans.append((begins, np.where(ends < 0, LENGTH_S, ends)))
     return spans
@@ -96,6 +96,6 @@ def test_a_sized_system_keeps_its_promise_and_recovers_as_fast_as_was_computed()
     assert above <= asked.allowed
     lengths = np.concatenate([ends - begins for begins, ends in spans])
     error = 3 * lengths.std(ddof=1) / math.sqrt(lengths.size)
-    # A failure is noticed up to a heartbeat before the time-out, which is what the model counts.
+    # A failure is detected up to a heartbeat before the time-out, which is what the model counts.
     assert lengths.mean() == pytest.approx(found.figures.mean_recovery_s, abs=error + 0.1)
     assert lengths.max() <= found.figures.worst_recovery_s + 0.1

@@ -31,7 +31,7 @@ KEYS = 2000
 
 
 def simulated(hosts: int, load: float, exponent: float, groups: int, steps: int, times: int, seed: int) -> np.ndarray:
-    """The share of the time in which some failure was not worked off, by replication."""
+    """The share of the time in which the job had not caught up after some failure, by replication."""
     operators: dict[str, Any] = {"orders": {"kind": "source"}}
     before = "orders"
     for step in range(steps):
@@ -77,7 +77,7 @@ def _end(rows: Any, hosts: int) -> float:
 
 def _absent(rows: Any, hosts: int) -> float:
     last = max(_end(rows, hosts), START_S + 1.0)
-    hit = np.asarray(rows["lost_units"]) > 0
+    hit = np.asarray(rows["lost_partitions"]) > 0
     begins, ends = (np.asarray(rows[name])[hit] / 1e9 for name in ("failed_ns", "caught_up_ns"))
     total, until = 0.0, START_S
     for begin, end in sorted(zip(begins.tolist(), np.where(ends < 0, last, ends).tolist(), strict=True)):

@@ -21,7 +21,7 @@ from models.records.tables import RunRecords
 from models.scenario.scenario import Scenario
 from sim.clock import Clock, Process
 from sim.control.cluster import Cluster, RunPlan
-from sim.control.recovery import Loss
+from sim.control.recovery import LostPartition
 from sim.control.replicas import Replica, Replicas
 from sim.data_plane import DataPlane, Listener
 from sim.kernel.event_loop.plane import CompiledPlane
@@ -70,43 +70,45 @@ def test_statistics_are_kept_of_instances_that_a_replica_has_replaced() -> None:
     assert (statistics["tuples"] >= 0).all()
 
 
-LOOK_NS = 10**6
+CHECK_NS = 10**6
 
 
 def watched(made: Scenario, crashes: list[Crash]) -> tuple[RunRecords, int]:
-    """The records, and at how many of the looks, one each ms, the owner of some key group or task was not live."""
-    looks = [0]
+    """The records, and at how many of the checks, one each ms, the owner of some key group or task was not live."""
+    checks = [0]
 
     def plane(plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> DataPlane:
-        def look() -> Process:
+        def check() -> Process:
             while True:
-                yield clock.sleep(clock.now_ns() + LOOK_NS)
-                looks[0] += not all(cluster.unit_live[cluster.owner_of(k)] for k in range(plan.first_unit[-1]))
+                yield clock.sleep(clock.now_ns() + CHECK_NS)
+                checks[0] += not all(
+                    cluster.partition_live[cluster.owner_of(k)] for k in range(plan.first_partition[-1])
+                )
 
-        clock.process(look())
+        clock.process(check())
         return CompiledPlane(plan, cluster, clock, listener)
 
-    return run(made, plane, crashes).records, looks[0]
+    return run(made, plane, crashes).records, checks[0]
 
 
 def check_broken(seeds: range, count: int) -> None:
     """What is said to be broken is what was, whoever was thought to live: several crashes soon after one another."""
-    unfinished = dead_heirs = 0
+    unfinished = dead_successors = 0
     for seed in seeds:
         made = replicated_job(seed, Random(seed).choice(["", "remote"]))
         for crashes in drawn_crashes(seed, count, 4):
-            records, looks = watched(made, crashes)
+            records, checks = watched(made, crashes)
             found = broken([records])
             assert found is not None
-            assert found["total_s"] == pytest.approx(looks * LOOK_NS / 1e9, abs=1.1e-3 * int(found["times"]))
+            assert found["total_s"] == pytest.approx(checks * CHECK_NS / 1e9, abs=1.1e-3 * int(found["times"]))
             table = records.tables["replicas"]
             paused = table["failed_ns"][table["end"] == "took over"]
             assert (paused >= 0).all()  # also where the replica was not finished
             unfinished += int(((table["end"] == "took over") & (table["from_ns"] < 0)).sum())
             heard = [text for text in records.tables["decisions"]["what"].tolist() if "is taken over by" in text]
-            dead_heirs += len(heard) > paused.size
+            dead_successors += len(heard) > paused.size
     assert unfinished > 0
-    assert dead_heirs > 0
+    assert dead_successors > 0
 
 
 def test_what_is_broken_is_what_nobody_answers_for() -> None:
@@ -132,13 +134,13 @@ def test_nothing_is_lost_in_many_crashes() -> None:
 # -- broken on purpose
 
 
-def sends_nothing_again(replicas: Replicas, replica: Replica, loss: Loss) -> None:
+def sends_nothing_again(replicas: Replicas, replica: Replica, loss: LostPartition) -> None:
     """In place of `Replicas._take_over`: what the replica has kept is not sent."""
     runtime = replicas.control.migrations.runtime
     replicas._end(replica, "took over", loss.failed_ns)
-    runtime.own(replica.unit)
-    replicas._give_up(replica.group, loss.unit)
-    replicas.control.plane.mute(replica.unit, False)
+    runtime.own(replica.partition)
+    replicas._give_up(replica.group, loss.partition)
+    replicas.control.plane.mute(replica.partition, False)
 
 
 def new_tasks_send_to_owners_alone(replicas: Replicas, task: int) -> None:

@@ -24,7 +24,7 @@ import sim.control.checkpoint_hosts
 import sim.control.recovery
 from sim.control.assembly import Control
 from sim.control.recovery import Recovery
-from sim.migration.runtime import Runtime
+from sim.migration.runtime import ProtocolRuntime
 
 Patch = pytest.MonkeyPatch
 
@@ -78,17 +78,19 @@ def serves_what_was_not_sent(patch: Patch) -> None:
 
 
 def forgets_routes(patch: Patch) -> None:
-    """`Runtime.route` does not remember whom it has told."""
+    """`ProtocolRuntime.route` does not remember whom it has told."""
     patch.setattr(
-        Runtime, "route", lambda runtime, task, group, instances: runtime.control.plane.route(task, group, instances)
+        ProtocolRuntime,
+        "route",
+        lambda runtime, task, group, instances: runtime.control.plane.route(task, group, instances),
     )
 
 
 def sends_what_was_sent(patch: Patch) -> None:
     """A new instance sends what its checkpoint keeps for key groups that have moved since."""
-    opens = Runtime.open
+    opens = ProtocolRuntime.open
 
-    def sending(runtime: Runtime, instance: int) -> None:
+    def sending(runtime: ProtocolRuntime, instance: int) -> None:
         plane = runtime.control.plane
         with pytest.MonkeyPatch.context() as meanwhile:
             copy_kept = plane.copy_kept
@@ -100,12 +102,12 @@ def sends_what_was_sent(patch: Patch) -> None:
             meanwhile.setattr(plane, "copy_kept", copies)
             opens(runtime, instance)
 
-    patch.setattr(Runtime, "open", sending)
+    patch.setattr(ProtocolRuntime, "open", sending)
 
 
 def keeps_nothing_for_replicas(patch: Patch) -> None:
     """What a checkpoint keeps for an owner is not kept for its younger replica."""
-    patch.setattr(Recovery, "_keep_for_replicas", lambda _recovery, _unit: None)
+    patch.setattr(Recovery, "_keep_for_replicas", lambda _recovery, _partition: None)
 
 
 def keeps_the_place(patch: Patch) -> None:
@@ -123,7 +125,7 @@ def keeps_the_place(patch: Patch) -> None:
 BROKEN: list[tuple[Callable[[Patch], None], Callable[[], None]]] = [
     (
         in_the_laboratory("a move asks only those upstream that really live"),
-        rules.test_a_move_asks_tasks_upstream_whose_failure_nobody_has_noticed,
+        rules.test_a_move_asks_tasks_upstream_whose_failure_nobody_has_detected,
     ),
     (
         in_the_laboratory("a move does not wait until those upstream are restored"),
@@ -151,11 +153,11 @@ BROKEN: list[tuple[Callable[[Patch], None], Callable[[], None]]] = [
     ),
     (
         in_the_laboratory("control knows at once which tasks and holders are dead"),
-        rules.test_a_group_is_sent_to_its_holder_until_the_death_of_that_is_noticed,
+        rules.test_a_group_is_sent_to_its_holder_until_the_death_of_that_is_detected,
     ),
     (
         in_the_laboratory("control knows at once which tasks and holders are dead"),
-        rules.test_a_move_is_called_off_when_the_death_of_its_target_is_noticed_and_not_before,
+        rules.test_a_move_is_called_off_when_the_death_of_its_target_is_detected_and_not_before,
     ),
     (last_host_for_a_group, rules.test_of_hosts_with_equally_few_groups_the_first_takes_a_group),
     (last_host_for_a_checkpoint, rules.test_of_hosts_with_equally_few_checkpoints_the_first_takes_a_checkpoint),

@@ -1,4 +1,4 @@
-"""When an outage is worked off: checked against queue lengths that are counted from the visits."""
+"""When the tasks have caught up after an outage: checked against queue lengths that are counted from the visits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def caught_up(records: RunRecords, operator: str) -> int:
     return int(at)
 
 
-def test_a_unit_downstream_has_not_caught_up_before_the_backlog_from_upstream_is_done() -> None:
+def test_a_partition_downstream_has_not_caught_up_before_the_backlog_from_upstream_is_done() -> None:
     records = chain({"fast": "a", "slow": "a"}, duration="70 s")
     fast, slow = caught_up(records, "fast"), caught_up(records, "slow")
     (whole,) = records.tables["failures"]["caught_up_ns"]
@@ -150,7 +150,7 @@ def test_a_checkpoint_that_takes_longer_than_the_interval_does_not_starve_the_ta
         assert np.all(taken[1:] >= stored[:-1])
 
 
-def test_a_source_and_a_task_that_resume_at_once_are_not_settled_before_the_lag_has_arrived() -> None:
+def test_a_source_and_a_task_that_resume_at_once_have_not_caught_up_before_the_lag_has_arrived() -> None:
     for tolerance in ({"method": "none"}, {"method": "checkpoint", "guarantee": "at-most-once"}):
         records = chain(
             {"src": "a", "fast": "b", "slow": "a"},
@@ -177,7 +177,7 @@ def test_an_outage_that_a_second_one_interrupts_ends_with_it() -> None:
     assert early.tables["failures"]["caught_up_ns"].tolist() == [NEVER, NEVER]
 
 
-def test_a_unit_that_is_lost_again_has_caught_up_when_its_last_recovery_has() -> None:
+def test_a_partition_that_is_lost_again_has_caught_up_when_its_last_recovery_has() -> None:
     crashes = {
         "first": {"at": "9.5 s", "kind": "host-failure", "host": "a-0"},
         "second": {"at": "19.6 s", "kind": "host-failure", "host": "b-0"},
@@ -191,7 +191,7 @@ def test_a_unit_that_is_lost_again_has_caught_up_when_its_last_recovery_has() ->
     assert NEVER not in records.tables["failures"]["caught_up_ns"]
 
 
-# -- what has moved, or been taken over, before its task has settled
+# -- what has moved, or been taken over, before its task has caught up
 
 ONE = {"at": "9.5 s", "kind": "host-failure", "host": "a-0"}
 TWO = {"at": "20 s", "kind": "host-failure", "host": "b-0"}
@@ -217,7 +217,7 @@ def test_a_recovery_ends_where_its_key_group_has_moved_to(protocol: str) -> None
 def test_an_outage_does_not_wait_for_a_dead_task_that_had_no_key_group_left() -> None:
     events = {"move": move("5 s", "c-0", "cpa"), "crash": ONE, "second": TWO}
     records = chain({"fast": "a", "slow": "b"}, "70 s", "aggregate", events=events, hosts=WITH_ROOM)
-    assert records.tables["failures"]["lost_units"].tolist() == [1, 0]
+    assert records.tables["failures"]["lost_partitions"].tolist() == [1, 0]
     first, second = records.tables["failures"]["caught_up_ns"].tolist()
     assert is_worked_off(first)
     assert in_system(records, "slow", first) == 0

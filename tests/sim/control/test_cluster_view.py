@@ -1,4 +1,4 @@
-"""What control believes between a crash and the instant at which it is noticed, and what it does then.
+"""What control knows between a crash and the instant at which it is detected, and what it does then.
 
 Oracles: instants and hosts worked out by hand; the ledger; the plain plane; handlers that must not be called.
 """
@@ -21,7 +21,7 @@ from sim.kernel.event_loop.plane import CompiledPlane
 from sim.migration.context import Context, Message, Protocol
 from sim.migration.protocols.cpa import CPA
 
-NOTICED = 3000  # of a crash at 2.05 s [ms]: a time-out after the heartbeat of 2 s
+DETECTED = 3000  # of a crash at 2.05 s [ms]: a time-out after the heartbeat of 2 s
 
 
 def job(events: dict[str, Any], **tolerance: Any) -> dict[str, Any]:
@@ -75,22 +75,22 @@ def column(records: RunRecords, table: str, *names: str) -> list[tuple[Any, ...]
     return list(zip(*whole, strict=True))
 
 
-def test_checkpoints_go_to_a_dead_holder_until_that_is_noticed() -> None:
+def test_checkpoints_go_to_a_dead_holder_until_that_is_detected() -> None:
     records = rows(job({"dies": dies(3, 2050)}))
     taken = column(records, "checkpoints", "taken_ns", "holder", "stored_ns")
-    between = [row for row in taken if 2050 < row[0] < NOTICED]
+    between = [row for row in taken if 2050 < row[0] < DETECTED]
     assert len(between) == 2 * 3  # at 2.1, 2.4 and 2.7 s
     assert {(holder, stored) for _, holder, stored in between} == {(3, NEVER)}
-    assert {holder for at, holder, _ in taken if at >= NOTICED} <= {0, 1, 2}
-    assert all(stored != NEVER for at, _, stored in taken if NOTICED <= at < 7900)
+    assert {holder for at, holder, _ in taken if at >= DETECTED} <= {0, 1, 2}
+    assert all(stored != NEVER for at, _, stored in taken if DETECTED <= at < 7900)
 
 
-def test_units_are_sent_to_a_dead_host_and_recovered_when_that_is_noticed() -> None:
-    # With the remote store the host with the fewest units is chosen, which is the spare one.
+def test_partitions_are_sent_to_a_dead_host_and_recovered_when_that_is_detected() -> None:
+    # With the remote store the host with the fewest partitions is chosen, which is the spare one.
     raw = job({"first": dies(1, 2050), "second": dies(3, 2900)}, store="remote")
     records = rows(raw | {"detector": {"heartbeat": "100 ms", "timeout": "1 s"}})
     found = column(records, "recoveries", "host", "target", "detected_ns", "restored_ns")
-    assert found[0][:3] == (1, 3, NOTICED)
+    assert found[0][:3] == (1, 3, DETECTED)
     assert found[1][:3] == (3, 2, 3800) or found[1][:3] == (3, 0, 3800)
     assert found[0][3] == found[1][3] > 3800  # its last recovery says how it ended
     assert not records.tables["ledger"]["lost"].any()
@@ -98,11 +98,11 @@ def test_units_are_sent_to_a_dead_host_and_recovered_when_that_is_noticed() -> N
     assert on_both(raw) == []
 
 
-def test_a_move_to_a_host_that_is_dead_waits_and_is_refused_when_that_is_noticed() -> None:
+def test_a_move_to_a_host_that_is_dead_waits_and_is_refused_when_that_is_detected() -> None:
     raw = job({"dies": dies(3, 2050), "move": moves(2500)})
     records = rows(raw)
     said = [(at, what) for at, what, _ in column(records, "decisions", "at_ns", "what", "why") if "move" in what]
-    assert said == [(NOTICED, "sum[0] does not move to h-3")]
+    assert said == [(DETECTED, "sum[0] does not move to h-3")]
     assert not records.tables["migrations"]["key_group"].size
 
 
@@ -118,7 +118,7 @@ def test_a_move_from_a_host_that_is_dead_begins_and_is_called_off() -> None:
     ((requested, completed),) = column(records, "migrations", "requested_ns", "completed_ns")
     assert (requested, completed) == (2500, NEVER)
     said = [at for at, what, _ in column(records, "decisions", "at_ns", "what", "why") if "does not move" in what]
-    assert said == [NOTICED]
+    assert said == [DETECTED]
     assert not records.tables["ledger"]["lost"].any()
 
 
@@ -142,24 +142,24 @@ class Trap(Protocol):
 @pytest.mark.parametrize("protocol", ["cpa", "cpal", "direct"])
 def test_a_run_that_was_called_off_hears_nothing(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     late: list[Message] = []
-    from sim.migration.runtime import Runtime  # noqa: PLC0415 - patched here alone
+    from sim.migration.runtime import ProtocolRuntime  # noqa: PLC0415 - patched here alone
 
-    deliver = Runtime.deliver
+    deliver = ProtocolRuntime.deliver
 
-    def watched(self: Runtime, message: Message) -> None:
+    def watched(self: ProtocolRuntime, message: Message) -> None:
         called = self.runs[message.run]
         if called.over:
             late.append(message)
             called.protocol, called.local = Trap, {}
         deliver(self, message)
 
-    monkeypatch.setattr(Runtime, "deliver", watched)
+    monkeypatch.setattr(ProtocolRuntime, "deliver", watched)
     for seed in range(6):
         made = moving_job(seed, protocol)
         calm = run(made, CompiledPlane)
         late.clear()
         for crash in crashes(seed, calm.moments, 3):
-            fenced = Crash(crash.host, crash.at_ns, 400 * MS, fenced=True)  # noticed at once: much is under way
+            fenced = Crash(crash.host, crash.at_ns, 400 * MS, fenced=True)  # detected at once: much is under way
             assert run(made, CompiledPlane, fenced).faults == []
         if any(message.to != CONTROL for message in late):
             return

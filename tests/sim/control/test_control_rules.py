@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from small_jobs import rows_of, scenario, simulate
-from test_cluster_view import MS, NOTICED, column, dies
+from test_cluster_view import DETECTED, MS, column, dies
 from test_cluster_view import job as two_groups
 
 from models.records.tables import NEVER, RunRecords
@@ -17,7 +17,7 @@ from models.scenario.inputs import RunInputs
 
 HOLDERS = {("sum", 0): "h-3", ("sum", 1): "h-3"}
 HOLDERS_OF_BOTH = {("one", 0): "h-3", ("two", 0): "h-4"}
-NOTICED_SOON = {"detector": {"heartbeat": "100 ms", "timeout": "1 s"}}
+DETECTED_SOON = {"detector": {"heartbeat": "100 ms", "timeout": "1 s"}}
 
 
 def job(events: dict[str, Any], hosts: int = 4, **tolerance: Any) -> dict[str, Any]:
@@ -72,11 +72,11 @@ def holders_of_the_first(records: RunRecords) -> list[tuple[float, int]]:
 # -- moves
 
 
-def test_a_move_asks_tasks_upstream_whose_failure_nobody_has_noticed() -> None:
+def test_a_move_asks_tasks_upstream_whose_failure_nobody_has_detected() -> None:
     # The second source is dead from 2.05 s on. It cannot answer, so that the move is open when control learns of it.
     records = rows(with_two_sources({"dies": dies(4, 2050), "move": moves(2500, 3)}))
     assert column(records, "migrations", "requested_ns", "completed_ns") == [(2500, NEVER)]
-    assert refused(records) == [(NOTICED, "sum[0] does not move to h-3")]
+    assert refused(records) == [(DETECTED, "sum[0] does not move to h-3")]
 
 
 def test_a_move_waits_until_the_groups_upstream_are_restored() -> None:
@@ -107,12 +107,12 @@ def test_the_checkpoint_that_the_target_reads_stays_the_newest() -> None:
 
 @pytest.mark.parametrize("protocol", ["direct", "lazy_move"])
 def test_checkpoints_go_where_they_went_before_a_move_that_is_called_off(protocol: str) -> None:
-    # It is open from 2.5 s until the death of the second source is noticed; meanwhile they go to its target.
+    # It is open from 2.5 s until the death of the second source is detected; meanwhile they go to its target.
     records = rows(with_two_sources({"dies": dies(4, 2050), "move": moves(2500, 5, protocol)}))
     assert column(records, "migrations", "completed_ns") == [(NEVER,)]
     taken = holders_of_the_first(records)
-    assert {holder for at, holder in taken if 2500 <= at < NOTICED} == {5}
-    assert {holder for at, holder in taken if at > NOTICED} == {3}
+    assert {holder for at, holder in taken if 2500 <= at < DETECTED} == {5}
+    assert {holder for at, holder in taken if at > DETECTED} == {3}
 
 
 def test_checkpoints_go_to_the_planned_holder_after_the_second_move_of_a_group_as_well() -> None:
@@ -133,23 +133,23 @@ def test_a_new_instance_does_not_send_what_the_old_one_has_sent_to_a_group_that_
     assert column(records, "dropped", "operator") == []
 
 
-# -- what control believes
+# -- what control knows
 
 
-def test_a_group_is_sent_to_its_holder_until_the_death_of_that_is_noticed() -> None:
+def test_a_group_is_sent_to_its_holder_until_the_death_of_that_is_detected() -> None:
     # h-4 is empty: it would be chosen if control knew that the holder, which has the sink as well, is dead.
-    raw = job({"first": dies(1, 2050), "second": dies(3, 2900)}, hosts=5) | NOTICED_SOON
+    raw = job({"first": dies(1, 2050), "second": dies(3, 2900)}, hosts=5) | DETECTED_SOON
     raw["placement"]["tasks"]["out-0"] = "h-3"
     found = column(rows(raw), "recoveries", "host", "target", "detected_ns", "operator")
     assert next((host, target, at) for host, target, at, operator in found if operator == 1) == (1, 3, 3000)
     assert (3, 3800) in {(host, at) for host, _, at, _ in found}
 
 
-def test_a_move_is_called_off_when_the_death_of_its_target_is_noticed_and_not_before() -> None:
+def test_a_move_is_called_off_when_the_death_of_its_target_is_detected_and_not_before() -> None:
     # The target dies at 2.6 s, while it reads; at 3 s control hears of the empty host that died at 2.05 s.
     raw = job({"move": moves(2200, 4, "direct"), "other": dies(5, 2050), "target": dies(4, 2600)}, hosts=6)
     raw["operators"]["sum"]["deserialise"] = "10 kB/s"
-    assert refused(rows(raw | NOTICED_SOON)) == [(3500, "sum[0] does not move to h-4")]
+    assert refused(rows(raw | DETECTED_SOON)) == [(3500, "sum[0] does not move to h-4")]
 
 
 # -- recovery
@@ -167,7 +167,7 @@ def test_of_hosts_with_equally_few_checkpoints_the_first_takes_a_checkpoint() ->
     assert said == ["checkpoints of sum[0] go to h-0", "checkpoints of sum[1] go to h-1"]
 
 
-def unsent_checkpoint(heartbeat_ms: int, timeout_ms: int, noticed: int) -> None:
+def unsent_checkpoint(heartbeat_ms: int, timeout_ms: int, expected: int) -> None:
     """The host of the only group dies at 2.28 s, with a checkpoint of 2 s that has not left its link of 100 kB/s.
 
     It would leave at 2.3 s and be written at 60 kB/s until 2.8 s. What is fetched is the one of 1 s, at once.
@@ -186,8 +186,8 @@ def unsent_checkpoint(heartbeat_ms: int, timeout_ms: int, noticed: int) -> None:
     assert 2280 < 2000 + unsent / 100 < 2350
     assert never == NEVER
     ((detected, restored),) = column(records, "recoveries", "detected_ns", "restored_ns")
-    assert detected == noticed
-    assert restored == pytest.approx(noticed + size / 60 + 1, abs=1e-3)
+    assert detected == expected
+    assert restored == pytest.approx(expected + size / 60 + 1, abs=1e-3)
 
 
 def test_the_remote_store_does_not_write_what_never_left_its_host() -> None:
@@ -195,7 +195,7 @@ def test_the_remote_store_does_not_write_what_never_left_its_host() -> None:
 
 
 def test_the_remote_store_does_not_serve_what_never_left_its_host() -> None:
-    unsent_checkpoint(1000, 1000, NOTICED)
+    unsent_checkpoint(1000, 1000, DETECTED)
 
 
 def test_a_loss_of_state_is_said_of_a_group_that_has_moved() -> None:

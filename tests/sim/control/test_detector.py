@@ -1,4 +1,4 @@
-"""Hosts that are taken for dead: the search for silences against one event for each heartbeat, and closed forms.
+"""Hosts that are suspected: the search for silences against one event for each heartbeat, and closed forms.
 
 Oracles: a plain statement of the detector, heartbeat after heartbeat; the law of runs of losses; the plain plane.
 """
@@ -95,7 +95,7 @@ def outages(detector: Detector, seed: int, until: int) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     silence = Silence(beats, 0, 0)
     while silence.known_ns < until:
-        strike = silence.look()
+        strike = silence.check()
         if strike is not None:
             found.append((strike, beats.first_after(strike)))
             silence = Silence(beats, *found[-1])
@@ -110,7 +110,7 @@ def test_silences_are_those_of_one_event_for_each_heartbeat(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", sample(3, 40))
-def test_a_crash_is_noticed_a_time_out_after_the_last_heartbeat_that_arrived(seed: int) -> None:
+def test_a_crash_is_detected_a_time_out_after_the_last_heartbeat_that_arrived(seed: int) -> None:
     draw = Random(seed)
     detector = random_detector(draw)
     first = next(iter(outages(detector, seed, 200 * S)), (200 * S, NEVER))[0]
@@ -121,21 +121,21 @@ def test_a_crash_is_noticed_a_time_out_after_the_last_heartbeat_that_arrived(see
         )
         silence = Silence(beats, 0, 0)
         while silence.known_ns < failed:
-            silence.look()
+            silence.check()
         expected = 0
         for arrives, _sent in plain.sent(failed):
             if arrives > expected + plain.timeout:
                 break
             expected = max(expected, arrives)
-        assert silence.noticed_ns(failed) == max(failed, expected + plain.timeout)
+        assert silence.detected_ns(failed) == max(failed, expected + plain.timeout)
 
 
-def test_without_loss_or_delay_nobody_is_suspected_and_crashes_are_noticed_as_ever() -> None:
+def test_without_loss_or_delay_nobody_is_suspected_and_crashes_are_detected_as_ever() -> None:
     beats = Heartbeats(made(heartbeat="100 ms", timeout="250 ms"), 1, 0, "h")
     silence = Silence(beats, 0, 0)
-    assert silence.look() is None
+    assert silence.check() is None
     for failed in (1, 99 * 10**6, 100 * 10**6, 100 * 10**6 + 1, 5 * S):
-        assert silence.noticed_ns(failed) == (failed - 1) // 10**8 * 10**8 + 250 * 10**6
+        assert silence.detected_ns(failed) == (failed - 1) // 10**8 * 10**8 + 250 * 10**6
 
 
 @pytest.mark.parametrize(("loss", "ratio"), [(0.5, 3), (0.2, 2.5), (0.1, 2)])
@@ -153,7 +153,7 @@ def test_suspicions_are_runs_of_losses(loss: float, ratio: float) -> None:
     assert abs(down.mean() - mean) < 3.3 * loss**0.5 / (1 - loss) / count**0.5
 
 
-def test_crashes_are_noticed_earlier_the_more_is_lost() -> None:
+def test_crashes_are_detected_earlier_the_more_is_lost() -> None:
     # The last heartbeat that arrived before an instant is as old as a uniform part of one and a geometric number.
     detector, draw, n = made(heartbeat="1 s", timeout="30 s", loss=0.25), Random(4), 4000
     beats, silence = Heartbeats(detector, 1, 0, "h"), None
@@ -161,8 +161,8 @@ def test_crashes_are_noticed_earlier_the_more_is_lost() -> None:
     for failed in sorted(draw.randrange(S, 200_000 * S) for _ in range(n)):
         while silence is None or silence.known_ns < failed:
             silence = silence or Silence(beats, 0, 0)
-            assert silence.look() is None  # 30 in a row: once in 10^18
-        found.append((silence.noticed_ns(failed) - failed) / S)
+            assert silence.check() is None  # 30 in a row: once in 10^18
+        found.append((silence.detected_ns(failed) - failed) / S)
     mean, variance = 30 - 0.5 - 0.25 / 0.75, 1 / 12 + 0.25 / 0.75**2
     assert abs(np.mean(found) - mean) < 3.3 * (variance / n) ** 0.5
 
@@ -201,12 +201,12 @@ def test_a_host_that_is_fenced_loses_what_it_has_and_comes_back_empty() -> None:
     table = {name: column.tolist() for name, column in records.tables["failures"].items()}
     assert set(table["cause"]) == {"suspicion"}
     assert table["detected_ns"] == table["failed_ns"]
-    assert max(table["lost_units"]) > 0
+    assert max(table["lost_partitions"]) > 0
     for number, host in enumerate(table["host"]):
         beats = Heartbeats(scenario(JOB).detector, scenario(JOB).seed, 0, f"h-{host}")
         back = beats.first_after(table["failed_ns"][number])
         assert table["repaired_ns"][number] == (back if back < 20 * S else NEVER)
-    assert len(records.tables["recoveries"]["host"]) >= sum(table["lost_units"])
+    assert len(records.tables["recoveries"]["host"]) >= sum(table["lost_partitions"])
 
 
 def test_a_fenced_host_that_dies_is_not_back_before_it_is_repaired() -> None:
@@ -222,7 +222,7 @@ def test_a_fenced_host_that_dies_is_not_back_before_it_is_repaired() -> None:
     assert rows["cause"][before + 1] == "crash"
     assert rows["failed_ns"][before + 1] == rows["detected_ns"][before + 1] == pytest.approx(at, abs=2)
     assert rows["repaired_ns"][before + 1] == rows["failed_ns"][before + 1] + 2 * S
-    assert rows["lost_units"][before + 1] == 0
+    assert rows["lost_partitions"][before + 1] == 0
 
 
 @pytest.mark.parametrize("method", ["checkpoint", "none"])

@@ -18,7 +18,7 @@ from sim.kernel.event_loop.plane import CompiledPlane
 
 MS = 1_000_000
 NS = 1_000_000_000
-GROUP = 3  # unit of the second key group of `count`, after the two sources
+GROUP = 3  # partition of the second key group of `count`, after the two sources
 DURATION = 4 * NS
 
 
@@ -61,14 +61,14 @@ class Moving(Control):
     def begin(self, host: int) -> int:
         """A new instance on that host with the stored state and the buffers of upstream; it is live, and muted."""
         cluster, plane = self.cluster, self.plane
-        task = cluster.task_on(cluster.unit_operator[GROUP], host)
+        task = cluster.task_on(cluster.partition_operator[GROUP], host)
         if task is None:
-            task = cluster.new_task(cluster.unit_operator[GROUP], host)
+            task = cluster.new_task(cluster.partition_operator[GROUP], host)
             plane.add_task(task)
         made = cluster.new_instance(GROUP, task)
         plane.add_instance(made, GROUP, task)
         plane.adopt(made, GROUP)
-        cluster.unit_live[made] = True
+        cluster.partition_live[made] = True
         plane.open(made)
         for sender in plane.senders(GROUP):
             plane.copy_kept(sender, GROUP, made)
@@ -78,14 +78,14 @@ class Moving(Control):
     def send_to(self, *targets: int) -> None:
         """Both sources send to these instances from now on."""
         for source in (0, 1):
-            self.plane.route(self.cluster.unit_task[source], GROUP, targets)
+            self.plane.route(self.cluster.partition_task[source], GROUP, targets)
 
 
 def moved(plane: PlaneFactory, by: str, made: Scenario | None = None) -> RunRecords:
     """A run in which the group moves at 1 s, by `redirect` or by `duplicate`."""
     control = Moving(RunPlan.of(made or job(), RunInputs(), 0), plane)
     if isinstance(control.plane, CompiledPlane):
-        control.plane.s.g["forgets"] = 0  # an instance that has tuples is over before its heir has a checkpoint
+        control.plane.s.g["forgets"] = 0  # an instance that has tuples is over before its successor has a checkpoint
     control.start()
     control.run(1 * NS)
     if by == "redirect":

@@ -1,6 +1,6 @@
 """Maintenance of the allocation of checkpoints in runs.
 
-Oracles: the rows of the run itself (what was looked at, which checkpoints were sent where), the correlations of numpy,
+Oracles: the rows of the run itself (what was compared, which checkpoints were sent where), the correlations of numpy,
 equality of the two data planes, and the ledger: nothing lost, nothing twice, whichever host dies.
 """
 
@@ -31,7 +31,7 @@ HOSTS = {"a": ("h-0", "h-1"), "b": ("h-2", "h-3")}  # of the two operators below
 
 
 def shifting(**maintenance: Any) -> Scenario:
-    """Load goes from a, on h-0 and h-1, to b, on h-2 and h-3, and back; four key groups each, looked at each second."""
+    """Load goes from a, on h-0 and h-1, to b, on h-2 and h-3, and back; four key groups each, checked each second."""
     steps = [("0 s", 150, 30), ("4 s", 30, 150), ("8 s", 150, 30), ("12 s", 30, 150), ("16 s", 150, 30)]
 
     def source(rates: list[tuple[str, int]]) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def test_checkpoints_go_to_where_load_falls_as_their_own_rises() -> None:
     found = simulate(made, worst(made))
     first, second = rows(found)
     assert (first["at_ns"], second["at_ns"]) == (10 * S, 15 * S)
-    assert (first["groups"], first["windows"], second["windows"]) == (8, 10, 15)  # the look at 10 s comes first
+    assert (first["groups"], first["windows"], second["windows"]) == (8, 10, 15)  # the check at 10 s comes first
     assert (first["moved"], first["stored"]) == (8, 8)
     assert first["current"] > 0 > first["fresh"]
     assert first["left"] <= 0
@@ -245,7 +245,7 @@ def test_what_has_lost_its_holder_or_owner_is_left_to_the_next_checkpoint() -> N
 def test_too_few_looks_are_said() -> None:
     found = simulate(made := shifting(first="1500 ms", every="30 s"), worst(made))
     (decision,) = [row for row in rows(found, "decisions") if "not compared" in row["what"]]
-    assert (decision["at_ns"], decision["why"]) == (1500 * MS, "1 looks at the load are too few")
+    assert (decision["at_ns"], decision["why"]) == (1500 * MS, "1 load checks are too few")
     assert rows(found) == []
 
 
@@ -359,7 +359,7 @@ def test_both_planes_give_equal_rows(seed: int) -> None:
         assert differences(plain.records, fast.records) == [], crash
 
 
-def test_checkpoints_only_go_to_hosts_that_are_believed_to_be_there() -> None:
+def test_checkpoints_only_go_to_hosts_that_are_not_suspected() -> None:
     class Checked(HistoryPlanner):
         def __call__(self, history: LoadHistory) -> FreshAllocation | None:
             found = super().__call__(history)

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference.checkpoint import CheckpointCoordinator
 from reference.ledger import accounts
+from reference.partition import Partition
 from reference.task import Task
-from reference.unit import Unit
 from reference.world import World
 from small_jobs import (
     NS,
@@ -55,7 +55,7 @@ def check_job(raw: dict[str, Any], guarantee: str, cuts: tuple[int, ...] = ()) -
     world = run.world
     conserved(run)
     trimmed_rows_are_covered(world)
-    every_unit_has_one_owner(run)
+    every_partition_has_one_owner(run)
     losses_are_legitimate(run)
     clean = drain(without_crashes(raw))
     if not (run.drained and clean.drained):
@@ -80,30 +80,32 @@ def conserved(run: Run) -> None:
 
 
 def trimmed_rows_are_covered(world: World) -> None:
-    """What a unit was promised to be able to forget is in a stored checkpoint, or the loss was reported."""
-    holders_died = {unit.name for unit in world.all_units() if unit.checkpoint is None}
-    for unit in world.all_units():
-        saved_at = unit.checkpoint.holder if unit.checkpoint else REMOTE
-        assert saved_at == REMOTE or world.cluster.host_alive[saved_at], f"the dead hold a checkpoint of {unit.name}"
-        if unit.operator.is_sink or unit.operator.is_source or unit.name in holders_died:
+    """What a partition was promised to be able to forget is in a stored checkpoint, or the loss was reported."""
+    holders_died = {partition.name for partition in world.all_partitions() if partition.checkpoint is None}
+    for partition in world.all_partitions():
+        saved_at = partition.checkpoint.holder if partition.checkpoint else REMOTE
+        assert saved_at == REMOTE or world.cluster.host_alive[saved_at], (
+            f"the dead hold a checkpoint of {partition.name}"
+        )
+        if partition.operator.is_sink or partition.operator.is_source or partition.name in holders_died:
             continue
-        assert unit.checkpoint is not None
-        saved = unit.checkpoint.applied[: unit.checkpoint.count]
-        assert set(unit.applied[: unit.trimmed]) <= set(saved), unit.name
+        assert partition.checkpoint is not None
+        saved = partition.checkpoint.applied[: partition.checkpoint.count]
+        assert set(partition.applied[: partition.trimmed]) <= set(saved), partition.name
 
 
-def every_unit_has_one_owner(run: Run) -> None:
-    """A live unit is at a task of its own operator on a live host; no two tasks of an operator share a host
+def every_partition_has_one_owner(run: Run) -> None:
+    """A live partition is at a task of its own operator on a live host; no two tasks of an operator share a host
     after recovery unless the placement began so."""
     cluster = run.control.cluster
-    for unit in run.world.all_units():
-        assert cluster.unit_task[unit.number] == unit.task.index
-        assert cluster.unit_live[unit.number] == unit.live
-        assert cluster.task_alive[unit.task.index] == unit.task.alive
-        assert unit.task.operator is unit.operator
-        assert not unit.live or (unit.task.alive and cluster.host_alive[unit.task.host.index])
-        for visit in unit.held:
-            assert not unit.live, f"{unit.name} is live and still holds {visit.row}"
+    for partition in run.world.all_partitions():
+        assert cluster.partition_task[partition.number] == partition.task.index
+        assert cluster.partition_live[partition.number] == partition.live
+        assert cluster.task_alive[partition.task.index] == partition.task.alive
+        assert partition.task.operator is partition.operator
+        assert not partition.live or (partition.task.alive and cluster.host_alive[partition.task.host.index])
+        for visit in partition.held:
+            assert not partition.live, f"{partition.name} is live and still holds {visit.row}"
 
 
 def losses_are_legitimate(run: Run) -> None:
@@ -125,12 +127,14 @@ def books_equal_the_run_without_crashes(world: World, clean: dict[tuple[int, int
     """The ledger's verdict on a drained run is the difference to the run without crashes."""
     final = applied(world)
     for index, account in accounts(world).items():
-        units = [unit for unit in clean if unit[0] == index]
-        assert account.expected == sum(len(clean[unit]) for unit in units)
-        assert account.lost == {(unit[1], tid) for unit in units for tid in clean[unit].keys() - final[unit].keys()}
-        assert account.duplicated == sum(final[unit].total() - len(final[unit]) for unit in units)
-        for unit in units:
-            assert final[unit].keys() <= clean[unit].keys(), "something that no source tuple explains"
+        partitions = [partition for partition in clean if partition[0] == index]
+        assert account.expected == sum(len(clean[partition]) for partition in partitions)
+        assert account.lost == {
+            (partition[1], tid) for partition in partitions for tid in clean[partition].keys() - final[partition].keys()
+        }
+        assert account.duplicated == sum(final[partition].total() - len(final[partition]) for partition in partitions)
+        for partition in partitions:
+            assert final[partition].keys() <= clean[partition].keys(), "something that no source tuple explains"
 
 
 def the_guarantee_holds(run: Run, guarantee: str) -> None:
@@ -144,21 +148,21 @@ def the_guarantee_holds(run: Run, guarantee: str) -> None:
 
 
 def unexplained(world: World, lost: dict[int, set[tuple[int, int]]], reported: set[str]) -> None:
-    """Every lost tuple belongs to a unit that reported a loss of state, or to an operator below such a unit."""
+    """Every lost tuple belongs to a partition that reported a loss of state, or to an operator below one."""
     below: set[int] = set()
     for plan in world.plan.operators:  # file order is topological here
         if any(name.startswith(f"{plan.name}[") for name in reported) or plan.index in below:
             below.update(edge.down.index for edge in plan.edges)
     for index, tuples in lost.items():
-        for unit, tuple_id in tuples:
-            name = f"{world.plan.operators[index].name}[{unit}]"
+        for partition, tuple_id in tuples:
+            name = f"{world.plan.operators[index].name}[{partition}]"
             assert name in reported or index in below, f"{name} lost {tuple_id} and nobody said so"
 
 
 def what_was_called_lost_never_came(run: Run) -> None:
-    """With no crash after the cut and every unit live, lost at the cut = lost at the end.
+    """With no crash after the cut and every partition live, lost at the cut = lost at the end.
 
-    While a unit is down the verdict is not final: a checkpoint that is on its way may still save something, a trim
+    While a partition is down the verdict is not final: a checkpoint that is on its way may still save something, a trim
     that is on its way may still take something, and without replay what is sent to a dead task is lost as well.
     """
     last = max((row[1] for row in run.rows["failures"]), default=-1)
@@ -169,20 +173,20 @@ def what_was_called_lost_never_came(run: Run) -> None:
 
 
 def rows_that_took_one_path_are_in_order(world: World) -> None:
-    """Tuples that went through the same units are applied in the order of their source; pools keep no order."""
+    """Tuples that went through the same partitions are applied in the order of their source; pools keep no order."""
     pools = {plan.index for plan in world.plan.operators if plan.description.threads > 1}
     known = paths(world)
-    for unit in world.all_units():
-        here = (unit.operator.index, unit.index)
-        if unit.operator.is_source or unit.operator.index in pools:
+    for partition in world.all_partitions():
+        here = (partition.operator.index, partition.index)
+        if partition.operator.is_source or partition.operator.index in pools:
             continue
         places: dict[Any, list[tuple[int, ...]]] = defaultdict(list)
-        for tuple_id in unit.applied:
+        for tuple_id in partition.applied:
             path, place = known[here][tuple_id]
             if not {operator for operator, _ in path} & pools:
                 places[path].append(place)
         for in_order in places.values():
-            assert all(first < second for first, second in pairwise(in_order)), unit.name
+            assert all(first < second for first, second in pairwise(in_order)), partition.name
 
 
 @settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
@@ -206,16 +210,16 @@ def test_the_campaign_meets_every_kind_of_trouble(seeds: Iterable[int]) -> None:
         rows, operators = run.rows, run.control.plan.operators
         failures = sorted((failed, detected) for _, failed, detected, *_ in rows["failures"])
         recovered = rows["recoveries"]
-        units = Counter((row[1], row[2]) for row in recovered)
+        partitions = Counter((row[1], row[2]) for row in recovered)
         kinds = {operators[row[1]].description.kind for row in recovered}
         met.update(
             {
                 "loss of state": bool(state_losses(run)),
-                "crash while another is not noticed": any(a[1] > b[0] for a, b in pairwise(failures)),
+                "crash while another is not detected": any(a[1] > b[0] for a, b in pairwise(failures)),
                 "several hosts at once": any(a[0] == b[0] for a, b in pairwise(failures)),
                 "crash of a dead host": any("ignored" in what for _, what, _ in rows["decisions"]),
                 "nobody alive": any("stays down" in what for _, what, _ in rows["decisions"]),
-                "a unit recovered twice": max(units.values(), default=0) > 1,
+                "a partition recovered twice": max(partitions.values(), default=0) > 1,
                 "a crash during a recovery": any(
                     a[1:3] == b[1:3] and a[4] < b[4] < a[8] for a in recovered for b in recovered
                 ),
@@ -271,9 +275,9 @@ def _wrapped(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, make: Any)
 
 def trim_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
     def make(ship: Any) -> Any:
-        def broken(self: Any, unit: Any, checkpoint: Any, *rest: Any) -> None:
-            self._trim_later(unit, checkpoint.count)
-            ship(self, unit, checkpoint, *rest)
+        def broken(self: Any, partition: Any, checkpoint: Any, *rest: Any) -> None:
+            self._trim_later(partition, checkpoint.count)
+            ship(self, partition, checkpoint, *rest)
 
         return broken
 
@@ -296,16 +300,16 @@ def no_duplicate_drop(patch: pytest.MonkeyPatch) -> None:
 
 
 def restore_from_empty(patch: pytest.MonkeyPatch) -> None:
-    _wrapped(patch, Unit, "install", lambda install: lambda self, checkpoint: install(self, None))
+    _wrapped(patch, Partition, "install", lambda install: lambda self, checkpoint: install(self, None))
 
 
 def kept_outputs_not_in_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
-    _wrapped(patch, Unit, "snapshot", lambda snapshot: lambda *a: replace(snapshot(*a), kept=()))
+    _wrapped(patch, Partition, "snapshot", lambda snapshot: lambda *a: replace(snapshot(*a), kept=()))
 
 
 def late_checkpoint_of_an_old_incarnation(patch: pytest.MonkeyPatch) -> None:
     def make(stored: Any) -> Any:
-        return lambda self, transfer: stored(self, replace(transfer, incarnation=transfer.unit.incarnation))
+        return lambda self, transfer: stored(self, replace(transfer, incarnation=transfer.partition.incarnation))
 
     _wrapped(patch, CheckpointCoordinator, "_stored", make)
 
@@ -313,10 +317,10 @@ def late_checkpoint_of_an_old_incarnation(patch: pytest.MonkeyPatch) -> None:
 def checkpoints_survive_their_holder(patch: pytest.MonkeyPatch) -> None:
     def make(crash: Any) -> Any:
         def broken(self: World, host: int) -> None:
-            before = {unit: unit.checkpoint for unit in self.all_units()}
+            before = {partition: partition.checkpoint for partition in self.all_partitions()}
             crash(self, host)
-            for unit, checkpoint in before.items():
-                unit.checkpoint = checkpoint
+            for partition, checkpoint in before.items():
+                partition.checkpoint = checkpoint
 
         return broken
 
@@ -328,7 +332,7 @@ def holder_life_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def trims_one_too_many(patch: pytest.MonkeyPatch) -> None:
-    _wrapped(patch, Unit, "trim", lambda trim: lambda self, receiver, count: trim(self, receiver, count + 1))
+    _wrapped(patch, Partition, "trim", lambda trim: lambda self, receiver, count: trim(self, receiver, count + 1))
 
 
 def replays_backwards(patch: pytest.MonkeyPatch) -> None:
@@ -337,13 +341,13 @@ def replays_backwards(patch: pytest.MonkeyPatch) -> None:
 
 def source_forgets_what_is_not_acknowledged(patch: pytest.MonkeyPatch) -> None:
     def make(forget: Any) -> Any:
-        def broken(self: Unit) -> Any:
+        def broken(self: Partition) -> Any:
             self.kept.clear()
             return forget(self)
 
         return broken
 
-    _wrapped(patch, Unit, "forget_volatile", make)
+    _wrapped(patch, Partition, "forget_volatile", make)
 
 
 def broadcast_copies_share_an_id(patch: pytest.MonkeyPatch) -> None:
@@ -353,8 +357,8 @@ def broadcast_copies_share_an_id(patch: pytest.MonkeyPatch) -> None:
 def held_tuples_forgotten(patch: pytest.MonkeyPatch) -> None:
     def make(release: Any) -> Any:
         def broken(self: World, number: int) -> None:
-            unit = next(unit for unit in self.all_units() if unit.number == number)
-            unit.held = unit.held[1:]
+            partition = next(partition for partition in self.all_partitions() if partition.number == number)
+            partition.held = partition.held[1:]
             release(self, number)
 
         return broken
@@ -362,20 +366,20 @@ def held_tuples_forgotten(patch: pytest.MonkeyPatch) -> None:
     _wrapped(patch, World, "release", make)
 
 
-def restored_unit_does_not_resend(patch: pytest.MonkeyPatch) -> None:
+def restored_partition_does_not_resend(patch: pytest.MonkeyPatch) -> None:
     def make(install: Any) -> Any:
-        def broken(self: Unit, checkpoint: Any) -> Any:
+        def broken(self: Partition, checkpoint: Any) -> Any:
             missing = install(self, checkpoint)
             self.kept = {}
             return missing
 
         return broken
 
-    _wrapped(patch, Unit, "install", make)
+    _wrapped(patch, Partition, "install", make)
 
 
 def loss_of_state_not_reported(patch: pytest.MonkeyPatch) -> None:
-    _wrapped(patch, Unit, "install", lambda install: lambda *a: 0 * install(*a))
+    _wrapped(patch, Partition, "install", lambda install: lambda *a: 0 * install(*a))
 
 
 FIRST = {
@@ -388,7 +392,7 @@ FIRST = {
     source_forgets_what_is_not_acknowledged: 2,
     broadcast_copies_share_an_id: 2,
     held_tuples_forgotten: 3,
-    restored_unit_does_not_resend: 6,
+    restored_partition_does_not_resend: 6,
     loss_of_state_not_reported: 3,
 }
 """The first seed by which each is caught that the first job does not catch."""
@@ -406,7 +410,7 @@ MUTANTS = (
     source_forgets_what_is_not_acknowledged,
     broadcast_copies_share_an_id,
     held_tuples_forgotten,
-    restored_unit_does_not_resend,
+    restored_partition_does_not_resend,
     loss_of_state_not_reported,
 )
 

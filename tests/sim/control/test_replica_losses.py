@@ -1,6 +1,6 @@
-"""Where a run with replicas reports lost state no instance was live, and the unit had no checkpoint of its own.
+"""Where a run with replicas reports lost state no instance was live, and the partition had no checkpoint of its own.
 
-Oracle: the records of the units at the instant of each report, which the kernel keeps and control does not see.
+Oracle: the records of the partitions at the instant of each report, which the kernel keeps and control does not see.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sim.kernel.event_loop.plane import CompiledPlane
 
 
 class Report(NamedTuple):
-    """What was there when a unit of a group with several instances was installed without all of its state."""
+    """What was there when a partition of a group with several instances was installed without all of its state."""
 
     own_checkpoint: bool
     live: list[int]
@@ -24,11 +24,11 @@ def reports(seeds: range, monkeypatch: pytest.MonkeyPatch) -> list[Report]:
     """Of all crashes of random jobs, where something is missing of groups that had a replica."""
     install, found = CompiledPlane.install, list[Report]()
 
-    def noted(plane: CompiledPlane, unit: int) -> int:
-        units, cluster = plane.s.units, plane._cluster
-        instances = cluster.instances_of(cluster.group_of(unit))
-        seen = Report(bool(units["stored"][unit]), [one for one in instances if units["live"][one]])
-        missing = install(plane, unit)
+    def noted(plane: CompiledPlane, partition: int) -> int:
+        partitions, cluster = plane.s.partitions, plane._cluster
+        instances = cluster.instances_of(cluster.group_of(partition))
+        seen = Report(bool(partitions["stored"][partition]), [one for one in instances if partitions["live"][one]])
+        missing = install(plane, partition)
         if missing and len(instances) > 1:
             found.append(seen)
         return missing

@@ -1,7 +1,7 @@
 """The share of the time in which a query is broken, tuple by tuple, against the exact availability of the same plan.
 
 Oracle: `models.reliability.exact`, with each host down for the share of its time that its law says. From a failure
-until it is noticed, and until a state is restored, something is broken although a host for it is up; that is at most
+until it is detected, and until a state is restored, something is broken although a host for it is up; that is at most
 the take-over times the failures of the hosts. Confidence: 99.9 %, of the mean of independent replications.
 """
 
@@ -21,7 +21,7 @@ from models.reliability.queries import Queries, equal_hosts
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 
-MTBF_S, REPAIR_S, NOTICED_S = 8.0, 1.0, 2e-3
+MTBF_S, REPAIR_S, DETECTED_S = 8.0, 1.0, 2e-3
 HOSTS = 4
 PLAN = {"one": (0,), "two": (1, 2), "three": (2, 3)}  # operator -> hosts of its instances, the primary first
 
@@ -64,7 +64,7 @@ def job(replicas: bool, duration_s: float) -> dict[str, Any]:
             "restart": "own-hosts",
             "replicas": second,
         },
-        "detector": {"heartbeat": "1 ms", "timeout": f"{1e3 * NOTICED_S:g} ms"},
+        "detector": {"heartbeat": "1 ms", "timeout": f"{1e3 * DETECTED_S:g} ms"},
     }
 
 
@@ -94,7 +94,7 @@ def check(replicas: bool, duration_s: float, replications: int) -> None:
     found, records = shares(replicas, duration_s, replications)
     half = stats.t.ppf(0.9995, replications - 1) * found.std(ddof=1) / np.sqrt(replications)
     least = exact(replicas)
-    most = least + HOSTS * 2 * NOTICED_S / (MTBF_S + REPAIR_S)
+    most = least + HOSTS * 2 * DETECTED_S / (MTBF_S + REPAIR_S)
     assert found.mean() - half <= most
     assert least <= found.mean() + half
     assert half < 0.4 * least  # the interval says something

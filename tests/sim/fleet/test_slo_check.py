@@ -35,7 +35,7 @@ def campaign(seeds: range, **keys: object) -> list[DynamicsRecords]:
 class Careless(Manager):
     """Gives up every replica, and sends every primary round the hosts, whatever it is for."""
 
-    def look(self) -> None:
+    def check(self) -> None:
         n = len(self.system.hosts)
         self.changes.touched = True
         if self.changes.clock.now_ns() // HOURS % 7:
@@ -75,12 +75,12 @@ def test_without_the_check_a_careless_manager_is_caught() -> None:
 
 
 class Scripted(Manager):
-    """Asks for changes at given looks, one an hour."""
+    """Asks for changes at given checks, one an hour."""
 
     script: ClassVar[dict[int, list[list[Change]]]] = {}
     answers: ClassVar[list[bool]] = []
 
-    def look(self) -> None:
+    def check(self) -> None:
         now = self.changes.clock.now_ns()
         for changes in self.script.pop(now // HOURS, []):
             self.answers.append(self.changes.ask(changes, "as told"))

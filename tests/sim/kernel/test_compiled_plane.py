@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from lattices import lattice_job
-from look import Watched, compiled, duration_ns, timers, tuples
 from reference.world import World
 from small_jobs import NS, digest, queue, random_job, scenario, storm
+from watched import Watched, compiled, duration_ns, timers, tuples
 
 from models.records.tables import RunRecords
 from models.scenario.scenario import Scenario
@@ -71,17 +71,17 @@ def test_every_tuple_that_was_sent_is_somewhere_at_every_cut(seed: int, make: An
     draw = Random(seed)
     made = unchecked(whole_numbers(make(draw, fault_tolerance=METHODS[seed % 4])))
     watched = Watched.of(made)
-    looked = []
+    checked = []
 
-    def look(now_ns: int) -> None:
+    def check(now_ns: int) -> None:
         counts = watched.counts()[1:]  # without the source, which comes first
         assert [each.sent for each in counts] == [each.found for each in counts], now_ns
-        looked.append(now_ns)
+        checked.append(now_ns)
 
     lattice = [k * NS // 10 for k in range(1, 70)]  # crashes and checkpoints lie there, too
-    timers(watched.control, lattice + [draw.randrange(1, 12 * NS) for _ in range(60)], look)
+    timers(watched.control, lattice + [draw.randrange(1, 12 * NS) for _ in range(60)], check)
     watched.control.run(14 * NS)
-    assert len(looked) == 129
+    assert len(checked) == 129
 
 
 def test_every_tuple_is_somewhere_in_jobs_that_meet_every_state() -> None:
@@ -91,13 +91,13 @@ def test_every_tuple_is_somewhere_in_jobs_that_meet_every_state() -> None:
     for make, seed in ((lattice_job, 3), (lattice_job, 13), (storm, 12)):
         watched = Watched.of(unchecked(whole_numbers(make(Random(seed)))))
 
-        def look(now_ns: int, watched: Watched = watched) -> None:
+        def check(now_ns: int, watched: Watched = watched) -> None:
             counts = watched.counts()[1:]
             assert [each.sent for each in counts] == [each.found for each in counts], now_ns
             for name in most:
                 most[name] = max(most[name], *(getattr(each, name) for each in counts))
 
-        timers(watched.control, [k * NS // 200 for k in range(1, 1200)], look)
+        timers(watched.control, [k * NS // 200 for k in range(1, 1200)], check)
         watched.control.run(6 * NS)
         replayed += sum(watched.replayed.values())
     assert min(most.values()) > 0, most
@@ -126,14 +126,14 @@ def test_the_mean_queue_is_the_rate_times_the_mean_wait(load: float, threads: in
     plane = compiled(control)
     area, before = 0, 0
 
-    def look(now_ns: int) -> None:
+    def check(now_ns: int) -> None:
         nonlocal area, before
         area += (now_ns - before) * len(tuples(plane, "queue_head", plane.s.tasks[1]))
         before = now_ns
 
-    timers(control, [int(change) for change in changes if change < end], look)
+    timers(control, [int(change) for change in changes if change < end], check)
     control.run(end)
-    look(end)
+    check(end)
     waits = int((start - arrival).sum()) + int((end - left).sum())
     assert area == waits
     assert waits > 10 * NS

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.unit import Visit
+from reference.partition import Visit
 from reference.world import World
 from scripts import MOVES, PACES, VERBS, Scripted, run_script, unchecked
 from sharing_jobs import share_cores
@@ -238,29 +238,29 @@ def test_a_processor_with_a_core_for_every_thread_is_dedicated_cores_under_actio
 class Reckoned(Scripted):
     """A scripted run that looks at the books at every action, and at the end."""
 
-    sendings = looks = 0
+    sendings = checks = 0
 
     def act(self, verb: str, task: int | None) -> None:
         super().act(verb, task)
-        self.look()
+        self.check()
 
-    def look(self) -> None:
-        self.looks += 1
+    def check(self) -> None:
+        self.checks += 1
         if isinstance(self.plane, World):
-            self.look_at_tuples(self.plane)
+            self.check_tuples(self.plane)
             queued, taken = places_of(self.plane)
         else:
             assert isinstance(self.plane, CompiledPlane)
             queued, taken = places_of_arrays(self.plane)
         assert queued == taken
 
-    def look_at_tuples(self, world: World) -> None:
+    def check_tuples(self, world: World) -> None:
         """What was sent is processed, dropped, or somewhere."""
         found = len(world.wire) + len(world.recorder.rows["dropped"]) - world.never_sent
         for task in world.tasks:
             lanes = (*task.front, *task.queue, *task.serving, *task.back, *task.side)
             found += sum(isinstance(item, Visit) for item in lanes)
-        found += sum(len(unit.held) for unit in world._numbered)
+        found += sum(len(partition.held) for partition in world._numbered)
         visits = world.recorder._visits[::5]
         found += sum(not world.plan.operators[operator].is_source for operator in visits)
         assert found == self.sendings
@@ -294,7 +294,7 @@ def places_of_arrays(plane: CompiledPlane) -> tuple[dict[int, int], dict[int, in
 @pytest.mark.parametrize("what", BESIDE)
 @pytest.mark.parametrize("seeds", [range(10), pytest.param(range(10, 40), marks=pytest.mark.slow)], ids=["few", "more"])
 def test_no_tuple_and_no_place_is_lost_at_any_action(what: str, plane: PlaneFactory, seeds: range) -> None:
-    looks = 0
+    checks = 0
     for seed in seeds:
         raw, verbs = random_run(what, seed, seed % 2 == 0, METHODS[seed // 2 % 4])
         made = unchecked(raw)
@@ -303,9 +303,9 @@ def test_no_tuple_and_no_place_is_lost_at_any_action(what: str, plane: PlaneFact
             count_sendings(control, control.plane)
         control.start()
         control.run(to_ns(made.duration_s))
-        control.look()
-        looks += control.looks
-    assert looks > 20 * len(seeds)
+        control.check()
+        checks += control.checks
+    assert checks > 20 * len(seeds)
 
 
 def count_sendings(control: Reckoned, world: World) -> None:
@@ -335,7 +335,7 @@ def test_what_stops_or_holds_tuples_loses_none_whatever_crashes(what: str, plane
         control.run(to_ns(made.duration_s))
         rows = records(control, to_ns(made.duration_s)).tables
         state_lost = any(str(said).endswith("is lost") for said in rows["decisions"]["what"])
-        if all(control.cluster.unit_live) and not state_lost:
+        if all(control.cluster.partition_live) and not state_lost:
             assert rows["ledger"]["lost"].sum() == rows["ledger"]["duplicated"].sum() == 0, seed
             done += 1
     assert done >= 3 / 8 * len(seeds)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from reference.actions import Actions
+from reference.partition import Visit
 from reference.task import Task
-from reference.unit import Visit
 from reference.world import World
 from small_jobs import random_job, storm
 from test_actions import on_both
@@ -21,7 +21,7 @@ from test_planes import differences
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.units import to_ns
-from sim.clock import ARRIVAL, SERVICE, SETTLED, Clock, Process
+from sim.clock import ARRIVAL, END_OF_INSTANT, SERVICE, Clock, Process
 from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
 from sim.engine import records, simulate
@@ -49,18 +49,18 @@ def ignore_the_cut(patch: pytest.MonkeyPatch) -> tuple[str, ...]:
     right = Actions.pause
 
     def pause(self: World, task: int, until_ns: int | None) -> None:
-        self.clock.at(self.clock.now_ns(), SETTLED, lambda _: right(self, task, until_ns))
+        self.clock.at(self.clock.now_ns(), END_OF_INSTANT, lambda _: right(self, task, until_ns))
 
     patch.setattr(Actions, "pause", pause)
     return ("pause",)
 
 
 def route_at_arrival(patch: pytest.MonkeyPatch) -> tuple[str, ...]:
-    """A tuple goes to where its unit is when it arrives, not to where it was when it was sent."""
+    """A tuple goes to where its partition is when it arrives, not to where it was when it was sent."""
     right = World._arrive
 
     def arrive(self: World, visit: Visit, _task: Task) -> None:
-        right(self, visit, visit.unit.task)
+        right(self, visit, visit.partition.task)
 
     patch.setattr(World, "_arrive", arrive)
     return ("pause",)
@@ -86,13 +86,13 @@ def forward_early(patch: pytest.MonkeyPatch) -> tuple[str, ...]:
     def serve(self: Task, item: Any, ns: int, now: int) -> None:
         if isinstance(item, Visit) and self.operator.edges:
             for child, key in self.operator.outputs(item.row.id, item.row.key):
-                self.world.emit(item.unit, child, item.row.birth_ns, key)
+                self.world.emit(item.partition, child, item.row.birth_ns, key)
         right(self, item, ns, now)
 
     def complete(self: Task, visit: Visit, now: int) -> None:
-        edges, visit.unit.muted = visit.unit.muted, True
+        edges, visit.partition.muted = visit.partition.muted, True
         finish(self, visit, now)
-        visit.unit.muted = edges
+        visit.partition.muted = edges
 
     finish = Task._complete
     patch.setattr(Task, "_serve", serve)
@@ -105,7 +105,7 @@ def merge_unsorted(patch: pytest.MonkeyPatch) -> tuple[str, ...]:
     right = Clock.at
 
     def at(self: Clock, time_ns: int, rank: int, call: Callable[[Any], None]) -> None:
-        right(self, time_ns, ARRIVAL if ARRIVAL <= rank < SETTLED else rank, call)
+        right(self, time_ns, ARRIVAL if ARRIVAL <= rank < END_OF_INSTANT else rank, call)
 
     patch.setattr(Clock, "at", at)
     return ("send",)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from reference.actions import Actions
 from reference.outbox import Letter, Outbox, Places
+from reference.partition import Message, Visit
 from reference.task import Task
-from reference.unit import Message, Visit
 from reference.world import World
 from test_actions import job, on_both
 from test_actions_beside import beside

@@ -14,8 +14,8 @@ from moves_beside import BESIDE, moving_beside
 from moving_jobs import Crash, Outcome, crashes, run
 from reference.moves import Moves
 from reference.outbox import Places
+from reference.partition import Bundle, Partition, Visit
 from reference.task import Task
-from reference.unit import Bundle, Unit, Visit
 from reference.world import World
 from seeds import sample
 from test_actions_beside import places_of, places_of_arrays
@@ -179,7 +179,7 @@ class ReplayedBeforeTheFetch(CPAL):
     def on_to_state(self, ctx: Context, message: Message) -> None:
         if not ctx.has_state():
             ctx.install(muted=True)
-        ctx._runtime.behind(Message(message.run, "replayed", ctx.me, ctx.me, message.sender))
+        ctx._runtime.after_backlog(Message(message.run, "replayed", ctx.me, ctx.me, message.sender))
 
 
 def test_checkpoints_that_are_stored_during_the_move_are_noticed() -> None:
@@ -221,7 +221,10 @@ def duplicates_take_one_place(patch: pytest.MonkeyPatch) -> Broken:
     take = Places.take
 
     def once(self: Places) -> None:
-        waits = any(unit.task is self.task and not unit.live and unit.group is not unit for unit in _units(self))
+        waits = any(
+            partition.task is self.task and not partition.live and partition.group is not partition
+            for partition in _partitions(self)
+        )
         if not waits:
             take(self)
 
@@ -229,7 +232,7 @@ def duplicates_take_one_place(patch: pytest.MonkeyPatch) -> Broken:
     return "buffers", 0
 
 
-def _units(places: Places) -> list[Unit]:
+def _partitions(places: Places) -> list[Partition]:
     return places.world.instances()
 
 
@@ -238,7 +241,7 @@ def what_waits_for_a_state_keeps_its_place(patch: pytest.MonkeyPatch) -> Broken:
     right = Task._admit
 
     def admit(self: Task, item: Any) -> None:
-        if isinstance(item, Visit) and not item.replayed and not item.unit.live:
+        if isinstance(item, Visit) and not item.replayed and not item.partition.live:
             self.places.taken += 1
         right(self, item)
 
@@ -252,8 +255,8 @@ def adopt_without_outputs(patch: pytest.MonkeyPatch) -> Broken:
     return "remote", 0
 
 
-def _adopt_without_outputs(self: Any, instance: int, unit: int) -> None:
-    ADOPT(self, instance, unit)
+def _adopt_without_outputs(self: Any, instance: int, partition: int) -> None:
+    ADOPT(self, instance, partition)
     self._numbered[instance].kept.clear()
 
 

@@ -16,7 +16,7 @@ from moves_beside import moving_beside
 from moving_jobs import MS, Crash, Outcome, crashes, run
 from reference.event_time import Watermarks
 from reference.mark import EventTime, Mark
-from reference.unit import Unit
+from reference.partition import Partition
 from reference.world import World
 from scripts import MOVES
 from test_actions import on_both
@@ -45,9 +45,9 @@ def delivered(outcome: Outcome, made: Scenario) -> Counter[int]:
     assert isinstance(world, World)
     return Counter(
         tuple_id
-        for unit in world.all_units()
-        if unit.operator.is_sink
-        for tuple_id, birth in zip(unit.applied, unit.births_ns, strict=True)
+        for partition in world.all_partitions()
+        if partition.operator.is_sink
+        for tuple_id, birth in zip(partition.applied, partition.births_ns, strict=True)
         if birth < end
     )
 
@@ -113,16 +113,16 @@ Broken = tuple[str, int]  # the protocol by which it is noticed, and the first s
 
 def hear_what_others_were_sent(patch: pytest.MonkeyPatch) -> Broken:
     """A watermark says something to every instance at the task where it comes."""
-    patch.setattr(Watermarks, "_is_meant", lambda self, unit, mark: True)
+    patch.setattr(Watermarks, "_is_meant", lambda self, partition, mark: True)
     return "cpal", 7
 
 
 def hear_what_was_made_before_the_redirect(patch: pytest.MonkeyPatch) -> Broken:
     """A watermark says something to an instance whose tuples went elsewhere when it was made."""
 
-    def is_meant(self: Watermarks, unit: Unit, mark: Mark) -> bool:
-        routes = unit.group.routes.get(mark.origin.index, (unit.group.owner,))
-        return unit in routes
+    def is_meant(self: Watermarks, partition: Partition, mark: Mark) -> bool:
+        routes = partition.group.routes.get(mark.origin.index, (partition.group.owner,))
+        return partition in routes
 
     patch.setattr(Watermarks, "_is_meant", is_meant)
     return "cpa", 7
@@ -131,7 +131,7 @@ def hear_what_was_made_before_the_redirect(patch: pytest.MonkeyPatch) -> Broken:
 def hear_of_all_instances(patch: pytest.MonkeyPatch) -> Broken:
     """A watermark speaks for an instance that is silent, too."""
 
-    def speaks(self: Watermarks, sender: Unit, mark: Mark) -> bool:
+    def speaks(self: Watermarks, sender: Partition, mark: Mark) -> bool:
         return sender.task is mark.origin and sender.live
 
     patch.setattr(Watermarks, "_speaks", speaks)

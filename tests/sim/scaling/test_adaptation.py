@@ -37,7 +37,7 @@ def shares(hosts: Sequence[Host], groups: Sequence[Group]) -> list[Fraction]:
 def fits(hosts: Sequence[Host], groups: Sequence[Group], group: Group, host: int, high: Fraction) -> bool:
     """Whether the host would not be overloaded by the group."""
     there = shares(hosts, groups)[host] + exact(group.load) / exact(hosts[host].capacity)
-    return hosts[host].takes and host != group.host and there <= high
+    return hosts[host].accepts_work and host != group.host and there <= high
 
 
 def plainly(
@@ -86,7 +86,7 @@ def _one_move(
         if group.holder is not None and fits(hosts, groups, group, group.holder, high):
             return group, group.holder, True
         now = shares(hosts, groups)
-        least = [k for k in range(len(hosts)) if hosts[k].takes and k != group.host]
+        least = [k for k in range(len(hosts)) if hosts[k].accepts_work and k != group.host]
         least.sort(key=lambda k: (now[k], k))
         if least and fits(hosts, groups, group, least[0], high):
             return group, least[0], False
@@ -101,7 +101,7 @@ def random_round(draw: Random) -> tuple[list[Host], list[Group]]:
             outside=draw.choice([0.0, 0.0, 0.1, 0.7]),
             fixed=draw.choice([0.0, 0.0, 0.05]),
             member=draw.random() < 0.9,
-            takes=draw.random() < 0.85,
+            accepts_work=draw.random() < 0.85,
         )
         for _ in range(draw.randint(2, 6))
     ]
@@ -145,7 +145,7 @@ def test_a_move_brings_no_host_above_the_threshold_and_leaves_resting_groups_alo
     before, now = shares(hosts, groups), shares(hosts, after)
     for move in found.moves:
         assert by_number[move.group].rested
-        assert hosts[move.target].takes
+        assert hosts[move.target].accepts_work
         assert now[move.target] <= exact(0.7)
     left = [move.origin for move in found.moves]
     assert all(left.count(host) <= 3 for host in left)

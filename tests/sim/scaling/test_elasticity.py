@@ -175,8 +175,8 @@ def test_the_checkpoint_stays_with_the_host_that_had_the_group() -> None:
         counted("400 /s", elasticity={"policy": "threshold", "high": 0.5, "low": 0.1, "period": "2 s"}), World
     )
     for row in rows(outcome.records, "migrations"):
-        unit = outcome.control.cluster.owner_of(outcome.control.plan.first_unit[row[1]] + row[2])
-        assert outcome.control.plane.holder(unit) == outcome.control.cluster.planned_holder[unit] == row[3]
+        partition = outcome.control.cluster.owner_of(outcome.control.plan.first_partition[row[1]] + row[2])
+        assert outcome.control.plane.holder(partition) == outcome.control.cluster.planned_holder[partition] == row[3]
 
 
 # -- hosts that come and go
@@ -268,8 +268,8 @@ def test_after_rescaling_each_key_group_is_with_its_task(protocol: str) -> None:
     assert {row[-1] for row in moved} == {"rescale"}
     assert up[5] == max(row[8] for row in moved if row[5] == 3 * S)
     assert down[5] == max(row[8] for row in moved if row[5] == 6 * S)
-    first = outcome.control.plan.first_unit[1]
-    at = [cluster.task_host[cluster.unit_task[cluster.owner_of(first + k)]] for k in range(10)]
+    first = outcome.control.plan.first_partition[1]
+    at = [cluster.task_host[cluster.partition_task[cluster.owner_of(first + k)]] for k in range(10)]
     assert at == [(1, 2)[k % 2] for k in range(10)]
 
 

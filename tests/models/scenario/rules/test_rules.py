@@ -322,7 +322,7 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
     (
         {"fault_tolerance/maintenance": {"window": "15 s"}},
         [
-            "fault_tolerance.maintenance.window = 15 s: must be as long as two looks at the load: "
+            "fault_tolerance.maintenance.window = 15 s: must be as long as two checks of the load: "
             "elasticity.period is 8 s"
         ],
     ),
@@ -473,9 +473,9 @@ DOUBTFUL: list[tuple[dict[str, object], str]] = [
     ({"detector": {"heartbeat": "6 s"}}, "detector.timeout: is shorter than the heartbeat"),
     (
         {"detector": {"heartbeat": "1 s", "timeout": "2 s", "loss": 0.2}},
-        "detector.loss: a healthy host is taken for dead about 19.2 times in the run",
+        "detector.loss: a healthy host is suspected about 19.2 times in the run",
     ),
-    ({"events/crash/at": "599 s"}, "events.crash.at: is so late that the failure is not noticed"),
+    ({"events/crash/at": "599 s"}, "events.crash.at: is so late that the failure is not detected"),
     ({"events": {}}, "fault_tolerance: checkpoints are taken and nothing ever fails"),
     ({"fault_tolerance": {}}, "fault_tolerance: hosts fail and nothing is checkpointed"),
     ({"hosts/worker/spare": 1}, "hosts.worker.spare: spare hosts are never acquired without scale-out"),
@@ -491,7 +491,7 @@ DOUBTFUL: list[tuple[dict[str, object], str]] = [
     ),
     (
         {"fault_tolerance/maintenance": {"first": "9 s"}},
-        "fault_tolerance.maintenance.first: is before the second look at the load: elasticity.period is 8 s",
+        "fault_tolerance.maintenance.first: is before the second check of the load: elasticity.period is 8 s",
     ),
     ({"hosts/worker/count": 9}, "placement: no task starts on worker-6, worker-7, worker-8"),
     (

@@ -61,7 +61,7 @@ def ran(made: Scenario, plane: type[CompiledPlane]) -> tuple[RunRecords, int]:
     end = round(made.duration_s * S)
     control.run(end)
     assert isinstance(control.plane, CompiledPlane)
-    return records(control, end), int(control.plane.s.units["base"].sum())
+    return records(control, end), int(control.plane.s.partitions["base"].sum())
 
 
 def compared(made: Scenario) -> tuple[list[str], int]:
@@ -72,7 +72,7 @@ def compared(made: Scenario) -> tuple[list[str], int]:
 
 
 def busy(seed: int, stormy: bool, **tolerance: Any) -> Scenario:
-    """A random job in which many tuples come to each unit."""
+    """A random job in which many tuples come to each partition."""
     draw = Random(seed)
     raw = (storm if stormy else random_job)(draw, fault_tolerance=tolerance)
     raw["workload"]["src"]["rate"] = "120 /s"
@@ -102,7 +102,7 @@ def _moves(protocol: str, seeds: range, count: int) -> int:
             forgets = run(made, Forgetting, crash)
             assert differences(kept.records, forgets.records) == [], (seed, crash)
             assert isinstance(forgets.control.plane, CompiledPlane)
-            total += int(forgets.control.plane.s.units["base"].sum())
+            total += int(forgets.control.plane.s.partitions["base"].sum())
     return total
 
 

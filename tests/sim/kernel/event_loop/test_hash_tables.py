@@ -11,17 +11,17 @@ from sim.kernel.event_loop.state import KEY, NONE
 def test_every_key_away_from_home_is_found_where_it_was_put() -> None:
     rng = np.random.default_rng(5)
     table = np.zeros(256, KEY)
-    table["unit"] = NONE
-    table["unit"][:64] = 99  # homes that are taken
+    table["partition"] = NONE
+    table["partition"][:64] = 99  # homes that are taken
     put: dict[tuple[int, int], int] = {}
-    for unit, key in rng.integers(0, 40, (400, 2)).tolist():
-        place = int(away_from_home(table, unit, key))
-        if (unit, key) in put:
-            assert place == put[unit, key]
+    for partition, key in rng.integers(0, 40, (400, 2)).tolist():
+        place = int(away_from_home(table, partition, key))
+        if (partition, key) in put:
+            assert place == put[partition, key]
         elif len(put) < 64:  # at most half full
-            assert table["unit"][place] == NONE
-            table["unit"][place], table["key"][place] = unit, key
-            put[unit, key] = place
+            assert table["partition"][place] == NONE
+            table["partition"][place], table["key"][place] = partition, key
+            put[partition, key] = place
         else:
-            assert table["unit"][place] == NONE
+            assert table["partition"][place] == NONE
     assert len(set(put.values())) == 64

@@ -36,7 +36,7 @@ def holders(raw: dict[str, Any], draw: Random) -> RunInputs:
     hosts = cluster.plan.host_names
     found = {
         (cluster.plan.operators[operator].name, index): draw.choice(hosts)
-        for operator, index in zip(cluster.unit_operator, cluster.unit_index, strict=True)
+        for operator, index in zip(cluster.partition_operator, cluster.partition_index, strict=True)
         if draw.random() < 0.5
     }
     return RunInputs(holders=found)
@@ -176,8 +176,8 @@ def test_pools_of_threads_apply_tuples_out_of_order(latency: str) -> None:
     assert differences(cut_up(asked, Random(1), 7), found) == []
 
 
-def test_a_remote_store_that_is_too_slow_makes_units_wait_for_their_turn() -> None:
-    """So the job above has units that are passed over, and checkpoints that are not stored at the end."""
+def test_a_remote_store_that_is_too_slow_makes_partitions_wait_for_their_turn() -> None:
+    """So the job above has partitions that are passed over, and checkpoints that are not stored at the end."""
     slow = LARGE["fault_tolerance"] | {"store": "remote", "remote": "300 kB/s"}
     found = simulate(made(LARGE | {"fault_tolerance": slow}), plane=ScanPlane).tables["checkpoints"]
     usual = simulate(made(LARGE), plane=ScanPlane).tables["checkpoints"]

@@ -222,14 +222,14 @@ def test_the_one_hash_in_2_to_53_that_would_give_1_stays_within_times_and_keys()
             assert found[0] == 4999
 
 
-@pytest.mark.parametrize("units", [1, 2, 7, 2**20, 10**9])
-def test_shuffles_and_shares_are_equal(units: int) -> None:
+@pytest.mark.parametrize("partitions", [1, 2, 7, 2**20, 10**9])
+def test_shuffles_and_shares_are_equal(partitions: int) -> None:
     code = code_of(7, 2, "src", "count", "shuffle")
     targets, taken = np.zeros(IDS.size, np.int64), np.zeros(IDS.size, np.bool_)
-    each_with(twins.shuffle_target, IDS, np.uint64(code), units, targets)
-    assert_equal(targets, lambda i: mix(i ^ code) % units)
-    each_with(twins.takes, IDS, np.uint64(code), 1 / units, taken)
-    assert_equal(taken, lambda i: uniform(i, code) < 1 / units)
+    each_with(twins.shuffle_target, IDS, np.uint64(code), partitions, targets)
+    assert_equal(targets, lambda i: mix(i ^ code) % partitions)
+    each_with(twins.takes, IDS, np.uint64(code), 1 / partitions, taken)
+    assert_equal(taken, lambda i: uniform(i, code) < 1 / partitions)
 
 
 def test_logarithm_and_exponential_are_those_of_the_interpreter() -> None:

@@ -57,7 +57,7 @@ class Watched:
 
         def replay(sender: int, receiver: int) -> tuple[int, int]:
             rows, size = send_again(sender, receiver)
-            operator = watched.control.cluster.unit_operator[receiver]
+            operator = watched.control.cluster.partition_operator[receiver]
             watched.replayed[operator] = watched.replayed.get(operator, 0) + rows
             return rows, size
 
@@ -88,10 +88,10 @@ class Watched:
             t, here = s.tasks[task], made[cluster.task_operator[task]]
             here.queued += len(tuples(plane, "front_head", t)) + len(tuples(plane, "queue_head", t))
             here.serving += len(tuples(plane, "serving_head", t))
-        for unit, operator in enumerate(cluster.unit_operator):
-            made[operator].held += len(tuples(plane, "held_head", s.units[unit]))
+        for partition, operator in enumerate(cluster.partition_operator):
+            made[operator].held += len(tuples(plane, "held_head", s.partitions[partition]))
         for visit in s.visits[on_the_wire(plane)]:
-            made[int(s.units["operator"][visit["unit"]])].wire += 1
+            made[int(s.partitions["operator"][visit["partition"]])].wire += 1
         for row in s.dropped_rows[: int(s.g["dropped_rows"][0])]:
             made[int(row["operator"])].dropped += 1
         self._add_sent(made)
@@ -124,14 +124,14 @@ def on_the_wire(plane: CompiledPlane) -> np.ndarray:
     return np.flatnonzero((visits["wire"] == 1) & (visits["kind"] == TUPLE))
 
 
-def timers(control: Control, instants_ns: list[int], look: Any = None) -> None:
-    """Control wakes up at these instants, from now on rising, and does nothing but look."""
+def timers(control: Control, instants_ns: list[int], check: Any = None) -> None:
+    """Control wakes up at these instants, from now on rising, and does nothing but check."""
 
     def run() -> Process:
         for instant in sorted(instants_ns):
             yield control.clock.sleep(instant)
-            if look is not None:
-                look(control.clock.now_ns())
+            if check is not None:
+                check(control.clock.now_ns())
 
     control.clock.process(run())
 

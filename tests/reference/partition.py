@@ -1,6 +1,6 @@
-"""A unit of state and recovery: a key group, or a whole task where the operator is not keyed.
+"""A partition of state and recovery: a key group, or a whole task where the operator is not keyed.
 
-Its life: *live* at a task; its host dies, and the unit waits; when the failure is noticed it is *assigned* to
+Its life: *live* at a task; its host dies, and the partition waits; when the failure is detected it is *assigned* to
 a task elsewhere and holds what arrives; once its state is installed it is live again.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """One tuple on its way to a unit. `bytes` is its size on the wire."""
+    """One tuple on its way to a partition. `bytes` is its size on the wire."""
 
     id: int
     birth_ns: int
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class Visit:
-    """A tuple on its way from the task `origin` to a unit, then in the queue there.
+    """A tuple on its way from the task `origin` to a partition, then in the queue there.
 
     `arrival_ns` is known when it has left, `arrived` says that it is there; `number` is its place among all sendings,
     `ticket` that among all that arrived at the host; `replayed` says that it was sent again.
@@ -41,16 +41,16 @@ class Visit:
         "arrived",
         "number",
         "origin",
+        "partition",
         "refused",
         "replayed",
         "row",
         "start_ns",
         "ticket",
-        "unit",
     )
 
-    def __init__(self, row: Row, unit: Unit, origin: Task, number: int, replayed: bool) -> None:
-        self.row, self.unit, self.origin, self.number, self.arrival_ns = row, unit, origin, number, NEVER
+    def __init__(self, row: Row, partition: Partition, origin: Task, number: int, replayed: bool) -> None:
+        self.row, self.partition, self.origin, self.number, self.arrival_ns = row, partition, origin, number, NEVER
         self.arrived, self.start_ns, self.ticket, self.replayed = False, NEVER, 0, replayed
         self.refused = False  # it is a duplicate, which costs the time of its service
 
@@ -88,12 +88,12 @@ class Checkpoint:
 
     applied: list[int]
     count: int
-    kept: tuple[tuple[Unit, tuple[Row, ...]], ...]
+    kept: tuple[tuple[Partition, tuple[Row, ...]], ...]
     state_bytes: int
     holder: int  # host index, or REMOTE
     holder_life: int  # the life of the holder in which it was taken
     time: EventTime
-    key_since: dict[int, int] | None = None  # of the unit that has handed its state down to another
+    key_since: dict[int, int] | None = None  # of the partition that has handed its state down to another
     births_ns: list[int] | None = None  # of its applied tuples
 
     def size_bytes(self) -> int:
@@ -101,7 +101,7 @@ class Checkpoint:
         return self.state_bytes + sum(row.bytes for _, rows in self.kept for row in rows)
 
 
-class Unit:
+class Partition:
     """The volatile state of one key group, with its ledger.
 
     `applied` lists the ids of the tuples in the state, in order; a checkpoint is a length of that list.
@@ -114,27 +114,27 @@ class Unit:
         self.task = task
         self.live = True
         self.muted = False
-        self.group = self  # the unit that stands for all instances of the group
-        self.owner = self  # of the group: the instance that counts
-        self.routes: dict[int, tuple[Unit, ...]] = {}  # of the group: task that sends -> instances it sends to
+        self.group = self  # the partition that stands for all instances of the group
+        self.owner = self  # of the group: the instance that owns it
+        self.routes: dict[int, tuple[Partition, ...]] = {}  # of the group: task that sends -> instances it sends to
         self.routed_at: dict[int, int] = {}  # sendings before it began to
         self.owned_at = 0  # sendings before it became the owner
         self.incarnation = 0
         self.applied: list[int] = []
         self.trimmed = 0  # upstream was told to forget the first so many applied tuples
-        self.adopted: tuple[Unit, int] | None = None  # whose first so many applied tuples it began with
+        self.adopted: tuple[Partition, int] | None = None  # whose first so many applied tuples it began with
         self.position: dict[int, int] = {}
         self.key_since: dict[int, int] = {}  # key -> length of `applied` when it was first seen
         self.touched: set[int] = set()  # keys changed since the last snapshot
         self.applied_at_snapshot = 0
         self.new_kept_bytes = 0  # outputs kept since the last snapshot
-        self.kept: dict[Unit, deque[Row]] = {}  # outputs by receiving unit, until they are in a stored checkpoint
-        self.senders: dict[Unit, None] = {}  # units that keep outputs for this one
+        self.kept: dict[Partition, deque[Row]] = {}  # outputs by receiver, until they are in a stored checkpoint
+        self.senders: dict[Partition, None] = {}  # partitions that keep outputs for this one
         self.held: list[Visit] = []
         self.checkpoint: Checkpoint | None = None
         self.saving = False  # a checkpoint of this incarnation is being written or is under way
         self.retired = False  # the instance is over
-        self.saved = False  # the unit has stored a checkpoint of its own
+        self.saved = False  # the partition has stored a checkpoint of its own
         self.announced = False  # the listener is told when the next checkpoint is stored
         self.books_open = False  # replayed tuples are counted
         self.pending = 0  # replayed tuples that are on their way or in the queue
@@ -155,7 +155,7 @@ class Unit:
         return f"{self.operator.name}[{self.index}]"
 
     def assign(self, task: Task) -> None:
-        """The unit is with that task from now on, which counts what is replayed to it."""
+        """The partition is with that task from now on, which counts what is replayed to it."""
         self.task = task
         self.incarnation += 1
         self.books_open, self.pending, self.processed_ns = True, 0, NEVER
@@ -179,7 +179,7 @@ class Unit:
         if self.until_calm and visit.start_ns == visit.arrival_ns:
             self.measured_from = None
 
-    def keep(self, receiver: Unit, row: Row) -> None:
+    def keep(self, receiver: Partition, row: Row) -> None:
         """Remember an output until the receiver has it in a stored checkpoint."""
         queue = self.kept.get(receiver)
         if queue is None:
@@ -188,7 +188,7 @@ class Unit:
         queue.append(row)
         self.new_kept_bytes += row.bytes
 
-    def trim(self, receiver: Unit, count: int) -> int:
+    def trim(self, receiver: Partition, count: int) -> int:
         """Forget the outputs that are among the receiver's first `count` applied tuples; returns how many."""
         queue, position = self.kept.get(receiver), receiver.position
         receiver.trimmed = max(receiver.trimmed, count)
@@ -233,7 +233,7 @@ class Unit:
         self.touched.clear()
         self.applied_at_snapshot = len(self.applied)
         self.new_kept_bytes = 0
-        kept = tuple((unit, tuple(rows)) for unit, rows in self.kept.items() if rows)
+        kept = tuple((partition, tuple(rows)) for partition, rows in self.kept.items() if rows)
         size, time = self.state_bytes(), self.time.copy()
         return Checkpoint(self.applied, len(self.applied), kept, size, holder, holder_life, time)
 
@@ -254,9 +254,9 @@ class Unit:
         self.key_since = {key: since for key, since in known.items() if since < count}
         self.touched.clear()
         self.applied_at_snapshot, self.new_kept_bytes = count, 0
-        self.kept = {unit: deque(rows) for unit, rows in checkpoint.kept} if checkpoint else {}
-        for unit in self.kept:
-            unit.senders[self] = None
+        self.kept = {partition: deque(rows) for partition, rows in checkpoint.kept} if checkpoint else {}
+        for partition in self.kept:
+            partition.senders[self] = None
         return missing
 
     def forget_volatile(self) -> list[Visit]:
